@@ -1,0 +1,10 @@
+//! Every layout that crosses a kernel, ISA, program or device boundary.
+//!
+//! Plain data only: `repr(C)`, fixed width, no `usize`, no pointer, no `bool`; sizes are asserted
+//! at compile time. This crate imports nothing of ours and holds no behaviour beyond checking and
+//! packing its own fields.
+#![no_std]
+
+pub mod boot;
+pub mod msg;
+pub mod soc;

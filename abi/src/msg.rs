@@ -1,0 +1,1 @@
+//! Layout of a message link: the memory between one sender and one receiver.

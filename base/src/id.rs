@@ -1,0 +1,39 @@
+//! Names of things, as types.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// As an index into a table.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// A coherence domain, and the kernel on it.
+    DomainId(u8)
+}
+id! {
+    /// A core within its domain.
+    CoreId(u8)
+}
+id! {
+    /// A doorbell vector.
+    Vector(u8)
+}
+
+/// Counts the cold boots of a domain; a message of an older epoch is stale. Never 0 while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Epoch(pub u16);

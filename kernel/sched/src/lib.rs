@@ -1,0 +1,2 @@
+//! (to be written)
+#![cfg_attr(not(test), no_std)]
