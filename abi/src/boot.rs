@@ -4,6 +4,8 @@
 //! read-only afterwards. A kernel copies it, calls [`Blob::check`], and believes nothing else about
 //! the chip. The stub reads only [`StubTable`] and [`ImageHeader`].
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// Most domains a board can have; arrays over domains have this length.
 pub const MAX_DOMAINS: usize = 8;
 /// Most cores of one domain.
@@ -86,7 +88,7 @@ pub mod device {
 
 /// One coherence domain and the kernel on it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Domain {
     /// Name in the board file, NUL padded.
     pub name: [u8; 16],
@@ -118,7 +120,7 @@ pub struct Domain {
 
 /// A range of physical memory with one meaning.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Region {
     /// First byte.
     pub base: u64,
@@ -132,7 +134,7 @@ pub struct Region {
 
 /// A virtio device served by the soc.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Device {
     /// Name in the board file, NUL padded.
     pub name: [u8; 16],
@@ -154,7 +156,7 @@ pub struct Device {
 
 /// A service and the mode the board chose for it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Service {
     /// Name, NUL padded.
     pub name: [u8; 16],
@@ -166,7 +168,7 @@ pub struct Service {
 
 /// Where things are in the uncached window.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Window {
     /// First byte of the window.
     pub base: u64,
@@ -186,7 +188,7 @@ pub struct Window {
 
 /// Everything a kernel knows about its board.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Blob {
     /// [`BLOB_MAGIC`].
     pub magic: u64,
@@ -235,7 +237,7 @@ pub struct Blob {
 /// Head of a staged kernel image, at the first byte of its staging area.
 /// The image bytes follow at [`IMAGE_OFFSET`], the symbol table behind them.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct ImageHeader {
     /// [`IMAGE_MAGIC`].
     pub magic: u64,
@@ -265,7 +267,7 @@ pub struct ImageHeader {
 
 /// A function of the kernel image, sorted by address.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Symbol {
     /// Offset from the image's first byte.
     pub address: u32,
@@ -283,7 +285,7 @@ pub const IMAGE_OFFSET: u64 = 4096;
 /// What a stub reads: a page at a fixed place, the first page of the stub's reserved area + 60 KiB.
 /// Written by the soc only, before the domain runs.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct StubTable {
     /// [`BLOB_MAGIC`].
     pub magic: u64,

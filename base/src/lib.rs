@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod addr;
+pub mod bytes;
 pub mod id;
 pub mod port;
 pub mod prng;

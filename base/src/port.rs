@@ -61,3 +61,15 @@ pub trait Words {
     /// Full barrier, outer shareable: accesses before it are seen before accesses after it.
     fn barrier(&self);
 }
+
+impl<W: Words + ?Sized> Words for &W {
+    fn load(&self, at: usize) -> u64 {
+        (**self).load(at)
+    }
+    fn store(&self, at: usize, value: u64) {
+        (**self).store(at, value);
+    }
+    fn barrier(&self) {
+        (**self).barrier();
+    }
+}

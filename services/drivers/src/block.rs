@@ -1,0 +1,180 @@
+//! virtio block: read, write, flush; one request in the device's memory at a time per slot.
+//!
+//! Data passes through buffers of the device's own memory in the uncached window, [`BUFFER`] bytes
+//! a request. A write that was answered is durable only after a flush that was answered.
+
+use crate::queue::{self, Piece, Queue};
+use crate::transport::{Bus, InitError, Transport};
+use abi::boot::Device;
+use base::bytes;
+use base::port::Words;
+
+const DEVICE_ID: u64 = 2;
+const FEATURE_READ_ONLY: u64 = 1 << 5;
+const FEATURE_FLUSH: u64 = 1 << 9;
+/// Bytes of a sector.
+pub const SECTOR: usize = 512;
+/// Most bytes of one request.
+pub const BUFFER: usize = 4096;
+/// Requests in flight.
+const SLOTS: usize = 4;
+/// A slot: header 16, status 8, then data.
+const SLOT: usize = 64 + BUFFER;
+/// Bytes of device memory this driver needs.
+pub const MEMORY: usize = queue::BYTES + SLOTS * SLOT;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Read this many bytes (whole sectors).
+    Read(usize),
+    /// Write these bytes (whole sectors).
+    Write(&'a [u8]),
+    /// Make all answered writes durable.
+    Flush,
+}
+
+/// Why a request was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockError {
+    /// All slots are taken: wait for the interrupt and ask again.
+    Busy,
+    /// Not whole sectors, too long, or beyond the end.
+    Range,
+    /// The image is read-only.
+    ReadOnly,
+    /// The device reports an I/O error.
+    Device,
+    /// The device does not support it.
+    Unsupported,
+}
+
+/// Names one request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(u8);
+
+/// A finished request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Which.
+    pub token: Token,
+    /// How it ended; read data waits in [`Block::data`] until [`Block::release`].
+    pub result: Result<(), BlockError>,
+}
+
+/// The driver.
+pub struct Block {
+    transport: Transport,
+    queue: Queue,
+    at: usize,
+    free: u32,
+    slot_of: [u8; queue::ENTRIES],
+    sectors: u64,
+    read_only: bool,
+    flushes: bool,
+}
+
+impl Block {
+    /// Starts the device.
+    pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
+        if (device.memory_size as usize) < MEMORY {
+            return Err(InitError::Memory);
+        }
+        let at = (device.memory - bus.window) as usize;
+        let mut transport = Transport::new(device, bus.window);
+        let features =
+            transport.start(bus, DEVICE_ID, FEATURE_READ_ONLY | FEATURE_FLUSH, 0)?;
+        let queue = Queue::new(&bus.words, at);
+        transport.set_queue(bus, 0, queue.place(bus.window))?;
+        transport.finish(bus)?;
+        Ok(Block {
+            transport,
+            queue,
+            at: at + queue::BYTES,
+            free: (1 << SLOTS) - 1,
+            slot_of: [0; queue::ENTRIES],
+            sectors: transport.config(bus, 0),
+            read_only: features & FEATURE_READ_ONLY != 0,
+            flushes: features & FEATURE_FLUSH != 0,
+        })
+    }
+
+    /// Size in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Starts a request at `sector`.
+    pub fn submit<W: Words>(
+        &mut self,
+        bus: &Bus<W>,
+        sector: u64,
+        request: Request,
+    ) -> Result<Token, BlockError> {
+        let (kind, bytes) = self.check(sector, request)?;
+        if self.free == 0 {
+            return Err(BlockError::Busy);
+        }
+        let slot = self.free.trailing_zeros() as usize;
+        let at = self.at + slot * SLOT;
+        bus.words.store(at, kind);
+        bus.words.store(at + 8, sector);
+        bus.words.store(at + 16, 0xff);
+        if let Request::Write(data) = request {
+            bytes::store_bytes(&bus.words, at + 64, data);
+        }
+        let pa = bus.window + at as u64;
+        let chain = [
+            Piece { address: pa, bytes: 16, device_writes: false },
+            Piece { address: pa + 64, bytes, device_writes: kind == 0 },
+            Piece { address: pa + 16, bytes: 1, device_writes: true },
+        ];
+        let head = if bytes == 0 {
+            self.queue.submit(&bus.words, &[chain[0], chain[2]])
+        } else {
+            self.queue.submit(&bus.words, &chain)
+        };
+        let head = head.ok_or(BlockError::Busy)?;
+        self.slot_of[head as usize] = slot as u8;
+        self.free &= self.free - 1;
+        self.transport.notify(bus);
+        Ok(Token(slot as u8))
+    }
+
+    fn check(&self, sector: u64, request: Request) -> Result<(u64, u32), BlockError> {
+        let (kind, bytes) = match request {
+            Request::Read(bytes) => (0, bytes),
+            Request::Write(_) if self.read_only => return Err(BlockError::ReadOnly),
+            Request::Write(data) => (1, data.len()),
+            Request::Flush if self.flushes => return Ok((4, 0)),
+            Request::Flush => return Err(BlockError::Unsupported),
+        };
+        let end = sector.checked_add((bytes / SECTOR) as u64).ok_or(BlockError::Range)?;
+        let whole = bytes != 0 && bytes % SECTOR == 0 && bytes <= BUFFER;
+        if whole && end <= self.sectors { Ok((kind, bytes as u32)) } else { Err(BlockError::Range) }
+    }
+
+    /// The next finished request, if any; [`Block::release`] it afterwards.
+    pub fn complete<W: Words>(&mut self, bus: &Bus<W>) -> Option<Done> {
+        let head = self.queue.complete(&bus.words)?.head;
+        let slot = self.slot_of[head as usize];
+        let result = match bus.words.load(self.at + slot as usize * SLOT + 16) & 0xff {
+            0 => Ok(()),
+            2 => Err(BlockError::Unsupported),
+            _ => Err(BlockError::Device),
+        };
+        Some(Done { token: Token(slot), result })
+    }
+
+    /// Data that a finished read left.
+    pub fn data<W: Words>(&self, bus: &Bus<W>, token: Token, into: &mut [u8]) {
+        let length = into.len().min(BUFFER);
+        let at = self.at + token.0 as usize * SLOT + 64;
+        bytes::load_bytes(&bus.words, at, &mut into[..length]);
+    }
+
+    /// Gives the slot of a finished request back.
+    pub fn release(&mut self, token: Token) {
+        self.free |= 1 << token.0;
+    }
+}

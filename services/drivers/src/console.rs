@@ -1,0 +1,152 @@
+//! The system console: virtio console, one port.
+//!
+//! Input is taken from buffers the device filled, output goes into transmit buffers of our own.
+//! When all transmit buffers are in flight [`Console::write`] accepts less than it was given; the
+//! caller waits for the interrupt and offers the rest.
+
+use crate::queue::{self, Completion, Piece, Queue};
+use crate::transport::{Bus, InitError, Transport};
+use abi::boot::Device;
+use base::bytes;
+use base::port::Words;
+
+const DEVICE_ID: u64 = 3;
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+/// Buffers in each direction.
+const BUFFERS: usize = 8;
+/// Bytes of one buffer.
+const BUFFER: usize = 512;
+/// Bytes of device memory this driver needs.
+pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
+
+/// A received buffer that is not read to its end.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    buffer: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The driver.
+pub struct Console {
+    transport: Transport,
+    receive: Queue,
+    transmit: Queue,
+    /// Offset of the first buffer in the window: receive buffers, then transmit buffers.
+    buffers: usize,
+    /// Which buffer a queue's head stands for.
+    receive_buffer: [u8; queue::ENTRIES],
+    transmit_buffer: [u8; queue::ENTRIES],
+    transmit_free: u32,
+    pending: Option<Pending>,
+}
+
+impl Console {
+    /// Starts the device.
+    pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
+        if (device.memory_size as usize) < MEMORY {
+            return Err(InitError::Memory);
+        }
+        let at = (device.memory - bus.window) as usize;
+        let mut transport = Transport::new(device, bus.window);
+        transport.start(bus, DEVICE_ID, 0, 0)?;
+        let receive = Queue::new(&bus.words, at);
+        let transmit = Queue::new(&bus.words, at + queue::BYTES);
+        transport.set_queue(bus, RECEIVE, receive.place(bus.window))?;
+        transport.set_queue(bus, TRANSMIT, transmit.place(bus.window))?;
+        transport.finish(bus)?;
+        let mut console = Console {
+            transport,
+            receive,
+            transmit,
+            buffers: at + 2 * queue::BYTES,
+            receive_buffer: [0; queue::ENTRIES],
+            transmit_buffer: [0; queue::ENTRIES],
+            transmit_free: (1 << BUFFERS) - 1,
+            pending: None,
+        };
+        for buffer in 0..BUFFERS {
+            console.offer(bus, buffer);
+        }
+        console.transport.notify(bus);
+        Ok(console)
+    }
+
+    fn address<W: Words>(&self, bus: &Bus<W>, buffer: usize) -> u64 {
+        bus.window + (self.buffers + buffer * BUFFER) as u64
+    }
+
+    fn offer<W: Words>(&mut self, bus: &Bus<W>, buffer: usize) {
+        let address = self.address(bus, buffer);
+        let piece = Piece { address, bytes: BUFFER as u32, device_writes: true };
+        if let Some(head) = self.receive.submit(&bus.words, &[piece]) {
+            self.receive_buffer[head as usize] = buffer as u8;
+        }
+    }
+
+    /// Moves input into `into`; 0 when there is none.
+    pub fn read<W: Words>(&mut self, bus: &Bus<W>, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(mut pending) = self.pending.take().or_else(|| self.received(bus)) else {
+                break;
+            };
+            while pending.from < pending.to && done < into.len() {
+                let at = self.buffers + pending.buffer * BUFFER + pending.from;
+                let word = bus.words.load(at / 8 * 8).to_le_bytes();
+                into[done] = word[at % 8];
+                done += 1;
+                pending.from += 1;
+            }
+            if pending.from < pending.to {
+                self.pending = Some(pending);
+            } else {
+                self.offer(bus, pending.buffer);
+                self.transport.notify(bus);
+            }
+        }
+        done
+    }
+
+    fn received<W: Words>(&mut self, bus: &Bus<W>) -> Option<Pending> {
+        let Completion { head, bytes } = self.receive.complete(&bus.words)?;
+        let buffer = self.receive_buffer[head as usize] as usize;
+        Some(Pending { buffer, from: 0, to: (bytes as usize).min(BUFFER) })
+    }
+
+    /// Takes bytes for output and says how many; 0 when every buffer is in flight.
+    pub fn write<W: Words>(&mut self, bus: &Bus<W>, from: &[u8]) -> usize {
+        self.reap(bus);
+        let mut done = 0;
+        for chunk in from.chunks(BUFFER) {
+            if self.transmit_free == 0 {
+                break;
+            }
+            let buffer = self.transmit_free.trailing_zeros() as usize;
+            let slot = BUFFERS + buffer;
+            bytes::store_bytes(&bus.words, self.buffers + slot * BUFFER, chunk);
+            let address = self.address(bus, slot);
+            let piece = Piece { address, bytes: chunk.len() as u32, device_writes: false };
+            let Some(head) = self.transmit.submit(&bus.words, &[piece]) else { break };
+            self.transmit_buffer[head as usize] = buffer as u8;
+            self.transmit_free &= self.transmit_free - 1;
+            done += chunk.len();
+        }
+        if done > 0 {
+            self.transport.notify(bus);
+        }
+        done
+    }
+
+    fn reap<W: Words>(&mut self, bus: &Bus<W>) {
+        while let Some(Completion { head, .. }) = self.transmit.complete(&bus.words) {
+            self.transmit_free |= 1 << self.transmit_buffer[head as usize];
+        }
+    }
+
+    /// Did the device give up on us?
+    pub fn needs_reset<W: Words>(&self, bus: &Bus<W>) -> bool {
+        self.transport.needs_reset(bus)
+    }
+}

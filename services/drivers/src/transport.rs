@@ -1,0 +1,158 @@
+//! The register block of one virtio device: initialisation and queue set-up.
+//!
+//! A write is stores, then `sequence`, then the device's doorbell at the soc; it has happened when
+//! `acknowledged` reaches `sequence`. A soc that does not answer ends in [`InitError::Silent`].
+
+use abi::soc::{DeviceRegisters, QueueRegisters};
+use base::port::{Attend, Words};
+use core::mem::offset_of;
+
+/// Virtio status bits (virtio 1.3, 2.1).
+mod status {
+    pub const ACKNOWLEDGE: u64 = 1;
+    pub const DRIVER: u64 = 2;
+    pub const DRIVER_OK: u64 = 4;
+    pub const FEATURES_OK: u64 = 8;
+    pub const NEEDS_RESET: u64 = 64;
+}
+
+/// VIRTIO_F_VERSION_1, without which we drive nothing.
+pub const VERSION_1: u64 = 1 << 32;
+
+/// Looks at the soc's answer this often before giving up; each look attends to others.
+const PATIENCE: u32 = 50_000_000;
+
+/// What a driver needs from its kernel.
+pub struct Bus<'a, W: Words> {
+    /// The uncached window.
+    pub words: W,
+    /// Physical address of the window's first byte.
+    pub window: u64,
+    /// Waiting.
+    pub attend: &'a dyn Attend,
+    /// Rings the soc at a vector.
+    pub kick: &'a dyn Fn(u32),
+}
+
+/// Why a device could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitError {
+    /// The soc did not acknowledge in time.
+    Silent,
+    /// Another kind of device is there.
+    WrongDevice(u64),
+    /// It lacks features without which we cannot drive it.
+    Features,
+    /// Its queues are smaller than ours.
+    QueueTooSmall,
+    /// The device's memory in the board file is too small.
+    Memory,
+}
+
+/// One device's registers, as offsets into the window.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport {
+    registers: usize,
+    kick: u32,
+    sequence: u64,
+}
+
+impl Transport {
+    /// The transport of `device`.
+    pub fn new(device: &abi::boot::Device, window: u64) -> Self {
+        let registers = (device.registers - window) as usize;
+        Transport { registers, kick: device.kick, sequence: 0 }
+    }
+
+    fn load<W: Words>(&self, bus: &Bus<W>, field: usize) -> u64 {
+        bus.words.load(self.registers + field)
+    }
+
+    fn store<W: Words>(&self, bus: &Bus<W>, field: usize, value: u64) {
+        bus.words.store(self.registers + field, value);
+    }
+
+    /// Resets the device and negotiates; `wanted` of what it offers, `needed` or nothing.
+    pub fn start<W: Words>(
+        &mut self,
+        bus: &Bus<W>,
+        id: u64,
+        wanted: u64,
+        needed: u64,
+    ) -> Result<u64, InitError> {
+        self.sequence = self.load(bus, offset_of!(DeviceRegisters, sequence));
+        self.set_status(bus, 0)?;
+        let found = self.load(bus, offset_of!(DeviceRegisters, device_id));
+        if found != id {
+            return Err(InitError::WrongDevice(found));
+        }
+        self.set_status(bus, status::ACKNOWLEDGE | status::DRIVER)?;
+        let offered = self.load(bus, offset_of!(DeviceRegisters, device_features));
+        let accepted = offered & (wanted | VERSION_1);
+        if accepted & (needed | VERSION_1) != needed | VERSION_1 {
+            return Err(InitError::Features);
+        }
+        self.store(bus, offset_of!(DeviceRegisters, driver_features), accepted);
+        self.set_status(bus, status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK)?;
+        let agreed = self.load(bus, offset_of!(DeviceRegisters, device_status));
+        if agreed & status::FEATURES_OK == 0 { Err(InitError::Features) } else { Ok(accepted) }
+    }
+
+    /// Tells the device where queue `index` is.
+    pub fn set_queue<W: Words>(
+        &mut self,
+        bus: &Bus<W>,
+        index: usize,
+        place: QueueRegisters,
+    ) -> Result<(), InitError> {
+        if place.size > self.load(bus, offset_of!(DeviceRegisters, queue_max)) {
+            return Err(InitError::QueueTooSmall);
+        }
+        let at = offset_of!(DeviceRegisters, queues) + index * size_of::<QueueRegisters>();
+        self.store(bus, at + offset_of!(QueueRegisters, descriptors), place.descriptors);
+        self.store(bus, at + offset_of!(QueueRegisters, driver), place.driver);
+        self.store(bus, at + offset_of!(QueueRegisters, device), place.device);
+        self.store(bus, at + offset_of!(QueueRegisters, size), place.size);
+        Ok(())
+    }
+
+    /// The device may use its queues from here on.
+    pub fn finish<W: Words>(&mut self, bus: &Bus<W>) -> Result<(), InitError> {
+        let all =
+            status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
+        self.set_status(bus, all)
+    }
+
+    fn set_status<W: Words>(&mut self, bus: &Bus<W>, status: u64) -> Result<(), InitError> {
+        self.store(bus, offset_of!(DeviceRegisters, status), status);
+        bus.words.barrier(); // the fields are seen before the sequence number that announces them
+        self.sequence += 1;
+        self.store(bus, offset_of!(DeviceRegisters, sequence), self.sequence);
+        bus.words.barrier(); // and that before the doorbell
+        (bus.kick)(self.kick);
+        let (mut looks, mut done) = (0, false);
+        bus.attend.until(&mut || {
+            looks += 1;
+            done = self.load(bus, offset_of!(DeviceRegisters, acknowledged)) == self.sequence;
+            done || looks == PATIENCE
+        });
+        bus.words.barrier(); // what the soc wrote before acknowledging is read after it
+        if done { Ok(()) } else { Err(InitError::Silent) }
+    }
+
+    /// Tells the device that there is something in its queues.
+    pub fn notify<W: Words>(&self, bus: &Bus<W>) {
+        bus.words.barrier(); // the available index is seen before the doorbell
+        (bus.kick)(self.kick);
+    }
+
+    /// Did the device give up on us?
+    pub fn needs_reset<W: Words>(&self, bus: &Bus<W>) -> bool {
+        self.load(bus, offset_of!(DeviceRegisters, device_status)) & status::NEEDS_RESET != 0
+    }
+
+    /// A word of the configuration space.
+    pub fn config<W: Words>(&self, bus: &Bus<W>, word: usize) -> u64 {
+        self.load(bus, offset_of!(DeviceRegisters, config) + 8 * word)
+    }
+}
