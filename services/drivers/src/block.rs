@@ -49,18 +49,9 @@ pub enum BlockError {
     Unsupported,
 }
 
-/// Names one request in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Names one request in flight; [`Block::finish`] takes it back.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Token(u8);
-
-/// A finished request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// Which.
-    pub token: Token,
-    /// How it ended; read data waits in [`Block::data`] until [`Block::release`].
-    pub result: Result<(), BlockError>,
-}
 
 /// The driver.
 pub struct Block {
@@ -68,6 +59,8 @@ pub struct Block {
     queue: Queue,
     at: usize,
     free: u32,
+    /// How a slot's request ended, once it has.
+    done: [Option<Result<(), BlockError>>; SLOTS],
     slot_of: [u8; queue::ENTRIES],
     sectors: u64,
     read_only: bool,
@@ -92,6 +85,7 @@ impl Block {
             queue,
             at: at + queue::BYTES,
             free: (1 << SLOTS) - 1,
+            done: [None; SLOTS],
             slot_of: [0; queue::ENTRIES],
             sectors: transport.config(bus, 0),
             read_only: features & FEATURE_READ_ONLY != 0,
@@ -154,27 +148,26 @@ impl Block {
         if whole && end <= self.sectors { Ok((kind, bytes as u32)) } else { Err(BlockError::Range) }
     }
 
-    /// The next finished request, if any; [`Block::release`] it afterwards.
-    pub fn complete<W: Words>(&mut self, bus: &Bus<W>) -> Option<Done> {
-        let head = self.queue.complete(&bus.words)?.head;
-        let slot = self.slot_of[head as usize];
-        let result = match bus.words.load(self.at + slot as usize * SLOT + 16) & 0xff {
-            0 => Ok(()),
-            2 => Err(BlockError::Unsupported),
-            _ => Err(BlockError::Device),
-        };
-        Some(Done { token: Token(slot), result })
-    }
-
-    /// Data that a finished read left.
-    pub fn data<W: Words>(&self, bus: &Bus<W>, token: Token, into: &mut [u8]) {
+    /// Whether the request is finished, and how; a read's data goes into `into`.
+    pub fn finish<W: Words>(
+        &mut self,
+        bus: &Bus<W>,
+        token: &Token,
+        into: &mut [u8],
+    ) -> Option<Result<(), BlockError>> {
+        while let Some(done) = self.queue.complete(&bus.words) {
+            let slot = self.slot_of[done.head as usize] as usize;
+            self.done[slot] = Some(match bus.words.load(self.at + slot * SLOT + 16) & 0xff {
+                0 => Ok(()),
+                2 => Err(BlockError::Unsupported),
+                _ => Err(BlockError::Device),
+            });
+        }
+        let slot = token.0 as usize;
+        let result = self.done[slot].take()?;
         let length = into.len().min(BUFFER);
-        let at = self.at + token.0 as usize * SLOT + 64;
-        bytes::load_bytes(&bus.words, at, &mut into[..length]);
-    }
-
-    /// Gives the slot of a finished request back.
-    pub fn release(&mut self, token: Token) {
-        self.free |= 1 << token.0;
+        bytes::load_bytes(&bus.words, self.at + slot * SLOT + 64, &mut into[..length]);
+        self.free |= 1 << slot;
+        Some(result)
     }
 }

@@ -1,0 +1,241 @@
+//! The devices whose home is this kernel: their drivers, their interrupts, and who waits for them.
+//!
+//! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
+//! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
+
+use crate::kernel::Kernel;
+use abi::boot::{Device, device};
+use arch::attend::Attending;
+use arch::lock::Lock;
+use arch::shared::Window;
+use base::id::Vector;
+use core::fmt;
+use drivers::block::{Block, BlockError, Request, SECTOR, Token};
+use drivers::console::Console;
+use drivers::rng::Rng;
+use drivers::transport::Bus;
+use kernel_sched::WaitQueue;
+
+/// A driver and the threads that wait for its device.
+pub struct Slot<T> {
+    driver: Lock<Option<T>>,
+    waiting: WaitQueue,
+    vector: u32,
+}
+
+impl<T> Slot<T> {
+    fn new() -> Self {
+        Slot {
+            driver: Lock::new(crate::ranks::DEVICE, None),
+            waiting: WaitQueue::new(),
+            vector: u32::MAX,
+        }
+    }
+}
+
+/// All of them.
+pub struct Devices {
+    console: Slot<Console>,
+    block: Slot<Block>,
+    rng: Slot<Rng>,
+}
+
+fn kick(vector: u32) {
+    if let Some(kernel) = crate::kernel::get() {
+        arch::doorbell::ring(kernel.blob.soc_slot, vector);
+    }
+}
+
+fn bus(kernel: &Kernel) -> Bus<'static, Window> {
+    Bus {
+        words: kernel.window,
+        window: kernel.blob.window.base,
+        attend: &Attending,
+        kick: &(kick as fn(u32)),
+    }
+}
+
+impl Devices {
+    /// Slots for the devices of `blob` whose home is `me`, none started.
+    pub fn new(blob: &abi::boot::Blob, me: base::id::DomainId) -> Self {
+        let mut devices =
+            Devices { console: Slot::new(), block: Slot::new(), rng: Slot::new() };
+        for found in blob.devices().iter().filter(|d| d.home == u32::from(me.0)) {
+            match found.kind {
+                device::CONSOLE => devices.console.vector = found.vector,
+                device::BLOCK => devices.block.vector = found.vector,
+                device::RNG => devices.rng.vector = found.vector,
+                _ => {}
+            }
+        }
+        devices
+    }
+
+    /// Starts them; one that does not start is reported and left alone.
+    pub fn start(&self, kernel: &'static Kernel) {
+        let mine = |d: &&Device| d.home == u32::from(kernel.me.0);
+        let bus = bus(kernel);
+        for found in kernel.blob.devices().iter().filter(mine) {
+            let started = match found.kind {
+                device::CONSOLE => Console::start(&bus, found)
+                    .map(|console| *self.console.driver.lock() = Some(console)),
+                device::BLOCK => {
+                    Block::start(&bus, found).map(|block| *self.block.driver.lock() = Some(block))
+                }
+                device::RNG => {
+                    Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
+                }
+                _ => continue,
+            };
+            let name = abi::boot::text(&found.name);
+            match started {
+                Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
+                Err(why) => crate::log!("device {name}: not started: {why:?}"),
+            }
+        }
+    }
+
+    /// Is the system console ours?
+    pub fn has_console(&self) -> bool {
+        self.console.driver.lock().is_some()
+    }
+
+    /// A doorbell rang at `vector`.
+    pub fn interrupt(&self, kernel: &Kernel, vector: u32) {
+        if vector == self.console.vector {
+            self.console.waiting.wake_all(&kernel.scheduler);
+        } else if vector == self.block.vector {
+            self.block.waiting.wake_all(&kernel.scheduler);
+        } else if vector == self.rng.vector {
+            self.rng.waiting.wake_all(&kernel.scheduler);
+        }
+    }
+
+    /// Input from the console; waits for some.
+    pub fn read(&self, kernel: &'static Kernel, into: &mut [u8]) -> usize {
+        let mut count = 0;
+        kernel.scheduler.wait(&self.console.waiting, || {
+            if let Some(console) = &mut *self.console.driver.lock() {
+                count = console.read(&bus(kernel), into);
+            }
+            count > 0
+        });
+        count
+    }
+
+    fn write(&self, kernel: &'static Kernel, mut from: &[u8]) {
+        while !from.is_empty() {
+            let mut count = 0;
+            kernel.scheduler.wait(&self.console.waiting, || {
+                match &mut *self.console.driver.lock() {
+                    Some(console) => count = console.write(&bus(kernel), from),
+                    None => count = from.len(),
+                }
+                count > 0
+            });
+            from = &from[count..];
+        }
+    }
+
+    /// Text on the console from a kernel that ends here: as much as fits without waiting.
+    pub fn last_words(&self, kernel: &'static Kernel, what: &dyn fmt::Display) {
+        use core::fmt::Write;
+        let mut text = crate::panic::Text::<3000>::new();
+        // Text that does not fit is cut.
+        let _ = write!(text, "\n{what}");
+        if let Some(mut driver) = self.console.driver.try_lock()
+            && let Some(console) = &mut *driver
+        {
+            console.write(&bus(kernel), text.as_bytes());
+        }
+    }
+
+    fn transfer(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        request: Request,
+        into: &mut [u8],
+    ) -> Result<(), BlockError> {
+        let token = self.submit(kernel, sector, request)?;
+        let mut result = None;
+        kernel.scheduler.wait(&self.block.waiting, || {
+            if let Some(block) = &mut *self.block.driver.lock() {
+                result = block.finish(&bus(kernel), &token, into);
+            }
+            result.is_some()
+        });
+        result.unwrap_or(Err(BlockError::Device))
+    }
+
+    fn submit(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        request: Request,
+    ) -> Result<Token, BlockError> {
+        match &mut *self.block.driver.lock() {
+            Some(block) => block.submit(&bus(kernel), sector, request),
+            None => Err(BlockError::Unsupported),
+        }
+    }
+
+    /// Writes, flushes and reads back the last sector, which it leaves as it was.
+    pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
+        let sectors = match &*self.block.driver.lock() {
+            Some(block) => block.sectors(),
+            None => return Err("this kernel drives no disk"),
+        };
+        let last = sectors.checked_sub(1).ok_or("the disk is empty")?;
+        let (mut before, mut after) = ([0; SECTOR], [0; SECTOR]);
+        let mut pattern = [0; SECTOR];
+        let mut prng = base::prng::Prng::new(arch::time::soc_time());
+        pattern.iter_mut().for_each(|byte| *byte = prng.next() as u8);
+        let explain = |why| match why {
+            BlockError::ReadOnly => "the disk is read-only",
+            BlockError::Busy => "all requests of the driver are in flight",
+            BlockError::Unsupported => "the device does not support it",
+            BlockError::Range | BlockError::Device => "the device reports an error",
+        };
+        self.transfer(kernel, last, Request::Read(SECTOR), &mut before).map_err(explain)?;
+        self.transfer(kernel, last, Request::Write(&pattern), &mut []).map_err(explain)?;
+        self.transfer(kernel, last, Request::Flush, &mut []).map_err(explain)?;
+        self.transfer(kernel, last, Request::Read(SECTOR), &mut after).map_err(explain)?;
+        self.transfer(kernel, last, Request::Write(&before), &mut []).map_err(explain)?;
+        if after == pattern { Ok(sectors) } else { Err("read back something else") }
+    }
+
+    /// Random bytes from the chip.
+    pub fn random(&self, kernel: &'static Kernel) -> Result<[u8; 32], &'static str> {
+        let mut bytes = [0; 32];
+        let (mut asked, mut count) = (false, None);
+        kernel.scheduler.wait(&self.rng.waiting, || match &mut *self.rng.driver.lock() {
+            None => true,
+            Some(rng) => {
+                asked = asked || rng.request(&bus(kernel), 32);
+                count = if asked { rng.take(&bus(kernel), &mut bytes) } else { None };
+                count.is_some()
+            }
+        });
+        match count {
+            Some(32) => Ok(bytes),
+            Some(_) => Err("the chip gave fewer bytes than asked"),
+            None => Err("this kernel drives no source of random bytes"),
+        }
+    }
+}
+
+/// The system console as a place to write; line feeds become carriage return, line feed.
+pub struct Out(pub &'static Kernel);
+
+impl fmt::Write for Out {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (index, line) in text.split('\n').enumerate() {
+            if index > 0 {
+                self.0.devices.write(self.0, b"\r\n");
+            }
+            self.0.devices.write(self.0, line.as_bytes());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Interrupts and faults of this kernel: who gets them.
+
+use crate::kernel;
+use crate::{panic, shootdown};
+use arch::trap::TrapFrame;
+use arch::types::{Fault, Handlers, Interrupt};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Kinds of core-to-core interrupts.
+pub mod core_kind {
+    /// Look at the run queue.
+    pub const RESCHEDULE: u8 = 0;
+    /// Look at the shootdown queue.
+    pub const SHOOTDOWN: u8 = 1;
+    /// Stop for ever: this kernel ends.
+    pub const STOP: u8 = 2;
+}
+
+/// What the trap code calls.
+pub static HANDLERS: Handlers = Handlers { interrupt, fault };
+
+/// Counts for `irq` on the monitor.
+pub struct Counts {
+    /// Timer interrupts.
+    pub timer: AtomicU64,
+    /// Core-to-core interrupts, by kind.
+    pub core: [AtomicU64; 4],
+    /// Doorbells, by vector.
+    pub doorbell: [AtomicU64; 32],
+    /// Nothing pending after all.
+    pub spurious: AtomicU64,
+}
+
+/// Since boot.
+pub static COUNTS: Counts = Counts {
+    timer: AtomicU64::new(0),
+    core: [const { AtomicU64::new(0) }; 4],
+    doorbell: [const { AtomicU64::new(0) }; 32],
+    spurious: AtomicU64::new(0),
+};
+
+fn count(counter: Option<&AtomicU64>) {
+    if let Some(counter) = counter {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn interrupt(interrupt: Interrupt) {
+    match interrupt {
+        Interrupt::Timer => count(Some(&COUNTS.timer)),
+        Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
+        Interrupt::Doorbell(vector) => count(COUNTS.doorbell.get(vector.index())),
+        Interrupt::None => count(Some(&COUNTS.spurious)),
+    }
+    let Some(kernel) = kernel::get() else { return };
+    match interrupt {
+        Interrupt::Core(core_kind::SHOOTDOWN) => shootdown::serve(),
+        Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
+        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0)),
+        _ => {}
+    }
+    kernel.scheduler.on_interrupt(interrupt);
+}
+
+/// A fault of kernel code is a bug in us, unless a self-test asked for it.
+fn fault(frame: &mut TrapFrame, fault: Fault) {
+    if arch::probe::recover(frame, fault) {
+        return;
+    }
+    panic::die(format_args!("{fault:x?} at pc {:#x}", frame.pc()), frame.fp(), frame);
+}

@@ -1,0 +1,210 @@
+//! Commands about the chip and the other kernels: peers, calls, power, panic, devices.
+
+use super::{Command, Failure, Outcome, number};
+use crate::kernel::Kernel;
+use crate::peers::{Ask, CallFailure};
+use abi::soc::{command, state};
+use base::id::DomainId;
+use core::fmt::Write;
+
+pub const COMMANDS: &[Command] = &[
+    Command { name: "peers", arguments: "", help: "the kernels of this board", run: peers },
+    Command {
+        name: "ping",
+        arguments: "[DOMAIN [COUNT]]",
+        help: "call another kernel and time the answer",
+        run: ping,
+    },
+    Command {
+        name: "on",
+        arguments: "DOMAIN COMMAND...",
+        help: "run a command in another kernel",
+        run: on,
+    },
+    Command {
+        name: "domain",
+        arguments: "off|inactive|on|cold DOMAIN",
+        help: "power: off keeps memory (cold does not), inactive keeps all, on wakes",
+        run: domain,
+    },
+    Command { name: "disk", arguments: "", help: "write, flush and read back a sector", run: disk },
+    Command { name: "random", arguments: "", help: "32 random bytes from the chip", run: random },
+    Command { name: "panic", arguments: "", help: "end this kernel, on purpose", run: panic },
+    Command {
+        name: "overflow",
+        arguments: "",
+        help: "overflow this thread's stack, on purpose",
+        run: overflow,
+    },
+    Command { name: "poweroff", arguments: "", help: "power the whole board off", run: poweroff },
+];
+
+fn state_name(state: u64) -> &'static str {
+    match state {
+        state::OFF => "off",
+        state::BOOTING => "booting",
+        state::RUNNING => "running",
+        state::INACTIVE => "inactive",
+        state::DEAD => "dead",
+        _ => "?",
+    }
+}
+
+/// The domain a word names, by name or number.
+fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
+    let domains = kernel.blob.domains();
+    let by_name = domains.iter().position(|d| abi::boot::text(&d.name) == word);
+    let index = by_name.or_else(|| word.parse().ok().filter(|&n: &usize| n < domains.len()));
+    let index = index.ok_or(Failure::Failed("no such domain; `peers` lists them"))?;
+    Ok(DomainId(index as u8))
+}
+
+/// The domain a word names, or the first that is not ours.
+fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
+    let peer = match arguments.first() {
+        Some(word) => find(kernel, word)?,
+        None => (0..kernel.blob.domains().len())
+            .map(|index| DomainId(index as u8))
+            .find(|&domain| domain != kernel.me)
+            .ok_or(Failure::Failed("this board has no other kernel"))?,
+    };
+    if peer == kernel.me {
+        return Err(Failure::Failed("that is this kernel; `peers` lists the others"));
+    }
+    Ok(peer)
+}
+
+fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    writeln!(out, "  domain    isa      role    cores  state     epoch  deaths  calls out/in")?;
+    for (index, domain) in kernel.blob.domains().iter().enumerate() {
+        let id = DomainId(index as u8);
+        let (epoch, state) = kernel.soc.state(id);
+        let isa = if domain.isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+        let role = ["?", "main", "shadow", "proxy"].get(domain.role as usize).unwrap_or(&"?");
+        let name = abi::boot::text(&domain.name);
+        write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;
+        write!(out, "{:<9} {epoch:<6} {:<7} ", state_name(state), kernel.soc.deaths(id))?;
+        match kernel.peers.counts(id) {
+            Some((sent, served)) => writeln!(out, "{sent}/{served}")?,
+            None => writeln!(out, "(this kernel)")?,
+        }
+    }
+    Ok(())
+}
+
+/// Says why a call did not come back with an answer.
+pub fn explain(failure: CallFailure) -> Failure {
+    Failure::Failed(failure.text())
+}
+
+fn ping(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let peer = find_peer(kernel, arguments)?;
+    for _ in 0..number(arguments, 1, 3)?.min(1000) {
+        let start = arch::time::local_ns();
+        let there = kernel.peers.call_value(peer, Ask::Echo, start).map_err(explain)?;
+        let took = arch::time::local_ns() - start;
+        if there != start {
+            return Err(Failure::Failed("the answer is not what was sent"));
+        }
+        writeln!(out, "answer from {} after {}.{:03} us", peer, took / 1000, took % 1000)?;
+    }
+    Ok(())
+}
+
+fn on(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let [name, words @ ..] = arguments else { return Err(Failure::Usage) };
+    if words.is_empty() {
+        return Err(Failure::Usage);
+    }
+    let peer = find(kernel, name)?;
+    let mut line = crate::panic::Text::<{ super::line::LINE }>::new();
+    for word in words {
+        write!(line, "{word} ")?;
+    }
+    if peer == kernel.me {
+        super::run(kernel, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
+        return Ok(());
+    }
+    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    let bytes = kernel
+        .peers
+        .call(peer, Ask::Run, line.as_bytes(), &mut answer)
+        .map_err(explain)?;
+    let text = core::str::from_utf8(&answer[..bytes]);
+    out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;
+    Ok(())
+}
+
+fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let [action, name] = arguments else { return Err(Failure::Usage) };
+    let target = find(kernel, name)?;
+    let done = match *action {
+        "on" => kernel.soc.request(command::WAKE, u64::from(target.0), 0).map(|_| "woken"),
+        "inactive" if target == kernel.me => {
+            return Err(Failure::Failed("this kernel holds the console; nobody could wake it"));
+        }
+        "inactive" => {
+            kernel.soc.request(command::INACTIVE, u64::from(target.0), 0).map(|_| "inactive")
+        }
+        "cold" if target != kernel.me => {
+            kernel.soc.request(command::OFF, u64::from(target.0), 0).map(|_| "off; next boot cold")
+        }
+        "off" if target != kernel.me => {
+            kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
+            kernel.peers.wait_for_state(target, state::OFF);
+            Ok("off; memory kept")
+        }
+        "off" | "cold" => {
+            return Err(Failure::Failed("this kernel holds the console; see `poweroff`"));
+        }
+        _ => return Err(Failure::Usage),
+    };
+    match done {
+        Ok(what) => writeln!(out, "domain {name}: {what}")?,
+        Err(crate::soc::SocError::State) => {
+            return Err(Failure::Failed("the domain is not in a state for that; see `peers`"));
+        }
+        Err(_) => return Err(Failure::Failed("the soc could not do it; see soc.log")),
+    }
+    Ok(())
+}
+
+fn disk(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let sectors = kernel.devices.disk_check(kernel).map_err(Failure::Failed)?;
+    writeln!(out, "disk of {sectors} sectors: wrote, flushed and read back its last one")?;
+    Ok(())
+}
+
+fn random(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let bytes = kernel.devices.random(kernel).map_err(Failure::Failed)?;
+    for byte in bytes {
+        write!(out, "{byte:02x}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn panic(_: &'static Kernel, _: &mut dyn Write, _: &[&str]) -> Outcome {
+    panic!("asked for on the monitor")
+}
+
+fn overflow(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    writeln!(out, "depth {}", dig(1))?;
+    Ok(())
+}
+
+/// Recursion without end.
+#[allow(unconditional_recursion, reason = "overflowing the stack is its purpose")]
+fn dig(depth: u64) -> u64 {
+    let here = core::hint::black_box([depth; 64]);
+    dig(core::hint::black_box(here[0] + 1)) + here[63]
+}
+
+fn poweroff(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    writeln!(out, "powering off")?;
+    kernel
+        .soc
+        .request(command::SHUTDOWN, 0, 0)
+        .map_err(|_| Failure::Failed("the soc refused"))?;
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The end of this kernel, in the open: what, where, how it came there, and nobody else harmed.
+//!
+//! The last words go to the early log and, when the console is ours, to the console as far as its
+//! driver still works. The soc is told, fences this domain and, if the board says so, boots it
+//! again under a new epoch; the other kernels see `PeerLost` and live on.
+
+use crate::kernel::{self, Kernel};
+use crate::print;
+use crate::symbols::Named;
+use core::fmt::{self, Write};
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// A panic while panicking says one line and stops.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+#[panic_handler]
+fn on_panic(info: &PanicInfo) -> ! {
+    match info.location() {
+        Some(at) => die(format_args!("{} at {at}", info.message()), arch::backtrace::fp(), &""),
+        None => die(format_args!("{}", info.message()), arch::backtrace::fp(), &""),
+    }
+}
+
+/// Ends this kernel. `fp` is where the backtrace starts, `registers` a dump or nothing.
+pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
+    arch::cpu::irqs_off();
+    if PANICKED.swap(true, Ordering::AcqRel) {
+        print::unlocked(format_args!("panic: again, while panicking: {why}"));
+        arch::cpu::halt();
+    }
+    let kernel = kernel::get();
+    if let Some(kernel) = kernel {
+        kernel.stop_other_cores();
+    }
+    let report = Report { kernel, why, fp, registers };
+    print::unlocked(format_args!("{report}"));
+    if let Some(kernel) = kernel {
+        kernel.devices.last_words(kernel, &report);
+        kernel.soc.last_words(abi::soc::command::PANIC, 1, 0);
+    }
+    arch::cpu::halt();
+}
+
+/// What a panic prints.
+struct Report<'a> {
+    kernel: Option<&'static Kernel>,
+    why: fmt::Arguments<'a>,
+    fp: u64,
+    registers: &'a dyn fmt::Display,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, symbols) = match self.kernel {
+            Some(kernel) => (kernel.name(), kernel.symbols),
+            None => ("(booting)", None),
+        };
+        writeln!(f, "panic: kernel {name}, core {}: {}", arch::cpu::core(), self.why)?;
+        write!(f, "{}", self.registers)?;
+        let (mut depth, mut result) = (0, Ok(()));
+        arch::backtrace::frames(self.fp, &mut |pc| {
+            let line = writeln!(f, "  {depth:2}: {}", Named(symbols, pc));
+            result = core::mem::replace(&mut result, Ok(())).and(line);
+            depth += 1;
+        });
+        result
+    }
+}
+
+/// Text of bounded length without an allocator: for last words.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    /// Empty.
+    pub const fn new() -> Self {
+        Text { bytes: [0; N], length: 0 }
+    }
+
+    /// What was written, cut at N.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = N - self.length;
+        let taken = &text.as_bytes()[..text.len().min(room)];
+        self.bytes[self.length..self.length + taken.len()].copy_from_slice(taken);
+        self.length += taken.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! The order of the image's locks, outermost first. Debug builds check it at every lock. The locks
+//! of mem and sched come behind all of these (their ranks start at 100).
+
+use arch::lock::Rank;
+
+/// Device drivers.
+pub const DEVICE: Rank = Rank::new(20, "device");
+/// Requests to the soc; held across its answer.
+pub const SOC: Rank = Rank::new(30, "soc");
+/// A message link's incoming side.
+pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
+/// A message link's outgoing side.
+pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
+/// Handler threads.
+pub const POOL: Rank = Rank::leaf(44, "handler pool");
+/// The page table.
+pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
+/// Shootdowns, one at a time.
+pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
+/// Lines of the early log.
+pub const EARLY: Rank = Rank::leaf(250, "early log");

@@ -1,0 +1,121 @@
+//! This kernel's requests to the soc: its own page, one request at a time.
+//!
+//! The soc is the chip, not a peer: when it is gone, so are we. Its answer is waited for through
+//! `attend`, so that a request never stops this kernel from serving others.
+
+use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, unpack_state};
+use arch::lock::Lock;
+use arch::shared::Window;
+use base::id::DomainId;
+use base::port::Words;
+use core::mem::offset_of;
+
+/// Why the soc refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocError {
+    /// No such command or domain.
+    Invalid,
+    /// The domain is not in a state that allows it.
+    State,
+    /// The emulator below did not answer.
+    Platform,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Chip time when it was written.
+    pub time: u64,
+}
+
+/// The way to the soc.
+pub struct Soc {
+    window: Window,
+    me: DomainId,
+    chip: usize,
+    page: usize,
+    ring: fn(),
+    sequence: Lock<u64>,
+}
+
+impl Soc {
+    /// The pages of domain `me` in `window`, rung by `ring`.
+    pub fn new(window: Window, layout: &abi::boot::Window, me: DomainId, ring: fn()) -> Self {
+        let page = (layout.domains - layout.base) as usize + me.index() * size_of::<DomainPage>();
+        let start = window.load(page + offset_of!(DomainPage, sequence));
+        Soc {
+            window,
+            me,
+            chip: (layout.chip - layout.base) as usize,
+            page,
+            ring,
+            sequence: Lock::new(crate::ranks::SOC, start),
+        }
+    }
+
+    fn status(&self, domain: DomainId, field: usize) -> u64 {
+        let line = offset_of!(ChipPage, domains) + domain.index() * size_of::<DomainStatus>();
+        self.window.load(self.chip + line + field)
+    }
+
+    /// Epoch and state of a domain.
+    pub fn state(&self, domain: DomainId) -> (u64, u64) {
+        unpack_state(self.status(domain, offset_of!(DomainStatus, state)))
+    }
+
+    /// Times a domain was killed or crashed.
+    pub fn deaths(&self, domain: DomainId) -> u64 {
+        self.status(domain, offset_of!(DomainStatus, deaths))
+    }
+
+    /// Says whether core `core` of this kernel polls for messages (1) or must be rung (0).
+    pub fn set_attending(&self, core: usize, attending: bool) {
+        let at = offset_of!(DomainPage, attending) + 8 * core;
+        self.window.store(self.page + at, u64::from(attending));
+    }
+
+    /// Asks and waits for the answer.
+    pub fn request(&self, command: u64, arg0: u64, arg1: u64) -> Result<Answer, SocError> {
+        let mut sequence = self.sequence.lock();
+        *sequence += 1;
+        self.post(command, [arg0, arg1], *sequence);
+        let answered = offset_of!(DomainStatus, answered);
+        arch::attend::until(|| self.status(self.me, answered) == *sequence);
+        self.window.barrier(); // the answer is read after the sequence number that announces it
+        let time = self.status(self.me, offset_of!(DomainStatus, time));
+        match self.status(self.me, offset_of!(DomainStatus, error)) {
+            error::NONE => Ok(Answer { time }),
+            error::STATE => Err(SocError::State),
+            error::PLATFORM => Err(SocError::Platform),
+            _ => Err(SocError::Invalid),
+        }
+    }
+
+    /// Asks without waiting and without a lock: for a kernel that ends here.
+    pub fn last_words(&self, command: u64, arg0: u64, arg1: u64) {
+        let sequence = self.window.load(self.page + offset_of!(DomainPage, sequence)) + 1;
+        self.post(command, [arg0, arg1], sequence);
+    }
+
+    fn post(&self, command: u64, arguments: [u64; 2], sequence: u64) {
+        self.window.store(self.page + offset_of!(DomainPage, command), command);
+        self.window.store(self.page + offset_of!(DomainPage, arg0), arguments[0]);
+        self.window.store(self.page + offset_of!(DomainPage, arg1), arguments[1]);
+        self.window.barrier(); // the request is seen before the sequence number that opens it
+        self.window.store(self.page + offset_of!(DomainPage, sequence), sequence);
+        self.window.barrier(); // and that before the doorbell
+        (self.ring)();
+    }
+
+    /// Calibrates this domain's clock against the chip's: the quickest of a few exchanges counts.
+    pub fn calibrate_clock(&self) {
+        const ROUNDS: usize = 8;
+        let mut samples = [(0, 0, 0); ROUNDS];
+        for sample in &mut samples {
+            let before = arch::time::local_ns();
+            let Ok(answer) = self.request(command::TIME, 0, 0) else { return };
+            *sample = (before, answer.time, arch::time::local_ns());
+        }
+        arch::time::set_offset(arch::time::estimate(&samples));
+    }
+}
