@@ -1,1 +1,175 @@
 //! Layout of a message link: the memory between one sender and one receiver.
+//!
+//! Link (a, b) lies at `links + (a * domains + b) * LINK_SIZE`. **It is written by `a` only and read
+//! by `b` only**; what goes from b to a, consumer words and replies included, is in link (b, a).
+//!
+//! ```text
+//! 0     producer word, urgent ring a->b       64   producer word, blockable ring a->b
+//! 128   consumer word, urgent ring b->a       192  consumer word, blockable ring b->a
+//! 256   reply headers: a line for each reply slot (a answers a call of b)
+//! 4096  urgent ring, blockable ring, reply payloads
+//! ```
+//!
+//! Everything is a `u64`, loaded and stored whole; payloads are little-endian bytes in words.
+
+/// Bytes of a ring slot; a message takes as many as it needs, one behind the other.
+pub const SLOT: usize = 64;
+/// Bytes at the head of each message: [`pack_header`] and [`pack_tag`].
+pub const HEADER: usize = 16;
+/// Most bytes of a request's or a reply's payload.
+pub const MAX_PAYLOAD: usize = 4096;
+/// Most reply slots of a link.
+pub const MAX_REPLIES: usize = 32;
+/// Nesting levels of blockable calls: a thread calls at level 0, its handler at level 1, ...
+pub const LEVELS: usize = 4;
+
+/// Sizes of a link. Kernels use [`LAYOUT`]; tests use smaller ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Slots of the urgent ring, a power of two.
+    pub urgent_slots: u32,
+    /// Slots of the blockable ring, a power of two.
+    pub blockable_slots: u32,
+    /// Reply slots of urgent calls; they come first.
+    pub urgent_replies: u8,
+    /// Reply slots of blockable calls of each level, behind those.
+    pub level_replies: [u8; LEVELS],
+    /// Bytes of a reply slot's payload, a multiple of 8.
+    pub reply_bytes: u32,
+}
+
+/// What every link of a board has.
+pub const LAYOUT: Layout = Layout {
+    urgent_slots: 128,
+    blockable_slots: 256,
+    urgent_replies: 8,
+    level_replies: [12, 6, 4, 2],
+    reply_bytes: MAX_PAYLOAD as u32,
+};
+
+/// Bytes of one link, a multiple of 4 KiB.
+pub const LINK_SIZE: u64 = LAYOUT.size() as u64;
+
+/// Offset of the producer words; the urgent ring's is first.
+pub const PRODUCER: usize = 0;
+/// Offset of the consumer words; the urgent ring's is first.
+pub const CONSUMER: usize = 2 * SLOT;
+/// Offset of the reply headers.
+pub const REPLIES: usize = 4 * SLOT;
+/// Offset of the urgent ring.
+pub const RINGS: usize = 4096;
+/// In a reply header: [`pack_session`] of (server, caller, sequence), written last.
+pub const REPLY_DONE: usize = 0;
+/// In a reply header: [`pack_status`].
+pub const REPLY_STATUS: usize = 8;
+
+impl Layout {
+    /// Reply slots in all.
+    pub const fn replies(&self) -> usize {
+        let l = &self.level_replies;
+        self.urgent_replies as usize + l[0] as usize + l[1] as usize + l[2] as usize + l[3] as usize
+    }
+    /// Offset of the blockable ring.
+    pub const fn blockable_ring(&self) -> usize {
+        RINGS + self.urgent_slots as usize * SLOT
+    }
+    /// Offset of the first reply payload.
+    pub const fn reply_payloads(&self) -> usize {
+        self.blockable_ring() + self.blockable_slots as usize * SLOT
+    }
+    /// Offset of the payload of reply slot `slot`.
+    pub const fn reply_payload(&self, slot: usize) -> usize {
+        self.reply_payloads() + slot * self.reply_bytes as usize
+    }
+    /// Offset of the header of reply slot `slot`.
+    pub const fn reply_header(&self, slot: usize) -> usize {
+        REPLIES + slot * SLOT
+    }
+    /// Bytes of a link, a multiple of 4 KiB.
+    pub const fn size(&self) -> usize {
+        self.reply_payload(self.replies()).next_multiple_of(4096)
+    }
+}
+
+/// Slots that a message with `payload` bytes takes.
+pub const fn slots_for(payload: usize) -> u32 {
+    (HEADER + payload).div_ceil(SLOT) as u32
+}
+
+/// Kind of a message.
+pub mod kind {
+    /// A request that is answered in its reply slot.
+    pub const CALL: u8 = 1;
+    /// One way: nothing comes back.
+    pub const NOTICE: u8 = 2;
+}
+
+/// How a call ended, in [`pack_status`].
+pub mod status {
+    /// The payload is the reply.
+    pub const OK: u16 = 0;
+    /// No such procedure.
+    pub const NO_SUCH_PROC: u16 = 1;
+    /// The reply is larger than a reply slot.
+    pub const TOO_LARGE: u16 = 2;
+    /// The kernel has no memory or no handler left.
+    pub const NO_MEMORY: u16 = 3;
+    /// The request makes no sense to the procedure, or the caller may not do it.
+    pub const REFUSED: u16 = 4;
+    /// The handler failed.
+    pub const FAULT: u16 = 5;
+}
+
+/// `[writer's epoch:16 | reader's epoch as the writer knows it:16 | index:32]`: a producer word
+/// (index: tail), a consumer word (head), or a reply's done word (sequence).
+pub const fn pack_session(writer: u16, reader: u16, index: u32) -> u64 {
+    (writer as u64) << 48 | (reader as u64) << 32 | index as u64
+}
+
+/// Takes [`pack_session`] apart.
+pub const fn unpack_session(word: u64) -> (u16, u16, u32) {
+    ((word >> 48) as u16, (word >> 32) as u16, word as u32)
+}
+
+/// First word of a message: `[level:8 | reply slot:8 | kind:8 | 0:8 | proc:16 | bytes:16]`.
+pub const fn pack_header(kind: u8, proc: u16, bytes: u16, slot: u8, level: u8) -> u64 {
+    (level as u64) << 56
+        | (slot as u64) << 48
+        | (kind as u64) << 40
+        | (proc as u64) << 16
+        | bytes as u64
+}
+
+/// Takes [`pack_header`] apart: `(kind, proc, bytes, slot, level)`.
+pub const fn unpack_header(word: u64) -> (u8, u16, u16, u8, u8) {
+    ((word >> 40) as u8, (word >> 16) as u16, word as u16, (word >> 48) as u8, (word >> 56) as u8)
+}
+
+/// Second word of a message: `[ring index of its first slot:32 | sequence:32]`.
+pub const fn pack_tag(index: u32, sequence: u32) -> u64 {
+    (index as u64) << 32 | sequence as u64
+}
+
+/// Takes [`pack_tag`] apart.
+pub const fn unpack_tag(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// Status word of a reply: `[bytes:16 | status:16]`.
+pub const fn pack_status(bytes: u16, status: u16) -> u64 {
+    (bytes as u64) << 16 | status as u64
+}
+
+/// Takes [`pack_status`] apart: `(bytes, status)`.
+pub const fn unpack_status(word: u64) -> (u16, u16) {
+    ((word >> 16) as u16, word as u16)
+}
+
+const _: () = assert!(LINK_SIZE.is_multiple_of(4096) && LINK_SIZE <= 160 << 10);
+const _: () = assert!(LAYOUT.replies() == MAX_REPLIES);
+const _: () = assert!(REPLIES + MAX_REPLIES * SLOT <= RINGS);
+const _: () = assert!(LAYOUT.urgent_slots.is_power_of_two());
+const _: () = assert!(LAYOUT.blockable_slots.is_power_of_two());
+const _: () = assert!(slots_for(MAX_PAYLOAD) <= LAYOUT.urgent_slots);
+const _: () = assert!(slots_for(MAX_PAYLOAD) * 3 <= LAYOUT.blockable_slots);
+const _: () = assert!(MAX_PAYLOAD <= u16::MAX as usize && MAX_PAYLOAD.is_multiple_of(8));

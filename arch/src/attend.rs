@@ -1,1 +1,128 @@
-//! (to be written)
+//! The one way to wait for something that another core or domain must do.
+//!
+//! [`until`] runs the installed hook between two looks at the condition: it serves the DSM queue,
+//! the shootdown queue and urgent messages. The hook neither allocates, nor locks, nor waits, and
+//! runs with interrupts masked; that rule is what keeps two domains from deadlocking. A caller
+//! that came with interrupts unmasked can be interrupted and preempted between two rounds.
+
+pub(crate) mod percore;
+
+use percore::{hook, per_core};
+
+use crate::cpu;
+use crate::lock;
+
+hook! { static WAITING: fn(); }
+hook! { static RELEASED: fn(); }
+
+/// What a core knows about its waiting.
+struct State {
+    spent: u64,
+    inside: bool,
+}
+
+per_core! { static STATE: State = State { spent: 0, inside: false }; }
+
+/// Installs what a waiting core does meanwhile; once, before a second core runs.
+pub fn install(hook: fn()) {
+    WAITING.set(hook);
+}
+
+/// Installs what runs when a core releases its outermost lock, interrupts still masked: messages
+/// are polled there. It may lock, and it does not recur. Once, before a second core runs.
+pub fn install_released(hook: fn()) {
+    RELEASED.set(hook);
+}
+
+/// Runs the hook of [`install_released`]; called by `lock`.
+#[inline]
+pub(crate) fn released() {
+    if let Some(hook) = RELEASED.get() {
+        hook();
+    }
+}
+
+/// Ticks of `cpu::clock` that this core has spent waiting, so that a measurement can subtract them.
+pub fn spent() -> u64 {
+    STATE.with(|state| state.spent)
+}
+
+/// Returns when `ready` does. In debug builds, a leaf lock held here is a violation.
+#[inline]
+pub fn until(mut ready: impl FnMut() -> bool) {
+    lock::assert_may_wait();
+    if !ready() {
+        wait(&mut ready);
+    }
+}
+
+/// [`until`] without the check of leaf locks: for the locks themselves, which have their own.
+#[inline]
+pub(crate) fn until_unchecked(mut ready: impl FnMut() -> bool) {
+    if !ready() {
+        wait(&mut ready);
+    }
+}
+
+/// The same as a port.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attending;
+
+impl base::port::Attend for Attending {
+    fn until(&self, ready: &mut dyn FnMut() -> bool) {
+        until(ready);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait(ready: &mut dyn FnMut() -> bool) {
+    loop {
+        let on = cpu::irqs_off();
+        let from = cpu::clock();
+        serve();
+        let done = ready();
+        STATE.with(|state| state.spent += cpu::clock().wrapping_sub(from));
+        cpu::irqs_restore(on);
+        if done {
+            return;
+        }
+        cpu::relax();
+    }
+}
+
+/// One run of the hook; a hook that waits after all does not recur.
+fn serve() {
+    let Some(hook) = WAITING.get() else { return };
+    if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
+        hook();
+        STATE.with(|state| state.inside = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    std::thread_local!(static SERVED: Cell<u32> = const { Cell::new(0) });
+
+    #[test]
+    fn waiting_serves_with_interrupts_masked_and_never_recurs() {
+        install(|| {
+            assert!(!cpu::irqs_on());
+            SERVED.set(SERVED.get() + 1);
+            let mut rounds = 0;
+            until(|| {
+                rounds += 1;
+                rounds > 3
+            });
+        });
+        cpu::irqs_restore(true);
+        until(|| SERVED.get() >= 5);
+        assert_eq!(SERVED.get(), 5);
+        assert!(cpu::irqs_on());
+        until(|| true);
+        assert_eq!(SERVED.get(), 5, "a condition that holds costs nothing");
+    }
+}

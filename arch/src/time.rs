@@ -1,1 +1,166 @@
-//! (to be written)
+//! Time. `soc_time` is the local clock plus an offset that is calibrated against the soc's time,
+//! at start and at every wake. It never runs backwards within a domain: a new offset that would
+//! turn it back holds it still instead, and a message from the future moves it forward (Lamport).
+
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::cpu;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The clock of one domain; all its cores share it.
+#[derive(Debug, Default)]
+pub struct SocClock {
+    offset: AtomicI64,
+    /// Latest time that anybody was told.
+    last: AtomicU64,
+}
+
+impl SocClock {
+    /// Offset 0.
+    pub const fn new() -> Self {
+        SocClock { offset: AtomicI64::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// soc time - local time, in ns, from now on.
+    pub fn set_offset(&self, offset: i64) {
+        self.offset.store(offset, Ordering::Relaxed);
+    }
+
+    /// soc time at local time `local`, or the latest time told when that is later.
+    pub fn at(&self, local: u64) -> u64 {
+        let time = local.saturating_add_signed(self.offset.load(Ordering::Relaxed));
+        self.last.fetch_max(time, Ordering::AcqRel).max(time)
+    }
+
+    /// A message of that time has arrived: nothing here is earlier from now on.
+    pub fn advance_to(&self, time: u64) {
+        self.last.fetch_max(time, Ordering::AcqRel);
+    }
+
+    /// The local time at which the soc time will be `soc`.
+    pub fn local(&self, soc: u64) -> u64 {
+        soc.saturating_add_signed(self.offset.load(Ordering::Relaxed).wrapping_neg())
+    }
+}
+
+#[cfg(target_os = "none")]
+fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
+    static CLOCK: SocClock = SocClock::new();
+    f(&CLOCK)
+}
+
+/// On a host every thread is a domain of its own.
+#[cfg(not(target_os = "none"))]
+#[inline(never)]
+fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
+    std::thread_local!(static CLOCK: SocClock = const { SocClock::new() });
+    CLOCK.with(f)
+}
+
+/// Local time in ns since the counter's start.
+#[inline]
+pub fn local_ns() -> u64 {
+    to_ns(cpu::clock(), cpu::clock_hz())
+}
+
+/// Nanoseconds on the chip-wide clock.
+pub fn soc_time() -> u64 {
+    clock(|clock| clock.at(local_ns()))
+}
+
+/// soc time - local time, in ns, as [`estimate`] finds it.
+pub fn set_offset(offset: i64) {
+    clock(|clock| clock.set_offset(offset));
+}
+
+/// A message of soc time `time` has arrived.
+pub fn advance_to(time: u64) {
+    clock(|clock| clock.advance_to(time));
+}
+
+/// Ticks of the local counter at which the soc time will be `soc`.
+pub fn soc_to_ticks(soc: u64) -> u64 {
+    to_ticks(clock(|clock| clock.local(soc)), cpu::clock_hz())
+}
+
+/// The port.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Soc;
+
+impl base::port::Clock for Soc {
+    fn soc_time(&self) -> u64 {
+        soc_time()
+    }
+}
+
+/// Ticks as ns, rounded down, without overflow for 584 years. `hz` is 1 to 10^10.
+#[inline]
+pub const fn to_ns(ticks: u64, hz: u64) -> u64 {
+    if SECOND % hz == 0 {
+        return ticks.wrapping_mul(SECOND / hz);
+    }
+    (ticks / hz).wrapping_mul(SECOND).wrapping_add(ticks % hz * SECOND / hz)
+}
+
+/// ns as ticks, rounded up: a deadline in ticks is never early. Saturates.
+#[inline]
+pub const fn to_ticks(ns: u64, hz: u64) -> u64 {
+    let whole = (ns / SECOND).saturating_mul(hz);
+    whole.saturating_add((ns % SECOND * hz).div_ceil(SECOND))
+}
+
+/// The offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`: by the one
+/// with the shortest round trip, whose error is at most half of that trip. 0 without any.
+pub fn estimate(samples: &[(u64, u64, u64)]) -> i64 {
+    let forward = samples.iter().filter(|(before, _, after)| after >= before);
+    let best = forward.min_by_key(|(before, _, after)| after - before);
+    best.map_or(0, |(before, soc, after)| {
+        let middle = before + (after - before) / 2;
+        soc.wrapping_sub(middle) as i64
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_ns_are_exact() {
+        for hz in [10_000_000, 62_500_000, 24_000_000, 1_000_000_000, 3_000_000_007] {
+            for ticks in [0, 1, 7, 10_000_019, 3_333_333_333, 1 << 40, 1 << 53] {
+                let exact = u128::from(ticks) * 1_000_000_000 / u128::from(hz);
+                assert_eq!(u128::from(to_ns(ticks, hz)), exact);
+                let back = to_ticks(to_ns(ticks, hz), hz);
+                assert!(back <= ticks && to_ns(back, hz) == to_ns(ticks, hz), "{ticks} at {hz}");
+            }
+            assert!(to_ns(to_ticks(12_345_678_901, hz), hz) >= 12_345_678_901);
+        }
+        assert_eq!(to_ticks(u64::MAX, 62_500_000), 1_152_921_504_606_846_976);
+    }
+
+    #[test]
+    fn it_never_runs_backwards() {
+        let clock = SocClock::new();
+        clock.set_offset(1000);
+        assert_eq!(clock.at(50), 1050);
+        clock.set_offset(900);
+        assert_eq!(clock.at(60), 1050, "still, not back");
+        assert_eq!(clock.at(200), 1100);
+        clock.advance_to(5000);
+        assert_eq!(clock.at(201), 5000);
+        clock.set_offset(-300);
+        assert_eq!(clock.at(100), 5000, "before 0 is no time");
+        assert_eq!(clock.at(9000), 8700);
+        assert_eq!(clock.local(8700), 9000);
+    }
+
+    #[test]
+    fn the_shortest_exchange_counts() {
+        assert_eq!(estimate(&[]), 0);
+        assert_eq!(estimate(&[(10, 0, 5)]), 0, "back in time");
+        let samples = [(0, 900, 100), (200, 1210, 220), (300, 1400, 380)];
+        assert_eq!(estimate(&samples), 1000);
+        assert_eq!(estimate(&[(5000, 100, 5010)]), -4905);
+    }
+}

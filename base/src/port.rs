@@ -73,3 +73,11 @@ impl<W: Words + ?Sized> Words for &W {
         (**self).barrier();
     }
 }
+
+/// Kernel stacks, each with an unmapped guard below it.
+pub trait Stacks {
+    /// The top of a fresh one; `None` when there is no memory.
+    fn allocate(&self) -> Option<usize>;
+    /// Gives one back, by its top; nobody runs on it any more.
+    fn release(&self, top: usize);
+}

@@ -1,1 +1,40 @@
-//! (to be written)
+//! Board files: a chip as data.
+//!
+//! [`read`] turns `boards/NAME.toml` into a [`Board`] that holds together: everything the soc, the
+//! kernels and `pen` rely on was checked, and a file that does not pass is refused with its name,
+//! the line and the reason. `docs/boards.md` is the manual of the format.
+//!
+//! This crate starts nothing and writes nothing; it only computes.
+
+mod blob;
+mod check;
+mod error;
+mod file;
+mod memory;
+mod types;
+mod units;
+mod window;
+
+pub use error::{BoardError, Reason};
+pub use types::{
+    Block, Board, Cost, Costs, Device, DeviceKind, Domain, Fabric, Isa, Kind, Mode, Point, Power,
+    Region, Restart, Role, Service,
+};
+pub use window::Layout;
+
+/// Reads and checks the board file at `path`.
+pub fn read(path: &std::path::Path) -> Result<Board, BoardError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| BoardError::unreadable(&shown, e.to_string()))?;
+    parse(&shown, &text)
+}
+
+/// Checks the text of a board file; `file` is the name that errors carry.
+pub fn parse(file: &str, text: &str) -> Result<Board, BoardError> {
+    let raw: file::File = toml::from_str(text).map_err(|e| {
+        let at = e.span().map_or(0, |s| s.start);
+        BoardError::at(file, text, at, Reason::Syntax(e.message().trim().to_string()))
+    })?;
+    check::board(raw).map_err(|(at, reason)| BoardError::at(file, text, at, reason))
+}

@@ -1,1 +1,130 @@
-fn main(){}
+//! `pen`: the one command. Parses the command line and hands over; errors end here.
+//!
+//! The script `./pen` at the root of the tree builds and starts this binary.
+
+mod bench;
+mod check;
+mod commands;
+mod console;
+mod doctor;
+mod image;
+mod instance;
+mod kernels;
+mod machine;
+mod place;
+mod progress;
+mod scenario;
+mod test;
+
+use clap::{Parser, Subcommand};
+use kernels::Profile;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "pen", about = "Penumbra: build, run, test and measure", version)]
+struct Line {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+/// What to start.
+#[derive(clap::Args, Clone)]
+pub struct Which {
+    /// Board: a name from boards/, or a path to a .toml file.
+    #[arg(default_value = "duo")]
+    pub board: String,
+    /// How the kernels are built.
+    #[arg(long, value_enum, default_value = "kernel")]
+    pub profile: Profile,
+}
+
+/// How to start it.
+#[derive(clap::Args, Clone)]
+pub struct How {
+    #[command(flatten)]
+    which: Which,
+    /// Name of this instance and of its folder under run/; the board's name without it.
+    #[arg(long)]
+    name: Option<String>,
+    /// Count instructions (boards with one domain and one core).
+    #[arg(long)]
+    icount: bool,
+    /// Command line of the kernels, instead of the board's.
+    #[arg(long)]
+    arguments: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Build, boot and attach this terminal; ctrl-a x leaves and ends the board.
+    Run(How),
+    /// Build and boot in the background.
+    Up(How),
+    /// Attach this terminal to a running board; ctrl-a x leaves it running.
+    Console {
+        /// Which one; may be left out when only one runs.
+        name: Option<String>,
+    },
+    /// End running boards.
+    Down {
+        /// Which one; may be left out when only one runs.
+        name: Option<String>,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
+    },
+    /// List boards that run, with the state of each domain.
+    Ps,
+    /// Build kernels and stage their images.
+    Build(Which),
+    /// Run the tests: on the host, then scenarios on boards.
+    Test {
+        /// Only tests whose name contains this.
+        filter: Option<String>,
+        /// The long ones too.
+        #[arg(long)]
+        nightly: bool,
+    },
+    /// Check formatting, lints, layers, style, licences and advisories.
+    Check,
+    /// Measure, and print a table beside Linux.
+    Bench {
+        /// Only records whose name begins with this.
+        #[arg(default_value = "")]
+        prefix: String,
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look at tools, room and leftovers, and say what to do.
+    Doctor,
+    /// Install what is missing (the script does this before the tools are built).
+    Setup,
+}
+
+fn main() -> ExitCode {
+    match run(Line::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("pen: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    let place = place::Place::find()?;
+    match verb {
+        Verb::Run(how) => commands::run(&place, &how),
+        Verb::Up(how) => commands::up(&place, &how).map(|_| ExitCode::SUCCESS),
+        Verb::Console { name } => commands::console(&place, name.as_deref()),
+        Verb::Down { name, all } => commands::down(&place, name.as_deref(), all),
+        Verb::Ps => commands::ps(&place),
+        Verb::Build(which) => commands::build(&place, &which),
+        Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
+        Verb::Check => check::check(&place),
+        Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Doctor => doctor::doctor(&place),
+        Verb::Setup => Ok(ExitCode::SUCCESS),
+    }
+}

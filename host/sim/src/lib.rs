@@ -1,1 +1,22 @@
-//! (to be written)
+//! N kernels of the protocol crates in one process, from one seed; and litmus files.
+//!
+//! - [`memory`]   what weakly ordered domains see of shared words
+//! - [`machine`]  runs protocol code over it, interrupted at any access
+//! - [`place`]    where the simulated window holds what; the barriers that can be left out
+//! - [`kernel`]   a simulated kernel: threads, handlers, pool, one core that attends
+//! - [`world`]    the chip around the kernels, and what counts as right
+//! - [`payload`]  payloads that show whether they are whole
+//! - [`explore`]  one step of an operation, for model checkers
+//! - [`litmus`]   small programs, executed in every allowed order
+
+pub mod explore;
+pub mod kernel;
+pub mod litmus;
+pub mod machine;
+pub mod memory;
+pub mod payload;
+pub mod place;
+pub mod world;
+
+pub use place::Break;
+pub use world::{Failure, Tally, simulate};

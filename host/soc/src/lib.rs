@@ -1,1 +1,22 @@
-//! (to be written)
+//! The chip's interconnect and devices, and the supervisor of the QEMUs that play its domains.
+//!
+//! ```text
+//! main  board ---- config                      what we are told
+//!         |
+//!     supervisor -- power (pure) -- qemu, qmp  the emulators and their power
+//!         |------- control                     pen's questions
+//!         |------- memory, fabric              words and doorbells shared with kernels
+//!       virtio (a thread each) -- memory, fabric
+//! ```
+
+pub mod board;
+pub mod config;
+pub mod control;
+pub mod fabric;
+pub mod logging;
+pub mod memory;
+pub mod power;
+pub mod qemu;
+pub mod qmp;
+pub mod supervisor;
+pub mod virtio;

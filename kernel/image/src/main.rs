@@ -1,2 +1,31 @@
+//! One kernel, assembled: boots, wires the crates together, and holds the only global state.
+//!
+//! - [`boot`]        from `kernel_main` to the idle loop
+//! - [`kernel`]      everything a running kernel is made of
+//! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
+//! - [`soc`], [`power`], [`devices`]           this kernel and its chip
+//! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
+//! - [`monitor`]     the commands on the system console
+//! - [`panic`], [`symbols`], [`print`]         the end, and how it is told
 #![no_std]
 #![no_main]
+
+extern crate alloc;
+
+mod boot;
+mod devices;
+mod handlers;
+mod idle;
+mod interrupts;
+mod kernel;
+mod memory;
+mod monitor;
+mod panic;
+mod peers;
+mod power;
+mod print;
+mod procs;
+mod ranks;
+mod shootdown;
+mod soc;
+mod symbols;

@@ -7,12 +7,18 @@ use arch::lock::Rank;
 pub const DEVICE: Rank = Rank::new(20, "device");
 /// Requests to the soc; held across its answer.
 pub const SOC: Rank = Rank::new(30, "soc");
+/// Buffers for messages, one a core.
+pub const SCRATCH: Rank = Rank::leaf(38, "message buffer");
 /// A message link's incoming side.
 pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
 /// A message link's outgoing side.
 pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
 /// Handler threads.
 pub const POOL: Rank = Rank::leaf(44, "handler pool");
+/// Whether a core attends.
+pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
+/// For the monitor's stress commands.
+pub const TEST: Rank = Rank::new(48, "test");
 /// The page table.
 pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
 /// Shootdowns, one at a time.

@@ -1,2 +1,37 @@
-//! (to be written)
+//! Memory of one kernel: frames, heap, mappings, stacks.
+//!
+//! - [`frames`]   a buddy allocator over the kernel's own regions
+//! - [`cache`]    single frames kept a core, in front of it; [`MemoryManager`] is both
+//! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator
+//! - [`mapping`]  the kernel's page table from the blob, and the audit of its invariant
+//! - [`stacks`]   kernel stacks with guards
+//! - [`raw`]      every unsafe line: words of memory that the allocators own
+//!
+//! Allocation is always local to the kernel. Nothing here waits for another domain.
 #![cfg_attr(not(test), no_std)]
+
+pub mod cache;
+pub mod frames;
+pub mod heap;
+pub mod mapping;
+#[allow(unsafe_code, reason = "the one home of unsafe in this crate")]
+pub mod raw;
+pub mod stacks;
+
+#[cfg(test)]
+mod testing;
+
+pub use cache::MemoryManager;
+pub use raw::KernelHeap;
+
+/// The order of this crate's locks.
+pub mod ranks {
+    use arch::lock::Rank;
+
+    /// Slabs of one size.
+    pub const HEAP: Rank = Rank::new(110, "heap");
+    /// Stack slots.
+    pub const STACKS: Rank = Rank::leaf(120, "stacks");
+    /// The buddy allocator.
+    pub const FRAMES: Rank = Rank::leaf(130, "frames");
+}

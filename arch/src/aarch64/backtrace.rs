@@ -1,0 +1,50 @@
+//! Return addresses by frame pointers. Believes nothing: every record is checked to be aligned,
+//! above the last one and mapped, and there is a bound, so a broken stack ends the list early.
+
+use core::arch::asm;
+
+use abi::boot::VA_OFFSET;
+
+use super::{cpu, registers::read};
+
+/// Most frames visited.
+const MAX_FRAMES: usize = 64;
+
+/// The caller's frame pointer.
+#[inline(always)]
+pub fn fp() -> u64 {
+    let fp: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, x29", out(reg) fp, options(nomem, nostack)) };
+    fp
+}
+
+/// Visits the return address of each frame from the one at `fp` outwards.
+pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
+    let mut at = fp;
+    for _ in 0..MAX_FRAMES {
+        if at % 8 != 0 || at < VA_OFFSET || !is_readable(at) || !is_readable(at.wrapping_add(8)) {
+            return;
+        }
+        // SAFETY: aligned, and both words were just seen to be mapped.
+        let [next, pc] = unsafe { (at as *const [u64; 2]).read_volatile() };
+        if pc == 0 {
+            return;
+        }
+        visit(pc);
+        if next <= at {
+            return;
+        }
+        at = next;
+    }
+}
+
+/// Asks the MMU.
+fn is_readable(va: u64) -> bool {
+    let on = cpu::irqs_off();
+    // SAFETY: translates only; the answer is in PAR_EL1, which nothing else uses in between.
+    unsafe { asm!("at s1e1r, {}", "isb", in(reg) va, options(nostack)) };
+    let answer = read!("par_el1");
+    cpu::irqs_restore(on);
+    answer & 1 == 0
+}

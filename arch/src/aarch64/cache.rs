@@ -1,0 +1,53 @@
+//! Cache maintenance by address, to the point of coherency: what domains need from each other.
+//! Complete when the function returns.
+
+use core::arch::asm;
+
+/// Bytes of a line.
+pub const LINE: usize = 64;
+
+/// One instruction a line, then a barrier of the whole system.
+macro_rules! each_line {
+    ($operation:literal, $va:expr, $bytes:expr) => {{
+        let (va, bytes): (usize, usize) = ($va, $bytes);
+        let end = va.saturating_add(bytes);
+        let mut line = va & !(LINE - 1);
+        while line < end {
+            // SAFETY: acts on lines of memory the caller has mapped and changes no byte as this
+            // domain sees it (except `invalidate`, whose contract says so).
+            unsafe { asm!(concat!($operation, ", {}"), in(reg) line, options(nostack)) };
+            line += LINE;
+        }
+        barrier();
+    }};
+}
+
+fn barrier() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dsb sy", options(nostack)) };
+}
+
+/// Writes dirty lines back.
+pub fn clean(va: usize, bytes: usize) {
+    barrier();
+    each_line!("dc cvac", va, bytes);
+}
+
+/// Drops lines. The caller owns them whole: dirty data in them, neighbours' too, is lost.
+pub fn invalidate(va: usize, bytes: usize) {
+    each_line!("dc ivac", va, bytes);
+}
+
+/// Writes dirty lines back and drops them.
+pub fn clean_invalidate(va: usize, bytes: usize) {
+    barrier();
+    each_line!("dc civac", va, bytes);
+}
+
+/// Makes instructions written at `va` the ones that this domain's cores execute.
+pub fn sync_code(va: usize, bytes: usize) {
+    each_line!("dc cvau", va, bytes);
+    each_line!("ic ivau", va, bytes);
+    // SAFETY: a barrier: what follows is fetched anew.
+    unsafe { asm!("isb", options(nostack)) };
+}

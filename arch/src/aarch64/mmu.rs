@@ -1,0 +1,256 @@
+//! The kernel's page table: 4 KiB granule, four levels, for the upper half through TTBR1.
+//!
+//! Tables are frames reached through the linear map. Nothing writable is executable: `Rights` has
+//! no such value, and SCTLR.WXN is on from `activate`. The table's entries are global and the boot
+//! table's are not, so that changing from one to the other, with its ASID, cannot mix them.
+
+use core::arch::asm;
+
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::port::Frames;
+
+use super::descriptor::{self, ENTRIES, LAST, index, is_table, span};
+use super::mmio::{BARS, BARS_SIZE, ECAM, GICD, UART};
+use super::registers::{KERNEL_ASID, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER, write};
+use crate::types::{MapError, Mapping, Memory, Rights};
+
+/// `flush` reaches all cores of the domain.
+pub const BROADCAST: bool = true;
+
+/// Registers that this crate reaches at `VA_OFFSET` + pa: (pa, bytes).
+pub const DEVICE_RANGES: &[(u64, u64)] =
+    &[(UART, PAGE), (GICD, 0x3_0000), (ECAM, 1 << 20), (BARS, BARS_SIZE)];
+
+/// Pages beyond which `flush` drops the whole TLB.
+const FLUSH_LIMIT: u64 = 512;
+
+/// A kernel's table. Never freed.
+pub struct PageTable {
+    root: PhysAddr,
+}
+
+/// An entry's place.
+#[derive(Clone, Copy)]
+struct Slot {
+    table: PhysAddr,
+    index: usize,
+    level: usize,
+}
+
+impl Slot {
+    fn pointer(self) -> *mut u64 {
+        let table = self.table.to_virt().0 as *mut u64;
+        table.wrapping_add(self.index)
+    }
+
+    fn get(self) -> u64 {
+        // SAFETY: `table` is a table of ours (root, or from a table entry), so a whole frame in
+        // the linear map, and `index` is below ENTRIES by `descriptor::index` or a loop bound.
+        unsafe { self.pointer().read_volatile() }
+    }
+
+    fn set(self, entry: u64) {
+        // SAFETY: as in `get`; `&mut PageTable` up the stack excludes other writers.
+        unsafe { self.pointer().write_volatile(entry) }
+    }
+}
+
+/// A zeroed table.
+fn new_table(frames: &dyn Frames) -> Result<PhysAddr, MapError> {
+    let table = frames.allocate(0).ok_or(MapError::NoMemory)?;
+    for index in 0..ENTRIES {
+        Slot { table, index, level: 0 }.set(0);
+    }
+    Ok(table)
+}
+
+fn check(virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
+    let aligned = virt.0 % PAGE == 0 && bytes % PAGE == 0 && bytes != 0;
+    // The last byte may be the last of the address space, so compare without its successor.
+    let fits = virt.0 >= descriptor::LOWEST && bytes.wrapping_sub(1) <= u64::MAX - virt.0;
+    if aligned && fits { Ok(()) } else { Err(MapError::Range) }
+}
+
+impl PageTable {
+    /// An empty table.
+    pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
+        Ok(PageTable { root: new_table(frames)? })
+    }
+
+    /// Its physical address.
+    pub fn root(&self) -> PhysAddr {
+        self.root
+    }
+
+    /// Maps `bytes` at `virt` to `phys` with the largest pages that fit; all or nothing (but
+    /// tables made on the way stay).
+    pub fn map(
+        &mut self,
+        frames: &dyn Frames,
+        virt: VirtAddr,
+        phys: PhysAddr,
+        bytes: u64,
+        memory: Memory,
+        rights: Rights,
+    ) -> Result<(), MapError> {
+        check(virt, bytes)?;
+        let last = phys.0.checked_add(bytes - 1).ok_or(MapError::Range)?;
+        if phys.0 % PAGE != 0 || last > descriptor::LAST_PA {
+            return Err(MapError::Range);
+        }
+        let bits = descriptor::bits(memory, rights);
+        let mut done = 0;
+        while done < bytes {
+            match self.map_one(frames, virt.plus(done), phys.plus(done), bytes - done, bits) {
+                Ok(span) => done += span,
+                Err(error) => {
+                    self.clear(virt, done);
+                    return Err(error);
+                }
+            }
+        }
+        publish();
+        Ok(())
+    }
+
+    /// Maps the largest page that fits at `virt`; returns its size.
+    fn map_one(
+        &mut self,
+        frames: &dyn Frames,
+        virt: VirtAddr,
+        phys: PhysAddr,
+        left: u64,
+        bits: u64,
+    ) -> Result<u64, MapError> {
+        let mut slot = Slot { table: self.root, index: index(virt, 0), level: 0 };
+        loop {
+            let size = span(slot.level);
+            let entry = slot.get();
+            let fits = slot.level > 0 && (virt.0 | phys.0) % size == 0 && left >= size;
+            if fits && entry == 0 {
+                slot.set(descriptor::leaf(phys, bits, slot.level));
+                return Ok(size);
+            }
+            slot = match entry {
+                0 => self.grow(frames, slot, virt)?,
+                table if is_table(table, slot.level) => down(slot, virt),
+                _ => return Err(MapError::Overlap),
+            };
+        }
+    }
+
+    /// Puts a fresh table into an empty slot and goes down.
+    fn grow(&mut self, frames: &dyn Frames, slot: Slot, virt: VirtAddr) -> Result<Slot, MapError> {
+        let table = new_table(frames)?;
+        publish(); // the walker must see zeroes before it sees the table
+        slot.set(descriptor::table(table));
+        Ok(down(slot, virt))
+    }
+
+    /// Unmaps whole mappings that fill `[virt, virt + bytes)`, and flushes; all or nothing.
+    pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
+        check(virt, bytes)?;
+        let mut done = 0;
+        while done < bytes {
+            let at = virt.plus(done);
+            let size = self.leaf(at).map(|slot| span(slot.level)).ok_or(MapError::NotMapped)?;
+            if at.0 % size != 0 || size > bytes - done {
+                return Err(MapError::NotMapped);
+            }
+            done += size;
+        }
+        self.clear(virt, bytes);
+        Ok(())
+    }
+
+    /// Clears the leaves of a range that consists of whole ones, and flushes.
+    fn clear(&mut self, virt: VirtAddr, bytes: u64) {
+        let mut done = 0;
+        while done < bytes {
+            let Some(slot) = self.leaf(virt.plus(done)) else { break };
+            slot.set(0);
+            done += span(slot.level);
+        }
+        flush(virt, bytes);
+    }
+
+    /// The leaf that maps `virt`.
+    fn leaf(&self, virt: VirtAddr) -> Option<Slot> {
+        let mut slot = Slot { table: self.root, index: index(virt, 0), level: 0 };
+        loop {
+            let entry = slot.get();
+            if entry == 0 {
+                return None;
+            }
+            if !is_table(entry, slot.level) {
+                return Some(slot);
+            }
+            slot = down(slot, virt);
+        }
+    }
+
+    /// Visits every leaf, in order of addresses.
+    pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
+        walk_table(self.root, 0, VirtAddr(descriptor::LOWEST), visit);
+    }
+
+    /// Makes it this core's table: upper half by it, lower half empty, W^X enforced.
+    ///
+    /// # Safety
+    /// It maps the running code, the stack, all statics and [`DEVICE_RANGES`] where they are now.
+    pub unsafe fn activate(&self) {
+        publish();
+        // SAFETY: the caller's obligation; the ASID changes with the table in one write.
+        unsafe {
+            write!("ttbr1_el1", self.root.0 | KERNEL_ASID);
+            write!("tcr_el1", TCR | TCR_NO_LOWER);
+            asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack));
+            write!("sctlr_el1", SCTLR | SCTLR_WXN);
+            asm!("isb", options(nostack));
+        }
+    }
+}
+
+/// The next level's slot for `virt`; `slot` holds a table.
+fn down(slot: Slot, virt: VirtAddr) -> Slot {
+    let level = slot.level + 1;
+    Slot { table: descriptor::address(slot.get()), index: index(virt, level), level }
+}
+
+fn walk_table(table: PhysAddr, level: usize, base: VirtAddr, visit: &mut dyn FnMut(Mapping)) {
+    for index in 0..ENTRIES {
+        let entry = Slot { table, index, level }.get();
+        let virt = base.plus(index as u64 * span(level));
+        if is_table(entry, level) {
+            debug_assert!(level < LAST);
+            walk_table(descriptor::address(entry), level + 1, virt, visit);
+        } else if entry != 0 {
+            visit(descriptor::mapping(virt, entry, level));
+        }
+    }
+}
+
+/// Table stores before this are seen by the walkers of all cores.
+fn publish() {
+    // SAFETY: barriers.
+    unsafe { asm!("dsb ishst", "isb", options(nostack)) };
+}
+
+/// Drops translations of a range from the TLBs of all cores of the domain.
+pub fn flush(virt: VirtAddr, bytes: u64) {
+    let pages = bytes.div_ceil(PAGE);
+    // SAFETY: dropping translations is always allowed; the barriers order it behind the table
+    // stores and complete it before anything that follows.
+    unsafe {
+        asm!("dsb ishst", options(nostack));
+        if pages > FLUSH_LIMIT {
+            asm!("tlbi vmalle1is", options(nostack));
+        } else {
+            for page in 0..pages {
+                let operand = ((virt.0 / PAGE) + page) & ((1 << 44) - 1);
+                asm!("tlbi vaae1is, {}", in(reg) operand, options(nostack));
+            }
+        }
+        asm!("dsb ish", "isb", options(nostack));
+    }
+}

@@ -1,0 +1,25 @@
+//! AArch64 at EL1 on a GICv2 board: the contract of `lib.rs`, one file a concept.
+
+pub mod backtrace;
+pub mod cache;
+pub mod context;
+pub mod cpu;
+mod descriptor;
+pub mod doorbell;
+pub mod early;
+mod entry;
+mod frame;
+mod gic;
+pub mod image;
+pub mod irq;
+mod mmio;
+pub mod mmu;
+pub mod power;
+mod probe;
+mod psci;
+mod registers;
+pub mod smp;
+pub mod timer;
+pub mod trap;
+mod vectors;
+pub mod words;

@@ -1,0 +1,117 @@
+//! A thread's registers while it does not run: on its stack, as the System V ABI preserves them.
+
+use core::arch::naked_asm;
+
+/// The stack pointer; the rest is on the stack, in the order of [`switch`].
+#[repr(C)]
+pub struct Context {
+    sp: usize,
+}
+
+/// MXCSR and x87 control word at their defaults.
+const FPU: usize = 0x037f_0000_1f80;
+
+impl Context {
+    /// Of the thread that runs now; `switch` fills it.
+    pub const fn empty() -> Self {
+        Context { sp: 0 }
+    }
+
+    /// Starts `entry(arg)` on a fresh stack, interrupts as at the switch (masked).
+    ///
+    /// # Safety
+    /// `stack_top` is 16-byte aligned and ends a stack that nothing else uses while this lives.
+    pub unsafe fn new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize) -> Self {
+        let frame = [FPU, 0, 0, arg, entry as usize, 0, 0, first as *const () as usize];
+        let sp = stack_top - size_of_val(&frame);
+        // SAFETY: the caller gives us the stack that ends at `stack_top`.
+        unsafe { (sp as *mut [usize; 8]).write(frame) };
+        Context { sp }
+    }
+}
+
+/// Where a new thread starts: no caller, so that backtraces end.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "C" fn first() -> ! {
+    naked_asm!("mov rdi, r13", "xor ebp, ebp", "call r12", "ud2")
+}
+
+/// Saves the running thread in `from` and continues `to`; returns when someone switches back.
+///
+/// # Safety
+/// Interrupts are masked; both are valid, and `to` was made by [`Context::new`] or saved here, and
+/// not continued since. Nobody may run `from` on another core before this has saved it.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "mov rsp, [rsi]",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    struct Pair {
+        main: Context,
+        other: Context,
+        log: Vec<u32>,
+    }
+
+    extern "C" fn other(arg: usize) -> ! {
+        let pair = arg as *mut Pair;
+        for i in 0.. {
+            // SAFETY: `main` waits in `switch` and `pair` outlives this context.
+            unsafe {
+                (*pair).log.push(i);
+                switch(&raw mut (*pair).other, &raw const (*pair).main);
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn two_contexts_take_turns() {
+        let mut stack = std::vec![0u128; 4096];
+        let top = stack.as_mut_ptr_range().end as usize;
+        let pair = Box::into_raw(Box::new(Pair {
+            main: Context::empty(),
+            other: Context::empty(),
+            log: Vec::new(),
+        }));
+        // SAFETY: the stack is this test's, and `pair` lives until the end.
+        unsafe {
+            (*pair).other = Context::new(top, other, pair as usize);
+            for _ in 0..3 {
+                (*pair).log.push(100);
+                switch(&raw mut (*pair).main, &raw const (*pair).other);
+            }
+            assert_eq!((*pair).log, [100, 0, 100, 1, 100, 2]);
+            drop(Box::from_raw(pair));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The early log: standard error, a line at a time.
+
+use std::cell::RefCell;
+use std::vec::Vec;
+
+/// One byte.
+#[inline(never)]
+pub fn put(byte: u8) {
+    std::thread_local!(static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
+    LINE.with_borrow_mut(|line| {
+        if byte == b'\n' {
+            std::eprintln!("{}", std::string::String::from_utf8_lossy(line));
+            line.clear();
+        } else {
+            line.push(byte);
+        }
+    });
+}

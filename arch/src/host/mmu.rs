@@ -1,0 +1,136 @@
+//! A page table as an ordered map of its leaves, with the refusals of the real ones.
+
+use std::collections::BTreeMap;
+
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::port::Frames;
+
+use crate::types::{MapError, Mapping, Memory, Rights};
+
+/// `flush` reaches all cores.
+pub const BROADCAST: bool = true;
+
+/// One made-up device.
+pub const DEVICE_RANGES: &[(u64, u64)] = &[(0x0900_0000, PAGE)];
+
+const SIZES: [u64; 3] = [1 << 30, 2 << 20, PAGE];
+/// First address of the upper half.
+const LOWEST: u64 = 0xffff_8000_0000_0000;
+
+/// The model.
+#[derive(Debug)]
+pub struct PageTable {
+    root: PhysAddr,
+    leaves: BTreeMap<u64, Mapping>,
+}
+
+impl PageTable {
+    /// Empty; takes one frame, as a real one.
+    pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
+        let root = frames.allocate(0).ok_or(MapError::NoMemory)?;
+        Ok(PageTable { root, leaves: BTreeMap::new() })
+    }
+
+    /// Maps with the largest pages that fit.
+    pub fn map(
+        &mut self,
+        _frames: &dyn Frames,
+        virt: VirtAddr,
+        phys: PhysAddr,
+        bytes: u64,
+        memory: Memory,
+        rights: Rights,
+    ) -> Result<(), MapError> {
+        let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
+        if !aligned || virt.0 < LOWEST || bytes - 1 > u64::MAX - virt.0 {
+            return Err(MapError::Range);
+        }
+        let last = virt.0 + (bytes - 1);
+        let below = self.leaves.range(..=last).next_back();
+        if below.is_some_and(|(_, leaf)| leaf.virt.0 + (leaf.bytes - 1) >= virt.0) {
+            return Err(MapError::Overlap);
+        }
+        let mut done = 0;
+        while done < bytes {
+            let (virt, phys) = (virt.plus(done), phys.plus(done));
+            let fits = |size: &u64| (virt.0 | phys.0) % size == 0 && *size <= bytes - done;
+            let bytes = SIZES.into_iter().find(fits).unwrap_or(PAGE);
+            self.leaves.insert(virt.0, Mapping { virt, phys, bytes, memory, rights });
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// Unmaps whole leaves that cover the range exactly; else nothing.
+    pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
+        let mut starts = std::vec::Vec::new();
+        let mut done = 0;
+        while done < bytes {
+            let leaf = self.leaves.get(&(virt.0 + done)).ok_or(MapError::NotMapped)?;
+            starts.push(leaf.virt.0);
+            done += leaf.bytes;
+        }
+        if done != bytes || bytes == 0 {
+            return Err(MapError::NotMapped);
+        }
+        self.leaves.retain(|start, _| !starts.contains(start));
+        Ok(())
+    }
+
+    /// Every leaf.
+    pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
+        self.leaves.values().for_each(|&leaf| visit(leaf));
+    }
+
+    /// Nothing: a host translates by itself.
+    /// # Safety
+    /// None needed here.
+    pub unsafe fn activate(&self) {}
+
+    /// The table's own frame.
+    pub fn root(&self) -> PhysAddr {
+        self.root
+    }
+}
+
+/// Nothing.
+pub fn flush(_virt: VirtAddr, _bytes: u64) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    struct One;
+    impl Frames for One {
+        fn allocate(&self, _order: u8) -> Option<PhysAddr> {
+            Some(PhysAddr(PAGE))
+        }
+        fn free(&self, _frames: PhysAddr, _order: u8) {}
+    }
+
+    #[test]
+    fn it_maps_large_and_refuses_as_the_real_ones() {
+        let mut table = PageTable::new(&One).unwrap();
+        let map = |table: &mut PageTable, virt: u64, phys, bytes| {
+            table.map(
+                &One,
+                VirtAddr(LOWEST + virt),
+                PhysAddr(phys),
+                bytes,
+                Memory::Cached,
+                Rights::Read,
+            )
+        };
+        map(&mut table, 0x1f_f000, 0x1f_f000, 0x20_2000).unwrap();
+        let mut sizes = Vec::new();
+        table.walk(&mut |leaf| sizes.push(leaf.bytes));
+        assert_eq!(sizes, [PAGE, 2 << 20, PAGE]);
+        assert_eq!(map(&mut table, 0x30_0000, 0, PAGE), Err(MapError::Overlap));
+        assert_eq!(map(&mut table, 0x80_0800, 0, PAGE), Err(MapError::Range));
+        assert_eq!(map(&mut table, 0x80_0000, 0, 0), Err(MapError::Range));
+        assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), PAGE), Err(MapError::NotMapped));
+        assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), 2 << 20), Ok(()));
+        assert_eq!(map(&mut table, 0x20_0000, 0x5000, 2 << 20), Ok(()));
+    }
+}

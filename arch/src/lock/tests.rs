@@ -1,0 +1,146 @@
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::vec::Vec;
+
+use super::*;
+
+std::thread_local!(static SEEN: RefCell<Vec<Violation>> = const { RefCell::new(Vec::new()) });
+
+fn record(violation: Violation) {
+    SEEN.with_borrow_mut(|seen| seen.push(violation));
+}
+
+fn take() -> Vec<Violation> {
+    SEEN.take()
+}
+
+const LOW: Rank = Rank::new(10, "low");
+const HIGH: Rank = Rank::new(20, "high");
+const LEAF: Rank = Rank::leaf(30, "leaf");
+
+#[test]
+fn ranks_are_checked() {
+    install_report(record);
+    let (low, high, leaf) = (Lock::new(LOW, ()), Lock::new(HIGH, ()), Lock::new(LEAF, ()));
+    {
+        let _low = low.lock();
+        let _high = high.lock();
+        let _leaf = leaf.lock();
+        assert_eq!(held(), 3);
+    }
+    assert_eq!(take(), []);
+    {
+        let _high = high.lock();
+        let _low = low.lock();
+    }
+    assert_eq!(take(), [Violation::Order { held: HIGH, wanted: LOW }]);
+    {
+        let other = Lock::new(HIGH, ());
+        let _high = high.lock();
+        let _other = other.lock();
+    }
+    assert_eq!(take(), [Violation::Order { held: HIGH, wanted: HIGH }]);
+    {
+        let _leaf = leaf.lock();
+        attend::until(|| true);
+    }
+    assert_eq!(take(), [Violation::Wait { held: LEAF }]);
+    {
+        let low = low.lock();
+        let high = high.lock();
+        drop(low);
+        drop(high);
+    }
+    assert_eq!(take(), [Violation::Release { last: HIGH, dropped: LOW }]);
+    assert_eq!(held(), 0);
+}
+
+#[test]
+#[should_panic(expected = "lock order")]
+fn a_violation_panics_by_default() {
+    let (low, high) = (Lock::new(LOW, ()), Lock::new(HIGH, ()));
+    let _high = high.lock();
+    let _low = low.lock();
+}
+
+#[test]
+fn interrupts_are_masked_while_held_and_the_outermost_release_polls() {
+    std::thread_local!(static POLLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+    attend::install_released(|| {
+        assert!(!cpu::irqs_on());
+        POLLS.set(POLLS.get() + 1);
+    });
+    let (low, high) = (Lock::new(LOW, ()), Lock::new(HIGH, ()));
+    cpu::irqs_restore(true);
+    {
+        let _low = low.lock();
+        assert!(!cpu::irqs_on());
+        drop(high.lock());
+        assert!(!cpu::irqs_on());
+        assert_eq!(POLLS.get(), 0);
+    }
+    assert!(cpu::irqs_on());
+    assert_eq!(POLLS.get(), 1);
+    cpu::irqs_off();
+    drop(low.lock());
+    assert!(!cpu::irqs_on());
+    assert_eq!(POLLS.get(), 1);
+}
+
+#[test]
+fn try_lock_takes_only_a_free_one() {
+    let lock = Lock::new(LOW, 1);
+    let guard = lock.try_lock().unwrap();
+    assert!(lock.try_lock().is_none());
+    drop(guard);
+    *lock.try_lock().unwrap() += 1;
+    assert_eq!(*lock.lock(), 2);
+}
+
+#[test]
+fn four_threads_lose_no_update() {
+    let lock = Arc::new(Lock::new(LOW, 0u64));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let lock = lock.clone();
+            thread::spawn(move || (0..5000).for_each(|_| *lock.lock() += 1))
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(*lock.lock(), 20_000);
+}
+
+#[test]
+fn waiters_are_served_in_the_order_they_came() {
+    let lock = Arc::new(Lock::new(LOW, Vec::new()));
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let guard = lock.lock();
+    let threads: Vec<_> = (0..4)
+        .map(|i| {
+            let (seen, mine) = (lock.clone(), arrived.clone());
+            let thread = thread::spawn(move || {
+                mine.fetch_add(1, Ordering::SeqCst);
+                seen.lock().push(i);
+            });
+            // The next one starts when this one has drawn its ticket.
+            while lock.next.load(Ordering::SeqCst) != i + 2 {
+                thread::yield_now();
+            }
+            thread
+        })
+        .collect();
+    drop(guard);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(*lock.lock(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn once_is_set_once() {
+    static VALUE: Once<u64> = Once::new();
+    assert_eq!(VALUE.get(), None);
+    assert_eq!(VALUE.set(7), Ok(&7));
+    assert_eq!(VALUE.set(8), Err(8));
+    assert_eq!(VALUE.get(), Some(&7));
+}

@@ -1,0 +1,40 @@
+//! Return addresses by frame pointers. Believes nothing: every record is checked to be aligned,
+//! above the last one and mapped, and there is a bound, so a broken stack ends the list early.
+//! On RV64 a frame pointer points behind its record: the caller's at -16, the return address at -8.
+
+use core::arch::asm;
+
+use super::mmu;
+
+/// Most frames visited.
+const MAX_FRAMES: usize = 64;
+
+/// The caller's frame pointer.
+#[inline(always)]
+pub fn fp() -> u64 {
+    let fp: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mv {}, s0", out(reg) fp, options(nomem, nostack)) };
+    fp
+}
+
+/// Visits the return address of each frame from the one at `fp` outwards.
+pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
+    let mut at = fp;
+    for _ in 0..MAX_FRAMES {
+        let record = at.wrapping_sub(16);
+        if record % 8 != 0 || !mmu::is_readable(record) || !mmu::is_readable(record + 8) {
+            return;
+        }
+        // SAFETY: aligned, and both words were just seen to be mapped.
+        let [next, pc] = unsafe { (record as *const [u64; 2]).read_volatile() };
+        if pc == 0 {
+            return;
+        }
+        visit(pc);
+        if next <= at {
+            return;
+        }
+        at = next;
+    }
+}

@@ -1,0 +1,67 @@
+//! Switching between kernel threads: what the calling convention keeps, and nothing else.
+
+use core::arch::naked_asm;
+
+/// A thread that does not run.
+#[repr(C)]
+pub struct Context {
+    ra: usize,
+    sp: usize,
+    s: [usize; 12],
+    fs: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Context>() == 26 * 8);
+
+impl Context {
+    /// For the code that runs now: [`switch`] fills it.
+    pub const fn empty() -> Self {
+        Context { ra: 0, sp: 0, s: [0; 12], fs: [0; 12] }
+    }
+
+    /// A thread that calls `entry(arg)` when first switched to, with interrupts still masked.
+    ///
+    /// # Safety
+    /// `stack_top` is the 16-aligned end of a stack that is this thread's alone while it lives,
+    /// above an unmapped page.
+    pub unsafe fn new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize) -> Self {
+        let mut context = Context::empty();
+        context.ra = first_run as *const () as usize;
+        context.sp = stack_top;
+        context.s[1] = entry as usize;
+        context.s[2] = arg;
+        context
+    }
+}
+
+/// `s0` is 0 here: the outermost frame record.
+#[unsafe(naked)]
+unsafe extern "C" fn first_run() {
+    naked_asm!("mv a0, s2", "mv ra, zero", "jr s1")
+}
+
+/// Saves this thread into `from` and continues `to`; returns when something switches back.
+///
+/// # Safety
+/// Interrupts are masked; both are valid, `to` was filled by `new` or `switch` and runs nowhere.
+#[unsafe(naked)]
+pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
+    naked_asm!(
+        ".option push",
+        ".option arch, +d", // the assembler of naked functions does not know the target's features
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "sd s\\n, 16+8*\\n(a0)",
+        "fsd fs\\n, 112+8*\\n(a0)",
+        ".endr",
+        "sd ra, 0(a0)",
+        "sd sp, 8(a0)",
+        "ld ra, 0(a1)",
+        "ld sp, 8(a1)",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "ld s\\n, 16+8*\\n(a1)",
+        "fld fs\\n, 112+8*\\n(a1)",
+        ".endr",
+        "ret",
+        ".option pop",
+    )
+}

@@ -1,0 +1,149 @@
+//! The three ways into the image, all from M-mode at a physical address with the MMU off: cold
+//! (core 0), secondary, warm. Each turns the MMU on by a trick that needs no identity mapping: the
+//! fetch behind the write of satp faults, and stvec already holds the next label's high address.
+
+use core::arch::naked_asm;
+use core::sync::atomic::Ordering;
+
+use abi::boot::VA_OFFSET;
+
+use super::{boot_table, cpu, image, power, trap, vectors};
+
+unsafe extern "Rust" {
+    /// The kernel, defined by image.
+    safe fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> !;
+}
+
+/// Offset of satp in `power::Resume`.
+pub(super) const RESUME_SATP: usize = 216;
+
+/// Masks everything, stops the timer, turns the FPU on.
+macro_rules! quiet {
+    () => {
+        "csrw sie, zero
+        csrci sstatus, 2
+        li t0, -1
+        csrw 0x14d, t0
+        li t0, 0x6000
+        csrs sstatus, t0"
+    };
+}
+
+/// MMU on with the satp in t2; continues in the high half. Clobbers t0, t1.
+macro_rules! mmu_on {
+    () => {
+        "lla t0, 77f
+        li t1, {offset}
+        add t0, t0, t1
+        csrw stvec, t0
+        sfence.vma
+        csrw satp, t2
+        nop
+        .balign 4
+        77:
+        sfence.vma"
+    };
+}
+
+/// Cold boot of core 0: a0 blob, a1 domain, a2 epoch, a3 staging area; bss is zero.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.entry")]
+unsafe extern "C" fn _start() -> ! {
+    naked_asm!(
+        quiet!(),
+        "mv s1, a0",
+        "mv s2, a1",
+        "mv s3, a2",
+        "mv s4, a3",
+        "mv s0, zero",
+        "lla sp, __boot_stack_top",
+        "lla a0, {tables}",
+        "lla a1, __text_start",
+        "lla a2, __image_end",
+        "mv a3, s1",
+        "mv a4, s4",
+        "call {build}",
+        "mv t2, a0",
+        mmu_on!(),
+        "lla sp, __boot_stack_top",
+        "lla tp, {harts}",
+        "mv a0, s1",
+        "mv a1, s2",
+        "mv a2, s3",
+        "mv a3, s4",
+        "mv s0, zero",
+        "mv ra, zero",
+        "tail {boot}",
+        offset = const VA_OFFSET as i64,
+        tables = sym boot_table::BOOT_TABLES,
+        build = sym boot_table::build,
+        harts = sym cpu::HARTS,
+        boot = sym boot,
+    )
+}
+
+/// The rest of the cold boot, in the high half.
+extern "C" fn boot(blob: u64, domain: u64, epoch: u64, staging: u64) -> ! {
+    // SAFETY: core 0's element, which only this core uses, and it is not in use yet.
+    unsafe { (*cpu::hart_of(0)).emergency_top = vectors::emergency_top(0) };
+    trap::set_vector();
+    image::STAGING_PA.store(staging, Ordering::Relaxed);
+    kernel_main(blob, domain, epoch)
+}
+
+/// A secondary: a0 hart, a1 the physical address of its `smp::Start`.
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn secondary() -> ! {
+    naked_asm!(
+        quiet!(),
+        "ld t2, 0(a1)",
+        "ld sp, 8(a1)",
+        "ld s1, 16(a1)",
+        "ld a0, 24(a1)",
+        "ld tp, 32(a1)",
+        mmu_on!(),
+        "lla t0, {vector}",
+        "csrw stvec, t0",
+        "mv s0, zero",
+        "mv ra, zero",
+        "jr s1",
+        offset = const VA_OFFSET as i64,
+        vector = sym vectors::trap_vector,
+    )
+}
+
+/// Core 0 after a warm boot: returns from the `power::save_and_call` that stored the state.
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn warm() -> ! {
+    naked_asm!(
+        quiet!(),
+        "lla a1, {resume}",
+        "ld a0, 8(a1)",
+        "ld a1, 0(a1)",
+        "ld t2, {satp}(a1)",
+        mmu_on!(),
+        ".option push",
+        ".option arch, +d",
+        "ld ra, 0(a0)",
+        "ld sp, 8(a0)",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "ld s\\n, 16+8*\\n(a0)",
+        "fld fs\\n, 112+8*\\n(a0)",
+        ".endr",
+        "ld tp, 208(a0)",
+        "ld t0, 224(a0)",
+        "csrw stvec, t0",
+        "ld t0, 248(a0)",
+        "csrw fcsr, t0",
+        "ld t0, 240(a0)",
+        "csrw sie, t0",
+        "ld t0, 232(a0)",
+        "csrw sstatus, t0",
+        "ret",
+        ".option pop",
+        offset = const VA_OFFSET as i64,
+        resume = sym power::RESUME,
+        satp = const RESUME_SATP,
+    )
+}

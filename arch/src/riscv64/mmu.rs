@@ -1,0 +1,248 @@
+//! The kernel's page table: Sv48 with Svpbmt, leaves of 4 KiB, 2 MiB and 1 GiB, upper half only.
+//!
+//! Tables are reached through the linear map, so frames for them must be mapped there in the table
+//! that is active. Locking is the caller's; a table given up is never freed (the kernel has one).
+
+use core::arch::asm;
+
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::port::Frames;
+
+use super::pte::{self, ENTRIES};
+use super::registers::{read, write};
+use crate::types::{MapError, Mapping, Memory, Rights};
+
+/// `flush` reaches this core only; image sends the others an interrupt.
+pub const BROADCAST: bool = false;
+
+/// What the kernel's table must map as Device.
+pub const DEVICE_RANGES: &[(u64, u64)] = super::mmio::RANGES;
+
+/// Levels above the pages' own: the root is at 3, leaves at 0 to 2.
+const ROOT_LEVEL: u32 = 3;
+const LARGEST_LEAF: u32 = 2;
+/// First address of the upper half of Sv48.
+const UPPER_HALF: u64 = 0xffff_8000_0000_0000;
+/// Beyond so many pages, one flush of everything is cheaper.
+const MAX_SINGLE_FLUSHES: u64 = 64;
+
+/// One kernel's table.
+pub struct PageTable {
+    root: PhysAddr,
+}
+
+/// Where an entry is, and what it says.
+struct Found {
+    slot: *mut u64,
+    entry: u64,
+    level: u32,
+}
+
+impl PageTable {
+    /// An empty one.
+    pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
+        Ok(PageTable { root: PhysAddr(new_table(frames)?) })
+    }
+
+    /// Maps `bytes` at `va` to `pa` with the largest leaves that fit; all of it or nothing.
+    pub fn map(
+        &mut self,
+        frames: &dyn Frames,
+        va: VirtAddr,
+        pa: PhysAddr,
+        bytes: u64,
+        memory: Memory,
+        rights: Rights,
+    ) -> Result<(), MapError> {
+        check_range(va, bytes)?;
+        let pa_end = pa.0.checked_add(bytes).ok_or(MapError::Range)?;
+        if !pa.is_aligned(PAGE) || pa_end > pte::PHYSICAL_END {
+            return Err(MapError::Range);
+        }
+        let mut done = 0;
+        while done < bytes {
+            let (v, p) = (va.0 + done, pa.0 + done);
+            let level = largest_level(v | p, bytes - done);
+            if let Err(error) = self.map_leaf(frames, v, pte::leaf(p, memory, rights), level) {
+                self.clear(va.0, done);
+                return Err(error);
+            }
+            done += size_of_level(level);
+        }
+        flush(va, bytes); // harts may remember that nothing was there
+        Ok(())
+    }
+
+    /// Removes whole mappings, and flushes this core.
+    pub fn unmap(&mut self, va: VirtAddr, bytes: u64) -> Result<(), MapError> {
+        check_range(va, bytes)?;
+        let mut done = 0;
+        while done < bytes {
+            let found = self.find(va.0 + done);
+            let size = size_of_level(found.level);
+            let whole = (va.0 + done) % size == 0 && size <= bytes - done;
+            if !pte::is_leaf(found.entry) || !whole {
+                return Err(MapError::NotMapped);
+            }
+            done += size;
+        }
+        self.clear(va.0, bytes);
+        flush(va, bytes);
+        Ok(())
+    }
+
+    /// Every leaf, by ascending address.
+    pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
+        walk_table(self.root.0, ROOT_LEVEL, UPPER_HALF & !(u64::MAX >> 16), visit);
+    }
+
+    /// Makes it this core's table.
+    ///
+    /// # Safety
+    /// It maps the running code, the stack and everything else this core uses.
+    pub unsafe fn activate(&self) {
+        // SAFETY: the caller's obligation; the fences order the table's stores before its use.
+        unsafe {
+            asm!("sfence.vma", options(nostack));
+            write!("satp", pte::satp(self.root.0));
+            asm!("sfence.vma", options(nostack));
+        }
+    }
+
+    /// Its root.
+    pub fn root(&self) -> PhysAddr {
+        self.root
+    }
+
+    fn map_leaf(
+        &mut self,
+        frames: &dyn Frames,
+        va: u64,
+        leaf: u64,
+        level: u32,
+    ) -> Result<(), MapError> {
+        loop {
+            let found = self.find(va);
+            if pte::is_valid(found.entry) || found.level < level {
+                return Err(MapError::Overlap);
+            }
+            let entry = if found.level == level { leaf } else { pte::table(new_table(frames)?) };
+            store(found.slot, entry);
+            if found.level == level {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The entry that decides about `va`: a leaf, or the first invalid one.
+    fn find(&self, va: u64) -> Found {
+        find(self.root.0, va)
+    }
+
+    /// Invalidates the leaves of a range that consists of whole ones.
+    fn clear(&mut self, va: u64, bytes: u64) {
+        let mut done = 0;
+        while done < bytes {
+            let found = self.find(va + done);
+            if pte::is_leaf(found.entry) {
+                store(found.slot, 0);
+            }
+            done += size_of_level(found.level);
+        }
+    }
+}
+
+/// Forgets this range on this core.
+pub fn flush(va: VirtAddr, bytes: u64) {
+    if bytes.div_ceil(PAGE) > MAX_SINGLE_FLUSHES {
+        // SAFETY: forgetting translations is always allowed.
+        unsafe { asm!("sfence.vma", options(nostack)) };
+        return;
+    }
+    let mut at = va.0 & !(PAGE - 1);
+    while at < va.0.saturating_add(bytes) {
+        // SAFETY: as above.
+        unsafe { asm!("sfence.vma {}", in(reg) at, options(nostack)) };
+        at = at.saturating_add(PAGE);
+    }
+}
+
+/// May this core read at `va`, by the table it uses?
+pub(super) fn is_readable(va: u64) -> bool {
+    va >= UPPER_HALF && pte::is_leaf(find(pte::root_of(read!("satp")), va).entry)
+}
+
+fn find(root: u64, va: u64) -> Found {
+    let mut table = root;
+    let mut level = ROOT_LEVEL;
+    loop {
+        let slot = slot_of(table, (va >> (12 + 9 * level)) as usize % ENTRIES);
+        let entry = load(slot);
+        if level == 0 || !pte::is_valid(entry) || pte::is_leaf(entry) {
+            return Found { slot, entry, level };
+        }
+        table = pte::address(entry);
+        level -= 1;
+    }
+}
+
+fn walk_table(table: u64, level: u32, start: u64, visit: &mut dyn FnMut(Mapping)) {
+    let size = size_of_level(level);
+    for index in 0..ENTRIES {
+        let entry = load(slot_of(table, index));
+        let mut va = start.wrapping_add(size.wrapping_mul(index as u64));
+        if level == ROOT_LEVEL {
+            va = ((va << 16) as i64 >> 16) as u64;
+        }
+        if pte::is_leaf(entry) {
+            visit(Mapping {
+                virt: VirtAddr(va),
+                phys: PhysAddr(pte::address(entry)),
+                bytes: size,
+                memory: pte::memory(entry),
+                rights: pte::rights(entry),
+            });
+        } else if pte::is_valid(entry) && level > 0 {
+            walk_table(pte::address(entry), level - 1, va, visit);
+        }
+    }
+}
+
+/// Page aligned, not empty, in the upper half.
+fn check_range(va: VirtAddr, bytes: u64) -> Result<(), MapError> {
+    let aligned = (va.0 | bytes) % PAGE == 0;
+    let inside = va.0 >= UPPER_HALF && va.0.checked_add(bytes).is_some();
+    if aligned && inside && bytes != 0 { Ok(()) } else { Err(MapError::Range) }
+}
+
+fn largest_level(addresses: u64, bytes: u64) -> u32 {
+    let fits =
+        |&level: &u32| addresses % size_of_level(level) == 0 && bytes >= size_of_level(level);
+    (1..=LARGEST_LEAF).rev().find(fits).unwrap_or(0)
+}
+
+const fn size_of_level(level: u32) -> u64 {
+    PAGE << (9 * level)
+}
+
+/// The physical address of a zeroed table.
+fn new_table(frames: &dyn Frames) -> Result<u64, MapError> {
+    let frame = frames.allocate(0).ok_or(MapError::NoMemory)?;
+    (0..ENTRIES).for_each(|index| store(slot_of(frame.0, index), 0));
+    Ok(frame.0)
+}
+
+fn slot_of(table: u64, index: usize) -> *mut u64 {
+    (PhysAddr(table).to_virt().0 as *mut u64).wrapping_add(index)
+}
+
+fn load(slot: *mut u64) -> u64 {
+    // SAFETY: `slot_of` an index below ENTRIES and a table of ours, which the linear map shows.
+    unsafe { slot.read_volatile() }
+}
+
+fn store(slot: *mut u64, entry: u64) {
+    // SAFETY: as in `load`; the caller has the table by `&mut`. A hart that walks meanwhile sees
+    // the old or the new entry, and the fences of `flush` order it before later accesses.
+    unsafe { slot.write_volatile(entry) };
+}

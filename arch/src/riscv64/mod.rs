@@ -1,0 +1,28 @@
+//! RV64GC in S-mode on a board with AIA (IMSIC), Sstc, Svpbmt and Zicbom: the contract of
+//! `lib.rs`, one file a concept. Below it is M-mode, which only starts and stops harts (SBI HSM).
+
+pub mod backtrace;
+mod boot_table;
+pub mod cache;
+pub mod context;
+pub mod cpu;
+pub mod doorbell;
+pub mod early;
+mod entry;
+mod frame;
+pub mod image;
+mod imsic;
+pub mod irq;
+mod mmio;
+pub mod mmu;
+mod pci;
+pub mod power;
+mod probe;
+mod pte;
+mod registers;
+mod sbi;
+pub mod smp;
+pub mod timer;
+pub mod trap;
+mod vectors;
+pub mod words;

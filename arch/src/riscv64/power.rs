@@ -1,0 +1,130 @@
+//! Leaving and coming back: core 0 with its whole domain, the others one by one.
+//!
+//! `suspend` works like `setjmp`: it stores what the calling convention keeps and the control
+//! registers, then calls `off`. The warm entry (reached from the stub, at a physical address, MMU
+//! off) restores them and returns from the same call. Caches: the caller cleans what it wants kept;
+//! what the warm entry itself reads before the MMU is on is cleaned here.
+
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+
+use abi::boot::VA_OFFSET;
+
+use super::{cache, cpu, entry, sbi};
+
+/// Core 0's state while the domain is off.
+#[repr(C, align(64))]
+pub struct Resume {
+    ra: u64,
+    sp: u64,
+    s: [u64; 12],
+    fs: [u64; 12],
+    tp: u64,
+    satp: u64,
+    stvec: u64,
+    sstatus: u64,
+    sie: u64,
+    fcsr: u64,
+}
+
+impl Resume {
+    /// For [`suspend`] to fill.
+    pub const fn empty() -> Self {
+        Resume {
+            ra: 0,
+            sp: 0,
+            s: [0; 12],
+            fs: [0; 12],
+            tp: 0,
+            satp: 0,
+            stvec: 0,
+            sstatus: 0,
+            sie: 0,
+            fcsr: 0,
+        }
+    }
+}
+
+const _: () = assert!(core::mem::offset_of!(Resume, satp) == entry::RESUME_SATP);
+const _: () = assert!(core::mem::offset_of!(Resume, tp) == 208);
+
+/// Where the warm entry finds the state: its physical and its virtual address.
+#[repr(C, align(64))]
+pub(super) struct Pointer(UnsafeCell<[u64; 2]>);
+// SAFETY: used by core 0 only, with interrupts masked, and by the warm entry, which is core 0.
+unsafe impl Sync for Pointer {}
+
+pub(super) static RESUME: Pointer = Pointer(UnsafeCell::new([0; 2]));
+
+/// Saves core 0's state and calls `off` with the physical address to resume at. Returns after a
+/// warm boot, and when `off` returns. Interrupt controllers, timer and doorbell are as after a
+/// cold boot then. The other cores are off, interrupts masked, and `save` is in the linear map.
+pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
+    let on = cpu::irqs_off();
+    let at = core::ptr::from_mut(save);
+    // SAFETY: core 0, interrupts masked: nobody else uses it.
+    unsafe { *RESUME.0.get() = [(at as u64).wrapping_sub(VA_OFFSET), at as u64] };
+    cache::clean(RESUME.0.get() as usize, size_of::<Pointer>());
+    let mut off = off;
+    // SAFETY: `save` and `off` live until this returns, by either way.
+    unsafe { save_and_call(at, call_off, (&raw mut off).cast()) };
+    cpu::irqs_restore(on);
+}
+
+/// Called by `save_and_call` when all is stored.
+extern "C" fn call_off(save: *mut Resume, off: *mut &mut dyn FnMut(u64)) {
+    cache::clean(save as usize, size_of::<Resume>());
+    let warm = (entry::warm as *const () as u64).wrapping_sub(VA_OFFSET);
+    // SAFETY: the address that `suspend` passed, of a variable that lives meanwhile.
+    (unsafe { &mut *off })(warm);
+}
+
+/// Stores this core's state, then `call(save, argument)`. Returns twice at most: after that call,
+/// or out of `entry::warm`.
+#[unsafe(naked)]
+unsafe extern "C" fn save_and_call(
+    save: *mut Resume,
+    call: extern "C" fn(*mut Resume, *mut &mut dyn FnMut(u64)),
+    argument: *mut &mut dyn FnMut(u64),
+) {
+    naked_asm!(
+        ".option push",
+        ".option arch, +d",
+        "sd ra, 0(a0)",
+        "sd sp, 8(a0)",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "sd s\\n, 16+8*\\n(a0)",
+        "fsd fs\\n, 112+8*\\n(a0)",
+        ".endr",
+        "sd tp, 208(a0)",
+        "csrr t0, satp",
+        "sd t0, 216(a0)",
+        "csrr t0, stvec",
+        "sd t0, 224(a0)",
+        "csrr t0, sstatus",
+        "sd t0, 232(a0)",
+        "csrr t0, sie",
+        "sd t0, 240(a0)",
+        "csrr t0, fcsr",
+        "sd t0, 248(a0)",
+        "mv s1, a0",
+        "mv t0, a1",
+        "mv a1, a2",
+        "jalr t0",
+        "mv a0, s1",
+        "ld ra, 0(a0)",
+        "ld s1, 24(a0)",
+        "ret",
+        ".option pop",
+    )
+}
+
+/// This core (never core 0) is off until `smp::start`; its timer and interrupt file say nothing.
+pub fn cpu_off() -> ! {
+    cpu::irqs_off();
+    super::timer::stop();
+    // SAFETY: this hart takes no interrupts any more.
+    unsafe { super::registers::write!("sie", 0u64) };
+    sbi::hart_stop();
+    cpu::halt()
+}

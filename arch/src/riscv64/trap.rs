@@ -1,0 +1,79 @@
+//! From a trap to the kernel's handlers.
+//!
+//! An interrupt is claimed at the IMSIC (and the timer stopped) before its handler runs, so the
+//! handler may switch threads and come back much later: the frame waits on the interrupted
+//! thread's stack. One interrupt an entry; what else pends traps again after `sret`.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+pub use super::frame::TrapFrame;
+use super::registers::{set, write};
+use super::{cpu, irq, timer, vectors};
+use crate::types::{Access, Fault, Handlers, Interrupt};
+
+static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
+
+/// sie: supervisor timer and external interrupts.
+const ENABLED: u64 = 1 << 5 | 1 << 9;
+/// scause of an interrupt.
+const INTERRUPT: u64 = 1 << 63;
+
+/// Installs the kernel's handlers and this core's vector; on every core, before unmasking.
+pub fn install(handlers: &'static Handlers) {
+    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Release);
+    set_vector();
+    // SAFETY: handlers and vector are in place; sstatus.SIE still decides.
+    unsafe { set!("sie", ENABLED) };
+}
+
+/// Points this hart at the trap entry.
+pub(super) fn set_vector() {
+    // SAFETY: the entry is complete and stays for ever; it is 4-aligned, so the mode is direct.
+    unsafe { write!("stvec", &raw const vectors::trap_vector as u64) };
+}
+
+fn handlers() -> Option<&'static Handlers> {
+    // SAFETY: null, or what `install` was given, which lives for ever and is never changed.
+    unsafe { HANDLERS.load(Ordering::Acquire).as_ref() }
+}
+
+/// Called by the vector, with interrupts masked.
+pub(super) extern "C" fn trap_entry(frame: &mut TrapFrame) {
+    let cause = frame.cause();
+    if cause & INTERRUPT != 0 {
+        let interrupt = acknowledge(cause & !INTERRUPT);
+        if let Some(handlers) = handlers() {
+            (handlers.interrupt)(interrupt);
+        }
+        return;
+    }
+    match handlers() {
+        Some(handlers) => (handlers.fault)(frame, classify(cause, frame.address())),
+        None => cpu::halt(),
+    }
+}
+
+fn acknowledge(cause: u64) -> Interrupt {
+    match cause {
+        5 => {
+            timer::stop();
+            Interrupt::Timer
+        }
+        9 => irq::claim(),
+        _ => Interrupt::None,
+    }
+}
+
+/// By exception code.
+fn classify(cause: u64, address: u64) -> Fault {
+    match cause {
+        0 | 4 | 6 => Fault::Unaligned { address },
+        1 | 12 => Fault::Page { address, access: Access::Execute },
+        5 | 13 => Fault::Page { address, access: Access::Read },
+        7 | 15 => Fault::Page { address, access: Access::Write },
+        2 => Fault::Illegal,
+        3 => Fault::Breakpoint,
+        _ => Fault::Other(cause),
+    }
+}

@@ -1,0 +1,140 @@
+//! A board as the kernels see it: [`abi::boot::Blob`].
+
+use crate::types::{Board, DeviceKind, Kind, Mode, Role};
+use abi::boot::{self, Blob, BlobError};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// `text`, cut to fit and padded with NUL (the last byte stays NUL).
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (to, from) in bytes.iter_mut().take(N - 1).zip(text.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+fn owner(index: Option<usize>) -> u32 {
+    index.map_or(boot::NOBODY, |i| i as u32)
+}
+
+impl Board {
+    /// The blob, filled and checked with the kernels' own check.
+    pub fn blob(&self) -> Result<Blob, BlobError> {
+        self.blob_with(&self.arguments)
+    }
+
+    /// The same with another command line for the kernels.
+    pub fn blob_with(&self, arguments: &str) -> Result<Blob, BlobError> {
+        let mut blob = Blob::new_zeroed();
+        blob.magic = boot::BLOB_MAGIC;
+        blob.version = boot::VERSION;
+        blob.size = size_of::<Blob>() as u32;
+        blob.name = padded(&self.name);
+        blob.soc_slot = Board::SOC_SLOT;
+        blob.vectors = self.fabric.vectors;
+        blob.vector_msg = self.fabric.message;
+        blob.vector_dsm = self.fabric.dsm;
+        blob.vector_chip = self.fabric.chip;
+        blob.flags = 1;
+        blob.arguments = padded(arguments);
+        self.fill_window(&mut blob);
+        self.fill_domains(&mut blob);
+        self.fill_regions(&mut blob);
+        self.fill_devices(&mut blob);
+        self.fill_services(&mut blob);
+        blob.checksum = boot::fnv(boot::FNV_START, blob.as_bytes());
+        blob.check(blob.checksum)?;
+        Ok(blob)
+    }
+
+    fn fill_window(&self, blob: &mut Blob) {
+        let layout = &self.layout;
+        blob.window = boot::Window {
+            base: layout.window.base,
+            size: layout.window.size,
+            chip: layout.chip,
+            domains: layout.domains,
+            spinlocks: layout.spinlocks,
+            links: layout.links,
+            link_size: layout.link_size,
+        };
+    }
+
+    fn fill_domains(&self, blob: &mut Blob) {
+        blob.domain_count = self.domains.len() as u32;
+        for (to, from) in blob.domains.iter_mut().zip(&self.domains) {
+            *to = boot::Domain {
+                name: padded(&from.name),
+                isa: from.isa.number(),
+                role: match from.role {
+                    Role::Main => boot::role::MAIN,
+                    Role::Shadow => boot::role::SHADOW,
+                    Role::Proxy => boot::role::PROXY,
+                },
+                slot: from.slot,
+                cores: from.cores,
+                flags: boot::HAS_MMU,
+                khz: from.nominal_mhz * 1000,
+                ram_base: from.ram.base,
+                ram_size: from.ram.size,
+                image_pa: from.image.base,
+                image_max: from.image.size,
+                staging_pa: from.staging.base,
+                staging_size: from.staging.size,
+            };
+        }
+    }
+
+    fn fill_regions(&self, blob: &mut Blob) {
+        blob.region_count = self.regions.len() as u32;
+        for (to, from) in blob.regions.iter_mut().zip(&self.regions) {
+            let kind = match from.kind {
+                Kind::Reserved => boot::kind::RESERVED,
+                Kind::Staging => boot::kind::STAGING,
+                Kind::Uncached => boot::kind::UNCACHED,
+                Kind::Local => boot::kind::LOCAL,
+                Kind::Global => boot::kind::GLOBAL,
+            };
+            *to = boot::Region {
+                base: from.block.base,
+                size: from.block.size,
+                kind,
+                owner: owner(from.owner),
+            };
+        }
+    }
+
+    fn fill_devices(&self, blob: &mut Blob) {
+        blob.device_count = self.devices.len() as u32;
+        for (to, from) in blob.devices.iter_mut().zip(&self.devices) {
+            *to = boot::Device {
+                name: padded(&from.name),
+                kind: match from.kind {
+                    DeviceKind::Console => boot::device::CONSOLE,
+                    DeviceKind::Block => boot::device::BLOCK,
+                    DeviceKind::Rng => boot::device::RNG,
+                },
+                home: from.home as u32,
+                vector: from.vector,
+                kick: from.kick,
+                registers: from.registers,
+                memory: from.memory.base,
+                memory_size: from.memory.size,
+            };
+        }
+    }
+
+    fn fill_services(&self, blob: &mut Blob) {
+        blob.service_count = self.services.len() as u32;
+        for (to, from) in blob.services.iter_mut().zip(&self.services) {
+            let mode = match from.mode {
+                Mode::Private => boot::mode::PRIVATE,
+                Mode::Independent => boot::mode::INDEPENDENT,
+                Mode::Shadowed => boot::mode::SHADOWED,
+                Mode::Partitioned => boot::mode::PARTITIONED,
+                Mode::Delegated => boot::mode::DELEGATED,
+            };
+            *to = boot::Service { name: padded(&from.name), mode, home: owner(from.home) };
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! From the file as written to a [`Board`] that holds together. The first problem ends it.
+
+use crate::error::{Place, Reason};
+use crate::file::{self, File};
+use crate::memory::{self, Placed, domain_index, range};
+use crate::types::{
+    Block, Board, Cost, Costs, Device, DeviceKind, Domain, Fabric, Isa, Kind, Mode, Point, Power,
+    Role, Service,
+};
+use crate::window::Layout;
+use abi::boot::{MAX_CORES, MAX_DEVICES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
+use toml::Spanned;
+
+/// Vectors that any machine here can take (GICv2m has 64 lines; one word has 32 bits).
+const MAX_VECTORS: u32 = 32;
+
+/// The vector at the soc that means "a domain has a request".
+const REQUEST_KICK: u32 = 0;
+
+impl Costs {
+    /// Costs that the timing model knows, each ending with its unit.
+    pub const NAMES: &'static [&'static str] = &[
+        "instruction_cycles",
+        "clean_line_cycles",
+        "invalidate_line_cycles",
+        "miss_after_invalidate_cycles",
+        "barrier_cycles",
+        "tlb_invalidate_cycles",
+        "exception_entry_cycles",
+        "exception_exit_cycles",
+        "uncached_load_cycles",
+        "uncached_store_cycles",
+        "spinlock_access_cycles",
+        "mailbox_ns",
+        "wake_inactive_us",
+        "wake_off_us",
+        "memory_mb_per_s",
+    ];
+}
+
+pub fn board(raw: File) -> Place<Board> {
+    let name = name_of(&raw.name)?;
+    let ram = memory::block("RAM file", &raw.ram.base, &raw.ram.size, 1 << 20)?;
+    let names = domain_names(&raw)?;
+    count("memory regions", raw.memory.len(), MAX_REGIONS, 0)?;
+    let placed = memory::regions(&raw.memory, ram, &names)?;
+    let (window, window_at) = memory::only(&placed, Kind::Uncached, None, 0, &names)?;
+    let domains = raw
+        .domain
+        .iter()
+        .enumerate()
+        .map(|(i, d)| domain(i, d, ram, &placed, &names))
+        .collect::<Place<Vec<_>>>()?;
+    one_main(&raw.domain)?;
+    let fabric = fabric(&raw.fabric)?;
+    let bytes = raw.device.iter().map(|d| d.get_ref().memory.get_ref().0).sum();
+    let layout = Layout::compute(window, window_at, domains.len(), bytes)?;
+    Ok(Board {
+        name,
+        description: raw.description,
+        arguments: arguments(raw.arguments.as_ref())?,
+        ram,
+        fabric,
+        devices: devices(&raw.device, &fabric, &layout, &names)?,
+        services: services(&raw.services, &names)?,
+        regions: placed.iter().map(|p| p.region).collect(),
+        domains,
+        layout,
+    })
+}
+
+fn name_of(name: &Spanned<String>) -> Place<String> {
+    let text = name.get_ref();
+    let good = text.len() <= 15
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if good { Ok(text.clone()) } else { Err((name.span().start, Reason::Name(text.clone()))) }
+}
+
+/// Takes `name` into `taken` unless it is there.
+fn unique(what: &'static str, name: &Spanned<String>, taken: &mut Vec<String>) -> Place<()> {
+    let text = name_of(name)?;
+    if taken.contains(&text) {
+        return Err((name.span().start, Reason::Duplicate { what, name: text }));
+    }
+    taken.push(text);
+    Ok(())
+}
+
+fn count(what: &'static str, number: usize, most: usize, at: usize) -> Place<()> {
+    if number <= most {
+        return Ok(());
+    }
+    Err((at, range(what, &number.to_string(), &format!("at most {most}"))))
+}
+
+fn between(what: &'static str, value: &Spanned<u32>, low: u32, high: u32) -> Place<u32> {
+    let v = *value.get_ref();
+    if (low..=high).contains(&v) {
+        return Ok(v);
+    }
+    Err((value.span().start, range(what, &v.to_string(), &format!("{low} to {high}"))))
+}
+
+fn arguments(text: Option<&Spanned<String>>) -> Place<String> {
+    let Some(text) = text else { return Ok(String::new()) };
+    if text.get_ref().len() > 127 {
+        let shown = format!("{} bytes", text.get_ref().len());
+        return Err((text.span().start, range("arguments", &shown, "at most 127 bytes")));
+    }
+    Ok(text.get_ref().clone())
+}
+
+fn domain_names(raw: &File) -> Place<Vec<String>> {
+    let mut names = Vec::new();
+    let mut machines: Vec<String> = Vec::new();
+    if raw.domain.is_empty() {
+        return Err((0, Reason::Missing("a board needs at least one [[domain]]".to_string())));
+    }
+    for entry in &raw.domain {
+        let domain = entry.get_ref();
+        unique("domain", &domain.name, &mut names)?;
+        count("domains", names.len(), MAX_DOMAINS, entry.span().start)?;
+        let machine = domain.qemu.as_ref().unwrap_or(&domain.name);
+        if machines.contains(machine.get_ref()) {
+            let why = "several kernels in one QEMU (`qemu` names a process that has a domain)";
+            return Err((machine.span().start, Reason::NotYet(why)));
+        }
+        machines.push(machine.get_ref().clone());
+    }
+    Ok(names)
+}
+
+fn one_main(domains: &[Spanned<file::Domain>]) -> Place<()> {
+    let mut mains = domains.iter().filter(|d| *d.get_ref().role.get_ref() == Role::Main);
+    if mains.next().is_none() {
+        let why = "no domain has the role main".to_string();
+        return Err((domains[0].get_ref().role.span().start, Reason::Missing(why)));
+    }
+    match mains.next() {
+        Some(second) => {
+            let why = "a second domain with the role main".to_string();
+            Err((second.get_ref().role.span().start, Reason::Conflict(why)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn domain(
+    index: usize,
+    entry: &Spanned<file::Domain>,
+    file_ram: Block,
+    placed: &[Placed],
+    names: &[String],
+) -> Place<Domain> {
+    let (raw, at) = (entry.get_ref(), entry.span().start);
+    if *raw.role.get_ref() == Role::Proxy {
+        return Err((raw.role.span().start, Reason::NotYet("proxy kernels")));
+    }
+    if !*raw.mmu.get_ref() {
+        return Err((raw.mmu.span().start, Reason::NotYet("cores without an MMU")));
+    }
+    let cores = between("cores", &raw.cores, 1, MAX_CORES as u32)?;
+    if raw.cpu.get_ref().is_empty() {
+        let why = "cpu must name a core model of QEMU".to_string();
+        return Err((raw.cpu.span().start, Reason::Missing(why)));
+    }
+    let ram = memory::block("RAM window", &raw.ram.base, &raw.ram.size, 1 << 20)?;
+    window_of_file(raw, ram, file_ram)?;
+    memory::stub(&raw.stub, raw.isa, ram, placed)?;
+    memory::reach(index, ram, placed, names)?;
+    let (local, _) = memory::only(placed, Kind::Local, Some(index), at, names)?;
+    let (staging, _) = memory::only(placed, Kind::Staging, Some(index), at, names)?;
+    let image_max = raw.image_max.get_ref().0;
+    if image_max == 0 || image_max > local.size || !image_max.is_multiple_of(4096) {
+        let shown = crate::units::shown(image_max);
+        let must = format!("whole pages within the {} local", crate::units::shown(local.size));
+        return Err((raw.image_max.span().start, range("image_max", &shown, &must)));
+    }
+    Ok(Domain {
+        name: raw.name.get_ref().clone(),
+        isa: raw.isa,
+        role: *raw.role.get_ref(),
+        cores,
+        cpu: raw.cpu.get_ref().clone(),
+        ram,
+        stub: *raw.stub.get_ref(),
+        image: Block { base: local.base, size: image_max },
+        staging,
+        restart: raw.restart,
+        frequencies_mhz: raw.frequencies_mhz.get_ref().clone(),
+        nominal_mhz: frequency(raw)?,
+        costs: costs(raw)?,
+        power: power(raw)?,
+        slot: index as u32 + 1,
+    })
+}
+
+/// A domain's window lies in the RAM file, and where its machine has its RAM.
+fn window_of_file(raw: &file::Domain, ram: Block, file_ram: Block) -> Place<()> {
+    let at = raw.ram.base.span().start;
+    if !file_ram.holds(ram) {
+        let shown = format!("{:#x}..{:#x}", ram.base, ram.end());
+        let must = format!("inside the RAM file {:#x}..{:#x}", file_ram.base, file_ram.end());
+        return Err((at, range("RAM window", &shown, &must)));
+    }
+    let machine = match raw.isa {
+        Isa::Aarch64 => 0x4000_0000,
+        Isa::Riscv64 => 0x8000_0000,
+    };
+    if ram.base != machine {
+        let must = format!("{machine:#x}, where this machine has its RAM");
+        return Err((at, range("base of the RAM window", &format!("{:#x}", ram.base), &must)));
+    }
+    Ok(())
+}
+
+fn frequency(raw: &file::Domain) -> Place<u32> {
+    let Some(nominal) = &raw.nominal_mhz else {
+        return match raw.frequencies_mhz.get_ref().as_slice() {
+            [] => Ok(0),
+            _ => {
+                let why = "nominal_mhz must say which frequency it boots at".to_string();
+                Err((raw.frequencies_mhz.span().start, Reason::Missing(why)))
+            }
+        };
+    };
+    between("nominal_mhz", nominal, 1, 10_000)?;
+    if raw.frequencies_mhz.get_ref().contains(nominal.get_ref()) {
+        return Ok(*nominal.get_ref());
+    }
+    let must = "one of frequencies_mhz";
+    Err((nominal.span().start, range("nominal_mhz", &nominal.get_ref().to_string(), must)))
+}
+
+fn costs(raw: &file::Domain) -> Place<Costs> {
+    let mut list = Vec::new();
+    for (name, cost) in &raw.costs {
+        if !Costs::NAMES.contains(&name.get_ref().as_str()) {
+            let why =
+                format!("unknown cost \"{}\"; known: {}", name.get_ref(), Costs::NAMES.join(", "));
+            return Err((name.span().start, Reason::Syntax(why)));
+        }
+        let at = cost.span().start;
+        let cost = cost.get_ref();
+        if !(cost.value >= 0.0 && cost.value.is_finite()) {
+            return Err((at, range("cost", &cost.value.to_string(), "0 or more")));
+        }
+        sourced(at, &cost.source)?;
+        list.push(Cost {
+            name: name.get_ref().clone(),
+            value: cost.value,
+            source: cost.source.clone(),
+        });
+    }
+    Ok(Costs(list))
+}
+
+fn sourced(at: usize, source: &str) -> Place<()> {
+    if source.is_empty() {
+        let why = "source must say where the figure comes from".to_string();
+        return Err((at, Reason::Missing(why)));
+    }
+    Ok(())
+}
+
+fn power(raw: &file::Domain) -> Place<Option<Power>> {
+    let Some(power) = &raw.power else { return Ok(None) };
+    let at = power.points.span().start;
+    sourced(at, &power.source)?;
+    for point in power.points.get_ref() {
+        let (at, p) = (point.span().start, point.get_ref());
+        if !(p.idle_mw >= 0.0 && p.active_mw >= p.idle_mw && p.active_mw.is_finite()) {
+            let shown = format!("{} mW active, {} mW idle", p.active_mw, p.idle_mw);
+            return Err((at, range("power", &shown, "idle from 0 to active")));
+        }
+        if !raw.frequencies_mhz.get_ref().contains(&p.mhz) {
+            let must = "one of frequencies_mhz";
+            return Err((at, range("frequency of a power point", &p.mhz.to_string(), must)));
+        }
+    }
+    Ok(Some(Power {
+        source: power.source.clone(),
+        rail: power.rail.clone(),
+        inactive_mw: milliwatts(&power.inactive_mw)?,
+        off_mw: power.off_mw.as_ref().map_or(Ok(0.0), milliwatts)?,
+        points: power.points.get_ref().iter().map(|p| Point::from(p.get_ref())).collect(),
+    }))
+}
+
+fn milliwatts(value: &Spanned<f64>) -> Place<f64> {
+    let v = *value.get_ref();
+    if v >= 0.0 && v.is_finite() {
+        return Ok(v);
+    }
+    Err((value.span().start, range("power", &format!("{v} mW"), "0 or more")))
+}
+
+impl From<&file::Point> for Point {
+    fn from(p: &file::Point) -> Self {
+        Point { mhz: p.mhz, active_mw: p.active_mw, idle_mw: p.idle_mw }
+    }
+}
+
+fn fabric(raw: &Spanned<file::Fabric>) -> Place<Fabric> {
+    let f = raw.get_ref();
+    let vectors = between("vectors", &f.vectors, 4, MAX_VECTORS)?;
+    let mut taken: Vec<(u32, String)> = Vec::new();
+    for (name, vector) in [("message", &f.message), ("dsm", &f.dsm), ("chip", &f.chip)] {
+        take(vector, vectors, format!("fabric.{name}"), &mut taken)?;
+    }
+    Ok(Fabric {
+        vectors,
+        message: *f.message.get_ref(),
+        dsm: *f.dsm.get_ref(),
+        chip: *f.chip.get_ref(),
+    })
+}
+
+fn take(
+    vector: &Spanned<u32>,
+    vectors: u32,
+    who: String,
+    taken: &mut Vec<(u32, String)>,
+) -> Place<u32> {
+    let v = between("vector", vector, 0, vectors - 1)?;
+    if let Some((_, by)) = taken.iter().find(|(t, _)| *t == v) {
+        return Err((vector.span().start, Reason::VectorClash { vector: v, by: by.clone() }));
+    }
+    taken.push((v, who));
+    Ok(v)
+}
+
+fn devices(
+    raw: &[Spanned<file::Device>],
+    fabric: &Fabric,
+    layout: &Layout,
+    names: &[String],
+) -> Place<Vec<Device>> {
+    let ours = [(fabric.message, "message"), (fabric.dsm, "dsm"), (fabric.chip, "chip")];
+    let mut vectors: Vec<_> = ours.iter().map(|(v, n)| (*v, format!("fabric.{n}"))).collect();
+    let mut kicks = vec![(REQUEST_KICK, "the domains' requests to the soc".to_string())];
+    let (mut taken, mut devices, mut next) = (Vec::new(), Vec::new(), layout.memory);
+    for entry in raw {
+        let d = entry.get_ref();
+        unique("device", &d.name, &mut taken)?;
+        count("devices", taken.len(), MAX_DEVICES, entry.span().start)?;
+        let who = format!("device \"{}\"", d.name.get_ref());
+        let size = d.memory.get_ref().0;
+        if size == 0 || !size.is_multiple_of(4096) {
+            let at = d.memory.span().start;
+            return Err((at, range("device memory", &format!("{size} B"), "whole pages")));
+        }
+        devices.push(Device {
+            name: d.name.get_ref().clone(),
+            kind: d.kind,
+            home: domain_index(&d.home, names)?,
+            vector: take(&d.vector, fabric.vectors, who.clone(), &mut vectors)?,
+            kick: take(&d.kick, fabric.vectors, who, &mut kicks)?,
+            registers: layout.registers_of(devices.len()),
+            memory: Block { base: next, size },
+            disk: disk(d, entry.span().start)?,
+        });
+        next += size;
+    }
+    Ok(devices)
+}
+
+fn disk(device: &file::Device, at: usize) -> Place<u64> {
+    match (device.kind, &device.disk) {
+        (DeviceKind::Block, Some(size)) => {
+            let bytes = size.get_ref().0;
+            if bytes == 0 || !bytes.is_multiple_of(512) {
+                let shown = format!("{bytes} B");
+                return Err((size.span().start, range("disk", &shown, "whole 512 B sectors")));
+            }
+            Ok(bytes)
+        }
+        (DeviceKind::Block, None) => {
+            Err((at, Reason::Missing("a block device needs `disk`, its size".to_string())))
+        }
+        (_, Some(size)) => {
+            let why = "`disk` is for block devices only".to_string();
+            Err((size.span().start, Reason::Conflict(why)))
+        }
+        (_, None) => Ok(0),
+    }
+}
+
+type Services = std::collections::BTreeMap<Spanned<String>, Spanned<file::Service>>;
+
+fn services(raw: &Services, names: &[String]) -> Place<Vec<Service>> {
+    let mut list = Vec::new();
+    for (name, entry) in raw {
+        let text = name_of(name)?;
+        count("services", list.len() + 1, MAX_SERVICES, name.span().start)?;
+        let service = entry.get_ref();
+        let home = match (&service.home, service.mode) {
+            (Some(home), Mode::Delegated) => Some(domain_index(home, names)?),
+            (None, Mode::Delegated) => {
+                let why = "a delegated service needs a home".to_string();
+                return Err((entry.span().start, Reason::Missing(why)));
+            }
+            (Some(home), _) => {
+                let why = "home is for delegated services only".to_string();
+                return Err((home.span().start, Reason::Conflict(why)));
+            }
+            (None, _) => None,
+        };
+        list.push(Service { name: text, mode: service.mode, home });
+    }
+    Ok(list)
+}

@@ -1,0 +1,140 @@
+//! The board file as written: every key of the format, nothing checked but types.
+//!
+//! Unknown keys are refused. [`Spanned`] keeps the place of a value so that later checks can name
+//! its line. Keep in step with `docs/boards.md`.
+
+use crate::types::{DeviceKind, Isa, Kind, Mode, Restart, Role};
+use crate::units::Bytes;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub name: Spanned<String>,
+    pub description: String,
+    #[serde(default)]
+    pub arguments: Option<Spanned<String>>,
+    pub ram: RangeOf,
+    pub fabric: Spanned<Fabric>,
+    #[serde(default)]
+    pub domain: Vec<Spanned<Domain>>,
+    #[serde(default)]
+    pub memory: Vec<Spanned<Memory>>,
+    #[serde(default)]
+    pub device: Vec<Spanned<Device>>,
+    #[serde(default)]
+    pub services: BTreeMap<Spanned<String>, Spanned<Service>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RangeOf {
+    pub base: Spanned<u64>,
+    pub size: Spanned<Bytes>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    pub vectors: Spanned<u32>,
+    pub message: Spanned<u32>,
+    pub dsm: Spanned<u32>,
+    pub chip: Spanned<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    pub name: Spanned<String>,
+    pub isa: Isa,
+    pub role: Spanned<Role>,
+    pub cores: Spanned<u32>,
+    pub cpu: Spanned<String>,
+    #[serde(default = "yes")]
+    pub mmu: Spanned<bool>,
+    pub ram: RangeOf,
+    pub stub: Spanned<u64>,
+    pub image_max: Spanned<Bytes>,
+    #[serde(default)]
+    pub qemu: Option<Spanned<String>>,
+    #[serde(default)]
+    pub restart: Restart,
+    #[serde(default = "none")]
+    pub frequencies_mhz: Spanned<Vec<u32>>,
+    #[serde(default)]
+    pub nominal_mhz: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub costs: BTreeMap<Spanned<String>, Spanned<Cost>>,
+    #[serde(default)]
+    pub power: Option<Power>,
+}
+
+fn none() -> Spanned<Vec<u32>> {
+    Spanned::new(0..0, Vec::new())
+}
+
+fn yes() -> Spanned<bool> {
+    Spanned::new(0..0, true)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    pub value: f64,
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    pub source: String,
+    pub rail: String,
+    pub inactive_mw: Spanned<f64>,
+    #[serde(default)]
+    pub off_mw: Option<Spanned<f64>>,
+    pub points: Spanned<Vec<Spanned<Point>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    pub mhz: u32,
+    pub active_mw: f64,
+    pub idle_mw: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    pub kind: Kind,
+    pub base: Spanned<u64>,
+    pub size: Spanned<Bytes>,
+    #[serde(default)]
+    pub owner: Option<Spanned<String>>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "a note is for people who read the file")]
+    pub note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    pub name: Spanned<String>,
+    pub kind: DeviceKind,
+    pub home: Spanned<String>,
+    pub vector: Spanned<u32>,
+    pub kick: Spanned<u32>,
+    pub memory: Spanned<Bytes>,
+    #[serde(default)]
+    pub disk: Option<Spanned<Bytes>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    pub mode: Mode,
+    #[serde(default)]
+    pub home: Option<Spanned<String>>,
+}

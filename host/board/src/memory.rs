@@ -1,0 +1,183 @@
+//! Checks of memory: alignment, overlap, and that every domain reaches what it must.
+
+use crate::error::{Place, Reason};
+use crate::file;
+use crate::types::{Block, Isa, Kind, Region};
+use toml::Spanned;
+
+const PAGE: u64 = 4096;
+/// Bytes around a stub that are reserved for it and its table.
+const STUB: u64 = 64 << 10;
+
+/// A checked region with its place in the file.
+pub struct Placed {
+    pub region: Region,
+    pub at: usize,
+}
+
+/// A range whose ends are multiples of `multiple`, inside 48-bit physical addresses.
+pub fn block(
+    what: &'static str,
+    base: &Spanned<u64>,
+    size: &Spanned<crate::units::Bytes>,
+    multiple: u64,
+) -> Place<Block> {
+    let (b, s) = (*base.get_ref(), size.get_ref().0);
+    if !b.is_multiple_of(multiple) {
+        return Err((base.span().start, Reason::Misaligned { what, value: b, multiple }));
+    }
+    if !s.is_multiple_of(multiple) {
+        return Err((size.span().start, Reason::Misaligned { what, value: s, multiple }));
+    }
+    if s == 0 {
+        return Err((size.span().start, range(what, "0 B", "more than nothing")));
+    }
+    if b.checked_add(s).is_none_or(|end| end > 1 << 47) {
+        return Err((base.span().start, range(what, &format!("{b:#x}"), "below 0x8000_0000_0000")));
+    }
+    Ok(Block { base: b, size: s })
+}
+
+pub fn range(what: &'static str, value: &str, range: &str) -> Reason {
+    Reason::Range { what, value: value.to_string(), range: range.to_string() }
+}
+
+/// Turns the `[[memory]]` tables into regions that do not overlap and lie inside the RAM file.
+pub fn regions(
+    raw: &[Spanned<file::Memory>],
+    ram: Block,
+    names: &[String],
+) -> Place<Vec<Placed>> {
+    let mut placed: Vec<Placed> = Vec::new();
+    for entry in raw {
+        let region = region(entry, ram, names)?;
+        let at = entry.get_ref().base.span().start;
+        if let Some(other) = placed.iter().find(|p| p.region.block.overlaps(region.block)) {
+            let reason = Reason::Overlap {
+                a: describe(&region, names),
+                b: describe(&other.region, names),
+            };
+            return Err((at, reason));
+        }
+        placed.push(Placed { region, at });
+    }
+    placed.sort_by_key(|p| p.region.block.base);
+    Ok(placed)
+}
+
+fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<Region> {
+    let raw = entry.get_ref();
+    let multiple = match raw.kind {
+        Kind::Local | Kind::Global => abi::boot::BLOCK,
+        _ => PAGE,
+    };
+    let block = block("memory region", &raw.base, &raw.size, multiple)?;
+    if !ram.holds(block) {
+        let shown = format!("{:#x}..{:#x}", block.base, block.end());
+        let inside = format!("inside the RAM {:#x}..{:#x}", ram.base, ram.end());
+        return Err((raw.base.span().start, range("memory region", &shown, &inside)));
+    }
+    let owner = match &raw.owner {
+        None => None,
+        Some(name) => Some(domain_index(name, names)?),
+    };
+    match (raw.kind, owner) {
+        (Kind::Local | Kind::Staging, None) => {
+            let why = "local and staging memory needs an owner".to_string();
+            Err((entry.span().start, Reason::Missing(why)))
+        }
+        (Kind::Uncached | Kind::Global, Some(_)) => {
+            let why = "uncached and global memory belongs to every domain: remove the owner";
+            let at = raw.owner.as_ref().map_or(0, |o| o.span().start);
+            Err((at, Reason::Conflict(why.to_string())))
+        }
+        (kind, owner) => Ok(Region { kind, block, owner }),
+    }
+}
+
+/// Index of the domain that `name` names.
+pub fn domain_index(name: &Spanned<String>, names: &[String]) -> Place<usize> {
+    names
+        .iter()
+        .position(|n| n == name.get_ref())
+        .ok_or_else(|| (name.span().start, Reason::NoDomain(name.get_ref().clone())))
+}
+
+fn describe(region: &Region, names: &[String]) -> String {
+    let kind = format!("{:?}", region.kind).to_lowercase();
+    let owner = region.owner.map_or(String::new(), |o| format!(" of \"{}\"", names[o]));
+    format!("the {kind} region{owner} at {:#x}..{:#x}", region.block.base, region.block.end())
+}
+
+/// The one region of `kind` that belongs to `owner`; `at` is blamed when it is missing.
+pub fn only(
+    placed: &[Placed],
+    kind: Kind,
+    owner: Option<usize>,
+    at: usize,
+    names: &[String],
+) -> Place<(Block, usize)> {
+    let mut found =
+        placed.iter().filter(|p| p.region.kind == kind && p.region.owner == owner);
+    let shown = format!("{kind:?}").to_lowercase();
+    let whose = owner.map_or(String::new(), |o| format!(" for domain \"{}\"", names[o]));
+    let Some(first) = found.next() else {
+        return Err((at, Reason::Missing(format!("there is no {shown} memory{whose}"))));
+    };
+    match found.next() {
+        Some(second) => {
+            let why = format!("a second {shown} region{whose}; one is enough");
+            Err((second.at, Reason::Conflict(why)))
+        }
+        None => Ok((first.region.block, first.at)),
+    }
+}
+
+/// The stub lies in reserved memory, and where its machine starts.
+pub fn stub(stub: &Spanned<u64>, isa: Isa, ram: Block, placed: &[Placed]) -> Place<()> {
+    let (at, base) = (stub.span().start, *stub.get_ref());
+    if !base.is_multiple_of(PAGE) {
+        return Err((at, Reason::Misaligned { what: "stub", value: base, multiple: PAGE }));
+    }
+    let linked = match isa {
+        Isa::Aarch64 => 0x4020_0000,
+        Isa::Riscv64 => 0x8000_0000,
+    };
+    if base != linked {
+        let must = format!("{linked:#x}, where the {} stub is linked", isa.name());
+        return Err((at, range("stub", &format!("{base:#x}"), &must)));
+    }
+    if isa == Isa::Riscv64 && ram.base != base {
+        let why = "the riscv64 machine starts at its first byte of RAM: the stub must be there";
+        return Err((at, Reason::Conflict(why.to_string())));
+    }
+    let need = Block { base, size: STUB };
+    let reserved = |p: &Placed| p.region.kind == Kind::Reserved && p.region.block.holds(need);
+    if placed.iter().any(reserved) {
+        Ok(())
+    } else {
+        let why = format!("the stub's 64 KiB at {base:#x} must lie in a reserved region");
+        Err((at, Reason::Missing(why)))
+    }
+}
+
+/// Everything that domain `index` must reach lies in its window.
+pub fn reach(index: usize, window: Block, placed: &[Placed], names: &[String]) -> Place<()> {
+    for Placed { region, at } in placed {
+        let needs = match region.kind {
+            Kind::Uncached | Kind::Global => true,
+            Kind::Local | Kind::Staging => region.owner == Some(index),
+            Kind::Reserved => false,
+        };
+        if needs && !window.holds(region.block) {
+            let reason = Reason::Unreachable {
+                domain: names[index].clone(),
+                what: describe(region, names),
+                base: window.base,
+                end: window.end(),
+            };
+            return Err((*at, reason));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Places in the uncached window, computed and never written by hand.
+//!
+//! ```text
+//! +0        blob (read-only once the chip runs)
+//! +1 page   chip page                      written by the soc
+//! +2..10    domain pages                   each by its domain
+//! +10       hardware spinlocks
+//! +11..     register blocks of the devices
+//! 128 KiB   memory of the devices, each on a page
+//! behind it message links, domains x domains, at a multiple of 64 KiB
+//! ```
+
+use crate::error::{Place, Reason};
+use crate::types::Block;
+use crate::units::shown;
+use abi::boot::{MAX_DEVICES, MAX_DOMAINS};
+use abi::msg::LINK_SIZE;
+
+const PAGE: u64 = 4096;
+const ROUND: u64 = 64 << 10;
+
+/// What is where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The window.
+    pub window: Block,
+    /// [`abi::boot::Blob`].
+    pub blob: u64,
+    /// [`abi::soc::ChipPage`].
+    pub chip: u64,
+    /// [`MAX_DOMAINS`] x [`abi::soc::DomainPage`].
+    pub domains: u64,
+    /// The hardware spinlock bank.
+    pub spinlocks: u64,
+    /// The first device's [`abi::soc::DeviceRegisters`].
+    pub registers: u64,
+    /// The first device's memory.
+    pub memory: u64,
+    /// Message links.
+    pub links: u64,
+    /// Bytes of one.
+    pub link_size: u64,
+}
+
+const FIXED: u64 = 3 + MAX_DOMAINS as u64;
+const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
+
+impl Layout {
+    /// Places everything; `device_memory` is the sum over the devices, each rounded to pages.
+    pub(crate) fn compute(
+        window: Block,
+        at: usize,
+        domains: usize,
+        device_memory: u64,
+    ) -> Place<Self> {
+        let base = window.base;
+        let memory = base + 2 * ROUND;
+        let links = (memory + device_memory).next_multiple_of(ROUND);
+        let end = links + (domains * domains) as u64 * LINK_SIZE;
+        if end > window.end() {
+            let reason = Reason::Range {
+                what: "size of the uncached window",
+                value: shown(window.size),
+                range: format!("at least {} for what lives there", shown(end - base)),
+            };
+            return Err((at, reason));
+        }
+        Ok(Self {
+            window,
+            blob: base,
+            chip: base + PAGE,
+            domains: base + 2 * PAGE,
+            spinlocks: base + (2 + MAX_DOMAINS as u64) * PAGE,
+            registers: base + FIXED * PAGE,
+            memory,
+            links,
+            link_size: LINK_SIZE,
+        })
+    }
+
+    /// Register block of device `index`.
+    pub fn registers_of(&self, index: usize) -> u64 {
+        self.registers + index as u64 * PAGE
+    }
+}

@@ -1,0 +1,183 @@
+//! The boards of the tree hold together, and a bad board file is refused with line and reason.
+
+use board::{Board, Reason};
+use std::path::PathBuf;
+
+fn boards() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../boards")
+}
+
+fn duo() -> String {
+    std::fs::read_to_string(boards().join("duo.toml")).unwrap()
+}
+
+/// duo with `from` (which must occur) replaced once.
+fn spoiled(from: &str, to: &str) -> String {
+    let text = duo();
+    assert!(text.contains(from), "duo.toml has no {from:?}");
+    text.replacen(from, to, 1)
+}
+
+/// The error of `text`: its line in words, and its reason.
+fn refused(text: &str) -> (String, Reason) {
+    let error = board::parse("boards/bad.toml", text).unwrap_err();
+    let line = text.lines().nth(error.line - 1).unwrap_or("").to_string();
+    assert!(error.to_string().starts_with(&format!("boards/bad.toml:{}: ", error.line)));
+    (line, error.reason)
+}
+
+/// Replacing `from` by `to` is refused on a line that contains `line`, for a reason that
+/// contains `reason`.
+fn check(from: &str, to: &str, line: &str, reason: &str) {
+    let (found, why) = refused(&spoiled(from, to));
+    assert!(found.contains(line), "{to:?}: blamed line {found:?}, reason {why}");
+    assert!(why.to_string().contains(reason), "{to:?}: {why}");
+}
+
+#[test]
+fn every_board_of_the_tree_is_good_and_its_blob_passes_the_kernels_check() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(boards()).unwrap() {
+        let path = entry.unwrap().path();
+        let board = board::read(&path).unwrap();
+        assert_eq!(path.file_stem().unwrap().to_str().unwrap(), board.name);
+        let blob = board.blob().unwrap();
+        assert_eq!(blob.domain_count as usize, board.domains.len());
+        places_are_apart(&board);
+        seen += 1;
+    }
+    assert!(seen >= 4);
+}
+
+fn places_are_apart(board: &Board) {
+    let l = &board.layout;
+    let n = board.domains.len() as u64;
+    let mut places = vec![
+        (l.blob, 4096),
+        (l.chip, 4096),
+        (l.domains, 8 * 4096),
+        (l.spinlocks, 4096),
+        (l.links, n * n * l.link_size),
+    ];
+    for device in &board.devices {
+        places.push((device.registers, 4096));
+        places.push((device.memory.base, device.memory.size));
+    }
+    places.sort();
+    assert!(places.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{places:x?}");
+    let (first, last) = (places[0], places[places.len() - 1]);
+    assert!(first.0 >= l.window.base && last.0 + last.1 <= l.window.end());
+}
+
+#[test]
+fn duo_is_as_documented() {
+    let board = board::read(&boards().join("duo.toml")).unwrap();
+    let names: Vec<_> = board.domains.iter().map(|d| (d.name.as_str(), d.cores, d.slot)).collect();
+    assert_eq!(names, [("main", 2, 1), ("shadow", 1, 2)]);
+    assert_eq!(board.main().image.base, 0x8400_0000);
+    assert_eq!(board.domains[1].image.base, 0x8100_0000);
+    assert_eq!(board.offset(0x8000_0000), 1 << 30);
+}
+
+#[test]
+fn text_that_is_no_board() {
+    check("[ram]", "[ram", "[ram", "");
+    check("cores = 2", "cores = \"two\"", "cores", "invalid type");
+    check("cores = 2", "cores = 2\ncolour = \"red\"", "colour", "unknown field");
+    check("isa = \"aarch64\"", "isa = \"vax\"", "vax", "unknown variant");
+    check("role = \"shadow\"", "role = \"boss\"", "boss", "unknown variant");
+    check("mode = \"independent\"", "mode = \"loose\"", "loose", "unknown variant");
+    check("kind = \"global\"", "kind = \"round\"", "round", "unknown variant");
+    check("kind = \"rng\"", "kind = \"fax\"", "fax", "unknown variant");
+    check("size = \"6 MiB\"", "size = \"6 MB\"", "6 MB", "no size");
+    check("stub = 0x4020_0000\n", "", "[[domain]]", "missing field `stub`");
+}
+
+#[test]
+fn values_out_of_range() {
+    check("cores = 2", "cores = 0", "cores = 0", "1 to 8");
+    check("cores = 2", "cores = 9", "cores = 9", "1 to 8");
+    check("cpu = \"cortex-a76\"", "cpu = \"\"", "cpu", "core model");
+    check("image_max = \"8 MiB\"", "image_max = \"900 MiB\"", "image_max", "within the 192 MiB");
+    check("nominal_mhz = 350", "nominal_mhz = 400", "nominal_mhz", "one of frequencies_mhz");
+    check("mhz = 350,", "mhz = 351,", "351", "one of frequencies_mhz");
+    check("idle_mw = 25.2", "idle_mw = 99.0", "99", "idle from 0 to active");
+    check("inactive_mw = 0.1", "inactive_mw = -0.1", "inactive_mw", "0 or more");
+    check("vectors = 8", "vectors = 99", "vectors", "4 to 32");
+    check("memory = \"64 KiB\"", "memory = \"100 B\"", "100 B", "whole pages");
+    check("disk = \"16 MiB\"", "disk = \"100 B\"", "100 B", "512 B sectors");
+    check("size = \"6 MiB\"", "size = \"1 MiB\"", "0x8020_0000", "at least");
+}
+
+#[test]
+fn memory_that_does_not_fit_together() {
+    check("size = \"6 MiB\"", "size = \"8 MiB\"", "0x8080_0000", "overlaps the uncached region");
+    check("base = 0x8100_0000", "base = 0x8110_0000", "0x8110_0000", "multiple of 0x1000000");
+    check("size = \"48 MiB\"", "size = \"47 MiB\"", "47 MiB", "multiple of 0x1000000");
+    check("base = 0x8020_0000", "base = 0x8020_0100", "0x8020_0100", "multiple of 0x1000");
+    check("base = 0x9000_0000", "base = 0xf000_0000", "0xf000_0000", "inside the RAM");
+    check("base = 0x8100_0000", "base = 0x4200_0000", "0x4200_0000", "does not reach");
+    check("size = \"6 MiB\"", "size = \"0 MiB\"", "0 MiB", "more than nothing");
+    check("kind = \"uncached\"", "kind = \"reserved\"", "", "no uncached memory");
+    check("kind = \"local\"\nowner = \"shadow\"", "kind = \"reserved\"", "[[domain]]", "no local");
+    check("owner = \"main\"\n", "", "[[memory]]", "needs an owner");
+    check("kind = \"global\"", "kind = \"global\"\nowner = \"main\"", "owner", "remove the owner");
+    check("owner = \"shadow\"", "owner = \"nobody\"", "nobody", "no domain named");
+    check("kind = \"global\"", "kind = \"local\"\nowner = \"main\"", "0x9000", "a second local");
+}
+
+#[test]
+fn machines_that_cannot_be() {
+    check("stub = 0x4020_0000", "stub = 0x4020_0001", "stub", "multiple");
+    check("stub = 0x4020_0000", "stub = 0x4030_0000", "stub", "where the aarch64 stub is linked");
+    check("base = 0x4000_0000\nsize = \"16 MiB\"", "base = 0x4000_0000\nsize = \"1 MiB\"",
+        "stub", "must lie in a reserved region");
+    check("base = 0x8000_0000, size = \"1 GiB\"", "base = 0x9000_0000, size = \"512 MiB\"",
+        "ram = ", "where this machine has its RAM");
+    check("base = 0x8000_0000, size = \"1 GiB\"", "base = 0x8000_0000, size = \"4 GiB\"",
+        "ram = ", "inside the RAM file");
+}
+
+#[test]
+fn names_and_references() {
+    check("name = \"shadow\"", "name = \"main\"", "name = \"main\"", "already a domain");
+    check("name = \"rng\"", "name = \"disk\"", "disk", "already a device");
+    check("name = \"duo\"", "name = \"Duo Board\"", "Duo Board", "1 to 15");
+    check("home = \"main\"", "home = \"mine\"", "mine", "no domain named");
+    check("role = \"shadow\"", "role = \"main\"", "role", "second domain with the role main");
+    check("role = \"main\"", "role = \"shadow\"", "role", "no domain has the role main");
+    check("vector = 4", "vector = 3", "vector = 3", "taken by device \"console\"");
+    check("vector = 4", "vector = 2", "vector = 2", "taken by fabric.chip");
+    check("kick = 4", "kick = 3", "kick = 3", "taken by device \"console\"");
+    check("kick = 4", "kick = 0", "kick = 0", "requests to the soc");
+    check("vector = 4", "vector = 8", "vector = 8", "0 to 7");
+    check("dsm = 1", "dsm = 0", "dsm", "taken by fabric.message");
+    check("disk = \"16 MiB\"\n", "", "[[device]]", "needs `disk`");
+    check("kind = \"rng\"", "kind = \"rng\"\ndisk = \"1 MiB\"", "disk", "block devices only");
+}
+
+#[test]
+fn services_costs_and_power_say_where_they_come_from() {
+    check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
+    check("{ mode = \"independent\" }", "{ mode = \"private\", home = \"main\" }", "private",
+        "delegated services only");
+    check("mailbox_ns = {", "postbox_ns = {", "postbox_ns", "unknown cost");
+    check("value = 2500, source = \"OMAP4 mailbox, one way, as K2 reports\"",
+        "value = 2500, source = \"\"", "mailbox_ns", "where the figure comes from");
+    check("value = 2500", "value = -1", "mailbox_ns", "0 or more");
+    check("source = \"OMAP4 (Cortex-A9), as K2 reports\"", "source = \"\"", "points",
+        "where the figure comes from");
+}
+
+#[test]
+fn room_in_the_format_is_refused_clearly_until_code_fills_it() {
+    check("cores = 2", "cores = 2\nqemu = \"shadow\"", "name = \"shadow\"", "not supported yet");
+    check("cores = 2", "cores = 2\nmmu = false", "mmu", "not supported yet");
+    check("role = \"shadow\"", "role = \"proxy\"", "role", "not supported yet");
+}
+
+#[test]
+fn an_unreadable_file_is_an_error_too() {
+    let error = board::read(&boards().join("none.toml")).unwrap_err();
+    assert!(matches!(error.reason, Reason::Unreadable(_)), "{error}");
+}

@@ -1,0 +1,206 @@
+//! `pen bench`: boots the boards that `benches/*.toml` name, types the commands, collects the
+//! lines `record NAME VALUE UNIT` and prints a table beside Linux, or JSON lines.
+
+use crate::commands;
+use crate::kernels::Profile;
+use crate::machine::Options;
+use crate::place::Place;
+use crate::scenario::{Parts, Rig};
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Longer than any benchmark takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    record: Vec<Bench>,
+}
+
+/// Where a value comes from.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Measure {
+    /// The kernel prints the record.
+    Kernel,
+    /// Host seconds from the start of the soc to the first prompt.
+    Prompt,
+}
+
+/// One benchmark as data.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct Bench {
+    name: String,
+    board: String,
+    unit: String,
+    measure: Measure,
+    /// Typed on the monitor; without one the kernel prints the record at boot.
+    #[serde(default)]
+    command: String,
+    /// Under exact instruction counts.
+    #[serde(default)]
+    icount: bool,
+    /// What the value is, where its name could mislead.
+    #[serde(default)]
+    label: String,
+    /// Linux on the same emulator, and the operation measured there.
+    #[serde(default)]
+    linux: Option<f64>,
+    #[serde(default)]
+    linux_what: String,
+}
+
+/// One line of `--json`. Names are stable.
+#[derive(Serialize)]
+struct Record<'a> {
+    name: &'a str,
+    value: f64,
+    unit: &'a str,
+    board: &'a str,
+    config: String,
+}
+
+/// `pen bench [PREFIX] [--json]`
+pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let chosen: Vec<Bench> =
+        read(place)?.into_iter().filter(|b| b.name.starts_with(prefix)).collect();
+    if chosen.is_empty() {
+        bail!("no benchmark's name begins with \"{prefix}\"");
+    }
+    let mut missing = 0;
+    if !json {
+        println!("{:<32} {:>14} {:<14} {:<8} {:>12}", "record", "value", "unit", "board", "Linux");
+    }
+    for group in groups(&chosen) {
+        let said = measure(place, &group)?;
+        for bench in &group {
+            let values: Vec<_> =
+                said.iter().filter(|(name, _)| belongs(name, &bench.name)).collect();
+            if values.is_empty() {
+                eprintln!("pen: {} was not reported by {}", bench.name, bench.board);
+                missing += 1;
+            }
+            for (name, value) in values {
+                show(bench, name, *value, json)?;
+            }
+        }
+    }
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A kernel may append its own name: `memory.after_boot_bytes.shadow`.
+fn belongs(name: &str, bench: &str) -> bool {
+    name.strip_prefix(bench).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
+    let folder = place.root.join("benches");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder)?.flatten().map(|e| e.path()).collect();
+    paths.retain(|p| p.extension().is_some_and(|e| e == "toml"));
+    paths.sort();
+    let mut all = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path)?;
+        let file: File = toml::from_str(&text).context(path.display().to_string())?;
+        all.extend(file.record);
+    }
+    Ok(all)
+}
+
+/// Benchmarks that share a boot: same board, same way of counting.
+fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
+    let mut groups: Vec<Vec<Bench>> = Vec::new();
+    for bench in all {
+        let same = |g: &&mut Vec<Bench>| g[0].board == bench.board && g[0].icount == bench.icount;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(bench.clone()),
+            None => groups.push(vec![bench.clone()]),
+        }
+    }
+    groups
+}
+
+/// Boots, types each command once, and answers every record the console showed.
+fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<(String, f64)>> {
+    let first = &group[0];
+    let (board, kernels) = commands::prepare(place, &first.board, Profile::Kernel)?;
+    let prompt = format!("{}> ", board.main().name);
+    let parts = Parts {
+        folder: place.target.join("benches").join(&first.board),
+        soc: commands::soc_binary()?,
+        board_file: place.board_file(&first.board),
+        kernels,
+        options: Options { icount: first.icount, arguments: None },
+    };
+    let mut rig = Rig::start(&parts)?;
+    rig.expect(&prompt, PATIENCE)?;
+    let seconds = rig.started.elapsed().as_secs_f64();
+    let mut done: Vec<&str> = vec![""];
+    for bench in group {
+        if !done.contains(&bench.command.as_str()) {
+            rig.ask(&board.main().name, &bench.command, PATIENCE)?;
+            done.push(&bench.command);
+        }
+    }
+    let mut records = parse(rig.transcript());
+    for bench in group.iter().filter(|b| b.measure == Measure::Prompt) {
+        records.push((bench.name.clone(), seconds));
+    }
+    Ok(records)
+}
+
+fn parse(text: &str) -> Vec<(String, f64)> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
+            Some((words.next()?.to_string(), words.next()?.parse().ok()?))
+        })
+        .collect()
+}
+
+fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()> {
+    let config = match (bench.icount, bench.label.as_str()) {
+        (true, "") => "icount".to_string(),
+        (true, label) => format!("icount; {label}"),
+        (false, label) => label.to_string(),
+    };
+    if json {
+        let (unit, board) = (bench.unit.as_str(), bench.board.as_str());
+        let record = Record { name, value, unit, board, config };
+        println!("{}", serde_json::to_string(&record)?);
+        return Ok(());
+    }
+    let linux = bench.linux.map_or("-".to_string(), |v| v.to_string());
+    print!("{name:<32} {value:>14} {:<14} {:<8} {linux:>12}", bench.unit, bench.board);
+    match (bench.linux_what.as_str(), config.as_str()) {
+        ("", "") => println!(),
+        ("", config) => println!("  ({config})"),
+        (what, "") => println!("  {what}"),
+        (what, config) => println!("  {what}  ({config})"),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_found_among_other_lines() {
+        let text = "hello\r\nrecord thread.switch 512 instructions\r\n  record a.b 1.5 s\nrecord x\n";
+        let found = parse(text);
+        assert_eq!(found, [("thread.switch".to_string(), 512.0), ("a.b".to_string(), 1.5)]);
+    }
+
+    #[test]
+    fn a_record_may_name_its_kernel() {
+        assert!(belongs("memory.after_boot_bytes.main", "memory.after_boot_bytes"));
+        assert!(belongs("boot.instructions", "boot.instructions"));
+        assert!(!belongs("frame.alloc_4k", "frame.alloc_4"));
+    }
+}

@@ -1,0 +1,118 @@
+//! The law of layers: what `tests/law.toml` allows against what `cargo metadata` says.
+
+use crate::place::Place;
+use anyhow::Context;
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The allow-list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Law {
+    /// Our crates, and which of ours each may import.
+    pub layers: BTreeMap<String, Vec<String>>,
+    /// Like `layers`, for tests only.
+    pub test_layers: BTreeMap<String, Vec<String>>,
+    /// Direct dependencies on crates of others, each with its reason.
+    pub external: BTreeMap<String, String>,
+    /// Words of style.
+    pub style: Style,
+    /// Licences that a dependency may come under.
+    pub licences: Licences,
+}
+
+/// What the style test needs to know.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Style {
+    /// Files and folders that may hold `unsafe`.
+    pub unsafe_homes: Vec<String>,
+    /// Files and folders that may hold asm and cfg(target_arch).
+    pub asm_homes: Vec<String>,
+    /// Most lines of a file, its tests not counted.
+    pub lines: usize,
+    /// Most columns of a line.
+    pub columns: usize,
+    /// Files that may break a rule, with the reason.
+    pub exceptions: BTreeMap<String, String>,
+    /// Text that no file may hold: names of mirrors, paths of a machine.
+    pub forbidden: Vec<String>,
+}
+
+/// Which licences are fine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Licences {
+    /// SPDX names.
+    pub allowed: Vec<String>,
+}
+
+impl Law {
+    /// Reads the allow-list.
+    pub fn read(place: &Place) -> anyhow::Result<Self> {
+        let path = place.root.join("tests/law.toml");
+        let text = std::fs::read_to_string(&path).context("tests/law.toml")?;
+        toml::from_str(&text).context("tests/law.toml")
+    }
+}
+
+/// The crate graph.
+pub fn graph(place: &Place) -> anyhow::Result<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.cargo_path(&place.cargo).manifest_path(place.root.join("Cargo.toml"));
+    if let Some(rustc) = &place.rustc {
+        command.env("RUSTC", rustc);
+    }
+    Ok(command.exec()?)
+}
+
+/// Everything that the law does not allow.
+pub fn check(law: &Law, graph: &Metadata) -> Vec<String> {
+    let mut findings = Vec::new();
+    let ours = graph.workspace_packages();
+    let mut used: Vec<&str> = Vec::new();
+    for package in &ours {
+        let Some(allowed) = law.layers.get(package.name.as_str()) else {
+            findings.push(format!("crate {}: tests/law.toml gives it no layer", package.name));
+            continue;
+        };
+        check_package(law, package, allowed, &ours, &mut used, &mut findings);
+    }
+    for name in law.layers.keys().filter(|n| ours.iter().all(|p| p.name.as_str() != **n)) {
+        findings.push(format!("tests/law.toml: there is no crate {name}"));
+    }
+    for name in law.external.keys().filter(|n| !used.contains(&n.as_str())) {
+        findings.push(format!("tests/law.toml: nothing depends on {name} any more"));
+    }
+    findings
+}
+
+fn check_package<'a>(
+    law: &Law,
+    package: &'a Package,
+    allowed: &[String],
+    ours: &[&Package],
+    used: &mut Vec<&'a str>,
+    findings: &mut Vec<String>,
+) {
+    let for_tests = law.test_layers.get(package.name.as_str());
+    for dependency in &package.dependencies {
+        let name = dependency.name.as_str();
+        if ours.iter().all(|p| p.name.as_str() != name) {
+            used.push(name);
+            let stated = law.external.get(name).is_some_and(|reason| !reason.is_empty());
+            if !stated {
+                let from = &package.name;
+                findings.push(format!("crate {from}: {name} is not in tests/law.toml [external]"));
+            }
+            continue;
+        }
+        let testing = dependency.kind == DependencyKind::Development;
+        let extra = for_tests.filter(|_| testing).is_some_and(|l| l.iter().any(|n| n == name));
+        if !allowed.iter().any(|n| n == name) && !extra {
+            let from = &package.name;
+            findings.push(format!("crate {from}: its layer may not import {name}"));
+        }
+    }
+}

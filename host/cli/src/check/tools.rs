@@ -1,0 +1,77 @@
+//! Checks that other tools make: rustfmt, clippy, cargo-audit or cargo-deny.
+
+use super::Verdict;
+use crate::place::Place;
+use crate::progress::Step;
+use std::process::Command;
+
+/// Is `cargo NAME` there? Any cargo of the path may have it, not only the one that builds.
+fn available(name: &str) -> bool {
+    Command::new("cargo")
+        .args([name, "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+pub fn formatting(place: &Place) -> anyhow::Result<Verdict> {
+    if !available("fmt") {
+        return Ok(Verdict::Unknown("no cargo fmt here".to_string()));
+    }
+    let output = Command::new("cargo")
+        .args(["fmt", "--all", "--check", "--", "-l"])
+        .current_dir(&place.root)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let root = format!("{}/", place.root.display());
+    let files: Vec<String> = text
+        .lines()
+        .filter(|l| !l.is_empty())
+        .map(|l| format!("{}: run `cargo fmt`", l.trim_start_matches(&root)))
+        .collect();
+    if files.is_empty() && !output.status.success() {
+        return Ok(Verdict::Bad(vec![String::from_utf8_lossy(&output.stderr).into_owned()]));
+    }
+    Ok(files.into())
+}
+
+/// On the default members. Kernel and stub need the bare-metal targets, which clippy's toolchain
+/// may not have; their compilers' warnings are seen at every build.
+pub fn clippy(place: &Place) -> anyhow::Result<Verdict> {
+    if !available("clippy") {
+        return Ok(Verdict::Unknown("no cargo clippy here; rustup's toolchains have it".into()));
+    }
+    let step = Step::begin("clippy");
+    let status = Command::new("cargo")
+        .args(["clippy", "-q", "--all-targets", "--", "-D", "warnings"])
+        .current_dir(&place.root)
+        .env("CARGO_TARGET_DIR", place.target.join("clippy"))
+        .env_remove("RUSTC")
+        .status()?;
+    step.done();
+    Ok(match status.success() {
+        true => Verdict::Good,
+        false => Verdict::Bad(vec!["clippy: see the messages above".to_string()]),
+    })
+}
+
+pub fn advisories(place: &Place) -> anyhow::Result<Verdict> {
+    let tools: [(&str, &[&str]); 2] = [("deny", &["check", "advisories"]), ("audit", &[])];
+    let Some((name, arguments)) = tools.into_iter().find(|(name, _)| available(name)) else {
+        return Ok(Verdict::Unknown("neither cargo-deny nor cargo-audit is installed".into()));
+    };
+    let output = Command::new("cargo")
+        .arg(name)
+        .args(arguments)
+        .current_dir(&place.root)
+        .output()?;
+    if output.status.success() {
+        return Ok(Verdict::Good);
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let offline = ["fetch", "resolve", "connect"].iter().any(|w| text.contains(w))
+        && !text.contains("RUSTSEC-");
+    Ok(match offline {
+        true => Verdict::Unknown("the advisory database cannot be reached".to_string()),
+        false => Verdict::Bad(vec![String::from_utf8_lossy(&output.stdout).into_owned(), text]),
+    })
+}

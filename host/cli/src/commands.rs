@@ -1,0 +1,156 @@
+//! The commands about boards: build, up, run, console, down, ps.
+
+use crate::instance::Instance;
+use crate::kernels::{self, Built, Profile};
+use crate::machine::Options;
+use crate::place::Place;
+use crate::progress::Step;
+use crate::{How, Which, console, image};
+use abi::soc::state;
+use anyhow::{Context, bail};
+use board::Board;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Reads the board and builds its kernels.
+pub fn prepare(place: &Place, name: &str, profile: Profile) -> anyhow::Result<(Board, Vec<Built>)> {
+    let file = place.board_file(name);
+    if !file.exists() {
+        bail!("there is no board \"{name}\"; boards: {}", place.boards().join(", "));
+    }
+    let board = board::read(&file)?;
+    let kernels = kernels::build(place, &kernels::isas(&board), profile)?;
+    Ok((board, kernels))
+}
+
+/// The soc's binary: beside this one.
+pub fn soc_binary() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("soc");
+    if !path.exists() {
+        bail!("{} is missing: `cargo build -p soc` makes it, ./pen does so itself", path.display());
+    }
+    Ok(path)
+}
+
+/// `pen build`
+pub fn build(place: &Place, which: &Which) -> anyhow::Result<ExitCode> {
+    let (board, kernels) = prepare(place, &which.board, which.profile)?;
+    let folder = place.target.join("images").join(&board.name);
+    std::fs::create_dir_all(&folder)?;
+    for domain in &board.domains {
+        let built = kernels.iter().find(|b| b.isa == domain.isa).context("an ISA was not built")?;
+        let elf = std::fs::read(&built.kernel).context(built.kernel.display().to_string())?;
+        let staged = image::stage(&elf, &board, domain)
+            .with_context(|| format!("domain \"{}\"", domain.name))?;
+        let path = folder.join(format!("{}.img", domain.name));
+        std::fs::write(&path, &staged)?;
+        println!("{}: {} KiB, from {}", path.display(), staged.len() >> 10, built.kernel.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `pen up`
+pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
+    let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
+    let instance = Instance::named(place, how.name.as_deref().unwrap_or(&board.name))?;
+    let options = Options { icount: how.icount, arguments: how.arguments.clone() };
+    let step = Step::begin(&format!("starting {}", instance.name));
+    let file = place.board_file(&how.which.board);
+    instance.start(&soc_binary()?, &file, &kernels, &options)?;
+    step.done();
+    eprintln!("pen: {} is up: ./pen console {0}, ./pen down {0}", instance.name);
+    Ok(instance)
+}
+
+/// `pen run`
+pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
+    let instance = up(place, how)?;
+    let attached = console::attach(&instance, false);
+    instance.stop()?;
+    attached?;
+    eprintln!("pen: {} is down; logs stay in {}", instance.name, instance.folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The named instance, or the only one that runs.
+fn choose(place: &Place, name: Option<&str>) -> anyhow::Result<Instance> {
+    if let Some(name) = name {
+        return Ok(Instance::named(place, name)?);
+    }
+    let mut running: Vec<Instance> =
+        Instance::all(place).into_iter().filter(|i| i.soc().is_some()).collect();
+    match (running.pop(), running.len()) {
+        (None, _) => bail!("no board is running; `./pen up` starts one"),
+        (Some(one), 0) => Ok(one),
+        (Some(_), _) => bail!("several boards are running: say which (`./pen ps` lists them)"),
+    }
+}
+
+/// `pen console`
+pub fn console(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
+    let instance = choose(place, name)?;
+    if instance.soc().is_none() {
+        return Err(crate::instance::InstanceError::NotRunning(instance.name).into());
+    }
+    console::attach(&instance, true)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `pen down`
+pub fn down(place: &Place, name: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
+    let instances = match all {
+        true => Instance::all(place).into_iter().filter(living).collect(),
+        false => vec![choose(place, name)?],
+    };
+    for instance in instances {
+        if !living(&instance) {
+            return Err(crate::instance::InstanceError::NotRunning(instance.name).into());
+        }
+        instance.stop()?;
+        println!("{} is down", instance.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn living(instance: &Instance) -> bool {
+    instance.soc().is_some() || !instance.machines().is_empty()
+}
+
+/// Name of a domain's state.
+pub fn state_name(number: u64) -> &'static str {
+    match number {
+        state::OFF => "off",
+        state::BOOTING => "booting",
+        state::RUNNING => "running",
+        state::INACTIVE => "inactive",
+        state::DEAD => "dead",
+        _ => "?",
+    }
+}
+
+/// `pen ps`
+pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
+    let running: Vec<Instance> =
+        Instance::all(place).into_iter().filter(living).collect();
+    if running.is_empty() {
+        println!("no board is running");
+    }
+    for instance in running {
+        let Some(soc) = instance.soc() else {
+            println!("{}: its soc is dead, QEMUs are left: ./pen down {0}", instance.name);
+            continue;
+        };
+        let board = instance.board()?;
+        println!("{} (board {}, soc {})", instance.name, board.name, soc.as_raw_nonzero());
+        for (domain, (epoch, now, deaths)) in board.domains.iter().zip(instance.states(&board)) {
+            println!(
+                "  {:<12} {:<8} x{}  {:<8} epoch {epoch}, {deaths} deaths",
+                domain.name,
+                domain.isa.name(),
+                domain.cores,
+                state_name(now)
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,203 @@
+//! A kernel ELF becomes a staged image: flat bytes with every address fixed up for the place where
+//! a domain runs it, a header in front, the symbol table behind (docs/decisions/003).
+//!
+//! Only relative relocations are applied; any other kind is refused, never skipped.
+
+use abi::boot::{self, ImageHeader, Symbol};
+use board::{Board, Domain, Isa};
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym};
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// Why an ELF file cannot be staged.
+#[derive(Debug, Error)]
+pub enum ImageError {
+    /// Not an ELF file of 64 bits, or damaged.
+    #[error("the kernel is no sound ELF file: {0}")]
+    Elf(#[from] object::Error),
+    /// Built for something else.
+    #[error("the kernel is for machine {found}, the domain is {wanted}")]
+    Machine {
+        /// e_machine.
+        found: u16,
+        /// Name of the ISA.
+        wanted: &'static str,
+    },
+    /// Linked without -pie.
+    #[error("the kernel is not position-independent (ET_DYN): were its link arguments lost?")]
+    NotPie,
+    /// A relocation that staging cannot apply.
+    #[error("relocation of type {kind} at {at:#x}: only relative ones can be applied")]
+    Relocation {
+        /// r_type.
+        kind: u32,
+        /// Where.
+        at: u64,
+    },
+    /// A compressed or addend-less table.
+    #[error("section {0} holds relocations of a kind that staging does not know")]
+    Table(String),
+    /// Segments or relocations outside the file part.
+    #[error("the kernel's segment or relocation at {0:#x} lies outside its image")]
+    Outside(u64),
+    /// Too large.
+    #[error("the image needs {need:#x} bytes of {what}, the board gives it {have:#x}")]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes there.
+        have: u64,
+    },
+}
+
+type Header = FileHeader64<LE>;
+
+/// The staged image of `domain`'s kernel.
+pub fn stage(elf: &[u8], board: &Board, domain: &Domain) -> Result<Vec<u8>, ImageError> {
+    let header = Header::parse(elf)?;
+    check(header, domain)?;
+    let (mut image, memory_size) = flatten(header, elf, domain.image.size)?;
+    let sections = header.sections(LE, elf)?;
+    relocate(&sections, elf, domain, &mut image)?;
+    let (symbols, names) = symbols(&sections, elf, memory_size)?;
+
+    let symbols_at = (boot::IMAGE_OFFSET + image.len() as u64).next_multiple_of(16);
+    let head = ImageHeader {
+        magic: boot::IMAGE_MAGIC,
+        version: boot::VERSION,
+        isa: domain.isa.number(),
+        load_pa: domain.image.base,
+        image_size: image.len() as u64,
+        memory_size,
+        entry_pa: domain.image.base + header.e_entry(LE),
+        blob_pa: board.layout.blob,
+        symbols: symbols_at,
+        symbol_count: symbols.len() as u32,
+        names_size: names.len() as u32,
+        checksum: boot::fnv(boot::FNV_START, &image),
+    };
+    let mut staged = head.as_bytes().to_vec();
+    staged.resize(boot::IMAGE_OFFSET as usize, 0);
+    staged.extend_from_slice(&image);
+    staged.resize(symbols_at as usize, 0);
+    staged.extend_from_slice(symbols.as_slice().as_bytes());
+    staged.extend_from_slice(&names);
+    fits("staging memory", staged.len() as u64, domain.staging.size)?;
+    Ok(staged)
+}
+
+fn fits(what: &'static str, need: u64, have: u64) -> Result<(), ImageError> {
+    if need <= have { Ok(()) } else { Err(ImageError::TooLarge { what, need, have }) }
+}
+
+fn check(header: &Header, domain: &Domain) -> Result<(), ImageError> {
+    let machine = match domain.isa {
+        Isa::Aarch64 => elf::EM_AARCH64,
+        Isa::Riscv64 => elf::EM_RISCV,
+    };
+    let found = header.e_machine(LE);
+    if found != machine {
+        return Err(ImageError::Machine { found: found.0, wanted: domain.isa.name() });
+    }
+    if header.e_type(LE) != elf::ET_DYN {
+        return Err(ImageError::NotPie);
+    }
+    Ok(())
+}
+
+/// The file part as flat bytes, and the bytes in memory with bss; both multiples of 16.
+fn flatten(header: &Header, elf: &[u8], most: u64) -> Result<(Vec<u8>, u64), ImageError> {
+    let (mut image, mut memory) = (Vec::new(), 0u64);
+    for segment in header.program_headers(LE, elf)? {
+        if segment.p_type(LE) != elf::PT_LOAD {
+            continue;
+        }
+        let at = segment.p_vaddr(LE);
+        let bytes = segment.data(LE, elf).map_err(|()| ImageError::Outside(at))?;
+        let end = at.checked_add(segment.p_memsz(LE)).ok_or(ImageError::Outside(at))?;
+        fits("local memory (image_max)", end, most)?;
+        let file_end = at as usize + bytes.len();
+        if file_end as u64 > end {
+            return Err(ImageError::Outside(at));
+        }
+        if image.len() < file_end {
+            image.resize(file_end, 0);
+        }
+        image[at as usize..file_end].copy_from_slice(bytes);
+        memory = memory.max(end);
+    }
+    image.resize(image.len().next_multiple_of(16), 0);
+    Ok((image, memory.next_multiple_of(16)))
+}
+
+/// Writes VA_OFFSET + load address + addend wherever the linker left a relative relocation.
+fn relocate(
+    sections: &SectionTable<'_, Header>,
+    elf: &[u8],
+    domain: &Domain,
+    image: &mut [u8],
+) -> Result<(), ImageError> {
+    let relative = match domain.isa {
+        Isa::Aarch64 => elf::R_AARCH64_RELATIVE,
+        Isa::Riscv64 => elf::R_RISCV_RELATIVE,
+    };
+    let base = boot::VA_OFFSET.wrapping_add(domain.image.base);
+    for section in sections.iter() {
+        if section.sh_flags(LE).0 & elf::SHF_ALLOC.0 == 0 {
+            continue;
+        }
+        if matches!(section.sh_type(LE), elf::SHT_REL | elf::SHT_RELR) {
+            let name = sections.section_name(LE, section)?;
+            return Err(ImageError::Table(String::from_utf8_lossy(name).into_owned()));
+        }
+        let Some((entries, _)) = section.rela(LE, elf)? else { continue };
+        for entry in entries {
+            let (at, kind) = (entry.r_offset(LE), entry.r_type(LE, false));
+            if kind != relative {
+                return Err(ImageError::Relocation { kind: kind.0, at });
+            }
+            let word = usize::try_from(at)
+                .ok()
+                .and_then(|at| image.get_mut(at..at.checked_add(8)?))
+                .ok_or(ImageError::Outside(at))?;
+            let value = base.wrapping_add_signed(entry.r_addend(LE));
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Functions by address, and their names one behind the other.
+fn symbols(
+    sections: &SectionTable<'_, Header>,
+    elf: &[u8],
+    memory: u64,
+) -> Result<(Vec<Symbol>, Vec<u8>), ImageError> {
+    let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
+    let mut functions: Vec<(u64, u64, &[u8])> = Vec::new();
+    for symbol in table.iter() {
+        let at = symbol.st_value(LE);
+        if symbol.st_type() == elf::STT_FUNC && symbol.is_definition(LE, table.strings()) && at < memory {
+            functions.push((at, symbol.st_size(LE), symbol.name(LE, table.strings())?));
+        }
+    }
+    functions.sort();
+    functions.dedup_by_key(|f| f.0);
+    let (mut list, mut names) = (Vec::with_capacity(functions.len()), Vec::new());
+    for (i, &(at, size, name)) in functions.iter().enumerate() {
+        let next = functions.get(i + 1).map_or(at, |f| f.0);
+        list.push(Symbol {
+            address: at as u32,
+            // Assembly without .size reaches to the next function.
+            size: if size == 0 { next - at } else { size } as u32,
+            name: names.len() as u32,
+            name_size: name.len() as u32,
+        });
+        names.extend_from_slice(name);
+    }
+    Ok((list, names))
+}

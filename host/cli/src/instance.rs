@@ -1,0 +1,394 @@
+//! A board in its run folder: prepare the files, start the soc, ask how it is, take it down.
+//!
+//! ```text
+//! run/NAME/  board.toml   the board file it was started from     soc.toml   what the soc is told
+//!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   what kernels are told
+//!            DOMAIN.log   early log         soc.log, soc.out, soc.pid    console.sock, console.log
+//! ```
+//! The folder outlives the board, so that logs can be read; the next start empties it, except for
+//! disk images.
+
+use crate::image::{self, ImageError};
+use crate::kernels::Built;
+use crate::machine::{self, Options};
+use crate::place::Place;
+use abi::boot::BlobError;
+use abi::soc::{ChipPage, DomainStatus, unpack_state};
+use board::{Board, BoardError, DeviceKind, Restart};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use soc::config;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// How long the soc may take to serve the console.
+const START: Duration = Duration::from_secs(20);
+/// How long the soc may take to end everything, before it is killed.
+const STOP: Duration = Duration::from_secs(10);
+
+/// Why a board did not start or stop.
+#[derive(Debug, Error)]
+pub enum InstanceError {
+    /// A file of the run folder.
+    #[error("{0}: {1}")]
+    File(PathBuf, std::io::Error),
+    /// The folder has a living board.
+    #[error("\"{0}\" is running already: `./pen console {0}` attaches, `./pen down {0}` ends it")]
+    Running(String),
+    /// No such board here.
+    #[error("\"{0}\" is not running; `./pen ps` lists what is")]
+    NotRunning(String),
+    /// A name that cannot be a folder.
+    #[error("\"{0}\" cannot be a name: use letters, digits, '-' and '_'")]
+    Name(String),
+    /// Bad board file.
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    /// The blob does not pass the kernels' check.
+    #[error("the kernels would refuse this board: {0:?}")]
+    Blob(BlobError),
+    /// The kernel cannot be staged.
+    #[error("domain \"{domain}\": {error}")]
+    Image {
+        /// For which domain.
+        domain: String,
+        /// Why.
+        error: ImageError,
+    },
+    /// Our own configuration cannot be written.
+    #[error("cannot write soc.toml: {0}")]
+    Config(#[from] toml::ser::Error),
+    /// Exact instruction counts need a chip of one domain and one core.
+    #[error("--icount needs a board with one domain and one core, such as solo-1")]
+    Icount,
+    /// The soc ended or hung at start.
+    #[error("the soc {what}\n{tail}(all of it: {})", log.display())]
+    Start {
+        /// What it did.
+        what: &'static str,
+        /// End of its log.
+        tail: String,
+        /// Its log.
+        log: PathBuf,
+    },
+    /// It does not die.
+    #[error("process {0} of the board cannot be ended")]
+    Stuck(i32),
+}
+
+type Outcome<T> = Result<T, InstanceError>;
+
+fn file<T>(path: &Path, result: std::io::Result<T>) -> Outcome<T> {
+    result.map_err(|e| InstanceError::File(path.to_path_buf(), e))
+}
+
+/// A run folder.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Its name.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+}
+
+impl Instance {
+    /// The instance called `name`.
+    pub fn named(place: &Place, name: &str) -> Outcome<Self> {
+        let good = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if !good {
+            return Err(InstanceError::Name(name.to_string()));
+        }
+        Ok(Self { name: name.to_string(), folder: place.run(name) })
+    }
+
+    /// An instance in a folder of the caller's.
+    pub fn at(folder: PathBuf) -> Self {
+        Self { name: folder.display().to_string(), folder }
+    }
+
+    /// Every folder under run/.
+    pub fn all(place: &Place) -> Vec<Instance> {
+        let mut names: Vec<String> = std::fs::read_dir(place.root.join("run"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|e| e.path().join("soc.toml").exists())
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names.iter().filter_map(|n| Instance::named(place, n).ok()).collect()
+    }
+
+    /// A file of the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The soc's process, if it lives: the number in soc.pid, and that process is a soc of ours.
+    pub fn soc(&self) -> Option<Pid> {
+        let number: i32 = std::fs::read_to_string(self.path("soc.pid")).ok()?.trim().parse().ok()?;
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).ok()?;
+        let folder = self.folder.to_str()?.as_bytes();
+        let ours = line.split(|&b| b == 0).any(|argument| argument == folder);
+        if ours { Pid::from_raw(number) } else { None }
+    }
+
+    /// The board that was started here.
+    pub fn board(&self) -> Outcome<Board> {
+        Ok(board::read(&self.path("board.toml"))?)
+    }
+
+    /// Prepares the folder and starts the soc; returns when the console can be attached.
+    pub fn start(
+        &self,
+        soc: &Path,
+        board_file: &Path,
+        kernels: &[Built],
+        options: &Options,
+    ) -> Outcome<()> {
+        if self.soc().is_some() {
+            return Err(InstanceError::Running(self.name.clone()));
+        }
+        let board = board::read(board_file)?;
+        let alone = board.domains.len() == 1 && board.domains[0].cores == 1;
+        if options.icount && !alone {
+            return Err(InstanceError::Icount);
+        }
+        self.empty()?;
+        self.copy(board_file, "board.toml")?;
+        for built in kernels {
+            self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
+        }
+        self.stage(&board, kernels)?;
+        let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
+        let blob = board.blob_with(arguments).map_err(InstanceError::Blob)?;
+        self.write("blob.bin", blob.as_bytes())?;
+        self.disks(&board)?;
+        self.write("soc.toml", toml::to_string(&config_of(&board, options))?.as_bytes())?;
+        self.launch(soc)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Outcome<()> {
+        let path = self.path(name);
+        file(&path, std::fs::write(&path, bytes))
+    }
+
+    fn copy(&self, from: &Path, name: &str) -> Outcome<()> {
+        let bytes = file(from, std::fs::read(from))?;
+        self.write(name, &bytes)
+    }
+
+    /// Removes what an earlier board left, disk images excepted.
+    fn empty(&self) -> Outcome<()> {
+        file(&self.folder, std::fs::create_dir_all(&self.folder))?;
+        for entry in file(&self.folder, std::fs::read_dir(&self.folder))?.flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|e| e != "disk") && !path.is_dir() {
+                file(&path, std::fs::remove_file(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&self, board: &Board, kernels: &[Built]) -> Outcome<()> {
+        for domain in &board.domains {
+            let Some(built) = kernels.iter().find(|b| b.isa == domain.isa) else { continue };
+            let elf = file(&built.kernel, std::fs::read(&built.kernel))?;
+            let staged = image::stage(&elf, board, domain)
+                .map_err(|error| InstanceError::Image { domain: domain.name.clone(), error })?;
+            self.write(&format!("{}.img", domain.name), &staged)?;
+        }
+        Ok(())
+    }
+
+    fn disks(&self, board: &Board) -> Outcome<()> {
+        for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
+            let path = self.path(&format!("{}.disk", device.name));
+            let image = std::fs::File::options().create(true).append(true).open(&path);
+            let image = file(&path, image)?;
+            file(&path, image.set_len(device.disk))?;
+        }
+        Ok(())
+    }
+
+    /// Starts the soc in a session of its own, so that neither ctrl-c nor the end of this terminal
+    /// reaches it.
+    fn launch(&self, soc: &Path) -> Outcome<()> {
+        let log_path = self.path("soc.out");
+        let log = file(&log_path, std::fs::File::create(&log_path))?;
+        let errors = file(&log_path, log.try_clone())?;
+        let mut child = Command::new("setsid")
+            .arg(soc)
+            .arg(&self.folder)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|e| InstanceError::File(soc.to_path_buf(), e))?;
+        // A spawned child leads no process group, so setsid does not fork: `child` is the soc.
+        let start = Instant::now();
+        while start.elapsed() < START {
+            if child.try_wait().is_ok_and(|s| s.is_some()) {
+                return Err(self.failed("ended at once:"));
+            }
+            if std::os::unix::net::UnixStream::connect(self.path("console.sock")).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let failure = self.failed("did not open its console in 20 s:");
+        self.stop()?;
+        Err(failure)
+    }
+
+    fn failed(&self, what: &'static str) -> InstanceError {
+        let log = self.path("soc.log");
+        let tail = tail(&self.path("soc.out"), 10) + &tail(&log, 15);
+        InstanceError::Start { what, tail, log }
+    }
+
+    /// Ends the board: the soc is asked, then killed, and no QEMU stays.
+    pub fn stop(&self) -> Outcome<()> {
+        let soc = self.soc();
+        if let Some(pid) = soc {
+            // It may have ended just now; then there is nothing to signal.
+            let _ = kill_process(pid, Signal::TERM);
+            if !self.gone(pid, STOP) {
+                let _ = kill_process(pid, Signal::KILL);
+                if !self.gone(pid, STOP) {
+                    return Err(InstanceError::Stuck(pid.as_raw_nonzero().get()));
+                }
+            }
+        }
+        for pid in self.machines() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = std::fs::remove_file(self.path("soc.pid"));
+        let _ = std::fs::remove_file(self.path("ram"));
+        Ok(())
+    }
+
+    fn gone(&self, pid: Pid, patience: Duration) -> bool {
+        let start = Instant::now();
+        while test_kill_process(pid).is_ok() && !zombie(pid) {
+            if start.elapsed() > patience {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    /// QEMUs whose working directory is this folder, by what the system says.
+    pub fn machines(&self) -> Vec<Pid> {
+        let Ok(folder) = self.folder.canonicalize() else { return Vec::new() };
+        processes()
+            .filter(|&number| {
+                let here = std::fs::read_link(format!("/proc/{number}/cwd"));
+                let name = std::fs::read_to_string(format!("/proc/{number}/comm"));
+                here.is_ok_and(|h| h == folder) && name.is_ok_and(|n| n.starts_with("qemu-system"))
+            })
+            .filter_map(Pid::from_raw)
+            .collect()
+    }
+
+    /// The QEMU of one domain.
+    pub fn machine(&self, domain: &str) -> Option<Pid> {
+        let socket = format!("unix:{domain}.qmp,server=on,wait=off");
+        self.machines().into_iter().find(|pid| {
+            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+                .is_ok_and(|line| line.split(|&b| b == 0).any(|a| a == socket.as_bytes()))
+        })
+    }
+
+    /// Epoch, state and deaths of each domain, as the soc published them in the chip page.
+    pub fn states(&self, board: &Board) -> Vec<(u64, u64, u64)> {
+        let Ok(ram) = std::fs::File::open(self.path("ram")) else { return Vec::new() };
+        let word = |offset: usize| {
+            let mut bytes = [0; 8];
+            let at = board.offset(board.layout.chip) + offset as u64;
+            ram.read_exact_at(&mut bytes, at).map(|()| u64::from_le_bytes(bytes)).unwrap_or(0)
+        };
+        (0..board.domains.len())
+            .map(|i| {
+                let line = std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
+                let (epoch, state) =
+                    unpack_state(word(line + std::mem::offset_of!(DomainStatus, state)));
+                (epoch, state, word(line + std::mem::offset_of!(DomainStatus, deaths)))
+            })
+            .collect()
+    }
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+fn zombie(pid: Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+        .is_ok_and(|s| s.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+/// The last `lines` lines of a log, indented.
+pub fn tail(path: &Path, lines: usize) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().map(|l| format!("    {l}\n")).collect()
+}
+
+fn config_of(board: &Board, options: &Options) -> config::Config {
+    let domains = board.domains.iter().map(|d| config::Domain {
+        name: d.name.clone(),
+        slot: d.slot as u16,
+        slot_socket: machine::slot_socket(d).into(),
+        qmp: machine::qmp(d).into(),
+        command: machine::command(board, d, &format!("stub-{}", d.isa.name()), options),
+        log: format!("{}.qemu.log", d.name).into(),
+        stub_table_pa: d.stub + abi::boot::STUB_TABLE,
+        image: Some(format!("{}.img", d.name).into()),
+        staging_pa: d.staging.base,
+        staging_size: d.staging.size,
+        restart: d.restart == Restart::Always,
+        essential: d.restart == Restart::Never,
+        start: config::Start::On,
+    });
+    let devices = board.devices.iter().map(|d| config::Device {
+        name: d.name.clone(),
+        kind: match d.kind {
+            DeviceKind::Console => config::DeviceKind::Console,
+            DeviceKind::Block => config::DeviceKind::Block,
+            DeviceKind::Rng => config::DeviceKind::Rng,
+        },
+        vector: d.vector as u16,
+        kick: d.kick as u16,
+        registers: d.registers,
+        path: match d.kind {
+            DeviceKind::Console => Some("console.sock".into()),
+            DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
+            DeviceKind::Rng => None,
+        },
+        log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
+        read_only: false,
+    });
+    config::Config {
+        soc_slot: Board::SOC_SLOT as u16,
+        vectors: board.fabric.vectors as u16,
+        blob: "blob.bin".into(),
+        blob_pa: board.layout.blob,
+        bar2_size: 4096,
+        max_deaths: 1000,
+        ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
+        domains: domains.collect(),
+        devices: devices.collect(),
+    }
+}

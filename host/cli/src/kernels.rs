@@ -1,0 +1,110 @@
+//! Builds the kernel and the stub of every ISA that a board needs, in one call of cargo.
+//!
+//! Both are bare-metal; core and alloc come with the toolchain or are built from its source.
+//! Link arguments belong to the two crates (`build.rs` there); code generation flags are here.
+
+use crate::place::Place;
+use crate::progress::Step;
+use board::{Board, Isa};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// How the kernels are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// Optimised.
+    Kernel,
+    /// Optimised, with lock-order checks and other debug assertions.
+    KernelCheck,
+}
+
+impl Profile {
+    /// Name of the cargo profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::Kernel => "kernel",
+            Profile::KernelCheck => "kernel-check",
+        }
+    }
+}
+
+/// The rustc target of an ISA.
+pub const fn triple(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Aarch64 => "aarch64-unknown-none",
+        Isa::Riscv64 => "riscv64gc-unknown-none-elf",
+    }
+}
+
+/// Why there are no kernels.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// cargo is not there.
+    #[error("cannot run {0}: {1}; `./pen setup` installs what is missing")]
+    Cargo(PathBuf, std::io::Error),
+    /// cargo has said why.
+    #[error("the kernels do not compile; see the messages above")]
+    Failed,
+}
+
+/// What was built for one ISA.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// For which.
+    pub isa: Isa,
+    /// ELF of the kernel.
+    pub kernel: PathBuf,
+    /// ELF of the stub.
+    pub stub: PathBuf,
+}
+
+/// ISAs of a board, each once.
+pub fn isas(board: &Board) -> Vec<Isa> {
+    let mut isas: Vec<Isa> = board.domains.iter().map(|d| d.isa).collect();
+    isas.sort();
+    isas.dedup();
+    isas
+}
+
+/// Builds for `isas`.
+pub fn build(place: &Place, isas: &[Isa], profile: Profile) -> Result<Vec<Built>, BuildError> {
+    let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
+    let step = Step::begin(&format!("building kernels for {}", names.join(" and ")));
+    let mut cargo = place.cargo();
+    cargo.args(["build", "-q", "--package", "kernel", "--package", "stub"]);
+    cargo.args(["--profile", profile.name()]);
+    for &isa in isas {
+        cargo.args(["--target", triple(isa)]);
+        let name = triple(isa).to_uppercase().replace('-', "_");
+        cargo.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags(place));
+    }
+    if place.build_std {
+        cargo.args(["-Zbuild-std=core,alloc,compiler_builtins"]);
+        cargo.args(["-Zbuild-std-features=compiler-builtins-mem"]);
+        cargo.env("RUSTC_BOOTSTRAP", "1");
+    }
+    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
+    if !status.success() {
+        return Err(BuildError::Failed);
+    }
+    step.done();
+    Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
+}
+
+fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
+    let folder = place.target.join(triple(isa)).join(profile.name());
+    Built { isa, kernel: folder.join("kernel"), stub: folder.join("stub") }
+}
+
+/// One set of flags for kernel and stub, so that core is built once.
+fn flags(place: &Place) -> String {
+    let mut flags = vec![
+        "-Crelocation-model=pie".to_string(),
+        "-Cforce-frame-pointers=yes".to_string(),
+    ];
+    if let Some(linker) = &place.linker {
+        flags.push(format!("-Clinker={}", linker.display()));
+        flags.push("-Clinker-flavor=ld.lld".to_string());
+    }
+    flags.join(" ")
+}

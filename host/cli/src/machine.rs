@@ -1,0 +1,73 @@
+//! Command lines of the QEMU that plays a domain.
+//!
+//! Two rules that must never be broken (each loses atomic updates between processes): a machine
+//! never has `maxcpus` 1, and never the single-threaded TCG, except alone under `--icount`.
+//! Paths are relative to the run folder, which is the working directory.
+
+use board::{Board, Domain, Isa};
+
+/// What a person may choose at start.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Count instructions: one nanosecond of guest time each. For a board with one domain only.
+    pub icount: bool,
+    /// Command line of the kernels; the board's own without one.
+    pub arguments: Option<String>,
+}
+
+/// Bytes of RAM between the window's end and QEMU's limit are the board's concern.
+fn memory(board: &Board, domain: &Domain) -> [String; 4] {
+    let offset = board.offset(domain.ram.base);
+    let backend = format!(
+        "memory-backend-file,id=ram,mem-path=ram,size={},offset={offset},share=on",
+        domain.ram.size
+    );
+    ["-m".to_string(), format!("{}M", domain.ram.size >> 20), "-object".to_string(), backend]
+}
+
+/// Path of the domain's doorbell socket in the run folder.
+pub fn slot_socket(domain: &Domain) -> String {
+    format!("slot{}.sock", domain.slot)
+}
+
+/// Path of the domain's QMP socket in the run folder.
+pub fn qmp(domain: &Domain) -> String {
+    format!("{}.qmp", domain.name)
+}
+
+/// The complete command, program first.
+pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
+    let (program, machine) = match domain.isa {
+        Isa::Aarch64 => ("qemu-system-aarch64", "virt,gic-version=2,memory-backend=ram"),
+        Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
+    };
+    let cores = domain.cores;
+    let mut line: Vec<String> = [program, "-M", machine, "-cpu", &domain.cpu, "-smp"]
+        .map(String::from)
+        .to_vec();
+    line.push(format!("{cores},maxcpus={}", cores.max(2)));
+    line.extend(memory(board, domain));
+    line.extend(["-nodefaults", "-display", "none"].map(String::from));
+    if domain.isa == Isa::Riscv64 {
+        line.extend(["-bios", "none"].map(String::from));
+    }
+    line.extend(["-kernel".to_string(), stub.to_string()]);
+    line.extend([
+        "-chardev".to_string(),
+        format!("file,id=uart,path={}.log,append=on", domain.name),
+        "-serial".to_string(),
+        "chardev:uart".to_string(),
+        "-chardev".to_string(),
+        format!("socket,id=iv,path={}", slot_socket(domain)),
+        "-device".to_string(),
+        format!("ivshmem-doorbell,chardev=iv,vectors={}", board.fabric.vectors),
+        "-qmp".to_string(),
+        format!("unix:{},server=on,wait=off", qmp(domain)),
+    ]);
+    if options.icount {
+        line.extend(["-icount", "shift=0,sleep=off"].map(String::from));
+    } else {
+        line.extend(["-accel", "tcg,thread=multi"].map(String::from));
+    }
+    line
+}

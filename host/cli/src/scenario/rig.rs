@@ -1,0 +1,189 @@
+//! A board under test: started in a folder of its own, talked to through its console, and cleaned
+//! up when dropped, whatever happened.
+
+use crate::instance::{Instance, InstanceError, tail};
+use crate::kernels::Built;
+use crate::machine::Options;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Why a scenario failed.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The board did not start or stop.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    /// The console was silent about it.
+    #[error("waited {waited:.1} s for {wanted:?} in vain; the console's last words:\n{last}")]
+    Silent {
+        /// What should have come.
+        wanted: String,
+        /// How long.
+        waited: f64,
+        /// What came last.
+        last: String,
+    },
+    /// The console was closed: the board is gone.
+    #[error("the board ended while {0:?} was awaited")]
+    Ended(String),
+    /// Talking to it.
+    #[error("the console: {0}")]
+    Console(#[from] std::io::Error),
+    /// Anything else that a scenario finds wrong.
+    #[error("{0}")]
+    #[allow(dead_code, reason = "for scenarios with findings of their own")]
+    Wrong(String),
+}
+
+/// A running board and its console.
+pub struct Rig {
+    /// Its folder.
+    pub instance: Instance,
+    console: UnixStream,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+    /// Start of what no `expect` has consumed.
+    next: usize,
+    /// When the soc was started.
+    pub started: Instant,
+}
+
+/// What a rig is made from.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where its folder is.
+    pub folder: PathBuf,
+    /// The soc's binary.
+    pub soc: PathBuf,
+    /// The board file.
+    pub board_file: PathBuf,
+    /// Kernels of its ISAs.
+    pub kernels: Vec<Built>,
+    /// How to start it.
+    pub options: Options,
+}
+
+#[allow(dead_code, reason = "the fixture offers more than the first scenarios use")]
+impl Rig {
+    /// Starts the board and attaches to its console before the kernels have said anything.
+    pub fn start(parts: &Parts) -> Result<Self, Failure> {
+        let instance = Instance::at(parts.folder.clone());
+        let started = Instant::now();
+        instance.start(&parts.soc, &parts.board_file, &parts.kernels, &parts.options)?;
+        let console = match UnixStream::connect(instance.path("console.sock")) {
+            Ok(console) => console,
+            Err(e) => {
+                instance.stop()?;
+                return Err(e.into());
+            }
+        };
+        let mut reader = console.try_clone()?;
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { instance, console, output, seen: String::new(), next: 0, started })
+    }
+
+    /// Waits until the console has said `text` (after what was expected before); answers what it
+    /// said up to there.
+    pub fn expect(&mut self, text: &str, patience: Duration) -> Result<String, Failure> {
+        let start = Instant::now();
+        loop {
+            if let Some(at) = self.seen[self.next..].find(text) {
+                let end = self.next + at + text.len();
+                let said = self.seen[self.next..end].to_string();
+                self.next = end;
+                return Ok(said);
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::Ended(text.to_string()));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.silent(text, start.elapsed()));
+                }
+            }
+        }
+    }
+
+    fn silent(&self, wanted: &str, waited: Duration) -> Failure {
+        let lines: Vec<&str> = self.seen.lines().collect();
+        let mut last: String = lines[lines.len().saturating_sub(12)..].join("\n");
+        last.push('\n');
+        for log in ["main.log", "soc.log"] {
+            last.push_str(&format!("{log}:\n{}", tail(&self.instance.path(log), 6)));
+        }
+        Failure::Silent { wanted: wanted.to_string(), waited: waited.as_secs_f64(), last }
+    }
+
+    /// Types `line` and a carriage return.
+    pub fn send(&mut self, line: &str) -> Result<(), Failure> {
+        self.console.write_all(line.as_bytes())?;
+        self.console.write_all(b"\r")?;
+        Ok(())
+    }
+
+    /// Types `line` and answers everything up to the next prompt of `kernel`.
+    pub fn ask(&mut self, kernel: &str, line: &str, patience: Duration) -> Result<String, Failure> {
+        self.send(line)?;
+        self.expect(&format!("{kernel}> "), patience)
+    }
+
+    /// The QEMU of `domain`; waits for it to appear.
+    pub fn machine(&self, domain: &str, patience: Duration) -> Result<Pid, Failure> {
+        let start = Instant::now();
+        loop {
+            if let Some(pid) = self.instance.machine(domain) {
+                return Ok(pid);
+            }
+            if start.elapsed() > patience {
+                return Err(Failure::Wrong(format!("domain {domain} has no QEMU")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills the QEMU of `domain`, as kill -9 does.
+    pub fn kill(&self, domain: &str) -> Result<(), Failure> {
+        let pid = self.machine(domain, Duration::from_secs(5))?;
+        kill_process(pid, Signal::KILL).map_err(|e| Failure::Console(e.into()))
+    }
+
+    /// Kills the soc.
+    pub fn kill_soc(&self) -> Result<(), Failure> {
+        let pid = self.instance.soc().ok_or(Failure::Wrong("there is no soc".to_string()))?;
+        kill_process(pid, Signal::KILL).map_err(|e| Failure::Console(e.into()))
+    }
+
+    /// The early log of `domain`.
+    pub fn early_log(&self, domain: &str) -> String {
+        let path = self.instance.path(&format!("{domain}.log"));
+        String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    /// Everything the console has said so far.
+    pub fn transcript(&self) -> &str {
+        &self.seen
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Err(e) = self.instance.stop() {
+            eprintln!("pen: {}: {e}", self.instance.folder.display());
+        }
+    }
+}

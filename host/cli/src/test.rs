@@ -1,0 +1,144 @@
+//! `pen test`: tests on the host, then the simulator's many seeds (nightly), then scenarios on
+//! boards; the time of each step is printed, and the folder of a failed scenario is kept.
+
+use crate::commands;
+use crate::kernels::{self, Profile};
+use crate::place::Place;
+use crate::progress::Step;
+use crate::scenario::{self, Parts, Rig, Scenario};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+}
+
+/// `pen test [FILTER] [--nightly]`
+pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Result<ExitCode> {
+    let mut tally = Tally::default();
+    timed("host tests", || host(place, filter, &mut tally))?;
+    if nightly && filter.is_none_or(|f| "sim.nightly".contains(f)) {
+        timed("simulator, 100,000 seeds", || seeds(place, &mut tally))?;
+    }
+    let chosen: Vec<&Scenario> = scenario::ALL
+        .iter()
+        .filter(|s| nightly || !s.nightly)
+        .filter(|s| filter.is_none_or(|f| s.name.contains(f)))
+        .collect();
+    if !chosen.is_empty() {
+        timed("scenarios", || scenarios(place, &chosen, &mut tally))?;
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    let nothing = tally.passed + tally.failed == 0;
+    if nothing {
+        println!("no test matches; a filter is a part of a test's name");
+    }
+    Ok(if tally.failed == 0 && !nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn timed(name: &str, step: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    step()?;
+    println!("-- {name}: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs a test command; its output is shown when it fails.
+fn count(mut command: Command, what: &str, tally: &mut Tally) -> anyhow::Result<()> {
+    let step = Step::begin(what);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    step.done();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (mut passed, mut failed) = (0, 0);
+    for line in text.lines().filter(|l| l.starts_with("test result:")) {
+        passed += number_before(line, " passed");
+        failed += number_before(line, " failed");
+    }
+    if !output.status.success() {
+        std::io::stdout().write_all(&output.stdout)?;
+        failed = failed.max(1);
+    }
+    println!("{what}: {passed} passed, {failed} failed");
+    tally.passed += passed;
+    tally.failed += failed;
+    Ok(())
+}
+
+fn number_before(line: &str, word: &str) -> usize {
+    line.split(word)
+        .next()
+        .and_then(|head| head.rsplit(' ').next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
+}
+
+fn host(place: &Place, filter: Option<&str>, tally: &mut Tally) -> anyhow::Result<()> {
+    let mut cargo = place.cargo();
+    cargo.args(["test", "-q", "--no-fail-fast"]);
+    cargo.args(filter);
+    count(cargo, "unit and property tests", tally)
+}
+
+fn seeds(place: &Place, tally: &mut Tally) -> anyhow::Result<()> {
+    let mut cargo = place.cargo();
+    cargo.args(["run", "-q", "--release", "-p", "sim", "--", "--seeds", "100000"]);
+    let good = cargo.status()?.success();
+    tally.passed += usize::from(good);
+    tally.failed += usize::from(!good);
+    Ok(())
+}
+
+fn scenarios(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::Result<()> {
+    let mut isas = BTreeSet::new();
+    for scenario in chosen {
+        isas.extend(kernels::isas(&board::read(&place.board_file(scenario.board))?));
+    }
+    let isas: Vec<_> = isas.into_iter().collect();
+    let built = kernels::build(place, &isas, Profile::KernelCheck)?;
+    let soc = commands::soc_binary()?;
+    for scenario in chosen {
+        let parts = Parts {
+            folder: place.target.join("tests").join(scenario.name),
+            soc: soc.clone(),
+            board_file: place.board_file(scenario.board),
+            kernels: built.clone(),
+            options: Default::default(),
+        };
+        let start = Instant::now();
+        let result = one(scenario, &parts);
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("{:<40} ok      {seconds:>6.1} s", scenario.name);
+                tally.passed += 1;
+                std::fs::remove_dir_all(&parts.folder)?;
+            }
+            Err(why) => {
+                println!("{:<40} FAILED  {seconds:>6.1} s", scenario.name);
+                println!("{why}\nits folder: {}", parts.folder.display());
+                tally.failed += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a scenario; a panic in it is a failure like any other, and the board goes down either way.
+fn one(scenario: &Scenario, parts: &Parts) -> Result<(), String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut rig = Rig::start(parts)?;
+        let result = (scenario.run)(&mut rig);
+        // The transcript helps to understand a failure; it is no failure of its own.
+        let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
+        result
+    }));
+    match outcome {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(_) => Err("the scenario panicked; see above".to_string()),
+    }
+}

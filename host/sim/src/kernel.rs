@@ -1,0 +1,435 @@
+//! One simulated kernel: an endpoint, threads that call, handlers, a pool, one core that attends.
+//!
+//! Every [`Op`] is a pure function of the kernel and what it loads, so that [`crate::machine::run`]
+//! can pause and repeat it; what it tells the world goes into `effects` and counts once it is done.
+
+use std::collections::VecDeque;
+
+use abi::msg::MAX_PAYLOAD;
+use base::id::{CoreId, DomainId, Epoch};
+use base::prng::Prng;
+use kernel_msg::notify::{Attendance, Place, must_ring};
+use kernel_msg::pool::{Arrival, Next, Pool, Shortage};
+use kernel_msg::{CallError, CallId, Class, Endpoint, Event, Level, Refusal, Request};
+
+use crate::machine::Window;
+use crate::payload::{self, Bytes};
+
+/// A window of the simulated chip.
+pub type Wire = Window<Vec<u64>>;
+
+/// What the world must know of an operation that is done.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// The doorbell of a peer was rung.
+    Ring(usize),
+    /// A request or notice was taken out of a ring.
+    Taken(u64),
+    /// A call was accepted.
+    Began(u64),
+    /// Call `.0` to epoch `.2` of peer `.1` ended.
+    Ended(u64, usize, Epoch, Result<Bytes, CallError>),
+    /// A call to a peer was refused before it was sent.
+    Refused(usize, CallError),
+    /// The protocol code reported what must not happen.
+    Broken(String),
+}
+
+/// What a kernel can do in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// First thing after boot: page, peers, one poll.
+    Boot,
+    /// A doorbell: attend and poll.
+    Bell,
+    /// Poll, as at the release of a lock.
+    Poll,
+    /// One step of an actor.
+    Act(usize),
+    /// A handler thread was made, or not.
+    Make(bool),
+    /// Try to stop attending.
+    Leave,
+    /// The chip page says this of a peer.
+    Learn(usize, Option<Epoch>),
+}
+
+/// A call on its way.
+#[derive(Clone, Debug)]
+struct Open {
+    to: usize,
+    call: CallId,
+    uid: u64,
+    spins: bool,
+    ended: bool,
+}
+
+/// A thread, or a handler with its request.
+#[derive(Clone, Debug)]
+struct Actor {
+    key: u64,
+    level: Level,
+    todo: u32,
+    open: Option<Open>,
+    request: Option<(Request, Bytes)>,
+    /// The pool knows that it is blocked.
+    blocked: bool,
+}
+
+impl Actor {
+    fn new(key: u64, level: Level) -> Actor {
+        Actor { key, level, todo: 0, open: None, request: None, blocked: false }
+    }
+
+    fn can_run(&self) -> bool {
+        self.open.as_ref().is_none_or(|open| open.ended || open.spins)
+    }
+}
+
+/// How wild the kernel is; from the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Temper {
+    /// Kernels of the chip.
+    pub domains: usize,
+    /// Most bytes of filler in a payload.
+    pub filler: u64,
+    /// Most handlers of the pool.
+    pub handlers: u16,
+    /// Of 8 calls, how many are urgent.
+    pub urgent: u64,
+    /// Most nested calls of a handler.
+    pub nested: u64,
+}
+
+/// A kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its index.
+    pub id: usize,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Its rings.
+    pub endpoint: Endpoint<Wire>,
+    /// What it last heard of each peer.
+    pub known: Vec<Option<Epoch>>,
+    /// What the operation did.
+    pub effects: Vec<Effect>,
+    /// Handlers asked for.
+    pub making: u32,
+    pages: Vec<Wire>,
+    attendance: Attendance,
+    actors: Vec<Actor>,
+    queue: VecDeque<(Request, Bytes)>,
+    pool: Pool,
+    prng: Prng,
+    temper: Temper,
+    next: u64,
+}
+
+impl Kernel {
+    /// A kernel about to boot, with `threads` threads of `calls` calls each.
+    pub fn new(
+        (id, epoch): (usize, Epoch),
+        endpoint: Endpoint<Wire>,
+        pages: Vec<Wire>,
+        temper: Temper,
+        mut prng: Prng,
+    ) -> Kernel {
+        let threads = prng.below(4);
+        let mut actors: Vec<Actor> = (0..threads).map(|key| Actor::new(key, Level(0))).collect();
+        actors.iter_mut().for_each(|actor| actor.todo = prng.below(12) as u32);
+        Kernel {
+            id,
+            epoch,
+            endpoint,
+            known: vec![None; temper.domains],
+            effects: vec![],
+            making: 0,
+            pages,
+            attendance: Attendance::new(CoreId(0)),
+            actors,
+            queue: VecDeque::new(),
+            pool: Pool::new(temper.handlers),
+            prng,
+            temper,
+            next: threads,
+        }
+    }
+
+    /// Does it poll by itself?
+    pub fn is_attending(&self) -> bool {
+        self.attendance.place() == Place::Attending
+    }
+
+    /// Actors that could do something.
+    pub fn runnable(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.actors.len()).filter(|i| self.actors[*i].can_run())
+    }
+
+    /// Nothing begun and not ended.
+    pub fn is_done(&self) -> bool {
+        self.actors.is_empty() && self.queue.is_empty() && self.making == 0
+    }
+
+    /// What it is waiting for, for a report.
+    pub fn describe(&self) -> String {
+        format!(
+            "kernel {} epoch {} {:?} known {:?} pool {:?} queue {} actors {:?}",
+            self.id,
+            self.epoch.0,
+            self.attendance.place(),
+            self.known,
+            self.pool,
+            self.queue.len(),
+            self.actors
+        )
+    }
+
+    /// Runs one operation.
+    pub fn run(&mut self, op: Op) {
+        match op {
+            Op::Boot => {
+                self.attendance.enter(&self.pages[self.id]);
+                for peer in 0..self.temper.domains {
+                    self.endpoint.peer_changed(DomainId(peer as u8), self.known[peer]);
+                }
+                self.poll();
+            }
+            Op::Bell => {
+                self.attendance.enter(&self.pages[self.id]);
+                self.poll();
+            }
+            Op::Poll => self.poll(),
+            Op::Act(actor) => self.act(actor),
+            Op::Make(made) => {
+                // Threads are made and started by kernel code.
+                self.attendance.enter(&self.pages[self.id]);
+                self.make(made);
+            }
+            Op::Leave => {
+                let waiting = || self.endpoint.is_waiting();
+                self.attendance.leave(&self.pages[self.id], waiting);
+            }
+            Op::Learn(peer, epoch) => {
+                self.attendance.enter(&self.pages[self.id]);
+                self.known[peer] = epoch;
+                self.endpoint.peer_changed(DomainId(peer as u8), epoch);
+                self.poll();
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        let mut buffer = [0; MAX_PAYLOAD];
+        let (mut requests, mut ended) = (vec![], vec![]);
+        let effects = &mut self.effects;
+        self.endpoint.poll(true, &mut buffer, &mut |event| match event {
+            Event::Request(request, bytes) => requests.push((request, bytes.to_vec())),
+            Event::Ended(_, _, token) => ended.push(token),
+            Event::Fault(peer, fault) => {
+                effects.push(Effect::Broken(format!("peer {peer}: {fault:?}")));
+            }
+        });
+        for token in ended {
+            self.end(token);
+        }
+        for (request, bytes) in requests {
+            self.take(request, bytes);
+        }
+    }
+
+    fn end(&mut self, token: u64) {
+        let Some(index) = self.actors.iter().position(|actor| actor.key == token) else { return };
+        if let Some(open) = &mut self.actors[index].open {
+            open.ended = true;
+        }
+        self.unblock(index);
+    }
+
+    /// A handler waits for what only another call's end can give it: a reply, or a reply slot.
+    fn block(&mut self, index: usize) {
+        let actor = &mut self.actors[index];
+        if actor.request.is_some() && !actor.blocked {
+            actor.blocked = true;
+            let shortage = self.pool.will_block();
+            self.shortage(shortage);
+        }
+    }
+
+    fn unblock(&mut self, index: usize) {
+        if core::mem::take(&mut self.actors[index].blocked) {
+            self.pool.unblocked();
+        }
+    }
+
+    fn take(&mut self, request: Request, bytes: Bytes) {
+        match payload::uid(&bytes) {
+            Some(uid) => self.effects.push(Effect::Taken(uid)),
+            None => self.effects.push(Effect::Broken(format!("damaged {request:?} {bytes:?}"))),
+        }
+        if request.reply.is_none() {
+            return;
+        }
+        if request.class == Class::Urgent {
+            if self.prng.chance(1, 4) {
+                self.notice();
+            }
+            return self.answer(request, &bytes);
+        }
+        match self.pool.arrived() {
+            Arrival::Hand => self.serve(request, bytes),
+            Arrival::Queue => self.queue.push_back((request, bytes)),
+            Arrival::QueueAndCreate => {
+                self.queue.push_back((request, bytes));
+                self.making += 1;
+            }
+            Arrival::Refuse => self.refuse(request),
+        }
+    }
+
+    /// One way, from a handler that must not wait: dropped when it does not fit.
+    fn notice(&mut self) {
+        let to = self.pick_peer();
+        let uid = self.uid();
+        let class = if self.prng.chance(1, 2) { Class::Urgent } else { Class::Blockable };
+        let bytes = payload::request(uid, 0);
+        if self.endpoint.notice(DomainId(to as u8), class, 9, &bytes).is_ok() {
+            self.ring(to);
+        }
+    }
+
+    fn serve(&mut self, request: Request, bytes: Bytes) {
+        let todo = self.prng.below(self.temper.nested + 1) as u32;
+        let (key, level) = (self.next, request.level.deeper());
+        self.next += 1;
+        let request = Some((request, bytes));
+        self.actors.push(Actor { todo, request, ..Actor::new(key, level) });
+    }
+
+    fn refuse(&mut self, request: Request) {
+        let Some(to) = request.reply else { return };
+        if self.endpoint.reply(to, Err(Refusal::NoMemory)).is_ok() {
+            self.ring(to.peer.index());
+        }
+    }
+
+    fn answer(&mut self, request: Request, bytes: &[u8]) {
+        let Some(to) = request.reply else { return };
+        let reply = payload::reply(bytes, self.id, self.epoch);
+        let result = if request.proc == 7 { Err(Refusal::NoSuchProc) } else { Ok(&reply[..]) };
+        if self.endpoint.reply(to, result).is_ok() {
+            self.ring(to.peer.index());
+        }
+    }
+
+    fn shortage(&mut self, shortage: Shortage) {
+        match shortage {
+            Shortage::None => {}
+            Shortage::Create => self.making += 1,
+            Shortage::RefuseQueue(count) => {
+                for _ in 0..count {
+                    match self.queue.pop_front() {
+                        Some((request, _)) => self.refuse(request),
+                        None => self.effects.push(Effect::Broken("queue shorter".into())),
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&mut self, next: Next) {
+        if next == Next::Serve {
+            match self.queue.pop_front() {
+                Some((request, bytes)) => self.serve(request, bytes),
+                None => self.effects.push(Effect::Broken("nothing to serve".into())),
+            }
+        }
+    }
+
+    fn make(&mut self, made: bool) {
+        self.making -= 1;
+        if made {
+            let next = self.pool.created();
+            self.next(next);
+        } else {
+            let shortage = self.pool.failed();
+            self.shortage(shortage);
+        }
+    }
+
+    fn act(&mut self, index: usize) {
+        if self.actors[index].open.is_some() {
+            return self.finish(index);
+        }
+        if self.actors[index].todo > 0 {
+            return self.begin(index);
+        }
+        let actor = self.actors.swap_remove(index);
+        if let Some((request, bytes)) = actor.request {
+            self.answer(request, &bytes);
+            let next = self.pool.finished();
+            self.next(next);
+        }
+    }
+
+    fn begin(&mut self, index: usize) {
+        let (to, uid) = (self.pick_peer(), self.uid());
+        let urgent = self.prng.below(8) < self.temper.urgent;
+        let class = if urgent { Class::Urgent } else { Class::Blockable };
+        let proc = if self.prng.chance(1, 16) { 7 } else { 1 };
+        let bytes = payload::request(uid, self.prng.below(self.temper.filler + 1) as usize);
+        let (key, level) = (self.actors[index].key, self.actors[index].level);
+        match self.endpoint.begin(DomainId(to as u8), class, level, proc, &bytes, key) {
+            Ok(call) => {
+                self.effects.push(Effect::Began(uid));
+                let actor = &mut self.actors[index];
+                actor.todo -= 1;
+                actor.open = Some(Open { to, call, uid, spins: urgent, ended: false });
+                if urgent {
+                    self.unblock(index);
+                } else {
+                    self.block(index);
+                }
+                self.ring(to);
+            }
+            // Not now: the actor waits by attending, and tries another call next time.
+            Err(CallError::Busy(_)) => self.block(index),
+            Err(error) => {
+                self.unblock(index);
+                self.actors[index].todo -= 1;
+                self.effects.push(Effect::Refused(to, error));
+            }
+        }
+    }
+
+    fn finish(&mut self, index: usize) {
+        let Some(open) = self.actors[index].open.clone() else { return };
+        let (to, mut buffer) = (DomainId(open.to as u8), [0; MAX_PAYLOAD]);
+        let Some(result) = self.endpoint.finish(to, open.call, &mut buffer) else {
+            if !open.spins {
+                self.effects.push(Effect::Broken("ended call has no end".into()));
+            }
+            return;
+        };
+        let result = result.map(|bytes| buffer[..bytes].to_vec());
+        let Open { uid, to, call, .. } = open;
+        self.effects.push(Effect::Ended(uid, to, call.epoch, result));
+        self.actors[index].open = None;
+    }
+
+    fn ring(&mut self, to: usize) {
+        if must_ring(&self.pages[to], 1) {
+            self.effects.push(Effect::Ring(to));
+        }
+    }
+
+    fn pick_peer(&mut self) -> usize {
+        let other = self.prng.below(self.temper.domains as u64 - 1) as usize;
+        other + usize::from(other >= self.id)
+    }
+
+    fn uid(&mut self) -> u64 {
+        self.next += 1;
+        (self.id as u64) << 56 | u64::from(self.epoch.0) << 40 | self.next
+    }
+}

@@ -1,0 +1,95 @@
+//! `sim --seeds N [--start S] [--break BARRIER]`: many seeds, on all cores; the rate at the end.
+//! `sim --seed X [--trace] [--break BARRIER]`: one seed, with all its steps.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use sim::{Break, Failure, Tally, simulate};
+
+struct Options {
+    start: u64,
+    seeds: u64,
+    trace: bool,
+    broken: Option<Break>,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(options) => run(&options),
+        Err(problem) => {
+            let names = Break::ALL.map(|(name, _)| name).join(" ");
+            eprintln!(
+                "sim: {problem}\nsim [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]\nbarriers: {names}"
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { start: 0, seeds: 1000, trace: false, broken: None };
+    while let Some(argument) = arguments.next() {
+        if argument == "--trace" {
+            options.trace = true;
+            continue;
+        }
+        let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|_| format!("{value} is not a number"));
+        match argument.as_str() {
+            "--seeds" => options.seeds = number()?,
+            "--start" => options.start = number()?,
+            "--seed" => (options.start, options.seeds) = (number()?, 1),
+            "--break" => {
+                let named = Break::ALL.into_iter().find(|(name, _)| *name == value);
+                options.broken = Some(named.ok_or(format!("no barrier {value}"))?.1);
+            }
+            _ => return Err(format!("unknown {argument}")),
+        }
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> ExitCode {
+    let begin = Instant::now();
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut tally = Tally::default();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= options.seeds {
+                return Ok(tally);
+            }
+            match simulate(options.start + n, options.broken, options.trace) {
+                Ok(one) => tally.add(one),
+                Err(failure) => {
+                    next.store(options.seeds, Ordering::Relaxed);
+                    return Err(failure);
+                }
+            }
+        }
+    };
+    let results: Vec<Result<Tally, Failure>> = std::thread::scope(|scope| {
+        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(work)).collect();
+        spawned.into_iter().filter_map(|worker| worker.join().ok()).collect()
+    });
+    let mut tally = Tally::default();
+    for result in results {
+        match result {
+            Ok(one) => tally.add(one),
+            Err(failure) => {
+                eprint!("{failure}");
+                println!("again: sim --seed {} --trace", failure.seed);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    println!(
+        "{} seeds in {seconds:.1} s, {:.0} a second: {tally:?}",
+        options.seeds,
+        options.seeds as f64 / seconds
+    );
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,134 @@
+//! Where the simulated window holds what, and which barrier is which.
+
+use abi::msg::{LEVELS, Layout, REPLIES, RINGS, SLOT};
+
+use crate::machine::Access;
+
+/// Links small enough that everything is full all the time.
+pub static LAYOUTS: [Layout; 4] = [
+    Layout {
+        urgent_slots: 2,
+        blockable_slots: 2,
+        urgent_replies: 1,
+        level_replies: [1; LEVELS],
+        reply_bytes: 64,
+    },
+    Layout {
+        urgent_slots: 4,
+        blockable_slots: 4,
+        urgent_replies: 2,
+        level_replies: [2, 1, 1, 1],
+        reply_bytes: 96,
+    },
+    Layout {
+        urgent_slots: 4,
+        blockable_slots: 8,
+        urgent_replies: 2,
+        level_replies: [4, 3, 2, 1],
+        reply_bytes: 128,
+    },
+    Layout {
+        urgent_slots: 16,
+        blockable_slots: 32,
+        urgent_replies: 8,
+        level_replies: [12, 6, 4, 2],
+        reply_bytes: 128,
+    },
+];
+
+/// Every link has this many bytes, so that an address tells what it is.
+pub const LINK: usize = 12 << 10;
+/// Bytes of a domain's page.
+pub const PAGE: usize = 4096;
+
+/// Address of link (from, to).
+pub const fn link(domains: usize, from: usize, to: usize) -> usize {
+    (from * domains + to) * LINK
+}
+
+/// Address of a domain's page; pages lie behind all links.
+pub const fn page(domains: usize, domain: usize) -> usize {
+    domains * domains * LINK + domain * PAGE
+}
+
+/// Words of the whole window.
+pub const fn words(domains: usize) -> usize {
+    page(domains, domains) / 8
+}
+
+/// What a word of a link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Producer,
+    Consumer,
+    ReplyDone,
+    ReplyBody,
+    Message,
+}
+
+const fn kind(at: usize) -> Kind {
+    let offset = at % LINK;
+    if offset < 2 * SLOT {
+        Kind::Producer
+    } else if offset < REPLIES {
+        Kind::Consumer
+    } else if offset < RINGS && offset % SLOT == 0 {
+        Kind::ReplyDone
+    } else if offset < RINGS || offset >= RINGS + REPLY_PAYLOADS {
+        Kind::ReplyBody
+    } else {
+        Kind::Message
+    }
+}
+
+/// Offset of the first reply payload from the rings, in the largest of [`LAYOUTS`]; the
+/// simulator names barriers only in worlds of that layout.
+const REPLY_PAYLOADS: usize = LAYOUTS[3].reply_payloads() - RINGS;
+
+/// A barrier that the simulator can leave out, named after what it keeps apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// A message, and the producer word that publishes it.
+    PublishBarrier,
+    /// The producer word, and the look at who attends.
+    RingBarrier,
+    /// The producer word, and the loads of the message.
+    ConsumeBarrier,
+    /// A reply, and its done word.
+    ReplyBarrier,
+    /// The done word, and the loads of the reply.
+    CollectBarrier,
+    /// The attending word, and the last look before sleep.
+    SleepBarrier,
+}
+
+impl Break {
+    /// All of them, with their names on the command line.
+    pub const ALL: [(&'static str, Break); 6] = [
+        ("publish-barrier", Break::PublishBarrier),
+        ("ring-barrier", Break::RingBarrier),
+        ("consume-barrier", Break::ConsumeBarrier),
+        ("reply-barrier", Break::ReplyBarrier),
+        ("collect-barrier", Break::CollectBarrier),
+        ("sleep-barrier", Break::SleepBarrier),
+    ];
+
+    /// Is the barrier behind `access` this one? `domains` tells links from pages.
+    pub fn is(self, domains: usize, access: Access) -> bool {
+        let links = page(domains, 0);
+        match (self, access) {
+            (Break::SleepBarrier, Access::Store(at)) => at >= links,
+            (_, Access::Store(at) | Access::Load(at)) if at >= links => false,
+            (Break::PublishBarrier, Access::Store(at)) => kind(at) == Kind::Message,
+            (Break::RingBarrier, Access::Store(at)) => {
+                matches!(kind(at), Kind::Producer | Kind::ReplyDone)
+            }
+            (Break::ConsumeBarrier, Access::Load(at)) => kind(at) == Kind::Producer,
+            (Break::ReplyBarrier, Access::Store(at)) => kind(at) == Kind::ReplyBody,
+            (Break::CollectBarrier, Access::Load(at)) => kind(at) == Kind::ReplyDone,
+            _ => false,
+        }
+    }
+}
+
+const _: () = assert!(LAYOUTS[3].size() <= LINK);

@@ -1,0 +1,252 @@
+//! Model check of `notify` over a ring: a sender that rings only when nobody attends, two cores of
+//! one target that come and go, weak memory. No message is slept through.
+
+use abi::msg::{MAX_PAYLOAD, kind};
+use base::id::{CoreId, Epoch};
+use kernel_msg::notify::{Attendance, Place as Where, must_ring};
+use kernel_msg::ring::{Consumer, Header, Place, Producer};
+use kernel_msg::{Class, Wires};
+use sim::explore::{Sparse, Step, Stepper, Windows, none, step, whole};
+use sim::machine::Access;
+use sim::memory::Memory;
+use sim::place::{LAYOUTS, LINK};
+use stateright::{Checker, Model, Property};
+
+/// Links (0, 1) and (1, 0), then the target's page.
+const PAGE: usize = 2 * LINK;
+/// The sender, and two cores; cores share the consumer under a lock.
+const AGENTS: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Op {
+    Send,
+    Enter,
+    Poll,
+    /// `true`: the lock was held by the other core when it wanted to look.
+    Leave(bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Core {
+    attendance: Attendance,
+    /// It has polled to the end since it entered, so it may leave.
+    polled: bool,
+    visits: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    memory: Sparse,
+    producer: Producer,
+    consumer: Consumer,
+    cores: Vec<Core>,
+    doing: Vec<Option<(Op, Vec<u64>)>>,
+    lock: Option<usize>,
+    bell: bool,
+    sent: u8,
+    received: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    Step(usize, Op),
+    Drain(usize, usize),
+}
+
+struct Notify {
+    cores: usize,
+    messages: u8,
+    /// How often a core comes back to kernel code by itself.
+    visits: u8,
+    missing: fn(Access) -> bool,
+}
+
+fn ends(windows: &Windows, side: usize) -> Wires<impl base::port::Words + use<>> {
+    Wires { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
+}
+
+/// What an operation changes when it ends.
+struct After {
+    state: State,
+    rang: bool,
+}
+
+impl Notify {
+    fn op(&self, state: &State, agent: usize) -> Option<Op> {
+        if let Some((op, _)) = &state.doing[agent] {
+            return Some(*op);
+        }
+        if agent == 0 {
+            return (state.sent < self.messages).then_some(Op::Send);
+        }
+        let core = &state.cores[agent - 1];
+        if core.attendance.place() == Where::Away {
+            let rung = agent == 1 && state.bell;
+            return (rung || core.visits > 0).then_some(Op::Enter);
+        }
+        let free = state.lock.is_none_or(|holder| holder == agent);
+        match core.polled {
+            true => Some(Op::Leave(!free)),
+            false if free => Some(Op::Poll),
+            // Another core polls: this one goes on to leave, and looks again.
+            false => Some(Op::Leave(true)),
+        }
+    }
+
+    fn run(&self, state: &State, agent: usize, op: Op, windows: &Windows) -> After {
+        let mut state = state.clone();
+        let mut rang = false;
+        match op {
+            Op::Send => {
+                let wires = ends(windows, 0);
+                let header = Header { kind: kind::NOTICE, proc: 1, slot: 0, level: 0, sequence: 0 };
+                if state.producer.push(&wires, header, &[state.sent]).is_ok() {
+                    state.sent += 1;
+                    rang = must_ring(&windows.at(PAGE), self.cores);
+                }
+            }
+            Op::Enter => {
+                state.cores[agent - 1].attendance.enter(&windows.at(PAGE));
+                state.cores[agent - 1].polled = false;
+            }
+            Op::Poll => {
+                let mut buffer = [0; MAX_PAYLOAD];
+                let popped = state.consumer.pop(&ends(windows, 1), &mut buffer);
+                let got = matches!(popped, Ok(Some(_)));
+                state.received += u8::from(got);
+                state.cores[agent - 1].polled = !got;
+            }
+            Op::Leave(locked) => {
+                let State { consumer, cores, .. } = &mut state;
+                let wires = ends(windows, 1);
+                let waiting = || locked || consumer.is_waiting(&wires);
+                let core = &mut cores[agent - 1];
+                core.attendance.leave(&windows.at(PAGE), waiting);
+                core.polled = false;
+            }
+        }
+        After { state, rang }
+    }
+
+    fn start(&self, state: &mut State, agent: usize, op: Op) {
+        match op {
+            Op::Enter if agent == 1 && state.bell => state.bell = false,
+            Op::Enter => state.cores[agent - 1].visits -= 1,
+            Op::Poll | Op::Leave(false) => state.lock = Some(agent),
+            _ => {}
+        }
+    }
+}
+
+impl Model for Notify {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let place = Place::new(&LAYOUTS[1], Class::Urgent);
+        let mut producer = Producer::new(place, Epoch(1));
+        let mut consumer = Consumer::new(place, Epoch(1));
+        let mut memory = Memory::new(Default::default(), AGENTS, false);
+        producer = whole(&mut memory, (0, AGENTS), |windows| {
+            let mut producer = producer.clone();
+            producer.start(&ends(windows, 0), Epoch(1));
+            producer
+        });
+        consumer = whole(&mut memory, (1, AGENTS), |windows| {
+            let mut consumer = consumer.clone();
+            consumer.start(&ends(windows, 1), Epoch(1));
+            consumer
+        });
+        let core = |id| {
+            let attendance = Attendance::new(CoreId(id));
+            Core { attendance, polled: false, visits: self.visits }
+        };
+        let cores = (0..self.cores as u8).map(core).collect();
+        let (doing, lock, bell) = (vec![None; 1 + self.cores], None, false);
+        vec![State { memory, producer, consumer, cores, doing, lock, bell, sent: 0, received: 0 }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for agent in 0..=self.cores {
+            actions.extend(self.op(state, agent).map(|op| Action::Step(agent, op)));
+            actions.extend(state.memory.drainable(agent).map(|i| Action::Drain(agent, i)));
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut state = state.clone();
+        match action {
+            Action::Drain(agent, index) => state.memory.drain(agent, index),
+            Action::Step(agent, op) => {
+                let log = match state.doing[agent].take() {
+                    Some((_, log)) => log,
+                    None => {
+                        self.start(&mut state, agent, op);
+                        vec![]
+                    }
+                };
+                let stepper = Stepper { agent, agents: AGENTS, missing: self.missing };
+                let mut memory = state.memory.clone();
+                let run = |windows: &Windows| self.run(&state, agent, op, windows);
+                match step(&mut memory, stepper, log, 0, run) {
+                    Step::Paused(log) => state.doing[agent] = Some((op, log)),
+                    Step::Done(after, _) => {
+                        state = after.state;
+                        state.bell |= after.rang;
+                        if state.lock == Some(agent) {
+                            state.lock = None;
+                        }
+                        if op == Op::Poll {
+                            // A lock's release orders consumer words, for the cores of one domain.
+                            memory.barrier(agent);
+                        }
+                    }
+                }
+                state.memory = memory;
+            }
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no message is slept through", |model: &Notify, state: &State| {
+                let mut actions = vec![];
+                model.actions(state, &mut actions);
+                !actions.is_empty() || state.received == model.messages
+            }),
+            Property::sometimes("all is received without a bell", |model: &Notify, s: &State| {
+                s.received == model.messages && s.cores[0].visits == 0 && !s.bell
+            }),
+        ]
+    }
+}
+
+fn check(name: &str, model: Notify) {
+    let begin = std::time::Instant::now();
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    println!("{name}: {} states, {:?}", checker.unique_state_count(), begin.elapsed());
+    checker.assert_properties();
+}
+
+#[test]
+fn one_core_sleeps_through_nothing() {
+    check("one core", Notify { cores: 1, messages: 3, visits: 3, missing: none });
+}
+
+#[test]
+fn two_cores_sleep_through_nothing() {
+    check("two cores", Notify { cores: 2, messages: 2, visits: 1, missing: none });
+}
+
+#[test]
+fn without_either_barrier_a_message_is_slept_through() {
+    let sender = |access| matches!(access, Access::Store(at) if at < LINK && at % LINK == 0);
+    let core = |access| matches!(access, Access::Store(at) if at >= PAGE);
+    for (name, missing) in [("sender", sender as fn(Access) -> bool), ("core", core)] {
+        let model = Notify { cores: 1, messages: 1, visits: 1, missing };
+        let checker = model.checker().threads(2).spawn_bfs().join();
+        let found = checker.discovery("no message is slept through");
+        assert!(found.is_some(), "the {name}'s barrier is not needed?");
+    }
+}

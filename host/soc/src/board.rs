@@ -1,0 +1,206 @@
+//! Puts a board together from its run folder, runs it, and takes it apart again.
+
+use crate::config::{Config, ConfigError, Device, DeviceKind, Domain};
+use crate::control::{Action, Control};
+use crate::fabric::{Doorbell, Fabric, Slot};
+use crate::memory::{Chip, MemoryError, Ram};
+use crate::power::Policy;
+use crate::supervisor::{End, Parts, Supervisor};
+use crate::virtio::block::Block;
+use crate::virtio::console::{Console, Voice};
+use crate::virtio::rng::Rng;
+use crate::virtio::{self, Model};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Why a board could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum BoardError {
+    /// What we were told is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its memory could not be made.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The host refused something.
+    #[error("{0}: {1}")]
+    Host(String, std::io::Error),
+    /// Blob and soc.toml are not of the same board.
+    #[error("the blob has {0} domains, soc.toml has {1}")]
+    Domains(usize, usize),
+}
+
+fn host(what: impl ToString) -> impl FnOnce(std::io::Error) -> BoardError {
+    let what = what.to_string();
+    move |e| BoardError::Host(what, e)
+}
+
+impl Domain {
+    /// What the power controller has to know.
+    pub fn policy(&self, config: &Config) -> Policy {
+        Policy { restart: self.restart, essential: self.essential, max_deaths: config.max_deaths }
+    }
+}
+
+impl Action {
+    /// What a kernel would ask for.
+    pub fn command(self) -> u64 {
+        use abi::soc::command;
+        match self {
+            Action::Off => command::OFF,
+            Action::Inactive => command::INACTIVE,
+            Action::Wake => command::WAKE,
+        }
+    }
+}
+
+/// The devices' threads.
+struct Devices {
+    stop: Arc<Doorbell>,
+    threads: Vec<JoinHandle<()>>,
+    voice: Option<Voice>,
+    sockets: Vec<PathBuf>,
+}
+
+impl Devices {
+    fn start(
+        config: &Config,
+        folder: &Path,
+        ram: &Ram,
+        fabric: &Fabric,
+    ) -> Result<Devices, BoardError> {
+        let stop = Arc::new(Doorbell::new().map_err(host("eventfd"))?);
+        let mut devices = Devices { stop, threads: Vec::new(), voice: None, sockets: Vec::new() };
+        for device in &config.devices {
+            // Those started before one that fails end with the process.
+            devices.add(device, folder, ram, fabric)?;
+        }
+        Ok(devices)
+    }
+
+    fn add(
+        &mut self,
+        device: &Device,
+        folder: &Path,
+        ram: &Ram,
+        fabric: &Fabric,
+    ) -> Result<(), BoardError> {
+        let path =
+            |path: &Option<PathBuf>, default| path.clone().unwrap_or_else(|| folder.join(default));
+        match device.kind {
+            DeviceKind::Rng => self.spawn(device, ram, fabric, Rng),
+            DeviceKind::Block => {
+                let image = path(&device.path, "disk.img");
+                let block = Block::open(&image, &device.name, device.read_only)
+                    .map_err(host(image.display()))?;
+                self.spawn(device, ram, fabric, block)
+            }
+            DeviceKind::Console => {
+                let socket = path(&device.path, "console.sock");
+                let (console, voice) = Console::open(&socket, &path(&device.log, "console.log"))
+                    .map_err(host(socket.display()))?;
+                self.voice = Some(voice);
+                self.sockets.push(socket);
+                self.spawn(device, ram, fabric, console)
+            }
+        }
+    }
+
+    fn spawn<M: Model + 'static>(
+        &mut self,
+        config: &Device,
+        ram: &Ram,
+        fabric: &Fabric,
+        model: M,
+    ) -> Result<(), BoardError> {
+        let device = virtio::Device::new(config, ram.clone(), fabric.clone(), model)?;
+        let stop = self.stop.clone();
+        let thread = std::thread::Builder::new()
+            .name(config.name.clone())
+            .spawn(move || virtio::run(device, &stop))
+            .map_err(host("thread"))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    fn finish(self) {
+        self.stop.ring();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                log::error!("A device's thread had panicked.");
+            }
+        }
+    }
+}
+
+impl Chip {
+    /// Copies a domain's image to its staging area.
+    pub fn stage(&self, domain: &Domain, image: &Path) -> Result<(), MemoryError> {
+        self.ram().write_file(domain.staging_pa, image, domain.staging_size).map(drop)
+    }
+}
+
+/// Memory with the blob in it, and the words shared with kernels.
+fn memory(config: &Config) -> Result<(Ram, Chip), BoardError> {
+    let ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
+    let size = size_of::<abi::boot::Blob>() as u64;
+    if ram.write_file(config.blob_pa, &config.blob, size)? != size {
+        return Err(MemoryError::Blob("it has another size than ours").into());
+    }
+    let chip = Chip::new(ram.clone(), config.blob_pa)?;
+    if chip.domains() != config.domains.len() {
+        return Err(BoardError::Domains(chip.domains(), config.domains.len()));
+    }
+    if chip.vector() >= u64::from(config.vectors) {
+        return Err(MemoryError::Blob("its vector for the chip page does not exist").into());
+    }
+    Ok((ram, chip))
+}
+
+/// SIGTERM and SIGINT as something readable.
+fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
+    }
+    Ok(ours)
+}
+
+/// Runs the board of `folder` to its end; the calling thread must live as long as the process.
+pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
+    let config = Config::read(folder)?;
+    let (ram, chip) = memory(&config)?;
+    let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
+    let fabric = Fabric::new(config.domains.len() + 1, vectors, soc_slot, config.bar2_size)
+        .map_err(host("doorbells"))?;
+    let listen = |d: &Domain| {
+        Slot::listen(usize::from(d.slot), &d.slot_socket).map_err(host(d.slot_socket.display()))
+    };
+    let slots = config.domains.iter().map(listen).collect::<Result<_, _>>()?;
+    let devices = Devices::start(&config, folder, &ram, &fabric)?;
+    let control_path = folder.join("control.sock");
+    let control = Control::open(&control_path).map_err(host(control_path.display()))?;
+    let mut sockets = devices.sockets.clone();
+    sockets.push(control_path);
+    sockets.extend(config.domains.iter().flat_map(|d| [d.slot_socket.clone(), d.qmp.clone()]));
+    let parts = Parts {
+        config,
+        folder: folder.to_owned(),
+        chip,
+        fabric,
+        slots,
+        control,
+        voice: devices.voice.clone(),
+        signals: signals().map_err(host("signals"))?,
+        start,
+    };
+    let end = Supervisor::new(parts).map_err(host("eventfd"))?.run();
+    devices.finish();
+    for socket in sockets {
+        // Some are already gone with their QEMU.
+        let _ = std::fs::remove_file(socket);
+    }
+    Ok(end)
+}

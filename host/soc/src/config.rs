@@ -1,0 +1,318 @@
+//! `RUNDIR/soc.toml`: everything this process is told, as `pen up` writes it.
+//!
+//! The types are plain serde data, so `pen` fills a [`Config`] and writes `toml::to_string`.
+//! Relative paths are relative to the run folder. What kernels are told (the uncached window, the
+//! vector of the chip page) is not repeated here: it is read from the blob.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// One board.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Slot of the soc on the doorbell fabric; slots are `0..domains.len() + 1`, each used once.
+    pub soc_slot: u16,
+    /// Doorbell vectors of every peer: the `vectors=` of each `ivshmem-doorbell`. At most
+    /// [`MAX_VECTORS`].
+    pub vectors: u16,
+    /// File with the raw bytes of [`abi::boot::Blob`].
+    pub blob: PathBuf,
+    /// Where the blob is written.
+    pub blob_pa: u64,
+    /// Bytes of the shared page behind every doorbell device (its BAR2); a power of two.
+    #[serde(default = "default_bar2")]
+    pub bar2_size: u64,
+    /// A domain that was started this often stays dead.
+    #[serde(default = "default_max_deaths")]
+    pub max_deaths: u64,
+    /// The RAM file.
+    pub ram: Ram,
+    /// Domains; the index is the domain's index in the blob.
+    pub domains: Vec<Domain>,
+    /// Devices on the interconnect.
+    #[serde(default)]
+    pub devices: Vec<Device>,
+}
+
+/// Most doorbell vectors of a peer.
+pub const MAX_VECTORS: u16 = 64;
+
+/// The RAM file that all domains map. Created anew, and so all zero, at every start of the soc.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ram {
+    /// Created sparse; the same path is in each QEMU's `memory-backend-file`.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Physical address of the file's first byte.
+    pub base_pa: u64,
+}
+
+/// Power of a domain when the board starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// Boots with the board.
+    #[default]
+    On,
+    /// Has no power until somebody wakes it.
+    Off,
+}
+
+/// One domain and the QEMU that plays it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Name in the board file.
+    pub name: String,
+    /// Its slot on the doorbell fabric.
+    pub slot: u16,
+    /// Unix socket on which the soc serves its doorbell device
+    /// (`-chardev socket,id=iv,path=SLOT_SOCKET -device ivshmem-doorbell,chardev=iv,vectors=N`).
+    pub slot_socket: PathBuf,
+    /// QEMU's QMP socket (`-qmp unix:QMP,server=on,wait=off`).
+    pub qmp: PathBuf,
+    /// Complete argv of the QEMU, program first. Its working directory is the run folder.
+    /// Without `-S`, `-daemonize` and `-no-reboot`.
+    pub command: Vec<String>,
+    /// QEMU's stdout and stderr are appended here.
+    pub log: PathBuf,
+    /// Physical address of its [`abi::boot::StubTable`].
+    pub stub_table_pa: u64,
+    /// Staged image, [`abi::boot::ImageHeader`] first: copied to `staging_pa` before a cold boot.
+    /// May be absent for a domain that brings its own program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<PathBuf>,
+    /// Where the image is staged.
+    pub staging_pa: u64,
+    /// Most bytes there; 0 means that only the end of RAM limits it.
+    #[serde(default)]
+    pub staging_size: u64,
+    /// Boot it again when it dies.
+    #[serde(default = "default_true")]
+    pub restart: bool,
+    /// The board ends, with an error, when it dies (role main).
+    #[serde(default)]
+    pub essential: bool,
+    /// Power when the board starts.
+    #[serde(default)]
+    pub start: Start,
+}
+
+/// Kind of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// The system console: a unix socket for any number of clients, and a log.
+    #[default]
+    Console,
+    /// A disk: an image file.
+    Block,
+    /// Random bytes of the host.
+    Rng,
+}
+
+/// One virtio device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Name in the board file.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Doorbell vector it rings at every domain.
+    pub vector: u16,
+    /// Doorbell vector at the soc that means "look at this device"; not 0, one device each.
+    pub kick: u16,
+    /// Physical address of its [`abi::soc::DeviceRegisters`].
+    pub registers: u64,
+    /// Block: the image file. Console: the unix socket (default `console.sock`). Rng: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Console: what it said is appended here (default `console.log`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
+    /// Block: refuse writes.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// The vector at the soc that means "a domain has a request".
+pub const REQUEST_KICK: u16 = 0;
+
+fn default_bar2() -> u64 {
+    4096
+}
+
+fn default_max_deaths() -> u64 {
+    1000
+}
+
+fn default_true() -> bool {
+    true
+}
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not there.
+    #[error("cannot read {0}: {1}")]
+    Read(PathBuf, std::io::Error),
+    /// Not ours.
+    #[error("{0} is not a soc.toml: {1}")]
+    Parse(PathBuf, Box<toml::de::Error>),
+    /// It contradicts itself.
+    #[error("soc.toml: {0}")]
+    Wrong(String),
+}
+
+fn wrong<T>(sentence: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Wrong(sentence.into()))
+}
+
+impl Config {
+    /// Reads and checks `folder/soc.toml`; paths come back joined to `folder`.
+    pub fn read(folder: &Path) -> Result<Config, ConfigError> {
+        let path = folder.join("soc.toml");
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| ConfigError::Read(path.clone(), e))?;
+        let mut config: Config =
+            toml::from_str(&text).map_err(|e| ConfigError::Parse(path, Box::new(e)))?;
+        config.check()?;
+        config.join(folder);
+        Ok(config)
+    }
+
+    fn join(&mut self, folder: &Path) {
+        let join = |path: &mut PathBuf| *path = folder.join(&*path);
+        join(&mut self.blob);
+        join(&mut self.ram.path);
+        for domain in &mut self.domains {
+            join(&mut domain.slot_socket);
+            join(&mut domain.qmp);
+            join(&mut domain.log);
+            domain.image.as_mut().map(join);
+        }
+        for device in &mut self.devices {
+            device.path.as_mut().map(join);
+            device.log.as_mut().map(join);
+        }
+    }
+
+    /// Checks what the rest of the soc relies on.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.domains.is_empty() || self.domains.len() > abi::boot::MAX_DOMAINS {
+            return wrong(format!("between 1 and {} domains", abi::boot::MAX_DOMAINS));
+        }
+        if self.vectors == 0 || self.vectors > MAX_VECTORS {
+            return wrong(format!("between 1 and {MAX_VECTORS} vectors"));
+        }
+        if !self.bar2_size.is_power_of_two() || self.bar2_size < 4096 {
+            return wrong("bar2_size must be a power of two and at least 4096");
+        }
+        if self.ram.size == 0 || !self.ram.size.is_multiple_of(4096) {
+            return wrong("ram.size must be a multiple of 4096");
+        }
+        if self.ram.base_pa.checked_add(self.ram.size).is_none() {
+            return wrong("ram ends beyond the last address");
+        }
+        self.check_slots()?;
+        self.domains.iter().try_for_each(|domain| self.check_domain(domain))?;
+        self.check_devices()
+    }
+
+    fn check_slots(&self) -> Result<(), ConfigError> {
+        let mut slots: Vec<u16> = self.domains.iter().map(|d| d.slot).collect();
+        slots.push(self.soc_slot);
+        slots.sort_unstable();
+        if slots.iter().enumerate().any(|(i, &slot)| i != usize::from(slot)) {
+            return wrong("slots must be 0, 1, 2 .. without gaps, the soc's included");
+        }
+        Ok(())
+    }
+
+    fn check_domain(&self, domain: &Domain) -> Result<(), ConfigError> {
+        if domain.command.is_empty() {
+            return wrong(format!("domain {} has no command", domain.name));
+        }
+        if !self.in_ram(domain.stub_table_pa, size_of::<abi::boot::StubTable>() as u64) {
+            return wrong(format!(
+                "the stub table of {} is not an aligned place in RAM",
+                domain.name
+            ));
+        }
+        if !self.in_ram(domain.staging_pa, domain.staging_size) {
+            return wrong(format!("the staging area of {} is not in RAM", domain.name));
+        }
+        Ok(())
+    }
+
+    fn check_devices(&self) -> Result<(), ConfigError> {
+        if self.devices.len() > abi::boot::MAX_DEVICES {
+            return wrong(format!("at most {} devices", abi::boot::MAX_DEVICES));
+        }
+        for (i, device) in self.devices.iter().enumerate() {
+            let name = &device.name;
+            if device.kick == REQUEST_KICK
+                || device.kick >= self.vectors
+                || device.vector >= self.vectors
+                || self.devices[..i].iter().any(|other| other.kick == device.kick)
+            {
+                return wrong(format!("device {name}: its vector or kick is taken or too large"));
+            }
+            if !self.in_ram(device.registers, size_of::<abi::soc::DeviceRegisters>() as u64) {
+                return wrong(format!("the registers of {name} are not an aligned place in RAM"));
+            }
+            if device.kind == DeviceKind::Block && device.path.is_none() {
+                return wrong(format!("device {name} needs a path"));
+            }
+        }
+        Ok(())
+    }
+
+    fn in_ram(&self, pa: u64, size: u64) -> bool {
+        let Some(offset) = pa.checked_sub(self.ram.base_pa) else { return false };
+        pa.is_multiple_of(8) && offset <= self.ram.size && size <= self.ram.size - offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../example.toml");
+
+    fn example() -> Config {
+        toml::from_str(EXAMPLE).unwrap()
+    }
+
+    #[test]
+    fn the_example_is_good_and_survives_a_round_trip() {
+        let config = example();
+        config.check().unwrap();
+        let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!(config, again);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        type Break = fn(&mut Config);
+        let breaks: [Break; 8] = [
+            |c| c.domains.clear(),
+            |c| c.vectors = 0,
+            |c| c.soc_slot = 7,
+            |c| c.domains[1].command.clear(),
+            |c| c.domains[0].stub_table_pa = 4,
+            |c| c.devices[0].kick = 0,
+            |c| c.devices[1].kick = c.devices[0].kick,
+            |c| c.ram.size += 1,
+        ];
+        for (i, spoil) in breaks.iter().enumerate() {
+            let mut config = example();
+            spoil(&mut config);
+            assert!(config.check().is_err(), "contradiction {i} was accepted");
+        }
+    }
+}

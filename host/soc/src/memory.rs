@@ -1,0 +1,259 @@
+//! The RAM file, and the words in it that the soc shares with kernels.
+//!
+//! All access is by whole aligned `u64` words, stores of the soc go only to its own words. The two
+//! exceptions are made while a domain is fenced and cannot write itself: its request page is
+//! cleared, and hardware spinlocks that it held are freed.
+
+use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, StubTable, VERSION, Window};
+use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock};
+use std::fs::{File, OpenOptions};
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, guest_memory};
+
+/// Why shared memory could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The host refused.
+    #[error("{0}: {1}")]
+    Io(PathBuf, std::io::Error),
+    /// The file could not be mapped.
+    #[error("cannot map {0}: {1}")]
+    Map(PathBuf, String),
+    /// An address outside RAM, or unaligned.
+    #[error("no such place in RAM: {0}")]
+    Address(#[from] guest_memory::Error),
+    /// The blob is not one that we and the kernels understand.
+    #[error("the blob is refused: {0}")]
+    Blob(&'static str),
+    /// An image does not fit its staging area.
+    #[error("{0} has {1} bytes, but its staging area only {2}")]
+    TooLarge(PathBuf, u64, u64),
+}
+
+/// The chip's memory, addressed as the chip does. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Ram {
+    memory: GuestMemoryMmap,
+}
+
+impl Ram {
+    /// Creates the file anew (all zero, sparse) and maps it.
+    pub fn create(path: &Path, size: u64, base_pa: u64) -> Result<Ram, MemoryError> {
+        let failed = |e| MemoryError::Io(path.to_owned(), e);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(failed)?;
+        file.set_len(size).map_err(failed)?;
+        Ram::map(path, file, size, base_pa)
+    }
+
+    /// Maps the file of a running board, as a QEMU does.
+    pub fn attach(path: &Path, base_pa: u64) -> Result<Ram, MemoryError> {
+        let failed = |e| MemoryError::Io(path.to_owned(), e);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Ram::map(path, file, size, base_pa)
+    }
+
+    fn map(path: &Path, file: File, size: u64, base_pa: u64) -> Result<Ram, MemoryError> {
+        let failed = |e: String| MemoryError::Map(path.to_owned(), e);
+        let size = usize::try_from(size).map_err(|e| failed(e.to_string()))?;
+        let offset = Some(FileOffset::new(file, 0));
+        let region = GuestRegionMmap::from_range(GuestAddress(base_pa), size, offset)
+            .map_err(|e| failed(e.to_string()))?;
+        let memory =
+            GuestMemoryMmap::from_regions(vec![region]).map_err(|e| failed(e.to_string()))?;
+        Ok(Ram { memory })
+    }
+
+    /// The memory as virtqueues want it.
+    pub fn guest(&self) -> &GuestMemoryMmap {
+        &self.memory
+    }
+
+    /// Loads a word; what was stored before it is seen after it (Acquire).
+    pub fn load(&self, pa: u64) -> Result<u64, MemoryError> {
+        Ok(self.memory.load(GuestAddress(pa), Ordering::Acquire)?)
+    }
+
+    /// Stores a word after everything stored before it (Release).
+    pub fn store(&self, pa: u64, value: u64) -> Result<(), MemoryError> {
+        Ok(self.memory.store(value, GuestAddress(pa), Ordering::Release)?)
+    }
+
+    /// Copies bytes to memory that no kernel reads yet.
+    pub fn write(&self, pa: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        Ok(self.memory.write_slice(bytes, GuestAddress(pa))?)
+    }
+
+    /// Copies a whole file to memory that no kernel reads yet; `most` 0 means no limit but RAM's.
+    pub fn write_file(&self, pa: u64, path: &Path, most: u64) -> Result<u64, MemoryError> {
+        let bytes = std::fs::read(path).map_err(|e| MemoryError::Io(path.to_owned(), e))?;
+        let size = bytes.len() as u64;
+        if most != 0 && size > most {
+            return Err(MemoryError::TooLarge(path.to_owned(), size, most));
+        }
+        self.write(pa, &bytes)?;
+        Ok(size)
+    }
+}
+
+/// What a kernel asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number; the answer carries it back.
+    pub sequence: u64,
+    /// One of [`abi::soc::command`].
+    pub command: u64,
+    /// First argument.
+    pub arg0: u64,
+    /// Second argument.
+    pub arg1: u64,
+}
+
+/// The soc's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// One of [`abi::soc::error`].
+    pub error: u64,
+    /// What was asked for.
+    pub value: u64,
+    /// soc time in ns.
+    pub time: u64,
+}
+
+/// The chip page, the domains' pages and the hardware spinlocks.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    ram: Ram,
+    chip: u64,
+    pages: u64,
+    spinlocks: u64,
+    vector: u64,
+    domains: usize,
+}
+
+impl Chip {
+    /// Finds the pages through the blob that was written at `blob_pa`.
+    pub fn new(ram: Ram, blob_pa: u64) -> Result<Chip, MemoryError> {
+        let word = |offset: usize| ram.load(blob_pa + offset as u64);
+        // Two u32 fields share each of these words; the layouts are little endian.
+        let [low, high] = [|w: u64| w & 0xffff_ffff, |w: u64| w >> 32];
+        if word(offset_of!(Blob, magic))? != BLOB_MAGIC {
+            return Err(MemoryError::Blob("it has no magic number"));
+        }
+        let head = word(offset_of!(Blob, version))?;
+        if low(head) != u64::from(VERSION) || high(head) != size_of::<Blob>() as u64 {
+            return Err(MemoryError::Blob("it was made by another version of the tools"));
+        }
+        let domains = low(word(offset_of!(Blob, domain_count))?) as usize;
+        if domains == 0 || domains > MAX_DOMAINS {
+            return Err(MemoryError::Blob("it has too many domains, or none"));
+        }
+        let window = |field: usize| word(offset_of!(Blob, window) + field);
+        Ok(Chip {
+            chip: window(offset_of!(Window, chip))?,
+            pages: window(offset_of!(Window, domains))?,
+            spinlocks: window(offset_of!(Window, spinlocks))?,
+            vector: low(word(offset_of!(Blob, vector_chip))?),
+            domains,
+            ram,
+        })
+    }
+
+    /// The memory they are in.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// Domains of the blob.
+    pub fn domains(&self) -> usize {
+        self.domains
+    }
+
+    /// The doorbell vector that announces changes of the chip page.
+    pub fn vector(&self) -> u64 {
+        self.vector
+    }
+
+    fn status(&self, domain: usize, field: usize) -> u64 {
+        let line = offset_of!(ChipPage, domains) + domain * size_of::<DomainStatus>();
+        self.chip + (line + field) as u64
+    }
+
+    fn page(&self, domain: usize, field: usize) -> u64 {
+        self.pages + (domain * size_of::<DomainPage>() + field) as u64
+    }
+
+    /// Writes a domain's packed state and its deaths.
+    pub fn publish(&self, domain: usize, state: u64, deaths: u64) -> Result<(), MemoryError> {
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, deaths)), deaths)?;
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, state)), state)?;
+        fence(Ordering::SeqCst); // the state is seen before the doorbell that announces it
+        Ok(())
+    }
+
+    /// The open request of a domain, if its number is not the last one handled.
+    pub fn request(&self, domain: usize, handled: u64) -> Result<Option<Request>, MemoryError> {
+        let word = |field: usize| self.ram.load(self.page(domain, field));
+        let sequence = word(offset_of!(DomainPage, sequence))?;
+        if sequence == handled {
+            return Ok(None);
+        }
+        fence(Ordering::SeqCst); // the fields are read after the number that announces them
+        Ok(Some(Request {
+            sequence,
+            command: word(offset_of!(DomainPage, command))?,
+            arg0: word(offset_of!(DomainPage, arg0))?,
+            arg1: word(offset_of!(DomainPage, arg1))?,
+        }))
+    }
+
+    /// Answers request `sequence` of a domain.
+    pub fn answer(&self, domain: usize, sequence: u64, a: Answer) -> Result<(), MemoryError> {
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, error)), a.error)?;
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, value)), a.value)?;
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, time)), a.time)?;
+        fence(Ordering::SeqCst); // the answer is seen before the number that announces it
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), sequence)?;
+        fence(Ordering::SeqCst); // and that before the doorbell
+        Ok(())
+    }
+
+    /// Cleans up behind a domain that no longer runs: its request page and its answers are as
+    /// after reset, the spinlocks it held are free. Returns how many it held.
+    pub fn fence(&self, domain: usize) -> Result<usize, MemoryError> {
+        for word in 0..size_of::<DomainPage>() / 8 {
+            self.ram.store(self.page(domain, word * 8), 0)?;
+        }
+        self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), 0)?;
+        let mut freed = 0;
+        for lock in 0..SPINLOCKS {
+            let holder = self.spinlocks + (lock * size_of::<Spinlock>()) as u64;
+            if self.ram.load(holder)? == domain as u64 + 1 {
+                self.ram.store(holder, 0)?;
+                freed += 1;
+            }
+        }
+        fence(Ordering::SeqCst);
+        Ok(freed)
+    }
+
+    /// Tells a domain's stub how to boot.
+    pub fn write_stub(&self, pa: u64, table: StubTable) -> Result<(), MemoryError> {
+        let StubTable { magic, staging_pa, resume_pa, domain, epoch } = table;
+        self.ram.store(pa + offset_of!(StubTable, staging_pa) as u64, staging_pa)?;
+        self.ram.store(pa + offset_of!(StubTable, resume_pa) as u64, resume_pa)?;
+        self.ram.store(pa + offset_of!(StubTable, domain) as u64, domain)?;
+        self.ram.store(pa + offset_of!(StubTable, epoch) as u64, epoch)?;
+        self.ram.store(pa + offset_of!(StubTable, magic) as u64, magic)?;
+        fence(Ordering::SeqCst); // the stub starts behind this
+        Ok(())
+    }
+}

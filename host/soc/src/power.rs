@@ -1,0 +1,451 @@
+//! The power controller: a state machine without I/O. Events in, effects out.
+//!
+//! ```text
+//!            1                2 READY
+//!   OFF ----------> BOOTING ----------> RUNNING      1 WAKE (or the board starts): cold under a
+//!    ^               ^  ^                | ^  |        new epoch, warm if OFF left a warm entry
+//!    |     5 WAKE    |  | 6 restart    3 | | 4       3 INACTIVE, 4 WAKE: nothing is lost
+//!    |               |  |                v |         7 OFF, by itself or by another kernel (cold)
+//!    +--- 7 -------- | -+------------ INACTIVE       8 the QEMU ended: crash, kill, PANIC
+//!                   DEAD <-- 8 -- any of them
+//! ```
+//!
+//! A change that needs the emulator ([`Effect::Emulator`]) is a job; a domain has one job at a
+//! time and requests that come meanwhile wait behind it. The state word changes before a domain
+//! can run again and after it has stopped. A job that fails kills its QEMU: a domain whose power
+//! state is unknown must not touch memory.
+
+use abi::soc::{command, error, pack_state, state};
+use std::collections::VecDeque;
+
+/// More deaths than this, without ever reaching RUNNING, within [`CRASH_WINDOW_NS`], is a loop.
+pub const CRASH_LOOP: usize = 5;
+/// See [`CRASH_LOOP`].
+pub const CRASH_WINDOW_NS: u64 = 2_000_000_000;
+/// Requests that can wait behind a job: more than there are askers is a mistake.
+const MAX_WAITING: usize = 32;
+
+/// Who wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A kernel: domain and the number of its request.
+    Kernel(usize, u64),
+    /// A client of the control socket.
+    Client(u64),
+}
+
+/// What the machine is told about a domain when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// Boot it again when it dies.
+    pub restart: bool,
+    /// Without it the board ends.
+    pub essential: bool,
+    /// Deaths after which it stays dead.
+    pub max_deaths: u64,
+}
+
+/// What an emulator is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Stop, everything kept.
+    Stop,
+    /// Stop and reset; stays stopped.
+    Reset,
+    /// Go on.
+    Continue,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The board starts and this domain has power.
+    PowerOn(usize),
+    /// A request: `command` and its two arguments.
+    Request(Asker, u64, u64, u64),
+    /// The job with this number is done, well or not.
+    JobDone(usize, u64, bool),
+    /// A QEMU has ended, or could not be started.
+    Ended(usize),
+    /// Somebody wants this QEMU killed, as a crash would.
+    Crash(usize),
+}
+
+/// Why a domain was fenced; for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It comes back under a new epoch.
+    Restarts,
+    /// It stays dead, as its policy says.
+    Stays,
+    /// It stays dead: it crashed too quickly or too often.
+    GivenUp,
+    /// It stays dead and the board ends.
+    Essential,
+}
+
+/// What is to be done, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the state word (packed) and the deaths; ring everybody.
+    Publish(usize, u64, u64),
+    /// Clear its request page and free its spinlocks. It cannot run now.
+    Fence(usize),
+    /// Write its stub table: warm entry or 0, and epoch. Before a cold boot, stage its image anew.
+    Prepare(usize, u64, u64),
+    /// Start a QEMU.
+    Spawn(usize),
+    /// Kill its QEMU; [`Event::Ended`] follows.
+    Kill(usize),
+    /// Ask its emulator; [`Event::JobDone`] with this number follows.
+    Emulator(usize, Job, u64),
+    /// Answer: error and value.
+    Answer(Asker, u64, u64),
+    /// A domain is dead.
+    Died(usize, Fate),
+    /// The board ends; true: in order.
+    End(bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    number: u64,
+    job: Job,
+    asker: Asker,
+    /// Warm entry to keep once it is off.
+    resume: u64,
+}
+
+#[derive(Debug)]
+struct Domain {
+    policy: Policy,
+    state: u64,
+    epoch: u64,
+    deaths: u64,
+    /// A QEMU process exists.
+    alive: bool,
+    /// A kill is under way.
+    condemned: bool,
+    /// Where to go from INACTIVE: BOOTING or RUNNING.
+    before_inactive: u64,
+    /// Warm entry while OFF.
+    resume: u64,
+    /// Overrides the policy at the next death: what PANIC asked for.
+    again: Option<bool>,
+    job: Option<Pending>,
+    waiting: VecDeque<(Asker, u64, u64, u64)>,
+    /// Times of deaths since it last reached RUNNING.
+    crashes: VecDeque<u64>,
+}
+
+/// What the outside may know of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// One of [`state`].
+    pub state: u64,
+    /// Counts cold boots.
+    pub epoch: u64,
+    /// Times it died.
+    pub deaths: u64,
+    /// A job is under way.
+    pub busy: bool,
+}
+
+/// The power controller of a board.
+#[derive(Debug)]
+pub struct Power {
+    domains: Vec<Domain>,
+    jobs: u64,
+    effects: Vec<Effect>,
+}
+
+impl Power {
+    /// All domains off.
+    pub fn new(policies: &[Policy]) -> Power {
+        let domains = policies.iter().map(|&policy| Domain {
+            policy,
+            state: state::OFF,
+            epoch: 0,
+            deaths: 0,
+            alive: false,
+            condemned: false,
+            before_inactive: state::RUNNING,
+            resume: 0,
+            again: None,
+            job: None,
+            waiting: VecDeque::new(),
+            crashes: VecDeque::new(),
+        });
+        Power { domains: domains.collect(), jobs: 0, effects: Vec::new() }
+    }
+
+    /// What is known of domain `d`.
+    pub fn view(&self, d: usize) -> Option<View> {
+        let domain = self.domains.get(d)?;
+        let Domain { state, epoch, deaths, ref job, .. } = *domain;
+        Some(View { state, epoch, deaths, busy: job.is_some() })
+    }
+
+    /// One step. `now` is soc time in ns.
+    pub fn step(&mut self, now: u64, event: Event) -> Vec<Effect> {
+        match event {
+            Event::PowerOn(d) if d < self.domains.len() => self.boot(d),
+            Event::Request(asker, command, arg0, arg1) => self.request(asker, command, arg0, arg1),
+            Event::JobDone(d, number, good) => self.job_done(d, number, good),
+            Event::Ended(d) if d < self.domains.len() => self.ended(d, now),
+            Event::Crash(d) if self.domains.get(d).is_some_and(|domain| domain.alive) => {
+                self.kill(d);
+            }
+            Event::PowerOn(_) | Event::Ended(_) | Event::Crash(_) => {}
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn request(&mut self, asker: Asker, command: u64, arg0: u64, arg1: u64) {
+        if let Asker::Kernel(me, _) = asker {
+            // A kernel that is being killed has no say any more.
+            if self.domains.get(me).is_none_or(|domain| domain.condemned || !domain.alive) {
+                return;
+            }
+        }
+        match (command, asker) {
+            (command::SHUTDOWN, _) => {
+                self.answer(asker, error::NONE, 0);
+                self.effects.push(Effect::End(true));
+            }
+            (command::READY, Asker::Kernel(me, _)) => self.ready(asker, me),
+            (command::PANIC, Asker::Kernel(me, _)) => {
+                self.domains[me].again = Some(arg0 == 1);
+                self.kill(me);
+            }
+            (command::TIME, _) => self.answer(asker, error::NONE, 0),
+            (command::INACTIVE | command::OFF | command::WAKE, _) => {
+                self.power_request(asker, command, arg0, arg1);
+            }
+            _ => self.answer(asker, error::INVALID, 0),
+        }
+    }
+
+    fn power_request(&mut self, asker: Asker, command: u64, arg0: u64, arg1: u64) {
+        let Some(d) = usize::try_from(arg0).ok().filter(|&d| d < self.domains.len()) else {
+            return self.answer(asker, error::INVALID, 0);
+        };
+        let domain = &mut self.domains[d];
+        if domain.job.is_some() || domain.condemned {
+            if domain.waiting.len() == MAX_WAITING {
+                return self.answer(asker, error::STATE, 0);
+            }
+            return domain.waiting.push_back((asker, command, arg0, arg1));
+        }
+        match command {
+            command::INACTIVE => self.inactive(asker, d),
+            command::OFF => self.off(asker, d, arg1),
+            _ => self.wake(asker, d),
+        }
+    }
+
+    fn ready(&mut self, asker: Asker, me: usize) {
+        let domain = &mut self.domains[me];
+        let epoch = domain.epoch;
+        if domain.state == state::BOOTING {
+            domain.crashes.clear();
+            self.set_state(me, state::RUNNING);
+        }
+        self.answer(asker, error::NONE, epoch);
+    }
+
+    fn inactive(&mut self, asker: Asker, d: usize) {
+        match self.domains[d].state {
+            state::INACTIVE => self.answer(asker, error::NONE, 0),
+            state::BOOTING | state::RUNNING => self.start_job(asker, d, Job::Stop, 0),
+            _ => self.answer(asker, error::STATE, 0),
+        }
+    }
+
+    fn off(&mut self, asker: Asker, d: usize, resume: u64) {
+        // Only a kernel itself can say where it wants to continue.
+        let own = matches!(asker, Asker::Kernel(me, _) if me == d);
+        let resume = if own { resume } else { 0 };
+        match self.domains[d].state {
+            state::OFF if self.domains[d].resume != 0 => {
+                self.domains[d].resume = 0;
+                self.effects.push(Effect::Fence(d));
+                self.answer(asker, error::NONE, 0);
+            }
+            state::OFF => self.answer(asker, error::NONE, 0),
+            state::DEAD => {
+                self.set_state(d, state::OFF);
+                self.answer(asker, error::NONE, 0);
+            }
+            _ => self.start_job(asker, d, Job::Reset, resume),
+        }
+    }
+
+    fn wake(&mut self, asker: Asker, d: usize) {
+        let domain = &mut self.domains[d];
+        match domain.state {
+            state::INACTIVE => {
+                let next = domain.before_inactive;
+                self.set_state(d, next);
+                self.start_job(asker, d, Job::Continue, 0);
+            }
+            state::OFF if domain.alive => {
+                if domain.resume == 0 {
+                    domain.epoch = next_epoch(domain.epoch);
+                    self.effects.push(Effect::Fence(d));
+                }
+                let domain = &mut self.domains[d];
+                let resume = std::mem::take(&mut domain.resume);
+                self.effects.push(Effect::Prepare(d, resume, domain.epoch));
+                self.set_state(d, state::BOOTING);
+                self.start_job(asker, d, Job::Continue, 0);
+            }
+            state::OFF | state::DEAD => {
+                domain.crashes.clear();
+                self.boot(d);
+                self.answer(asker, error::NONE, 0);
+            }
+            _ => self.answer(asker, error::NONE, 0),
+        }
+    }
+
+    /// Cold, with a QEMU of its own.
+    fn boot(&mut self, d: usize) {
+        let domain = &mut self.domains[d];
+        domain.epoch = next_epoch(domain.epoch);
+        domain.resume = 0;
+        domain.alive = true;
+        let epoch = domain.epoch;
+        self.effects.push(Effect::Fence(d));
+        self.effects.push(Effect::Prepare(d, 0, epoch));
+        self.set_state(d, state::BOOTING);
+        self.effects.push(Effect::Spawn(d));
+    }
+
+    fn start_job(&mut self, asker: Asker, d: usize, job: Job, resume: u64) {
+        self.jobs += 1;
+        let number = self.jobs;
+        self.domains[d].job = Some(Pending { number, job, asker, resume });
+        self.effects.push(Effect::Emulator(d, job, number));
+    }
+
+    fn job_done(&mut self, d: usize, number: u64, good: bool) {
+        let Some(domain) = self.domains.get_mut(d) else { return };
+        let Some(pending) = domain.job.take_if(|job| job.number == number) else { return };
+        if !good {
+            self.answer(pending.asker, error::PLATFORM, 0);
+            return self.kill(d);
+        }
+        match pending.job {
+            Job::Stop => {
+                domain.before_inactive = domain.state;
+                self.set_state(d, state::INACTIVE);
+            }
+            Job::Reset => {
+                domain.resume = pending.resume;
+                if pending.resume == 0 {
+                    self.effects.push(Effect::Fence(d));
+                    self.forget_requests_of(d);
+                }
+                self.set_state(d, state::OFF);
+            }
+            Job::Continue => {}
+        }
+        self.answer(pending.asker, error::NONE, 0);
+        self.serve_waiting(d);
+    }
+
+    fn ended(&mut self, d: usize, now: u64) {
+        let domain = &mut self.domains[d];
+        domain.alive = false;
+        domain.condemned = false;
+        domain.deaths += 1;
+        domain.resume = 0;
+        domain.crashes.push_back(now);
+        while domain.crashes.front().is_some_and(|&t| now.saturating_sub(t) > CRASH_WINDOW_NS) {
+            domain.crashes.pop_front();
+        }
+        let again = domain.again.take().unwrap_or(domain.policy.restart);
+        let fate = if domain.policy.essential {
+            Fate::Essential
+        } else if !again {
+            Fate::Stays
+        } else if domain.crashes.len() > CRASH_LOOP || domain.deaths >= domain.policy.max_deaths {
+            Fate::GivenUp
+        } else {
+            Fate::Restarts
+        };
+        let pending = domain.job.take();
+        self.effects.push(Effect::Fence(d));
+        self.forget_requests_of(d);
+        self.set_state(d, state::DEAD);
+        self.effects.push(Effect::Died(d, fate));
+        match fate {
+            Fate::Essential => self.effects.push(Effect::End(false)),
+            Fate::Restarts => self.boot(d),
+            Fate::Stays | Fate::GivenUp => {}
+        }
+        if let Some(pending) = pending {
+            self.answer_unless_dead(d, pending.asker, error::PLATFORM);
+        }
+        self.serve_waiting(d);
+    }
+
+    /// What a fenced kernel asked for others is still done; its own answer page is gone.
+    fn forget_requests_of(&mut self, d: usize) {
+        for domain in &mut self.domains {
+            domain.waiting.retain(|(asker, ..)| !matches!(asker, Asker::Kernel(me, _) if *me == d));
+            if let Some(pending) = &mut domain.job
+                && matches!(pending.asker, Asker::Kernel(me, _) if me == d)
+            {
+                pending.asker = NOBODY;
+            }
+        }
+    }
+
+    fn answer_unless_dead(&mut self, d: usize, asker: Asker, error: u64) {
+        if !matches!(asker, Asker::Kernel(me, _) if me == d) {
+            self.answer(asker, error, 0);
+        }
+    }
+
+    fn serve_waiting(&mut self, d: usize) {
+        while self.domains[d].job.is_none() && !self.domains[d].condemned {
+            let Some((asker, command, arg0, arg1)) = self.domains[d].waiting.pop_front() else {
+                return;
+            };
+            self.power_request(asker, command, arg0, arg1);
+        }
+    }
+
+    fn kill(&mut self, d: usize) {
+        if !self.domains[d].condemned {
+            self.domains[d].condemned = true;
+            self.effects.push(Effect::Kill(d));
+        }
+    }
+
+    fn set_state(&mut self, d: usize, state: u64) {
+        let domain = &mut self.domains[d];
+        domain.state = state;
+        self.effects.push(Effect::Publish(d, pack_state(domain.epoch, state), domain.deaths));
+    }
+
+    fn answer(&mut self, asker: Asker, error: u64, value: u64) {
+        if asker != NOBODY {
+            self.effects.push(Effect::Answer(asker, error, value));
+        }
+    }
+}
+
+/// The asker of a request whose kernel is gone. Clients are numbered from 1.
+const NOBODY: Asker = Asker::Client(0);
+
+/// Epochs are 16 bits wide and never 0.
+fn next_epoch(epoch: u64) -> u64 {
+    epoch % 0xffff + 1
+}
+
+#[cfg(test)]
+#[path = "power_tests.rs"]
+mod tests;

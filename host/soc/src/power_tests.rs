@@ -1,0 +1,250 @@
+//! The power controller without emulators: every transition of its diagram, and its accidents.
+
+use super::*;
+
+const ME: Asker = Asker::Kernel(0, 7);
+const OTHER: Asker = Asker::Kernel(1, 9);
+const CLIENT: Asker = Asker::Client(1);
+
+fn board(restart: bool) -> Power {
+    let policy = Policy { restart, essential: false, max_deaths: 100 };
+    let mut power = Power::new(&[policy, policy]);
+    for d in 0..2 {
+        power.step(0, Event::PowerOn(d));
+        power.step(0, Event::Request(Asker::Kernel(d, 1), command::READY, 0, 0));
+    }
+    power
+}
+
+fn ask(power: &mut Power, asker: Asker, command: u64, arg0: u64, arg1: u64) -> Vec<Effect> {
+    power.step(0, Event::Request(asker, command, arg0, arg1))
+}
+
+/// The one job among `effects`, told to be done.
+fn finish(power: &mut Power, effects: &[Effect], good: bool) -> Vec<Effect> {
+    let mut jobs = effects.iter().filter_map(|e| match e {
+        Effect::Emulator(d, _, number) => Some((*d, *number)),
+        _ => None,
+    });
+    let (d, number) = jobs.next().expect("a job was started");
+    assert_eq!(jobs.next(), None);
+    power.step(0, Event::JobDone(d, number, good))
+}
+
+fn state_of(power: &Power, d: usize) -> (u64, u64) {
+    let view = power.view(d).unwrap();
+    (view.epoch, view.state)
+}
+
+#[test]
+fn a_cold_boot_prepares_everything_before_the_emulator_runs() {
+    let policy = Policy { restart: true, essential: false, max_deaths: 100 };
+    let mut power = Power::new(&[policy]);
+    assert_eq!(
+        power.step(0, Event::PowerOn(0)),
+        [
+            Effect::Fence(0),
+            Effect::Prepare(0, 0, 1),
+            Effect::Publish(0, pack_state(1, state::BOOTING), 0),
+            Effect::Spawn(0),
+        ]
+    );
+    assert_eq!(
+        ask(&mut power, ME, command::READY, 0, 0),
+        [Effect::Publish(0, pack_state(1, state::RUNNING), 0), Effect::Answer(ME, error::NONE, 1),]
+    );
+}
+
+#[test]
+fn inactive_is_published_once_stopped_and_undone_before_it_continues() {
+    let mut power = board(true);
+    let effects = ask(&mut power, OTHER, command::INACTIVE, 0, 0);
+    assert_eq!(effects, [Effect::Emulator(0, Job::Stop, 1)]);
+    assert_eq!(
+        finish(&mut power, &effects, true),
+        [
+            Effect::Publish(0, pack_state(1, state::INACTIVE), 0),
+            Effect::Answer(OTHER, error::NONE, 0),
+        ]
+    );
+    let effects = ask(&mut power, OTHER, command::WAKE, 0, 0);
+    assert_eq!(
+        effects,
+        [
+            Effect::Publish(0, pack_state(1, state::RUNNING), 0),
+            Effect::Emulator(0, Job::Continue, 2),
+        ]
+    );
+    assert_eq!(finish(&mut power, &effects, true), [Effect::Answer(OTHER, error::NONE, 0)]);
+}
+
+#[test]
+fn off_by_itself_keeps_epoch_and_warm_entry() {
+    let mut power = board(true);
+    let effects = ask(&mut power, ME, command::OFF, 0, 0x1234);
+    assert_eq!(
+        finish(&mut power, &effects, true),
+        [Effect::Publish(0, pack_state(1, state::OFF), 0), Effect::Answer(ME, error::NONE, 0)]
+    );
+    let effects = ask(&mut power, OTHER, command::WAKE, 0, 0);
+    assert_eq!(
+        effects,
+        [
+            Effect::Prepare(0, 0x1234, 1),
+            Effect::Publish(0, pack_state(1, state::BOOTING), 0),
+            Effect::Emulator(0, Job::Continue, 2),
+        ]
+    );
+}
+
+#[test]
+fn off_by_another_is_cold_and_fenced() {
+    let mut power = board(true);
+    let effects = ask(&mut power, OTHER, command::OFF, 0, 0x1234);
+    assert_eq!(
+        finish(&mut power, &effects, true),
+        [
+            Effect::Fence(0),
+            Effect::Publish(0, pack_state(1, state::OFF), 0),
+            Effect::Answer(OTHER, error::NONE, 0)
+        ]
+    );
+    let effects = ask(&mut power, OTHER, command::WAKE, 0, 0);
+    assert_eq!(effects[..2], [Effect::Fence(0), Effect::Prepare(0, 0, 2)]);
+    assert_eq!(state_of(&power, 0), (2, state::BOOTING));
+}
+
+#[test]
+fn a_dead_domain_comes_back_under_a_new_epoch() {
+    let mut power = board(true);
+    assert_eq!(
+        power.step(5, Event::Ended(1)),
+        [
+            Effect::Fence(1),
+            Effect::Publish(1, pack_state(1, state::DEAD), 1),
+            Effect::Died(1, Fate::Restarts),
+            Effect::Fence(1),
+            Effect::Prepare(1, 0, 2),
+            Effect::Publish(1, pack_state(2, state::BOOTING), 1),
+            Effect::Spawn(1),
+        ]
+    );
+}
+
+#[test]
+fn without_restart_it_stays_dead_until_somebody_wakes_it() {
+    let mut power = board(false);
+    power.step(5, Event::Ended(1));
+    assert_eq!(state_of(&power, 1), (1, state::DEAD));
+    let effects = ask(&mut power, ME, command::WAKE, 1, 0);
+    assert!(effects.contains(&Effect::Spawn(1)) && effects.contains(&Effect::Answer(ME, 0, 0)));
+    assert_eq!(state_of(&power, 1), (2, state::BOOTING));
+}
+
+#[test]
+fn an_essential_domain_takes_the_board_with_it() {
+    let mut power = Power::new(&[Policy { restart: true, essential: true, max_deaths: 100 }]);
+    power.step(0, Event::PowerOn(0));
+    let effects = power.step(1, Event::Ended(0));
+    assert!(effects.ends_with(&[Effect::Died(0, Fate::Essential), Effect::End(false)]));
+    assert!(!effects.contains(&Effect::Spawn(0)));
+}
+
+#[test]
+fn a_crash_loop_ends_but_slow_deaths_and_deaths_after_ready_do_not() {
+    for (gap, ready, survives) in
+        [(1_000, false, false), (CRASH_WINDOW_NS, false, true), (1_000, true, true)]
+    {
+        let mut power = board(true);
+        for n in 0..20 {
+            if ready {
+                power.step(n * gap, Event::Request(Asker::Kernel(1, n), command::READY, 0, 0));
+            }
+            power.step(n * gap, Event::Ended(1));
+            if state_of(&power, 1).1 == state::DEAD {
+                break;
+            }
+        }
+        assert_eq!(state_of(&power, 1).1 == state::BOOTING, survives, "gap {gap}, ready {ready}");
+    }
+}
+
+#[test]
+fn panic_says_whether_to_come_back() {
+    for (again, restarts) in [(1, true), (0, false)] {
+        let mut power = board(!restarts);
+        assert_eq!(ask(&mut power, OTHER, command::PANIC, again, 0), [Effect::Kill(1)]);
+        assert_eq!(ask(&mut power, OTHER, command::TIME, 0, 0), [], "the condemned have no say");
+        assert_eq!(power.step(0, Event::Ended(1)).contains(&Effect::Spawn(1)), restarts);
+    }
+}
+
+#[test]
+fn requests_wait_behind_a_job_and_are_served_in_order() {
+    let mut power = board(true);
+    let stop = ask(&mut power, ME, command::INACTIVE, 0, 0);
+    assert_eq!(ask(&mut power, OTHER, command::WAKE, 0, 0), []);
+    let effects = finish(&mut power, &stop, true);
+    assert_eq!(
+        effects,
+        [
+            Effect::Publish(0, pack_state(1, state::INACTIVE), 0),
+            Effect::Answer(ME, error::NONE, 0),
+            Effect::Publish(0, pack_state(1, state::RUNNING), 0),
+            Effect::Emulator(0, Job::Continue, 2),
+        ]
+    );
+    assert_eq!(finish(&mut power, &effects, true), [Effect::Answer(OTHER, error::NONE, 0)]);
+}
+
+#[test]
+fn a_failed_job_kills_and_says_so() {
+    let mut power = board(true);
+    let effects = ask(&mut power, CLIENT, command::INACTIVE, 0, 0);
+    assert_eq!(
+        finish(&mut power, &effects, false),
+        [Effect::Answer(CLIENT, error::PLATFORM, 0), Effect::Kill(0)]
+    );
+}
+
+#[test]
+fn a_death_during_a_job_answers_the_asker_and_late_results_are_ignored() {
+    let mut power = board(true);
+    ask(&mut power, OTHER, command::INACTIVE, 0, 0);
+    let effects = power.step(0, Event::Ended(0));
+    assert!(effects.contains(&Effect::Answer(OTHER, error::PLATFORM, 0)));
+    assert_eq!(power.step(0, Event::JobDone(0, 1, true)), []);
+    assert_eq!(state_of(&power, 0), (2, state::BOOTING));
+}
+
+#[test]
+fn an_asker_that_died_is_never_answered() {
+    let mut power = board(true);
+    let stop = ask(&mut power, OTHER, command::INACTIVE, 0, 0);
+    power.step(0, Event::Ended(1));
+    let effects = finish(&mut power, &stop, true);
+    assert_eq!(effects, [Effect::Publish(0, pack_state(1, state::INACTIVE), 0)]);
+}
+
+#[test]
+fn nonsense_is_refused_and_states_are_checked() {
+    let mut power = board(false);
+    power.step(0, Event::Ended(1));
+    let table = [
+        (command::INACTIVE, 1, error::STATE),
+        (command::INACTIVE, 2, error::INVALID),
+        (command::WAKE, u64::MAX, error::INVALID),
+        (99, 0, error::INVALID),
+        (command::WAKE, 0, error::NONE),
+        (command::OFF, 1, error::NONE),
+    ];
+    for (command, domain, expected) in table {
+        let effects = ask(&mut power, ME, command, domain, 0);
+        assert_eq!(effects.last(), Some(&Effect::Answer(ME, expected, 0)), "command {command}");
+    }
+}
+
+#[test]
+fn epochs_are_16_bits_and_never_zero() {
+    assert_eq!((next_epoch(0), next_epoch(0xfffe), next_epoch(0xffff)), (1, 0xffff, 1));
+}

@@ -1,0 +1,102 @@
+//! One running QEMU: its process, the end of that process as something to wait for, and the
+//! worker that talks to its monitor.
+
+use crate::config::Domain;
+use crate::fabric::Doorbell;
+use crate::qmp::{Order, Outcome, Worker, remove_socket};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+/// Between the fork and the parent-death signal the soc may die; then the signal never comes. So
+/// what runs after the signal is set looks once whether its parent ($0) still is.
+const STILL_OURS: &str = r#"[ "$PPID" = "$0" ] || exit 1; exec "$@""#;
+
+/// A QEMU that was started and not yet reaped.
+#[derive(Debug)]
+pub struct Qemu {
+    child: Child,
+    ended: OwnedFd,
+    orders: Sender<Order>,
+}
+
+impl Qemu {
+    /// Starts it. It dies with the calling thread (`setpriv --pdeathsig`), so only the main thread
+    /// may call this; it is not in our process group, so that Ctrl-C is ours alone to handle.
+    pub fn start(
+        index: usize,
+        domain: &Domain,
+        folder: &Path,
+        outcomes: Sender<Outcome>,
+        bell: Arc<Doorbell>,
+    ) -> std::io::Result<Qemu> {
+        remove_socket(&domain.qmp);
+        let log = OpenOptions::new().create(true).append(true).open(&domain.log)?;
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "sh", "-c", STILL_OURS])
+            .arg(std::process::id().to_string())
+            .args(&domain.command)
+            .current_dir(folder)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        let watch = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty());
+        let ended = watch(&child).inspect_err(|_| stop(&mut child))?;
+        let (orders, receiver) = channel();
+        let worker = Worker {
+            domain: index,
+            name: domain.name.clone(),
+            path: domain.qmp.clone(),
+            outcomes,
+            bell,
+        };
+        std::thread::Builder::new()
+            .name(format!("qmp {}", domain.name))
+            .spawn(move || worker.run(&receiver))
+            .inspect_err(|_| stop(&mut child))?;
+        Ok(Qemu { child, ended, orders })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Becomes readable when it ends.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// How it ended, if it has.
+    pub fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Orders a job; false when its worker is gone.
+    pub fn order(&self, order: Order) -> bool {
+        self.orders.send(order).is_ok()
+    }
+
+    /// Kills it; its end is told by [`Qemu::ended`].
+    pub fn kill(&mut self) -> std::io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Kills it and waits for its end.
+    pub fn finish(mut self) {
+        stop(&mut self.child);
+    }
+}
+
+fn stop(child: &mut Child) {
+    if let Err(e) = child.kill().and_then(|()| child.wait()) {
+        log::error!("QEMU {} could not be stopped: {e}.", child.id());
+    }
+}

@@ -1,0 +1,292 @@
+//! A QMP client: just the three jobs of [`crate::power::Job`], each with a time limit.
+//!
+//! Every QEMU has a worker thread of its own, so that a slow emulator holds up nobody but those
+//! who asked for it. The worker ends when its sender of jobs is dropped.
+
+use crate::fabric::Doorbell;
+use crate::power::Job;
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// Most time for one job, and for a QEMU to open its socket.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to connect.
+const RETRY: Duration = Duration::from_millis(5);
+/// Longest line we take.
+const MAX_LINE: usize = 1 << 20;
+
+/// Why an emulator did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// Its socket failed.
+    #[error("its QMP socket failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// It said nothing for too long.
+    #[error("it did not answer within {PATIENCE:?}")]
+    Timeout,
+    /// It closed the connection.
+    #[error("it closed its QMP socket")]
+    Closed,
+    /// It said something that is not QMP.
+    #[error("it does not speak QMP: {0}")]
+    Protocol(String),
+    /// It refused.
+    #[error("it refused: {0}")]
+    Refused(String),
+}
+
+/// A connection to one QEMU.
+#[derive(Debug)]
+pub struct Qmp {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+}
+
+impl Qmp {
+    /// Negotiates on a fresh connection.
+    pub fn new(stream: UnixStream, deadline: Instant) -> Result<Qmp, QmpError> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut qmp = Qmp { stream, buffer: Vec::new() };
+        let greeting = qmp.message(deadline)?;
+        if greeting.get("QMP").is_none() {
+            return Err(QmpError::Protocol(greeting.to_string()));
+        }
+        qmp.execute("qmp_capabilities", deadline)?;
+        Ok(qmp)
+    }
+
+    /// Carries out one job.
+    pub fn perform(&mut self, job: Job, deadline: Instant) -> Result<(), QmpError> {
+        match job {
+            Job::Stop => self.execute("stop", deadline).map(drop),
+            Job::Continue => self.execute("cont", deadline).map(drop),
+            Job::Reset => self.reset(deadline),
+        }
+    }
+
+    /// The reset is carried out after its answer, or just before: its event tells.
+    fn reset(&mut self, deadline: Instant) -> Result<(), QmpError> {
+        self.execute("stop", deadline)?;
+        let mut happened = self.execute("system_reset", deadline)?;
+        while !happened {
+            happened = is_reset(&self.message(deadline)?);
+        }
+        Ok(())
+    }
+
+    /// Executes a command; true when a RESET event came before its answer.
+    fn execute(&mut self, command: &str, deadline: Instant) -> Result<bool, QmpError> {
+        let line = format!("{}\r\n", json!({ "execute": command }));
+        self.stream.write_all(line.as_bytes())?;
+        let mut reset = false;
+        loop {
+            let message = self.message(deadline)?;
+            if message.get("return").is_some() {
+                return Ok(reset);
+            }
+            if let Some(error) = message.get("error") {
+                return Err(QmpError::Refused(error.to_string()));
+            }
+            reset |= is_reset(&message);
+        }
+    }
+
+    fn message(&mut self, deadline: Instant) -> Result<Value, QmpError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|&b| b == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return serde_json::from_slice(&line)
+                    .map_err(|_| QmpError::Protocol(String::from_utf8_lossy(&line).into()));
+            }
+            if self.buffer.len() > MAX_LINE {
+                return Err(QmpError::Protocol("a line without end".into()));
+            }
+            self.fill(deadline)?;
+        }
+    }
+
+    fn fill(&mut self, deadline: Instant) -> Result<(), QmpError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(QmpError::Timeout);
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut bytes = [0u8; 4096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(QmpError::Closed),
+            Ok(n) => {
+                self.buffer.extend_from_slice(&bytes[..n]);
+                Ok(())
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Err(QmpError::Timeout),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn is_reset(message: &Value) -> bool {
+    message.get("event").and_then(Value::as_str) == Some("RESET")
+}
+
+/// A job and the number under which its end is reported.
+pub type Order = (Job, u64);
+/// Domain, number of the job, done well.
+pub type Outcome = (usize, u64, bool);
+
+/// One QEMU's worker.
+#[derive(Debug)]
+pub struct Worker {
+    /// Index of the domain.
+    pub domain: usize,
+    /// Its name, for the log.
+    pub name: String,
+    /// QEMU's QMP socket.
+    pub path: PathBuf,
+    /// Where outcomes go.
+    pub outcomes: Sender<Outcome>,
+    /// Rung behind each of them.
+    pub bell: Arc<Doorbell>,
+}
+
+impl Worker {
+    /// Serves jobs until there can be no more.
+    pub fn run(self, orders: &Receiver<Order>) {
+        let Some((mut qmp, early)) = self.connect(orders) else { return };
+        if let Some(order) = early {
+            self.serve(&mut qmp, order);
+        }
+        while let Ok(order) = orders.recv() {
+            self.serve(&mut qmp, order);
+        }
+    }
+
+    fn serve(&self, qmp: &mut Result<Qmp, QmpError>, (job, number): Order) {
+        let result = match qmp {
+            Ok(qmp) => qmp.perform(job, Instant::now() + PATIENCE).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        };
+        if let Err(e) = &result {
+            log::error!("The emulator of {} failed at {job:?}: {e}.", self.name);
+        }
+        // Nobody listens any more when the board ends.
+        let _ = self.outcomes.send((self.domain, number, result.is_ok()));
+        self.bell.ring();
+    }
+
+    /// Connects as soon as QEMU has made its socket. None when that QEMU is gone already: the
+    /// socket may then be its successor's, which has a worker of its own.
+    fn connect(&self, orders: &Receiver<Order>) -> Option<Connected> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut early = None;
+        loop {
+            let attempt = UnixStream::connect(&self.path);
+            match orders.recv_timeout(if early.is_none() { RETRY } else { Duration::ZERO }) {
+                Ok(order) => early = Some(order),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if early.is_some() => std::thread::sleep(RETRY),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            match attempt {
+                Ok(stream) => return Some((Qmp::new(stream, deadline), early)),
+                Err(e) if Instant::now() >= deadline => return Some((Err(e.into()), early)),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+type Connected = (Result<Qmp, QmpError>, Option<Order>);
+
+/// Removes a QMP socket left by an earlier QEMU.
+pub fn remove_socket(path: &Path) {
+    // It is usually not there.
+    let _ = std::fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::thread::JoinHandle;
+
+    /// Answers each expected command with the given lines.
+    fn fake(script: &'static [(&'static str, &'static str)]) -> (UnixStream, JoinHandle<()>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut input = BufReader::new(theirs.try_clone().unwrap());
+            let mut output = theirs;
+            output.write_all(b"{\"QMP\": {\"version\": {}}}\r\n").unwrap();
+            for (command, answer) in script {
+                let mut line = String::new();
+                input.read_line(&mut line).unwrap();
+                assert!(line.contains(command), "expected {command}, got {line}");
+                output.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        (ours, server)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + PATIENCE
+    }
+
+    const HELLO: (&str, &str) = ("qmp_capabilities", "{\"return\": {}}\r\n");
+
+    #[test]
+    fn a_reset_waits_for_its_event_before_or_after_the_answer() {
+        const STOP: (&str, &str) = ("stop", "{\"event\":\"STOP\"}\n{\"return\": {}}\n");
+        static AFTER: [(&str, &str); 3] =
+            [HELLO, STOP, ("system_reset", "{\"return\":{}}\n{\"event\":\"RESET\"}\n")];
+        static BEFORE: [(&str, &str); 3] =
+            [HELLO, STOP, ("system_reset", "{\"event\":\"RESET\"}\n{\"return\":{}}\n")];
+        for script in [&AFTER, &BEFORE] {
+            let (stream, server) = fake(script);
+            let mut qmp = Qmp::new(stream, soon()).unwrap();
+            qmp.perform(Job::Reset, soon()).unwrap();
+            server.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn refusal_silence_end_and_nonsense_are_told_apart() {
+        static REFUSES: [(&str, &str); 2] = [HELLO, ("cont", "{\"error\":{\"desc\":\"no\"}}\n")];
+        let (stream, server) = fake(&REFUSES);
+        let mut qmp = Qmp::new(stream, soon()).unwrap();
+        assert!(matches!(qmp.perform(Job::Continue, soon()), Err(QmpError::Refused(_))));
+        server.join().unwrap();
+        assert!(qmp.perform(Job::Stop, soon()).is_err(), "the server is gone");
+
+        let (ours, silent) = UnixStream::pair().unwrap();
+        assert!(matches!(Qmp::new(ours, Instant::now()), Err(QmpError::Timeout)));
+        drop(silent);
+
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"hello\n").unwrap();
+        assert!(matches!(Qmp::new(ours, soon()), Err(QmpError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_worker_reports_and_ends_with_its_sender() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qmp");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let (outcomes, results) = std::sync::mpsc::channel();
+        let (sender, orders) = std::sync::mpsc::channel();
+        let bell = Arc::new(Doorbell::new().unwrap());
+        let worker = Worker { domain: 3, name: "x".into(), path, outcomes, bell: bell.clone() };
+        let thread = std::thread::spawn(move || worker.run(&orders));
+        sender.send((Job::Stop, 42)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"{\"QMP\":{}}\n{\"return\":{}}\n{\"return\":{}}\n").unwrap();
+        assert_eq!(results.recv().unwrap(), (3, 42, true));
+        drop(sender);
+        thread.join().unwrap();
+        assert!(bell.take());
+    }
+}

@@ -1,0 +1,324 @@
+//! The board at work: carries out what [`crate::power`] decides, and answers kernels and clients.
+//!
+//! One thread (the one that started the QEMUs) waits for doorbells, ends of QEMUs, outcomes of
+//! jobs, connections and signals, and never blocks on any of them: a TIME request calibrates a
+//! clock and must be answered at once.
+
+mod requests;
+
+use crate::config::{Config, REQUEST_KICK, Start};
+use crate::control::Control;
+use crate::fabric::{Doorbell, Fabric, Slot};
+use crate::memory::{Chip, MemoryError};
+use crate::power::{Effect, Event, Fate, Power};
+use crate::qemu::Qemu;
+use crate::qmp::Outcome;
+use crate::virtio::console::Voice;
+use abi::boot::{BLOB_MAGIC, StubTable};
+use abi::soc::{state, unpack_state};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// How the board came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it; who.
+    Ordered(&'static str),
+    /// An essential domain died.
+    Lost(String),
+}
+
+/// Everything the supervisor is made of.
+pub struct Parts {
+    /// What it was told.
+    pub config: Config,
+    /// The run folder.
+    pub folder: PathBuf,
+    /// The words shared with kernels.
+    pub chip: Chip,
+    /// The doorbells.
+    pub fabric: Fabric,
+    /// A socket a domain.
+    pub slots: Vec<Slot>,
+    /// The control socket.
+    pub control: Control,
+    /// The console, if the board has one.
+    pub voice: Option<Voice>,
+    /// Readable when a signal asks for the end.
+    pub signals: UnixStream,
+    /// Start of soc time.
+    pub start: Instant,
+}
+
+/// A running board.
+pub struct Supervisor {
+    parts: Parts,
+    power: Power,
+    qemus: Vec<Option<Qemu>>,
+    /// Number of each kernel's last request.
+    handled: Vec<u64>,
+    /// Its image could not be staged: it must not run.
+    unprepared: Vec<bool>,
+    sender: Sender<Outcome>,
+    outcomes: Receiver<Outcome>,
+    bell: Arc<Doorbell>,
+    end: Option<End>,
+}
+
+/// What woke the supervisor.
+#[derive(Default)]
+struct Ready {
+    signal: bool,
+    outcome: bool,
+    slots: Vec<bool>,
+    ended: Vec<bool>,
+    control: bool,
+}
+
+impl Supervisor {
+    /// A board with all power off.
+    pub fn new(parts: Parts) -> std::io::Result<Supervisor> {
+        let policies: Vec<_> =
+            parts.config.domains.iter().map(|d| d.policy(&parts.config)).collect();
+        let count = policies.len();
+        let (sender, outcomes) = channel();
+        Ok(Supervisor {
+            parts,
+            power: Power::new(&policies),
+            qemus: (0..count).map(|_| None).collect(),
+            handled: vec![0; count],
+            unprepared: vec![false; count],
+            sender,
+            outcomes,
+            bell: Arc::new(Doorbell::new()?),
+            end: None,
+        })
+    }
+
+    /// Runs the board to its end. When this returns, no QEMU runs any more.
+    pub fn run(mut self) -> End {
+        for d in 0..self.qemus.len() {
+            if self.parts.config.domains[d].start == Start::On {
+                self.step(Event::PowerOn(d));
+            }
+        }
+        while self.end.is_none() {
+            match self.wait() {
+                Ok(ready) => self.serve(&ready),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => {
+                    log::error!("The soc cannot wait for events any more: {e}.");
+                    self.end = Some(End::Lost("the soc itself".into()));
+                }
+            }
+        }
+        self.qemus.iter_mut().filter_map(Option::take).for_each(Qemu::finish);
+        self.end.unwrap_or(End::Ordered("nobody"))
+    }
+
+    fn now(&self) -> u64 {
+        self.parts.start.elapsed().as_nanos() as u64
+    }
+
+    fn name(&self, d: usize) -> &str {
+        &self.parts.config.domains[d].name
+    }
+
+    fn ring_chip(&self, d: usize) {
+        let slot = usize::from(self.parts.config.domains[d].slot);
+        self.parts.fabric.ring(slot, self.parts.chip.vector() as usize);
+    }
+
+    fn wait(&self) -> rustix::io::Result<Ready> {
+        let wait = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let fixed = [self.doorbell(), self.bell.as_fd(), self.signals()];
+        let mut waits: Vec<PollFd<'_>> = fixed.into_iter().map(wait).collect();
+        waits.extend(self.parts.slots.iter().map(|s| PollFd::new(s.listener(), PollFlags::IN)));
+        let running: Vec<usize> =
+            (0..self.qemus.len()).filter(|&d| self.qemus[d].is_some()).collect();
+        waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
+        waits.extend(self.parts.control.waits_for().map(wait));
+        poll(&mut waits, None)?;
+        let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
+        let mut next = || flags.next().unwrap_or(false);
+        let (_doorbell, outcome, signal) = (next(), next(), next());
+        let slots = self.parts.slots.iter().map(|_| next()).collect();
+        let mut ended = vec![false; self.qemus.len()];
+        running.into_iter().for_each(|d| ended[d] = next());
+        Ok(Ready { signal, outcome, slots, ended, control: flags.any(|flag| flag) })
+    }
+
+    fn doorbell(&self) -> BorrowedFd<'_> {
+        let own = self.parts.fabric.own(usize::from(REQUEST_KICK));
+        own.map_or(self.bell.as_fd(), AsFd::as_fd)
+    }
+
+    fn signals(&self) -> BorrowedFd<'_> {
+        self.parts.signals.as_fd()
+    }
+
+    fn serve(&mut self, ready: &Ready) {
+        self.serve_kernels();
+        if ready.signal {
+            self.end = Some(End::Ordered("a signal"));
+        }
+        if ready.outcome {
+            self.bell.take();
+            while let Ok((d, number, good)) = self.outcomes.try_recv() {
+                self.step(Event::JobDone(d, number, good));
+            }
+        }
+        for (d, _) in ready.slots.iter().enumerate().filter(|(_, ready)| **ready) {
+            if let Err(e) = self.parts.slots[d].accept(&self.parts.fabric) {
+                log::error!("The doorbells of {} could not be handed over: {e}.", self.name(d));
+            }
+        }
+        for (d, _) in ready.ended.iter().enumerate().filter(|(_, ready)| **ready) {
+            self.reap(d);
+        }
+        if ready.control {
+            for (client, operation) in self.parts.control.take() {
+                self.serve_client(client, &operation);
+            }
+        }
+    }
+
+    fn reap(&mut self, d: usize) {
+        let Some(qemu) = &mut self.qemus[d] else { return };
+        let status = match qemu.reap() {
+            Ok(None) => return,
+            Ok(Some(status)) => status.to_string(),
+            Err(e) => e.to_string(),
+        };
+        self.qemus[d] = None;
+        log::warn!("The QEMU of {} has ended: {status}.", self.name(d));
+        self.step(Event::Ended(d));
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for effect in self.power.step(self.now(), event) {
+                match self.apply(effect) {
+                    Ok(next) => events.extend(next),
+                    Err(e) => log::error!("{effect:?} could not be carried out: {e}."),
+                }
+            }
+        }
+    }
+
+    /// Carries out one effect; may cause another event.
+    fn apply(&mut self, effect: Effect) -> Result<Option<Event>, MemoryError> {
+        match effect {
+            Effect::Publish(d, word, deaths) => {
+                self.parts.chip.publish(d, word, deaths)?;
+                let (epoch, state) = unpack_state(word);
+                log::info!("{} is {} (epoch {epoch}).", self.name(d), state_name(state));
+                self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
+            }
+            Effect::Fence(d) => {
+                self.handled[d] = 0;
+                let freed = self.parts.chip.fence(d)?;
+                if freed > 0 {
+                    log::warn!("{freed} hardware spinlocks of {} were freed.", self.name(d));
+                }
+            }
+            Effect::Prepare(d, resume, epoch) => self.prepare(d, resume, epoch),
+            Effect::Spawn(d) => return Ok(self.spawn(d)),
+            Effect::Kill(d) => return Ok(self.kill(d)),
+            Effect::Emulator(d, job, number) => {
+                let ready = !self.unprepared[d];
+                let ordered =
+                    self.qemus[d].as_ref().is_some_and(|q| ready && q.order((job, number)));
+                return Ok((!ordered).then_some(Event::JobDone(d, number, false)));
+            }
+            Effect::Answer(asker, error, value) => self.answer(asker, error, value)?,
+            Effect::Died(d, fate) => self.died(d, fate),
+            Effect::End(true) => self.end = Some(End::Ordered("a request")),
+            Effect::End(false) => {} // said by Died, which knows who
+        }
+        Ok(None)
+    }
+
+    fn prepare(&mut self, d: usize, resume: u64, epoch: u64) {
+        let domain = &self.parts.config.domains[d];
+        let table = StubTable {
+            magic: BLOB_MAGIC,
+            staging_pa: domain.staging_pa,
+            resume_pa: resume,
+            domain: d as u64,
+            epoch,
+        };
+        let staged = match &domain.image {
+            Some(image) if resume == 0 => self.parts.chip.stage(domain, image),
+            _ => Ok(()),
+        };
+        let result = staged.and_then(|()| self.parts.chip.write_stub(domain.stub_table_pa, table));
+        self.unprepared[d] = result.is_err();
+        if let Err(e) = result {
+            log::error!("{} cannot boot: {e}.", domain.name);
+        }
+    }
+
+    fn spawn(&mut self, d: usize) -> Option<Event> {
+        if self.unprepared[d] {
+            return Some(Event::Ended(d));
+        }
+        let Parts { config, folder, .. } = &self.parts;
+        let domain = &config.domains[d];
+        match Qemu::start(d, domain, folder, self.sender.clone(), self.bell.clone()) {
+            Ok(qemu) => {
+                log::info!("The QEMU of {} is started, process {}.", domain.name, qemu.pid());
+                self.qemus[d] = Some(qemu);
+                None
+            }
+            Err(e) => {
+                log::error!("The QEMU of {} could not be started: {e}.", domain.name);
+                Some(Event::Ended(d))
+            }
+        }
+    }
+
+    fn kill(&mut self, d: usize) -> Option<Event> {
+        let Some(qemu) = &mut self.qemus[d] else { return Some(Event::Ended(d)) };
+        if let Err(e) = qemu.kill() {
+            log::error!("The QEMU of {} could not be killed: {e}.", self.name(d));
+        }
+        None
+    }
+
+    fn died(&mut self, d: usize, fate: Fate) {
+        let name = self.name(d).to_owned();
+        let sentence = match fate {
+            Fate::Restarts => format!("{name} died; it is started again."),
+            Fate::Stays => format!("{name} died and stays dead, as the board file says."),
+            Fate::GivenUp => format!("{name} died too often and stays dead; see soc.log."),
+            Fate::Essential => format!("{name} died and the board cannot go on without it."),
+        };
+        log::error!("{sentence}");
+        if let Some(voice) = &self.parts.voice {
+            voice.say(&sentence);
+        }
+        if fate == Fate::Essential {
+            self.end = Some(End::Lost(name));
+        }
+    }
+}
+
+/// A state's name, for people.
+pub fn state_name(state: u64) -> &'static str {
+    match state {
+        state::OFF => "off",
+        state::BOOTING => "booting",
+        state::RUNNING => "running",
+        state::INACTIVE => "inactive",
+        state::DEAD => "dead",
+        _ => "unknown",
+    }
+}

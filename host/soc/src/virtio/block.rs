@@ -1,0 +1,146 @@
+//! virtio-blk over an image file. A completed flush means that the host has the data on disk.
+
+use super::{Chain, Fault, Model};
+use crate::memory::Ram;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use virtio_bindings::bindings::virtio_blk as blk;
+use virtio_queue::{Reader, Writer};
+
+const SECTOR: u64 = 512;
+/// Copied at once.
+const CHUNK: usize = 64 << 10;
+/// Bytes of a GET_ID answer.
+const ID_BYTES: usize = 20;
+const HEADER: usize = 16;
+
+/// The device.
+#[derive(Debug)]
+pub struct Block {
+    file: File,
+    sectors: u64,
+    read_only: bool,
+    name: [u8; ID_BYTES],
+}
+
+/// Why a request fails; its status byte says so, the device goes on.
+enum Refusal {
+    Io,
+    Unsupported,
+}
+
+impl From<std::io::Error> for Refusal {
+    fn from(e: std::io::Error) -> Refusal {
+        log::error!("Block: {e}.");
+        Refusal::Io
+    }
+}
+
+impl Block {
+    /// Opens an image; what is behind its last whole sector does not exist. An image that is
+    /// written belongs to one board at a time.
+    pub fn open(path: &Path, name: &str, read_only: bool) -> std::io::Result<Block> {
+        let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
+        if !read_only {
+            file.try_lock()?;
+        }
+        let sectors = file.metadata()?.len() / SECTOR;
+        let mut id = [0; ID_BYTES];
+        id.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        Ok(Block { file, sectors, read_only, name: id })
+    }
+
+    /// Offset in the file of `bytes` bytes from `sector` on.
+    fn offset(&self, sector: u64, bytes: usize) -> Result<u64, Refusal> {
+        let sectors = bytes as u64 / SECTOR;
+        let inside = sector <= self.sectors && sectors <= self.sectors - sector;
+        if inside && (bytes as u64).is_multiple_of(SECTOR) {
+            Ok(sector * SECTOR)
+        } else {
+            Err(Refusal::Io)
+        }
+    }
+
+    fn read(&self, sector: u64, to: &mut Writer<'_>) -> Result<(), Refusal> {
+        let mut offset = self.offset(sector, to.available_bytes())?;
+        let mut buffer = vec![0; CHUNK.min(to.available_bytes())];
+        while to.available_bytes() > 0 {
+            let size = buffer.len().min(to.available_bytes());
+            self.file.read_exact_at(&mut buffer[..size], offset)?;
+            to.write_all(&buffer[..size])?;
+            offset += size as u64;
+        }
+        Ok(())
+    }
+
+    fn write(&self, sector: u64, from: &mut Reader<'_>) -> Result<(), Refusal> {
+        if self.read_only {
+            return Err(Refusal::Io);
+        }
+        let mut offset = self.offset(sector, from.available_bytes())?;
+        let mut buffer = vec![0; CHUNK.min(from.available_bytes())];
+        while from.available_bytes() > 0 {
+            let size = buffer.len().min(from.available_bytes());
+            from.read_exact(&mut buffer[..size])?;
+            self.file.write_all_at(&buffer[..size], offset)?;
+            offset += size as u64;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, from: &mut Reader<'_>, to: &mut Writer<'_>) -> Result<(), Refusal> {
+        let mut header = [0u8; HEADER];
+        from.read_exact(&mut header)?;
+        let [kind, _, low, high] = [0, 4, 8, 12].map(|at| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        });
+        let sector = u64::from(high) << 32 | u64::from(low);
+        match kind {
+            blk::VIRTIO_BLK_T_IN => self.read(sector, to),
+            blk::VIRTIO_BLK_T_OUT => self.write(sector, from),
+            blk::VIRTIO_BLK_T_FLUSH => Ok(self.file.sync_data()?),
+            blk::VIRTIO_BLK_T_GET_ID => {
+                let size = ID_BYTES.min(to.available_bytes());
+                Ok(to.write_all(&self.name[..size])?)
+            }
+            _ => Err(Refusal::Unsupported),
+        }
+    }
+}
+
+impl Model for Block {
+    fn id(&self) -> u64 {
+        2
+    }
+
+    fn features(&self) -> u64 {
+        let read_only = if self.read_only { 1 << blk::VIRTIO_BLK_F_RO } else { 0 };
+        1 << blk::VIRTIO_BLK_F_FLUSH | read_only
+    }
+
+    fn config(&self) -> u64 {
+        self.sectors
+    }
+
+    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault> {
+        let mut from = chain.clone().reader(ram.guest())?;
+        let mut to = chain.writer(ram.guest())?;
+        let room = to.available_bytes().checked_sub(1).ok_or(Fault::NoStatus)?;
+        let mut status = to.split_at(room)?;
+        let answer = match self.carry_out(&mut from, &mut to) {
+            Ok(()) => blk::VIRTIO_BLK_S_OK,
+            Err(Refusal::Io) => blk::VIRTIO_BLK_S_IOERR,
+            Err(Refusal::Unsupported) => blk::VIRTIO_BLK_S_UNSUPP,
+        };
+        status.write_all(&[answer as u8])?;
+        Ok(to.bytes_written() as u32 + 1)
+    }
+
+    fn finish(&mut self) {
+        if let Err(e) = self.file.sync_data() {
+            log::error!("Block: the image could not be flushed: {e}.");
+        }
+    }
+}

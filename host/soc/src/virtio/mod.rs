@@ -1,0 +1,272 @@
+//! virtio devices whose registers are plain memory ([`abi::soc::DeviceRegisters`]).
+//!
+//! Registers cannot trap on this chip: a driver writes them, counts `sequence` up and rings; the
+//! change has happened when the device has written `acknowledged`. Each device runs in a thread of
+//! its own ([`run`]), so that a slow disk delays nobody else. What a driver gets wrong ends in
+//! DEVICE_NEEDS_RESET and a line in the log, never in more.
+
+pub mod block;
+pub mod console;
+pub mod rng;
+#[cfg(test)]
+mod tests;
+
+use crate::fabric::{Doorbell, Fabric};
+use crate::memory::{MemoryError, Ram};
+use abi::soc::{DeviceRegisters, MAX_QUEUES, QueueRegisters};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
+use vm_memory::{GuestAddress, GuestMemoryMmap};
+
+/// VIRTIO_F_VERSION_1.
+pub const VERSION_1: u64 = 1 << virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
+/// Most entries of a queue.
+pub const QUEUE_MAX: u16 = 256;
+
+/// Device status bits (virtio 1.3, 2.1).
+mod status {
+    pub const DRIVER_OK: u64 = 4;
+    pub const FEATURES_OK: u64 = 8;
+    pub const NEEDS_RESET: u64 = 64;
+}
+
+/// What a driver did wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// A queue is placed where none can be.
+    #[error("queue {0} is not valid")]
+    Queue(usize),
+    /// A ring or a chain is damaged.
+    #[error("a bad descriptor: {0}")]
+    Chain(#[from] virtio_queue::Error),
+    /// A request that leaves no room for its answer.
+    #[error("a request without room for its status")]
+    NoStatus,
+    /// Buffers outside RAM.
+    #[error("a buffer could not be used: {0}")]
+    Buffer(#[from] std::io::Error),
+    /// Registers outside RAM: a wrong configuration.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// A chain taken from a queue.
+pub type Chain<'m> = DescriptorChain<&'m GuestMemoryMmap>;
+
+/// What makes a device this device and no other.
+pub trait Model: Send {
+    /// virtio device id.
+    fn id(&self) -> u64;
+    /// Features beyond [`VERSION_1`].
+    fn features(&self) -> u64 {
+        0
+    }
+    /// First word of the configuration space.
+    fn config(&self) -> u64 {
+        0
+    }
+    /// Is a buffer of queue `queue` of use now?
+    fn wants(&self, _queue: usize) -> bool {
+        true
+    }
+    /// Carries out one chain; returns the bytes written into it.
+    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault>;
+    /// What else to wait for.
+    fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        Vec::new()
+    }
+    /// Something of that may be ready; must not block.
+    fn ready(&mut self) {}
+    /// The device is reset.
+    fn reset(&mut self) {}
+    /// The board ends.
+    fn finish(&mut self) {}
+}
+
+/// One device: its registers, its queues and its model.
+pub struct Device<M> {
+    /// For the log.
+    name: String,
+    ram: Ram,
+    fabric: Fabric,
+    registers: u64,
+    vector: usize,
+    kick: usize,
+    sequence: u64,
+    interrupts: u64,
+    /// Empty unless the driver has said DRIVER_OK.
+    queues: Vec<Option<Queue>>,
+    /// The driver has done something wrong since the last reset.
+    broken: bool,
+    model: M,
+}
+
+impl<M: Model> Device<M> {
+    /// Puts the device on the interconnect: its registers tell what it is.
+    pub fn new(
+        config: &crate::config::Device,
+        ram: Ram,
+        fabric: Fabric,
+        model: M,
+    ) -> Result<Self, MemoryError> {
+        let device = Device {
+            name: config.name.clone(),
+            ram,
+            fabric,
+            registers: config.registers,
+            vector: usize::from(config.vector),
+            kick: usize::from(config.kick),
+            sequence: 0,
+            interrupts: 0,
+            queues: Vec::new(),
+            broken: false,
+            model,
+        };
+        device.store(offset_of!(DeviceRegisters, device_id), device.model.id())?;
+        device.store(offset_of!(DeviceRegisters, device_features), device.offered())?;
+        device.store(offset_of!(DeviceRegisters, queue_max), u64::from(QUEUE_MAX))?;
+        device.store(offset_of!(DeviceRegisters, config), device.model.config())?;
+        Ok(device)
+    }
+
+    fn offered(&self) -> u64 {
+        VERSION_1 | self.model.features()
+    }
+
+    fn load(&self, field: usize) -> Result<u64, MemoryError> {
+        self.ram.load(self.registers + field as u64)
+    }
+
+    fn store(&self, field: usize, value: u64) -> Result<(), MemoryError> {
+        self.ram.store(self.registers + field as u64, value)
+    }
+
+    /// One turn: register changes, then everything that waits in the queues.
+    pub fn turn(&mut self) {
+        self.model.ready();
+        let result = self.registers_changed().and_then(|()| self.serve_queues());
+        match result {
+            Ok(true) => self.interrupt(),
+            Ok(false) => {}
+            Err(fault) => self.needs_reset(&fault),
+        }
+    }
+
+    fn registers_changed(&mut self) -> Result<(), Fault> {
+        let sequence = self.load(offset_of!(DeviceRegisters, sequence))?;
+        if sequence == self.sequence {
+            return Ok(());
+        }
+        fence(Ordering::SeqCst); // the fields are read after the number that announces them
+        self.sequence = sequence;
+        let applied = self.apply();
+        fence(Ordering::SeqCst); // what we wrote is seen before the acknowledgement
+        self.store(offset_of!(DeviceRegisters, acknowledged), sequence)?;
+        applied
+    }
+
+    fn apply(&mut self) -> Result<(), Fault> {
+        let mut status = self.load(offset_of!(DeviceRegisters, status))?;
+        if status == 0 {
+            self.queues.clear();
+            self.broken = false;
+            self.model.reset();
+        }
+        let accepted = self.load(offset_of!(DeviceRegisters, driver_features))?;
+        if accepted & VERSION_1 == 0 || accepted & !self.offered() != 0 {
+            status &= !(status::FEATURES_OK | status::DRIVER_OK);
+        }
+        if self.broken {
+            status |= status::NEEDS_RESET;
+        }
+        let ok = status::FEATURES_OK | status::DRIVER_OK;
+        if status & ok == ok && self.queues.is_empty() && !self.broken {
+            for index in 0..MAX_QUEUES {
+                let queue = self.queue(index)?;
+                self.queues.push(queue);
+            }
+        }
+        Ok(self.store(offset_of!(DeviceRegisters, device_status), status)?)
+    }
+
+    fn queue(&self, index: usize) -> Result<Option<Queue>, Fault> {
+        let at = offset_of!(DeviceRegisters, queues) + index * size_of::<QueueRegisters>();
+        let size = self.load(at + offset_of!(QueueRegisters, size))?;
+        if size == 0 {
+            return Ok(None);
+        }
+        let place = |field| self.load(at + field).map(GuestAddress);
+        let mut queue = Queue::new(QUEUE_MAX)?;
+        queue.try_set_size(u16::try_from(size).map_err(|_| Fault::Queue(index))?)?;
+        queue.try_set_desc_table_address(place(offset_of!(QueueRegisters, descriptors))?)?;
+        queue.try_set_avail_ring_address(place(offset_of!(QueueRegisters, driver))?)?;
+        queue.try_set_used_ring_address(place(offset_of!(QueueRegisters, device))?)?;
+        queue.set_ready(true);
+        if queue.is_valid(self.ram.guest()) { Ok(Some(queue)) } else { Err(Fault::Queue(index)) }
+    }
+
+    /// True when something was used.
+    fn serve_queues(&mut self) -> Result<bool, Fault> {
+        let Device { queues, model, ram, .. } = self;
+        let memory = ram.guest();
+        let mut used = false;
+        for (index, queue) in queues.iter_mut().enumerate() {
+            let Some(queue) = queue else { continue };
+            while model.wants(index) {
+                let Some(chain) = queue.iter(memory)?.next() else { break };
+                let head = chain.head_index();
+                let written = model.serve(index, chain, ram)?;
+                queue.add_used(memory, head, written)?;
+                used = true;
+            }
+        }
+        Ok(used)
+    }
+
+    fn interrupt(&mut self) {
+        self.interrupts += 1;
+        if let Err(e) = self.store(offset_of!(DeviceRegisters, interrupts), self.interrupts) {
+            log::error!("Device {}: {e}.", self.name);
+        }
+        fence(Ordering::SeqCst); // used rings and count are seen before the interrupt
+        self.fabric.ring_all(self.vector);
+    }
+
+    fn needs_reset(&mut self, fault: &Fault) {
+        log::error!("Device {}: {fault}; it needs a reset by its driver.", self.name);
+        self.queues.clear();
+        self.broken = true;
+        let field = offset_of!(DeviceRegisters, device_status);
+        let status = self.load(field).unwrap_or(0) | status::NEEDS_RESET;
+        if let Err(e) = self.store(field, status) {
+            log::error!("Device {}: {e}.", self.name);
+        }
+        self.interrupt();
+    }
+}
+
+/// A device's thread: until `stop` is rung.
+pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
+    let fabric = device.fabric.clone();
+    let Some(kick) = fabric.own(device.kick) else { return };
+    loop {
+        let mut waits = vec![PollFd::new(kick, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        let more = device.model.waits_for();
+        waits.extend(more.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+        if let Err(e) = poll(&mut waits, None)
+            && e != rustix::io::Errno::INTR
+        {
+            return log::error!("Device {} cannot wait any more: {e}.", device.name);
+        }
+        if !waits[1].revents().is_empty() {
+            return device.model.finish();
+        }
+        drop(waits);
+        kick.take(); // before looking: a ring that comes later makes another turn
+        device.turn();
+    }
+}

@@ -1,0 +1,29 @@
+//! virtio-rng: random bytes of the host.
+
+use super::{Chain, Fault, Model};
+use crate::memory::Ram;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io::Write;
+
+/// Bytes given at once, at most; a driver that wants more asks again.
+const MOST: usize = 4096;
+
+/// The device; it has no state.
+#[derive(Debug, Default)]
+pub struct Rng;
+
+impl Model for Rng {
+    fn id(&self) -> u64 {
+        4
+    }
+
+    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault> {
+        let mut writer = chain.writer(ram.guest())?;
+        let mut bytes = [0u8; MOST];
+        let wanted = writer.available_bytes().min(MOST);
+        let got = getrandom(&mut bytes[..wanted], GetRandomFlags::empty())
+            .map_err(std::io::Error::from)?;
+        writer.write_all(&bytes[..got])?;
+        Ok(got as u32)
+    }
+}

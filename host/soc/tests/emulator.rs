@@ -1,0 +1,74 @@
+//! One real QEMU under the soc: five instructions that count in shared memory show when its core
+//! runs and when it does not.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use abi::soc::{command, error, state};
+use common::*;
+use serde_json::json;
+
+/// auipc t0, 0x180; loop: ld t1, (t0); addi t1, t1, 1; sd t1, (t0); j loop
+const COUNTER: [u32; 5] = [0x0018_0297, 0x0002_b303, 0x0013_0313, 0x0062_b023, 0xff5f_f06f];
+const COUNT: u64 = BASE + 0x18_0000;
+
+fn qemu() -> Vec<&'static str> {
+    "qemu-system-riscv64 -M virt,aia=aplic-imsic,memory-backend=ram -cpu rv64 -smp 1,maxcpus=2 \
+     -m 16M -object memory-backend-file,id=ram,mem-path=ram,size=16M,share=on -bios none \
+     -nodefaults -display none -chardev socket,id=iv,path=slot1.sock \
+     -device ivshmem-doorbell,chardev=iv,vectors=8 -qmp unix:weak.qmp,server=on,wait=off"
+        .split_whitespace()
+        .collect()
+}
+
+fn count(soc: &Soc) -> u64 {
+    soc.ram.load(COUNT).unwrap()
+}
+
+fn runs(soc: &Soc) {
+    let before = count(soc);
+    until(&format!("the core counts\n{}", soc.log()), || count(soc) != before);
+}
+
+#[test]
+fn power_of_a_real_emulator() {
+    if std::process::Command::new("qemu-system-riscv64").arg("--version").output().is_err() {
+        return eprintln!("skipped: qemu-system-riscv64 is not installed");
+    }
+    let image: Vec<u8> = COUNTER.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let images = tempfile::tempdir().unwrap();
+    let path = images.path().join("counter");
+    std::fs::write(&path, image).unwrap();
+    let mut weak = domain(1, "weak", &qemu());
+    (weak.staging_pa, weak.image) = (BASE, Some(path));
+    let soc = Soc::start(&config(vec![domain(0, "strong", &["sleep", "1000"]), weak]));
+    let mut strong = Kernel::new(&soc, 0, 3);
+    runs(&soc);
+    for (epoch, round) in [(1, 0), (2, 1)] {
+        assert_eq!(strong.ask(&soc, command::INACTIVE, 1, 0), error::NONE, "round {round}");
+        assert_eq!(soc.state(1), (epoch, state::INACTIVE));
+        stands_still(&soc, &mut strong);
+        assert_eq!(strong.ask(&soc, command::WAKE, 1, 0), error::NONE);
+        assert_eq!(soc.state(1), (epoch, state::BOOTING));
+        runs(&soc);
+        assert_eq!(strong.ask(&soc, command::OFF, 1, 0), error::NONE);
+        assert_eq!(soc.state(1), (epoch, state::OFF));
+        stands_still(&soc, &mut strong);
+        assert_eq!(strong.ask(&soc, command::WAKE, 1, 0), error::NONE);
+        assert_eq!(soc.state(1), (epoch + 1, state::BOOTING));
+        runs(&soc);
+    }
+    soc.ask(json!({"op": "kill", "domain": "weak"}));
+    soc.until_state(1, (4, state::BOOTING));
+    runs(&soc);
+}
+
+/// A hundred exchanges with the soc are time enough for a core that runs to count.
+fn stands_still(soc: &Soc, strong: &mut Kernel) {
+    let before = count(soc);
+    for _ in 0..100 {
+        strong.ask(soc, command::TIME, 0, 0);
+    }
+    assert_eq!(count(soc), before);
+}

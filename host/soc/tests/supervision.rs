@@ -1,0 +1,171 @@
+//! The soc process as kernels and `pen` see it; the QEMUs are processes that only sleep.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use abi::soc::{DomainStatus, command, error, state};
+use common::*;
+use serde_json::json;
+use std::mem::offset_of;
+
+const SLEEP: [&str; 2] = ["sleep", "1000"];
+
+fn two() -> soc::config::Config {
+    config(vec![domain(0, "strong", &SLEEP), domain(1, "weak", &SLEEP)])
+}
+
+#[test]
+fn peers_are_introduced_before_the_page_and_rings_reach_them() {
+    let soc = Soc::start(&two());
+    let mut strong = Peer::connect(&soc.path("slot0.sock"), 3);
+    let mut weak = Peer::connect(&soc.path("slot1.sock"), 3);
+    assert_eq!((strong.id, &strong.order[..]), (1, &[0, 2, -1, 1][..]));
+    assert_eq!((weak.id, &weak.order[..]), (2, &[0, 1, -1, 2][..]));
+    assert_eq!(strong.page.metadata().unwrap().len(), 4096);
+    for vector in 0..usize::from(VECTORS) {
+        strong.ring(2, vector);
+        weak.wait(vector);
+    }
+    // A QEMU that comes again finds the same doorbells, without the rings meant for the other.
+    strong.ring(2, 5);
+    let mut again = Peer::connect(&soc.path("slot1.sock"), 3);
+    assert_eq!(again.order, weak.order);
+    let mut rings = [0u8; 8];
+    use std::io::Read;
+    assert!(again.doorbells[2][5].read(&mut rings).is_err(), "a stale ring was kept");
+    strong.ring(2, 5);
+    again.wait(5);
+}
+
+#[test]
+fn a_kernel_is_ready_and_learns_the_time() {
+    let soc = Soc::start(&two());
+    let mut kernel = Kernel::new(&soc, 0, 3);
+    assert_eq!(soc.state(0), (1, state::BOOTING));
+    assert_eq!(kernel.ask(&soc, command::READY, 0, 0), error::NONE);
+    assert_eq!(soc.state(0), (1, state::RUNNING));
+    let mut before = 0;
+    for _ in 0..100 {
+        assert_eq!(kernel.ask(&soc, command::TIME, 0, 0), error::NONE);
+        let now = soc.status(0, offset_of!(DomainStatus, time));
+        assert!(now > before);
+        before = now;
+    }
+    assert_eq!(kernel.ask(&soc, 99, 0, 0), error::INVALID);
+    assert_eq!(kernel.ask(&soc, command::WAKE, 9, 0), error::INVALID);
+}
+
+#[test]
+fn a_killed_domain_comes_back_clean_and_everybody_is_told() {
+    let soc = Soc::start(&two());
+    let mut kernel = Kernel::new(&soc, 0, 3);
+    for lock in [0, 3, 31] {
+        soc.ram.store(SPINLOCKS + lock * 64, 2).unwrap();
+    }
+    soc.ram.store(SPINLOCKS + 64, 1).unwrap();
+    for epoch in 1..=3 {
+        soc.until_state(1, (epoch, state::BOOTING));
+        assert_eq!(soc.ask(json!({"op": "kill", "domain": "weak"})), json!({"ok": true}));
+        while soc.state(1) != (epoch + 1, state::BOOTING) {
+            kernel.peer.wait(VECTOR_CHIP);
+        }
+        assert_eq!(soc.status(1, offset_of!(DomainStatus, deaths)), epoch);
+    }
+    let locks = [0, 1, 3, 31].map(|lock| soc.ram.load(SPINLOCKS + lock * 64).unwrap());
+    assert_eq!(locks, [0, 1, 0, 0], "those of the dead are free, those of the living are not");
+    let stub = STUB + 0x1000 + offset_of!(abi::boot::StubTable, epoch) as u64;
+    assert_eq!(soc.ram.load(stub).unwrap(), 4);
+}
+
+#[test]
+fn a_panic_says_whether_to_boot_again() {
+    let soc = Soc::start(&two());
+    let mut weak = Kernel::new(&soc, 1, 3);
+    weak.post(&soc, command::PANIC, 1, 0);
+    soc.until_state(1, (2, state::BOOTING));
+    let mut weak = Kernel::new(&soc, 1, 3);
+    weak.post(&soc, command::PANIC, 0, 0);
+    soc.until_state(1, (2, state::DEAD));
+    let mut strong = Kernel::new(&soc, 0, 3);
+    assert_eq!(strong.ask(&soc, command::INACTIVE, 1, 0), error::STATE);
+    assert_eq!(strong.ask(&soc, command::WAKE, 1, 0), error::NONE);
+    soc.until_state(1, (3, state::BOOTING));
+}
+
+#[test]
+fn a_crash_loop_is_given_up_and_the_board_goes_on() {
+    let soc = Soc::start(&config(vec![domain(0, "strong", &SLEEP), domain(1, "weak", &["false"])]));
+    soc.until_state(1, (6, state::DEAD));
+    assert!(soc.log().contains("weak died too often"));
+    assert_eq!(Kernel::new(&soc, 0, 3).ask(&soc, command::READY, 0, 0), error::NONE);
+}
+
+#[test]
+fn an_essential_death_ends_the_board_and_leaves_nothing() {
+    let mut config = two();
+    config.domains[0].essential = true;
+    let mut soc = Soc::start(&config);
+    let status = soc.ask(json!({"op": "status"}));
+    let pids: Vec<u64> = [0, 1].map(|d| status["domains"][d]["pid"].as_u64().unwrap()).into();
+    soc.ask(json!({"op": "kill", "domain": "strong"}));
+    assert_eq!(soc.ended(), Some(1));
+    for pid in pids {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+    for gone in ["control.sock", "slot0.sock", "slot1.sock", "soc.pid"] {
+        assert!(!soc.path(gone).exists(), "{gone} was left");
+    }
+    assert!(soc.log().contains("cannot go on without it"));
+}
+
+#[test]
+fn the_board_ends_in_order_when_asked() {
+    let mut soc = Soc::start(&two());
+    assert_eq!(soc.ask(json!({"op": "shutdown"})), json!({"ok": true}));
+    assert_eq!(soc.ended(), Some(0));
+
+    let mut soc = Soc::start(&two());
+    let pid = rustix::process::Pid::from_child(&soc.process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(soc.ended(), Some(0));
+
+    let mut soc = Soc::start(&two());
+    Kernel::new(&soc, 1, 3).post(&soc, command::SHUTDOWN, 0, 0);
+    assert_eq!(soc.ended(), Some(0));
+}
+
+#[test]
+fn a_killed_soc_takes_its_emulators_with_it() {
+    let mut soc = Soc::start(&two());
+    let pid = soc.ask(json!({"op": "status"}))["domains"][0]["pid"].as_u64().unwrap();
+    soc.process.kill().unwrap();
+    // Gone, or a zombie that whoever inherits it has not reaped.
+    until("the emulator dies", || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
+#[test]
+fn an_emulator_without_a_monitor_is_killed_and_the_asker_told() {
+    let soc = Soc::start(&two());
+    let mut strong = Kernel::new(&soc, 0, 3);
+    assert_eq!(strong.ask(&soc, command::INACTIVE, 1, 0), error::PLATFORM);
+    soc.until_state(1, (2, state::BOOTING));
+}
+
+#[test]
+fn a_domain_without_power_starts_when_woken() {
+    let mut config = two();
+    config.domains[1].start = soc::config::Start::Off;
+    let soc = Soc::start(&config);
+    assert_eq!(soc.state(1), (0, state::OFF));
+    assert_eq!(
+        soc.ask(json!({"op": "power", "domain": "weak", "action": "wake"})),
+        json!({"ok": true})
+    );
+    assert_eq!(soc.state(1), (1, state::BOOTING));
+    let refused = soc.ask(json!({"op": "power", "domain": "none", "action": "wake"}));
+    assert_eq!(refused["ok"], json!(false));
+}

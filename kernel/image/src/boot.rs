@@ -1,0 +1,198 @@
+//! From the first Rust line to the idle loop.
+//!
+//! ```text
+//! blob -> page table -> frames, heap -> interrupts, doorbells -> clock -> kernel -> cores
+//!      -> handlers, peers, READY -> devices -> monitor -> idle
+//! ```
+//! Until the first page table is active only the image and the blob are mapped. What fails in here
+//! ends this kernel with a message; the soc reports it and boots it again if the board says so.
+
+use crate::devices::Devices;
+use crate::kernel::{self, Kernel};
+use crate::memory::{self, BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
+use crate::peers::Peers;
+use crate::soc::Soc;
+use crate::symbols::{self, Symbols};
+use crate::{idle, interrupts, log, monitor, ranks, shootdown};
+use abi::boot::{Blob, BlobError, FNV_START, fnv, kind};
+use abi::soc::{DomainPage, command};
+use arch::lock::{Lock, Once};
+use arch::shared::Window;
+use base::addr::PhysAddr;
+use base::id::{CoreId, DomainId, Epoch, Vector};
+use base::port::{Stacks, Trace};
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_msg::notify::Attendance;
+use kernel_sched::Scheduler;
+use kernel_sched::trace::TraceLog;
+use zerocopy::{FromBytes, IntoBytes};
+
+static BLOB: Once<Blob> = Once::new();
+static STACKS: KernelStacks = KernelStacks;
+
+/// Where arch's entry arrives: MMU and FPU on, boot stack, interrupts masked.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "the one symbol that arch's entry looks for")]
+fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
+    arch::trap::install(&interrupts::HANDLERS);
+    let blob = match read_blob(blob_pa) {
+        Ok(blob) => blob,
+        Err(why) => panic!("the board blob at {blob_pa:#x} is not one: {why:?}"),
+    };
+    let me = DomainId(domain as u8);
+    assert!(me.index() < blob.domains().len(), "domain {domain} is not on this board");
+    log!("kernel of domain {me}, epoch {epoch}");
+    start_memory(blob, me);
+    arch::irq::init(blob, me);
+    if let Err(why) = arch::doorbell::init(blob) {
+        panic!("no doorbells: {why:?}");
+    }
+    let Some(kernel) = assemble(blob, me, Epoch(epoch as u16)) else {
+        panic!("the board's window does not hold what it should");
+    };
+    core_up(0);
+    start_cores(kernel);
+    open_for_business(kernel);
+    kernel.scheduler.run()
+}
+
+fn read_blob(pa: u64) -> Result<&'static Blob, BlobError> {
+    let bytes = symbols::mapped_bytes(pa, size_of::<Blob>() as u64);
+    let mut blob = Blob::read_from_bytes(bytes).map_err(|_| BlobError::Magic)?;
+    let checksum = core::mem::take(&mut blob.checksum);
+    let sum = fnv(FNV_START, blob.as_bytes());
+    blob.checksum = checksum;
+    blob.check(sum)?;
+    BLOB.set(blob).map_err(|_| BlobError::Magic)
+}
+
+/// Page table first, then everything it shows.
+fn start_memory(blob: &Blob, me: DomainId) {
+    let layout = arch::image::layout();
+    let table = match kernel_mem::mapping::kernel_table(blob, me, &layout, &BootFrames) {
+        Ok(table) => table,
+        Err(why) => panic!("no page table: {why:?}"),
+    };
+    if let Err(why) = kernel_mem::raw::activate(&table, blob, me) {
+        panic!("the page table breaks the rules: {why:?}");
+    }
+    let _ = TABLE.set(Lock::new(ranks::PAGE_TABLE, table));
+    let image = kernel_mem::mapping::image_range(&layout);
+    let own = |r: &&abi::boot::Region| r.kind == kind::LOCAL && r.owner == u32::from(me.0);
+    for region in blob.regions().iter().filter(own) {
+        if let Err(why) = FRAMES.add_region(PhysAddr(region.base), region.size, &[image]) {
+            panic!("memory at {:#x}: {why:?}", region.base);
+        }
+    }
+    HEAP.init(&FRAMES);
+}
+
+fn ring_soc() {
+    if let Some(blob) = BLOB.get() {
+        arch::doorbell::ring(blob.soc_slot, 0);
+    }
+}
+
+fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static Kernel> {
+    let window = Window::uncached(blob, PhysAddr(blob.window.base), blob.window.size)?;
+    let page_bytes = size_of::<DomainPage>() as u64;
+    let page = PhysAddr(blob.window.domains + u64::from(me.0) * page_bytes);
+    let soc = Soc::new(window, &blob.window, me, ring_soc);
+    soc.calibrate_clock();
+    let domain = &blob.domains()[me.index()];
+    let cores = domain.cores as usize;
+    let attendance = |core| Lock::new(ranks::ATTENDANCE, Attendance::new(CoreId(core as u8)));
+    kernel::set(Kernel {
+        blob,
+        me,
+        epoch,
+        window,
+        own_page: Window::uncached(blob, page, page_bytes)?,
+        soc,
+        scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
+        peers: Peers::new(blob, me, epoch)?,
+        devices: Devices::new(blob, me),
+        symbols: Symbols::staged(arch::image::staging_pa(), domain.staging_size),
+        attendance: (0..cores).map(attendance).collect(),
+        trace: TraceLog::new(),
+        booted_at: arch::time::soc_time(),
+        boot_ticks: AtomicU64::new(0),
+    })
+}
+
+/// What every core does before it joins the scheduler.
+pub fn core_up(core: usize) {
+    arch::attend::install(serve_while_waiting);
+    arch::attend::install_released(poll_after_release);
+    shootdown::core_started();
+    if let Some(kernel) = kernel::get() {
+        kernel.attendance[core].lock().enter(&kernel.own_page);
+    }
+}
+
+/// Between two looks of a waiting core: shootdowns and urgent messages.
+fn serve_while_waiting() {
+    shootdown::serve();
+    if let Some(kernel) = kernel::get() {
+        kernel.peers.serve_urgent(kernel);
+    }
+}
+
+/// When a core releases its outermost lock.
+fn poll_after_release() {
+    if let Some(kernel) = kernel::get() {
+        kernel.peers.poll(kernel);
+    }
+}
+
+fn start_cores(kernel: &'static Kernel) {
+    for core in 1..kernel.domain().cores as usize {
+        let stack = STACKS.allocate();
+        let Some(stack) = stack else { panic!("no memory for the stack of core {core}") };
+        start_core(core, stack, secondary);
+    }
+}
+
+/// Starts a core of this domain.
+pub fn start_core(core: usize, stack: usize, entry: extern "C" fn(usize) -> !) {
+    let root = memory::TABLE.get().map_or(PhysAddr(0), |table| table.lock().root());
+    if let Err(why) = arch::smp::start(CoreId(core as u8), entry, stack, core, root) {
+        log!("core {core} does not start: {why:?}");
+    }
+}
+
+extern "C" fn secondary(core: usize) -> ! {
+    arch::trap::install(&interrupts::HANDLERS);
+    arch::irq::init_core();
+    core_up(core);
+    match kernel::get() {
+        Some(kernel) => kernel.scheduler.run(),
+        None => arch::cpu::halt(),
+    }
+}
+
+/// Doorbells of the fabric that every kernel listens to.
+pub fn unmask_doorbells(blob: &Blob) {
+    arch::irq::unmask(Vector(blob.vector_msg as u8));
+    arch::irq::unmask(Vector(blob.vector_chip as u8));
+}
+
+fn open_for_business(kernel: &'static Kernel) {
+    kernel.peers.handlers.start(kernel);
+    unmask_doorbells(kernel.blob);
+    kernel.peers.open(kernel);
+    if kernel.soc.request(command::READY, 0, 0).is_err() {
+        log!("the soc does not take READY");
+    }
+    kernel.devices.start(kernel);
+    kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
+    crate::power::start(kernel);
+    log!("kernel {} is up", kernel.name());
+    if kernel.devices.has_console() {
+        let waited = arch::attend::spent();
+        kernel.boot_ticks.store(arch::cpu::clock() - waited, Ordering::Relaxed);
+        if kernel.spawn("monitor", None, monitor::thread, 0).is_err() {
+            log!("no memory for the monitor");
+        }
+    }
+}

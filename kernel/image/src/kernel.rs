@@ -1,0 +1,132 @@
+//! Everything a running kernel is made of, in one place.
+
+use crate::devices::{Devices, Out};
+use crate::interrupts::core_kind;
+use crate::memory;
+use crate::peers::Peers;
+use crate::soc::Soc;
+use crate::symbols::Symbols;
+use abi::boot::{Blob, Domain};
+use alloc::vec::Vec;
+use arch::lock::{Lock, Once};
+use arch::shared::Window;
+use base::id::{CoreId, DomainId, Epoch};
+use core::fmt::{self, Write};
+use core::sync::atomic::AtomicU64;
+use kernel_mem::mapping::{Audit, Violation};
+use kernel_msg::notify::Attendance;
+use kernel_sched::trace::TraceLog;
+use kernel_sched::{PRIORITY_NORMAL, Scheduler, SpawnError, ThreadId};
+
+/// One kernel.
+pub struct Kernel {
+    /// What it knows about its board.
+    pub blob: &'static Blob,
+    /// Which domain it is on.
+    pub me: DomainId,
+    /// Which of that domain's cold boots it is.
+    pub epoch: Epoch,
+    /// The uncached window.
+    pub window: Window,
+    /// This domain's own page in it.
+    pub own_page: Window,
+    /// The chip.
+    pub soc: Soc,
+    /// Threads.
+    pub scheduler: Scheduler,
+    /// Other kernels.
+    pub peers: Peers,
+    /// Devices whose home is here.
+    pub devices: Devices,
+    /// Names of its functions.
+    pub symbols: Option<Symbols>,
+    /// Whether each core polls for messages.
+    pub attendance: Vec<Lock<Attendance>>,
+    /// Trace points.
+    pub trace: TraceLog,
+    /// Chip time at boot.
+    pub booted_at: u64,
+    /// Ticks of the local clock from reset to the monitor, without waiting for others.
+    pub boot_ticks: AtomicU64,
+}
+
+static KERNEL: Once<Kernel> = Once::new();
+
+/// The kernel, once it is assembled.
+pub fn get() -> Option<&'static Kernel> {
+    KERNEL.get()
+}
+
+/// Makes it known.
+pub fn set(kernel: Kernel) -> Option<&'static Kernel> {
+    KERNEL.set(kernel).ok()
+}
+
+impl Kernel {
+    /// Its domain's description.
+    pub fn domain(&self) -> &'static Domain {
+        &self.blob.domains()[self.me.index()]
+    }
+
+    /// Its domain's name.
+    pub fn name(&self) -> &'static str {
+        abi::boot::text(&self.domain().name)
+    }
+
+    /// The system console; writes nothing where another kernel has it.
+    pub fn console(&'static self) -> Out {
+        Out(self)
+    }
+
+    /// A thread of normal priority.
+    pub fn spawn(
+        &'static self,
+        name: &'static str,
+        core: Option<CoreId>,
+        entry: fn(usize),
+        argument: usize,
+    ) -> Result<ThreadId, SpawnError> {
+        self.scheduler.spawn(name, PRIORITY_NORMAL, core, entry, argument)
+    }
+
+    /// A doorbell rang; interrupts are masked.
+    pub fn doorbell(&self, vector: u32) {
+        if vector == self.blob.vector_msg {
+            self.peers.poll(self);
+        } else if vector == self.blob.vector_chip {
+            self.peers.look_at_chip(self);
+            self.peers.poll(self);
+            self.soc.rang(&self.scheduler);
+        } else {
+            self.devices.interrupt(self, vector);
+        }
+    }
+
+    /// All other cores halt: this kernel ends.
+    pub fn stop_other_cores(&self) {
+        let me = arch::cpu::core();
+        let cores = (0..self.domain().cores as u8).map(CoreId).filter(|&core| core != me);
+        cores.for_each(|core| arch::irq::send_core(core, core_kind::STOP));
+    }
+
+    /// The page-table invariant, as of now.
+    pub fn audit(&self) -> Result<Audit, Violation> {
+        let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
+        kernel_mem::mapping::audit(&table.lock(), self.blob, self.me)
+    }
+
+    /// The last `count` trace records as text.
+    pub fn write_trace(&self, out: &mut dyn Write, count: usize) -> fmt::Result {
+        let mut result = Ok(());
+        self.trace.for_last(count, &mut |record| {
+            let (s, us) = (record.time / 1_000_000_000, record.time / 1000 % 1_000_000);
+            let line = writeln!(
+                out,
+                "  [{s:5}.{us:06}] core {} {} {} {}",
+                record.core, record.name, record.a, record.b
+            );
+            result = core::mem::replace(&mut result, Ok(())).and(line);
+        });
+        result
+    }
+}

@@ -1,0 +1,118 @@
+//! What this kernel does for others: the procedures behind [`Ask`].
+
+use crate::kernel::Kernel;
+use alloc::vec::Vec;
+use kernel_msg::{Class, Refusal, Request};
+
+/// Procedures of a kernel; the number goes into the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Ask {
+    /// The payload back; any context.
+    Echo = 1,
+    /// The payload back, after sleeping a moment.
+    SlowEcho = 2,
+    /// The payload back, after asking the caller the same as often as its first word says.
+    Nest = 3,
+    /// Runs a line of the monitor; answers its text.
+    Run = 4,
+    /// Powers this domain off, memory kept, right after the answer.
+    PowerOff = 5,
+}
+
+impl Ask {
+    const ALL: [Ask; 5] = [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff];
+
+    /// How it may be run.
+    pub fn class(self) -> Class {
+        match self {
+            Ask::Echo => Class::Urgent,
+            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff => Class::Blockable,
+        }
+    }
+
+    fn from_code(code: u16) -> Result<Ask, Refusal> {
+        Ask::ALL.into_iter().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
+    }
+}
+
+/// Runs an urgent request: no wait, no lock that is not a leaf.
+pub fn urgent(
+    _: &Kernel,
+    request: &Request,
+    payload: &[u8],
+    reply: &mut [u8],
+) -> Result<usize, Refusal> {
+    match Ask::from_code(request.proc)? {
+        Ask::Echo => {
+            reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?.copy_from_slice(payload);
+            Ok(payload.len())
+        }
+        _ => Err(Refusal::Refused),
+    }
+}
+
+/// Runs a blockable request on a handler thread; may sleep and call on.
+pub fn blockable(
+    kernel: &'static Kernel,
+    request: &Request,
+    mut payload: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
+    match Ask::from_code(request.proc)? {
+        Ask::Echo => Err(Refusal::Refused),
+        Ask::SlowEcho => {
+            let moment = 20_000 + payload.len() as u64 * 50;
+            let _blocked = kernel.peers.handlers.will_block(kernel, request.level.deeper());
+            kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
+            Ok(payload)
+        }
+        Ask::Nest => nest(kernel, request, payload),
+        Ask::Run => {
+            let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
+            let mut text = Answer(Vec::new());
+            crate::monitor::run(kernel, &mut text, line);
+            Ok(text.0)
+        }
+        Ask::PowerOff => {
+            kernel.power_off_soon().map_err(|_| Refusal::NoMemory)?;
+            payload.truncate(8);
+            Ok(payload)
+        }
+    }
+}
+
+fn nest(
+    kernel: &'static Kernel,
+    request: &Request,
+    payload: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
+    let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+    if depth > 0 {
+        let mut onward = payload.clone();
+        onward[..8].copy_from_slice(&(depth - 1).to_le_bytes());
+        let mut back = alloc::vec![0; payload.len()];
+        let bytes = kernel
+            .peers
+            .call_at(request.level.deeper(), request.from, Ask::Nest, &onward, &mut back)
+            .map_err(|_| Refusal::Fault)?;
+        if back[..bytes] != onward {
+            return Err(Refusal::Fault);
+        }
+    }
+    Ok(payload)
+}
+
+/// Text of an answer, cut where a reply ends.
+struct Answer(Vec<u8>);
+
+impl core::fmt::Write for Answer {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = abi::msg::MAX_PAYLOAD - self.0.len();
+        let mut end = text.len().min(room);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.0.extend_from_slice(&text.as_bytes()[..end]);
+        if end == text.len() { Ok(()) } else { Err(core::fmt::Error) }
+    }
+}

@@ -1,0 +1,90 @@
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
+use std::vec::Vec;
+
+use arch::cpu::machine::Machine;
+use base::id::CoreId;
+use base::prng::Prng;
+
+use super::*;
+use crate::testing::memory;
+
+const MIB: u64 = 1 << 20;
+
+fn manager(bytes: u64) -> MemoryManager {
+    let manager = MemoryManager::new();
+    manager.add_region(memory(bytes, 0), bytes, &[]).unwrap();
+    manager
+}
+
+#[test]
+fn single_frames_come_from_the_cache_in_batches() {
+    let manager = manager(MIB);
+    let before = manager.statistics().free;
+    let frame = manager.allocate_one().unwrap();
+    assert_eq!(manager.statistics().free, before - BATCH);
+    manager.free_one(frame).unwrap();
+    assert_eq!(manager.allocate_one(), Some(frame), "the last one freed is warm");
+    manager.free_one(frame).unwrap();
+    manager.flush_core();
+    assert_eq!(manager.statistics().free, before);
+}
+
+#[test]
+fn wrong_frees_are_found_in_front_of_the_cache() {
+    let manager = manager(MIB);
+    let frame = manager.allocate_one().unwrap();
+    assert_eq!(manager.free_one(frame.plus(8)), Err(FreeError::NotAllocated));
+    assert_eq!(manager.free_one(PhysAddr(0)), Err(FreeError::Foreign));
+    manager.free_one(frame).unwrap();
+    assert_eq!(manager.free_one(frame), Err(FreeError::NotAllocated), "it is in the cache");
+    let pair = manager.allocate(1).unwrap();
+    assert_eq!(manager.free_one(pair), Err(FreeError::NotAllocated), "it is a pair");
+    manager.free(frame, 0);
+    assert_eq!(manager.bad_frees(), 1);
+}
+
+#[test]
+fn every_frame_can_be_had_and_a_block_empties_the_cache() {
+    let manager = manager(MIB);
+    let all: Vec<_> = core::iter::from_fn(|| manager.allocate(0)).collect();
+    assert_eq!(all.len(), 255);
+    all.iter().for_each(|&frame| manager.free(frame, 0));
+    assert!(manager.allocate(7).is_some(), "though frames of it were in the cache");
+    assert_eq!(manager.bad_frees(), 0);
+}
+
+/// Four cores allocate and free, and hand frames to each other: no frame is with two of them.
+#[test]
+fn four_cores_share_the_frames() {
+    let manager = manager(4 * MIB);
+    let fresh = manager.statistics();
+    let machine = Machine::real_time();
+    let out = Mutex::new(BTreeSet::new());
+    let passed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for core in 0..4 {
+            let (manager, machine, out, passed) = (&manager, &machine, &out, &passed);
+            scope.spawn(move || {
+                machine.enter(CoreId(core));
+                let mut prng = Prng::new(u64::from(core));
+                for _ in 0..20_000 {
+                    if prng.chance(1, 2) {
+                        let Some(frame) = manager.allocate(0) else { continue };
+                        assert!(out.lock().unwrap().insert(frame), "{frame:?} is out twice");
+                        passed.lock().unwrap().push(frame);
+                    } else if let Some(frame) = passed.lock().unwrap().pop() {
+                        assert!(out.lock().unwrap().remove(&frame));
+                        manager.free_one(frame).unwrap();
+                    }
+                }
+                manager.flush_core();
+            });
+        }
+    });
+    passed.into_inner().unwrap().into_iter().for_each(|frame| manager.free_one(frame).unwrap());
+    manager.flush_core();
+    assert_eq!(manager.statistics(), fresh);
+    assert_eq!(manager.bad_frees(), 0);
+}

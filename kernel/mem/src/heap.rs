@@ -1,0 +1,281 @@
+//! The kernel heap: size classes in slabs of frames, large objects in frames of their own.
+//!
+//! A slab is a block of frames aligned to its size. Its header is its first words; free objects are
+//! a list through their first word, and objects never used yet lie behind `fresh`. A class lists
+//! its slabs with room; it keeps one empty slab, and gives others back to the frames:
+//!
+//! ```text
+//!   allocate frames -> [ room, in the list ] --last object--> [ full, in no list ]
+//!                           |    ^-----------first free-------------'
+//!                       last free: kept if it is the only empty one, else frames are freed
+//! ```
+//!
+//! The caller knows the layout of what it frees (`GlobalAlloc`), so nothing is looked up.
+
+use core::alloc::Layout;
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use arch::lock::Lock;
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::port::Frames;
+
+use crate::frames::MAX_ORDER;
+use crate::ranks;
+use crate::raw::Word;
+
+/// Object sizes, ascending. Those that are no power of two are aligned to 16 only.
+const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+/// Objects up to this size come in slabs of one frame, others in slabs of four.
+const SMALL: usize = 512;
+/// Bytes of a slab's header.
+const HEADER: usize = 64;
+
+/// What the heap holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of live objects, rounded up to their classes.
+    pub used: usize,
+    /// Bytes of frames.
+    pub taken: usize,
+}
+
+/// Slabs of one size.
+struct Class {
+    /// First slab with room, or 0.
+    head: usize,
+    /// Empty slabs in the list: at most one.
+    empty: usize,
+}
+
+/// The heap; frames are passed in.
+pub struct Heap {
+    classes: [Lock<Class>; SIZES.len()],
+    used: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+/// Where an object of a layout lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Class(usize),
+    Frames(u8),
+    TooLarge,
+}
+
+fn place(layout: Layout) -> Place {
+    let (size, align) = (layout.size(), layout.align());
+    let fits = |&class: &usize| class >= size && (align <= 16 || class.is_power_of_two());
+    // A power of two that is at least `align` is aligned to it.
+    let wanted = |class: &usize| fits(class) && (align <= 16 || *class >= align);
+    if let Some(class) = SIZES.iter().position(wanted) {
+        return Place::Class(class);
+    }
+    let bytes = size.max(align).max(PAGE as usize);
+    let order = bytes.checked_next_power_of_two().map(|b| b.ilog2() - PAGE.ilog2());
+    match order {
+        Some(order) if order <= u32::from(MAX_ORDER) => Place::Frames(order as u8),
+        _ => Place::TooLarge,
+    }
+}
+
+const fn slab_order(size: usize) -> u8 {
+    if size <= SMALL { 0 } else { 2 }
+}
+
+const fn slab_bytes(size: usize) -> usize {
+    (PAGE as usize) << slab_order(size)
+}
+
+/// Offset of a slab's first object.
+const fn first(size: usize) -> usize {
+    if size.is_power_of_two() && size > HEADER { size } else { HEADER }
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Heap::new()
+    }
+}
+
+impl Heap {
+    /// Empty.
+    pub const fn new() -> Self {
+        Heap {
+            classes: [const { Lock::new(ranks::HEAP, Class { head: 0, empty: 0 }) }; SIZES.len()],
+            used: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// Memory for `layout` as a virtual address, or `None`.
+    pub fn allocate(&self, frames: &dyn Frames, layout: Layout) -> Option<NonZeroUsize> {
+        let (at, bytes) = match place(layout) {
+            Place::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
+            Place::Frames(order) => {
+                let bytes = (PAGE as usize) << order;
+                let block = frames.allocate(order)?;
+                self.taken.fetch_add(bytes, Ordering::Relaxed);
+                (block.to_virt().0 as usize, bytes)
+            }
+            Place::TooLarge => return None,
+        };
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        NonZeroUsize::new(at)
+    }
+
+    /// Gives back what [`Heap::allocate`] returned for the same layout.
+    pub fn free(&self, frames: &dyn Frames, at: NonZeroUsize, layout: Layout) {
+        let bytes = match place(layout) {
+            Place::Class(class) => {
+                self.free_small(frames, class, at.get());
+                SIZES[class]
+            }
+            Place::Frames(order) => {
+                let bytes = (PAGE as usize) << order;
+                frames.free(VirtAddr(at.get() as u64).to_phys(), order);
+                self.taken.fetch_sub(bytes, Ordering::Relaxed);
+                bytes
+            }
+            Place::TooLarge => return,
+        };
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Would an object of layout `to` take the very place of one of layout `from`?
+    pub fn resize_in_place(&self, from: Layout, to: Layout) -> bool {
+        place(from) == place(to)
+    }
+
+    /// Now.
+    pub fn usage(&self) -> Usage {
+        Usage { used: self.used.load(Ordering::Relaxed), taken: self.taken.load(Ordering::Relaxed) }
+    }
+
+    fn allocate_small(&self, frames: &dyn Frames, index: usize) -> Option<usize> {
+        let size = SIZES[index];
+        let mut class = self.classes[index].lock();
+        if class.head == 0 {
+            let slab = Slab(frames.allocate(slab_order(size))?.to_virt().0 as usize);
+            self.taken.fetch_add(slab_bytes(size), Ordering::Relaxed);
+            slab.format(size);
+            class.push(slab);
+            class.empty = 1;
+        }
+        let slab = Slab(class.head);
+        if slab.used().get() == 0 {
+            class.empty -= 1;
+        }
+        let object = slab.take(size);
+        if slab.is_full(size) {
+            class.unlink(slab);
+        }
+        Some(object)
+    }
+
+    fn free_small(&self, frames: &dyn Frames, index: usize, object: usize) {
+        let size = SIZES[index];
+        let slab = Slab(object & !(slab_bytes(size) - 1));
+        let mut class = self.classes[index].lock();
+        if slab.is_full(size) {
+            class.push(slab);
+        }
+        slab.give(object);
+        if slab.used().get() != 0 {
+            return;
+        }
+        if class.empty == 0 {
+            class.empty = 1;
+            return;
+        }
+        class.unlink(slab);
+        drop(class);
+        self.taken.fetch_sub(slab_bytes(size), Ordering::Relaxed);
+        frames.free(slab.frames(), slab_order(size));
+    }
+}
+
+impl Class {
+    fn push(&mut self, slab: Slab) {
+        slab.next().set(self.head as u64);
+        slab.before().set(0);
+        if self.head != 0 {
+            Slab(self.head).before().set(slab.0 as u64);
+        }
+        self.head = slab.0;
+    }
+
+    fn unlink(&mut self, slab: Slab) {
+        let (next, before) = (slab.next().get() as usize, slab.before().get() as usize);
+        if before == 0 {
+            self.head = next;
+        } else {
+            Slab(before).next().set(next as u64);
+        }
+        if next != 0 {
+            Slab(next).before().set(before as u64);
+        }
+    }
+}
+
+/// A slab, by its virtual address. Reached only under its class's lock.
+#[derive(Clone, Copy)]
+struct Slab(usize);
+
+impl Slab {
+    fn next(self) -> Word {
+        Word::at(self.0)
+    }
+    fn before(self) -> Word {
+        Word::at(self.0 + 8)
+    }
+    /// First free object that was used before, or 0.
+    fn free(self) -> Word {
+        Word::at(self.0 + 16)
+    }
+    /// Live objects.
+    fn used(self) -> Word {
+        Word::at(self.0 + 24)
+    }
+    /// Offset of the first object never used.
+    fn fresh(self) -> Word {
+        Word::at(self.0 + 32)
+    }
+
+    fn frames(self) -> PhysAddr {
+        VirtAddr(self.0 as u64).to_phys()
+    }
+
+    fn format(self, size: usize) {
+        self.free().set(0);
+        self.used().set(0);
+        self.fresh().set(first(size) as u64);
+    }
+
+    fn is_full(self, size: usize) -> bool {
+        self.free().get() == 0 && self.fresh().get() as usize + size > slab_bytes(size)
+    }
+
+    /// An object of a slab that is not full.
+    fn take(self, size: usize) -> usize {
+        self.used().set(self.used().get() + 1);
+        let object = self.free().get() as usize;
+        if object != 0 {
+            self.free().set(Word::at(object).get());
+            return object;
+        }
+        let fresh = self.fresh().get();
+        self.fresh().set(fresh + size as u64);
+        self.0 + fresh as usize
+    }
+
+    fn give(self, object: usize) {
+        debug_assert!(self.used().get() != 0, "more was freed than allocated");
+        Word::at(object).set(self.free().get());
+        self.free().set(object as u64);
+        self.used().set(self.used().get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use std::boxed::Box;
+use std::collections::BTreeMap;
+
+use base::prng::Prng;
+
+use super::*;
+use crate::KernelHeap;
+use crate::MemoryManager;
+use crate::testing::memory;
+
+const MIB: u64 = 1 << 20;
+
+fn manager(bytes: u64) -> &'static MemoryManager {
+    let manager = Box::leak(Box::new(MemoryManager::new()));
+    manager.add_region(memory(bytes, 0), bytes, &[]).unwrap();
+    manager
+}
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).unwrap()
+}
+
+#[test]
+fn places() {
+    assert_eq!(place(layout(1, 1)), Place::Class(0));
+    assert_eq!(place(layout(48, 16)), Place::Class(2));
+    assert_eq!(place(layout(48, 64)), Place::Class(3), "aligned to 64");
+    assert_eq!(place(layout(2048, 2048)), Place::Class(13));
+    assert_eq!(place(layout(2049, 1)), Place::Frames(0));
+    assert_eq!(place(layout(8, 4096)), Place::Frames(0));
+    assert_eq!(place(layout(4097, 1)), Place::Frames(1));
+    assert_eq!(place(layout(16 << 20, 1)), Place::Frames(12));
+    assert_eq!(place(layout((16 << 20) + 1, 1)), Place::TooLarge);
+    assert_eq!(place(layout(isize::MAX as usize, 1)), Place::TooLarge);
+}
+
+/// Random objects against a model: aligned, apart, and nothing is lost at the end.
+#[test]
+fn random_objects_against_a_model() {
+    for seed in 0..20 {
+        let (manager, heap) = (manager(8 * MIB), Heap::new());
+        let fresh = manager.statistics();
+        let mut prng = Prng::new(seed);
+        let mut out: BTreeMap<usize, Layout> = BTreeMap::new();
+        for _ in 0..4000 {
+            if prng.chance(11, 20) {
+                let largest = 1 << (1 + prng.below(14));
+                let layout = layout(1 + prng.below(largest) as usize, 1 << prng.below(8));
+                let Some(at) = heap.allocate(manager, layout) else { continue };
+                let at = at.get();
+                assert_eq!(at % layout.align(), 0, "seed {seed}: {layout:?}");
+                let below = out.range(..at + layout.size()).next_back();
+                assert!(below.is_none_or(|(start, l)| start + l.size() <= at), "seed {seed}");
+                out.insert(at, layout);
+                // What is free is written by the heap: that must not be part of any object.
+                if layout.size() >= 8 {
+                    Word::at(at & !7).set(at as u64);
+                }
+            } else if let Some((&at, &layout)) =
+                out.iter().nth(prng.below(out.len().max(1) as u64) as usize)
+            {
+                if layout.size() >= 8 {
+                    assert_eq!(Word::at(at & !7).get(), at as u64, "seed {seed}");
+                }
+                out.remove(&at);
+                heap.free(manager, NonZeroUsize::new(at).unwrap(), layout);
+            }
+        }
+        for (at, layout) in out {
+            heap.free(manager, NonZeroUsize::new(at).unwrap(), layout);
+        }
+        let usage = heap.usage();
+        assert_eq!(usage.used, 0, "seed {seed}");
+        let at_most: usize = SIZES.iter().map(|&size| slab_bytes(size)).sum();
+        assert!(usage.taken <= at_most, "seed {seed}: at most one empty slab a class");
+        manager.flush_core();
+        let kept = (fresh.free - manager.statistics().free) * PAGE as usize;
+        assert_eq!(kept, usage.taken, "seed {seed}");
+        assert_eq!(manager.bad_frees(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_heap_without_memory_fails_and_recovers() {
+    let (manager, heap) = (manager(MIB), Heap::new());
+    let small = layout(1000, 8);
+    let all: std::vec::Vec<_> = core::iter::from_fn(|| heap.allocate(manager, small)).collect();
+    assert!(all.len() > 900 && heap.allocate(manager, small).is_none());
+    assert!(heap.allocate(manager, layout(64 << 10, 8)).is_none());
+    all.into_iter().for_each(|at| heap.free(manager, at, small));
+    assert!(heap.allocate(manager, layout(256 << 10, 8)).is_some());
+}
+
+#[test]
+#[allow(unsafe_code, reason = "the interface of global allocators is unsafe")]
+fn as_a_global_allocator() {
+    use core::alloc::GlobalAlloc;
+    let heap = KernelHeap::new();
+    let (small, large) = (layout(100, 8), layout(100_000, 8));
+    // SAFETY: allocations are freed once, with their layouts, and used within their sizes.
+    unsafe {
+        assert!(heap.alloc(small).is_null(), "before init");
+        heap.init(manager(MIB));
+        let object = heap.alloc(small);
+        object.write_bytes(7, 100);
+        assert_eq!(heap.realloc(object, small, 120), object, "the same class");
+        let object = heap.realloc(object, layout(120, 8), 100_000);
+        assert!((0..100).all(|i| object.add(i).read() == 7));
+        assert!(heap.realloc(object, large, 10 << 20).is_null(), "and the old one stays");
+        assert_eq!(object.read(), 7);
+        let object = heap.realloc(object, large, 8);
+        assert_eq!(object.read(), 7);
+        heap.dealloc(object, layout(8, 8));
+        assert_eq!(heap.usage().used, 0);
+        let zeroed = heap.alloc_zeroed(large);
+        assert!((0..100_000).all(|i| zeroed.add(i).read() == 0));
+        heap.dealloc(zeroed, large);
+    }
+}

@@ -1,0 +1,280 @@
+//! The kernel's page table, made from the blob and the image's layout, and the audit that holds
+//! any kernel's table against the design's rules:
+//!
+//! 1. cacheable are only frames of regions that this domain owns (and coherent pages it holds);
+//! 2. nothing is both writable and executable, not even through two mappings;
+//! 3. the lowest 2 MiB of virtual memory are empty;
+//! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
+//!    in this domain's staging area (read only), or a device outside of all memory regions.
+
+use abi::boot::{Blob, Domain, Region, kind};
+use arch::mmu::{DEVICE_RANGES, PageTable};
+use arch::types::{ImageLayout, MapError, Mapping, Memory, Rights};
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::id::DomainId;
+use base::port::Frames;
+
+/// Executable ranges that an audit can tell apart.
+const MAX_CODE: usize = 16;
+/// Nothing is mapped below.
+const LOWEST: u64 = 2 << 20;
+
+/// Builds the table of `domain`'s kernel. Mapped at VA = PA + constant: the domain's local regions
+/// (cacheable; the image by its parts, nothing in the gaps between them, which are the guards), the
+/// uncached window, the staging area of this domain read-only, and the devices. The global region
+/// and everything of others are not mapped. Tables come from `frames`.
+pub fn kernel_table(
+    blob: &Blob,
+    domain: DomainId,
+    layout: &ImageLayout,
+    frames: &dyn Frames,
+) -> Result<PageTable, MapError> {
+    let this = blob.domains().get(domain.index()).ok_or(MapError::Range)?;
+    let mut table = PageTable::new(frames)?;
+    let mut map = |start: u64, end: u64, memory, rights| {
+        let (at, bytes) = (PhysAddr(start), end - start);
+        if bytes == 0 { Ok(()) } else { table.map(frames, at.to_virt(), at, bytes, memory, rights) }
+    };
+    for region in blob.regions().iter().filter(|region| is_own(region, domain)) {
+        map_local(region, layout, &mut map)?;
+    }
+    let window = &blob.window;
+    map(window.base, page_up(window.base + window.size), Memory::Uncached, Rights::ReadWrite)?;
+    let staging_end = page_up(this.staging_pa + this.staging_size);
+    map(this.staging_pa, staging_end, Memory::Uncached, Rights::Read)?;
+    for &(start, bytes) in DEVICE_RANGES {
+        map(start, page_up(start + bytes), Memory::Device, Rights::ReadWrite)?;
+    }
+    Ok(table)
+}
+
+/// What of the domain's memory the frame allocator must not hand out.
+pub fn image_range(layout: &ImageLayout) -> (PhysAddr, PhysAddr) {
+    let parts = parts(layout);
+    let start = parts.iter().map(|part| part.start).min().unwrap_or(0);
+    let end = parts.iter().map(|part| part.end).max().unwrap_or(0);
+    (PhysAddr(start), PhysAddr(end))
+}
+
+fn is_own(region: &Region, domain: DomainId) -> bool {
+    region.kind == kind::LOCAL && region.owner == u32::from(domain.0)
+}
+
+fn page_up(at: u64) -> u64 {
+    at.next_multiple_of(PAGE)
+}
+
+/// A part of the image, in physical addresses.
+#[derive(Clone, Copy)]
+struct Part {
+    start: u64,
+    end: u64,
+    rights: Rights,
+}
+
+/// The parts by ascending address.
+fn parts(layout: &ImageLayout) -> [Part; 4] {
+    let part = |(start, end): (u64, u64), rights| Part {
+        start: VirtAddr(start).to_phys().0,
+        end: VirtAddr(end).to_phys().0,
+        rights,
+    };
+    let mut parts = [
+        part(layout.text, Rights::ReadExecute),
+        part(layout.rodata, Rights::Read),
+        part(layout.data, Rights::ReadWrite),
+        part(layout.boot_stack, Rights::ReadWrite),
+    ];
+    parts.sort_unstable_by_key(|part| part.start);
+    parts
+}
+
+type Map<'a> = dyn FnMut(u64, u64, Memory, Rights) -> Result<(), MapError> + 'a;
+
+fn map_local(region: &Region, layout: &ImageLayout, map: &mut Map<'_>) -> Result<(), MapError> {
+    let end = region.base + region.size;
+    let (image_start, image_end) = image_range(layout);
+    if image_start.0 < region.base || image_end.0 > end {
+        return map(region.base, end, Memory::Cached, Rights::ReadWrite);
+    }
+    map(region.base, image_start.0, Memory::Cached, Rights::ReadWrite)?;
+    for part in parts(layout) {
+        map(part.start, part.end, Memory::Cached, part.rights)?;
+    }
+    map(page_up(image_end.0), end, Memory::Cached, Rights::ReadWrite)
+}
+
+/// Bytes mapped, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Leaves.
+    pub mappings: usize,
+    /// Cacheable bytes, code included.
+    pub cached: u64,
+    /// Bytes of code.
+    pub code: u64,
+    /// Uncached bytes.
+    pub uncached: u64,
+    /// Device bytes.
+    pub device: u64,
+}
+
+/// A rule that a table breaks, with the leaf that breaks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Cacheable, and not all in a region of this domain.
+    ForeignCached(Mapping),
+    /// Uncached, and neither in the window nor (read-only) in this domain's staging area.
+    ForeignUncached(Mapping),
+    /// Device memory that overlaps a memory region.
+    DeviceInMemory(Mapping),
+    /// A frame of code that is writable through this mapping.
+    WritableCode(Mapping),
+    /// In the lowest 2 MiB of virtual memory.
+    Low(Mapping),
+    /// Two leaves show the same virtual address, or they do not come in ascending order.
+    Order(Mapping),
+    /// More separate ranges of code than an audit can keep.
+    TooMuchCode(Mapping),
+    /// There is no such domain.
+    NoSuchDomain,
+}
+
+/// Checks every leaf of `table`, the table of `domain`'s kernel.
+pub fn audit(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audit, Violation> {
+    let this = blob.domains().get(domain.index()).ok_or(Violation::NoSuchDomain)?;
+    let rules = Rules { blob, this, domain };
+    let mut code = Code { ranges: [(0, 0); MAX_CODE], count: 0 };
+    let mut result = Ok(Audit::default());
+    let mut last = 0;
+    table.walk(&mut |leaf| {
+        let Ok(audit) = &mut result else { return };
+        let checked = rules.check(&leaf).and_then(|()| in_order(&leaf, &mut last));
+        let checked = checked.and_then(|()| code.note(&leaf));
+        match checked {
+            Ok(()) => audit.count(&leaf),
+            Err(violation) => result = Err(violation),
+        }
+    });
+    // Again, now that all code is known.
+    table.walk(&mut |leaf| {
+        if result.is_ok() && leaf.rights == Rights::ReadWrite && code.overlaps(&leaf) {
+            result = Err(Violation::WritableCode(leaf));
+        }
+    });
+    result
+}
+
+impl Audit {
+    fn count(&mut self, leaf: &Mapping) {
+        self.mappings += 1;
+        match leaf.memory {
+            Memory::Cached => self.cached += leaf.bytes,
+            Memory::Uncached => self.uncached += leaf.bytes,
+            Memory::Device => self.device += leaf.bytes,
+        }
+        if leaf.rights == Rights::ReadExecute {
+            self.code += leaf.bytes;
+        }
+    }
+}
+
+fn in_order(leaf: &Mapping, last: &mut u64) -> Result<(), Violation> {
+    if leaf.virt.0 < LOWEST {
+        return Err(Violation::Low(*leaf));
+    }
+    // The last byte: an end may be one past the address space.
+    if leaf.virt.0 <= *last {
+        return Err(Violation::Order(*leaf));
+    }
+    *last = leaf.virt.0 + (leaf.bytes - 1);
+    Ok(())
+}
+
+struct Rules<'a> {
+    blob: &'a Blob,
+    this: &'a Domain,
+    domain: DomainId,
+}
+
+impl Rules<'_> {
+    fn check(&self, leaf: &Mapping) -> Result<(), Violation> {
+        let allowed = match leaf.memory {
+            Memory::Cached => self.is_own_memory(leaf),
+            Memory::Uncached => self.is_window(leaf) || self.is_staging(leaf),
+            Memory::Device => !self.blob.regions().iter().any(|r| overlaps(leaf, r.base, r.size)),
+        };
+        match (allowed, leaf.memory) {
+            (true, _) => Ok(()),
+            (false, Memory::Cached) => Err(Violation::ForeignCached(*leaf)),
+            (false, Memory::Uncached) => Err(Violation::ForeignUncached(*leaf)),
+            (false, Memory::Device) => Err(Violation::DeviceInMemory(*leaf)),
+        }
+    }
+
+    /// All of the leaf lies in own regions, which may be adjacent.
+    fn is_own_memory(&self, leaf: &Mapping) -> bool {
+        let (mut at, end) = (leaf.phys.0, leaf.phys.0 + leaf.bytes);
+        let own = || self.blob.regions().iter().filter(|region| is_own(region, self.domain));
+        // Each round passes one region.
+        for _ in self.blob.regions() {
+            if at >= end {
+                return true;
+            }
+            match own().find(|region| region.base <= at && at < region.base + region.size) {
+                Some(region) => at = region.base + region.size,
+                None => return false,
+            }
+        }
+        at >= end
+    }
+
+    fn is_window(&self, leaf: &Mapping) -> bool {
+        let window = &self.blob.window;
+        within(leaf, window.base, window.size)
+    }
+
+    fn is_staging(&self, leaf: &Mapping) -> bool {
+        leaf.rights == Rights::Read && within(leaf, self.this.staging_pa, self.this.staging_size)
+    }
+}
+
+fn within(leaf: &Mapping, base: u64, size: u64) -> bool {
+    leaf.phys.0 >= base && leaf.phys.0 + leaf.bytes <= page_up(base + size)
+}
+
+fn overlaps(leaf: &Mapping, base: u64, size: u64) -> bool {
+    leaf.phys.0 < base + size && base < leaf.phys.0 + leaf.bytes
+}
+
+/// Physical ranges of code, adjacent leaves joined.
+struct Code {
+    ranges: [(u64, u64); MAX_CODE],
+    count: usize,
+}
+
+impl Code {
+    fn note(&mut self, leaf: &Mapping) -> Result<(), Violation> {
+        if leaf.rights != Rights::ReadExecute {
+            return Ok(());
+        }
+        let (start, end) = (leaf.phys.0, leaf.phys.0 + leaf.bytes);
+        if let Some(last) = self.ranges[..self.count].last_mut()
+            && last.1 == start
+        {
+            last.1 = end;
+            return Ok(());
+        }
+        let slot = self.ranges.get_mut(self.count).ok_or(Violation::TooMuchCode(*leaf))?;
+        *slot = (start, end);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn overlaps(&self, leaf: &Mapping) -> bool {
+        self.ranges[..self.count].iter().any(|&(start, end)| overlaps(leaf, start, end - start))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use std::vec::Vec;
+
+use abi::boot::{BLOB_MAGIC, BLOCK, NOBODY, VA_OFFSET};
+
+use super::*;
+
+/// Frames for tables: the model needs one, and never looks into it.
+struct Tables;
+impl Frames for Tables {
+    fn allocate(&self, _order: u8) -> Option<PhysAddr> {
+        Some(PhysAddr(PAGE))
+    }
+    fn free(&self, _frames: PhysAddr, _order: u8) {}
+}
+
+const MIB: u64 = 1 << 20;
+const OWN: DomainId = DomainId(0);
+
+/// Two domains; domain 0 owns two regions, its image in the first.
+fn blob() -> Blob {
+    let region =
+        |base, size, kind, owner| Region { base: base * MIB, size: size * MIB, kind, owner };
+    let mut blob: Blob = zerocopy::FromZeros::new_zeroed();
+    blob.magic = BLOB_MAGIC;
+    blob.domain_count = 2;
+    let regions = [
+        region(0, 16, kind::LOCAL, 0),
+        region(16, 16, kind::UNCACHED, NOBODY),
+        region(32, 8, kind::STAGING, 0),
+        region(40, 8, kind::STAGING, 1),
+        region(48, 16, kind::LOCAL, 1),
+        region(64, 16, kind::LOCAL, 0),
+        region(80, 32, kind::GLOBAL, NOBODY),
+    ];
+    blob.region_count = regions.len() as u32;
+    blob.regions[..regions.len()].copy_from_slice(&regions);
+    blob.window.base = 16 * MIB;
+    blob.window.size = 2 * MIB + 100;
+    for (i, domain) in blob.domains[..2].iter_mut().enumerate() {
+        domain.cores = 1;
+        domain.staging_pa = (32 + 8 * i as u64) * MIB;
+        domain.staging_size = 3 * MIB;
+    }
+    blob
+}
+
+fn table() -> PageTable {
+    kernel_table(&blob(), OWN, &arch::image::layout(), &Tables).unwrap()
+}
+
+fn find(table: &PageTable, at: u64) -> Option<Mapping> {
+    let mut found = None;
+    table.walk(&mut |leaf| {
+        if (leaf.phys.0..leaf.phys.0 + leaf.bytes).contains(&at) {
+            found = Some(leaf);
+        }
+    });
+    found
+}
+
+#[test]
+fn the_kernel_table_is_what_the_design_says() {
+    let table = table();
+    let rights = |at| find(&table, at).map(|leaf| (leaf.memory, leaf.rights));
+    let own = Some((Memory::Cached, Rights::ReadWrite));
+    assert_eq!(rights(0), own);
+    assert_eq!(rights(0x10_0000), Some((Memory::Cached, Rights::ReadExecute)));
+    assert_eq!(rights(0x18_0000), Some((Memory::Cached, Rights::Read)));
+    assert_eq!(rights(0x1a_0000), own);
+    assert_eq!(rights(0x1d_0000), None, "the guard of the boot stack");
+    assert_eq!(rights(0x1d_1000), own);
+    assert_eq!(rights(0x1e_0000), own);
+    assert_eq!(rights(70 * MIB), own);
+    assert_eq!(rights(18 * MIB), Some((Memory::Uncached, Rights::ReadWrite)), "a page begun");
+    assert_eq!(rights(18 * MIB + PAGE), None);
+    assert_eq!(rights(32 * MIB), Some((Memory::Uncached, Rights::Read)));
+    for not_ours in [35 * MIB, 40 * MIB, 48 * MIB, 80 * MIB] {
+        assert_eq!(rights(not_ours), None);
+    }
+    let mut sizes = Vec::new();
+    table.walk(&mut |leaf| {
+        assert_eq!(leaf.virt.0, leaf.phys.0 + VA_OFFSET);
+        sizes.push(leaf.bytes);
+    });
+    assert!(sizes.iter().filter(|&&bytes| bytes == 2 * MIB).count() >= 15, "large pages");
+}
+
+#[test]
+fn the_audit_accepts_it_and_counts() {
+    let audit = audit(&table(), &blob(), OWN).unwrap();
+    assert_eq!(audit.code, 0x8_0000);
+    // The guard, and the gap between data and guard.
+    assert_eq!(audit.cached, 2 * BLOCK - 0x1_1000);
+    assert_eq!(audit.uncached, 5 * MIB + PAGE);
+    assert_eq!(audit.device, PAGE);
+}
+
+#[test]
+fn the_image_is_kept_whole() {
+    let range = image_range(&arch::image::layout());
+    assert_eq!(range, (PhysAddr(0x10_0000), PhysAddr(0x1e_0000)));
+}
+
+/// Adds one mapping to a good table and audits it.
+fn planted(virt: u64, phys: u64, memory: Memory, rights: Rights) -> Result<Audit, Violation> {
+    let mut table = table();
+    table.map(&Tables, VirtAddr(virt), PhysAddr(phys), PAGE, memory, rights).unwrap();
+    audit(&table, &blob(), OWN)
+}
+
+#[test]
+fn planted_violations_are_caught() {
+    use Violation::*;
+    let (cached, uncached, device) = (Memory::Cached, Memory::Uncached, Memory::Device);
+    let (read, write, execute) = (Rights::Read, Rights::ReadWrite, Rights::ReadExecute);
+    let high = 0xffff_c000_0000_0000;
+    for foreign in [48, 80, 16, 33, 200] {
+        let audit = planted(high, foreign * MIB, cached, read);
+        assert!(matches!(audit, Err(ForeignCached(_))), "{foreign} MiB: {audit:?}");
+    }
+    for alias in [0, 64, 80, 41, 200] {
+        let audit = planted(high, alias * MIB, uncached, read);
+        assert!(matches!(audit, Err(ForeignUncached(_))), "{alias} MiB: {audit:?}");
+    }
+    assert!(matches!(planted(high, 33 * MIB, uncached, write), Err(ForeignUncached(_))));
+    assert!(matches!(planted(high, 0x5000, device, write), Err(DeviceInMemory(_))));
+    assert!(matches!(planted(high, 0x10_0000, cached, write), Err(WritableCode(_))));
+    assert!(matches!(planted(high, 0x1a_0000, cached, execute), Err(WritableCode(_))));
+    assert!(planted(high, 0x10_0000, cached, read).is_ok(), "reading code is no crime");
+    assert!(planted(high, 0x5000, cached, write).is_ok(), "a stack: the same type twice");
+    let nobody = audit(&table(), &blob(), DomainId(5));
+    assert_eq!(nobody, Err(NoSuchDomain));
+}
+
+/// What no table can be made to hold here is checked on the leaf itself.
+#[test]
+fn low_and_disordered_leaves_are_caught() {
+    let leaf = |virt| Mapping {
+        virt: VirtAddr(virt),
+        phys: PhysAddr(0),
+        bytes: PAGE,
+        memory: Memory::Cached,
+        rights: Rights::Read,
+    };
+    let mut last = 0;
+    assert_eq!(in_order(&leaf(0), &mut last), Err(Violation::Low(leaf(0))));
+    assert_eq!(in_order(&leaf(LOWEST - PAGE), &mut last), Err(Violation::Low(leaf(LOWEST - PAGE))));
+    assert_eq!(in_order(&leaf(LOWEST), &mut last), Ok(()));
+    assert_eq!(in_order(&leaf(LOWEST), &mut last), Err(Violation::Order(leaf(LOWEST))));
+    let top = u64::MAX - (PAGE - 1);
+    assert_eq!(in_order(&leaf(top), &mut last), Ok(()));
+}

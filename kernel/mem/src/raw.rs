@@ -1,0 +1,134 @@
+//! The unsafe lines of this crate. Everything here reaches memory through the linear map, and only
+//! memory that the frame allocator was given and has not handed out (lists in free frames, tags),
+//! or that the heap took from it (slabs). `add_region` is where that memory is promised.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use abi::boot::Blob;
+use arch::lock::Once;
+use arch::mmu::PageTable;
+use base::addr::PhysAddr;
+use base::id::DomainId;
+use base::port::Frames;
+
+use crate::heap::Heap;
+use crate::mapping::{Audit, Violation};
+
+/// A word in memory that an allocator of this crate owns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word(usize);
+
+impl Word {
+    /// The word at virtual address `at`, which is 8-aligned and the calling allocator's.
+    #[inline]
+    pub(crate) fn at(at: usize) -> Word {
+        debug_assert!(at.is_multiple_of(8) && at != 0);
+        Word(at)
+    }
+
+    #[inline]
+    pub(crate) fn get(self) -> u64 {
+        // SAFETY: the allocator that made this owns the word and holds the lock of its lists.
+        unsafe { (self.0 as *const u64).read() }
+    }
+
+    #[inline]
+    pub(crate) fn set(self, value: u64) {
+        // SAFETY: as in `get`.
+        unsafe { (self.0 as *mut u64).write(value) }
+    }
+}
+
+/// `count` bytes at `at`, all zero, for ever: the tags of a region, in frames that it keeps.
+pub(crate) fn tags(at: PhysAddr, count: usize) -> &'static [AtomicU8] {
+    let first = at.to_virt().0 as *mut AtomicU8;
+    // SAFETY: the region was promised by the caller of `add_region`, these frames are never handed
+    // out, and an `AtomicU8` is a byte.
+    let tags = unsafe { core::slice::from_raw_parts(first, count) };
+    tags.iter().for_each(|tag| tag.store(0, Ordering::Relaxed));
+    tags
+}
+
+/// Fills frames with zeroes; the caller has just been given them.
+pub fn zero(at: PhysAddr, order: u8) {
+    let frame = |i: usize| (at.to_virt().0 as usize + i * 4096) as *mut [u64; 512];
+    for i in 0..1 << order {
+        // SAFETY: frames are mapped writable in the linear map, and the caller owns these.
+        unsafe { frame(i).write([0; 512]) };
+    }
+}
+
+/// Switches this core to `table` once it passes the audit, so that all code, data and stacks of the
+/// running image keep their addresses and nothing breaks the rules.
+pub fn activate(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audit, Violation> {
+    let audit = crate::mapping::audit(table, blob, domain)?;
+    // SAFETY: `kernel_table` mapped the image where it runs, and the audit found no rule broken.
+    unsafe { table.activate() };
+    Ok(audit)
+}
+
+/// The kernel's global allocator: `#[global_allocator] static HEAP: KernelHeap`. Without memory,
+/// and before [`KernelHeap::init`], allocation fails; it never spins.
+pub struct KernelHeap {
+    heap: Heap,
+    frames: Once<&'static (dyn Frames + Sync)>,
+}
+
+impl KernelHeap {
+    /// Empty and without frames.
+    pub const fn new() -> Self {
+        KernelHeap { heap: Heap::new(), frames: Once::new() }
+    }
+
+    /// Where its memory comes from, from now on. The first call counts.
+    pub fn init(&self, frames: &'static (dyn Frames + Sync)) {
+        let _ = self.frames.set(frames);
+    }
+
+    /// Bytes in use, and bytes of frames taken for them.
+    pub fn usage(&self) -> crate::heap::Usage {
+        self.heap.usage()
+    }
+}
+
+impl Default for KernelHeap {
+    fn default() -> Self {
+        KernelHeap::new()
+    }
+}
+
+// SAFETY: `Heap` hands out memory of frames that it alone holds, at least as large and aligned as
+// the layout, and no byte twice before it is given back; it never unwinds but for a broken
+// invariant. Layouts of `dealloc` and `realloc` are the allocation's, by the trait's contract.
+unsafe impl GlobalAlloc for KernelHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let Some(&frames) = self.frames.get() else { return null_mut() };
+        let memory = self.heap.allocate(frames, layout);
+        memory.map_or(null_mut(), |at| at.get() as *mut u8)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) {
+            self.heap.free(frames, memory.addr(), layout);
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that `new_size`, rounded up to the alignment, fits `isize`.
+        let wanted = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        if self.heap.resize_in_place(layout, wanted) {
+            return memory;
+        }
+        // SAFETY: `wanted` is a valid layout of non-zero size, by the caller's promise.
+        let moved = unsafe { self.alloc(wanted) };
+        if !moved.is_null() {
+            // SAFETY: both are valid for the smaller size, and distinct allocations.
+            unsafe { moved.copy_from_nonoverlapping(memory, layout.size().min(new_size)) };
+            // SAFETY: `memory` was allocated here with `layout`, and is not used any more.
+            unsafe { self.dealloc(memory, layout) };
+        }
+        moved
+    }
+}

@@ -1,0 +1,291 @@
+//! Our calls to one peer: reply slots, sequence numbers, and what the peer's death does to them.
+//!
+//! Contract: every call that [`Caller::begin`] accepted ends exactly once in [`Caller::finish`],
+//! with its own reply or an error, whatever the peer does. No method waits or allocates. Run under
+//! one lock per peer; a thread holds it for the copy of its request, and for the copy of its reply.
+//!
+//! ```text
+//!            begin                    reply seen             finish
+//!   free ------------> pending ------------------> arrived ---------> free
+//!                         |                            ^
+//!                         |  peer died, restarted      | finish (PeerLost)
+//!                         +--------------------------> lost
+//! ```
+//!
+//! **Full**: with all reply slots of the class and level in use, or the ring full, `begin` sends
+//! nothing and returns `Busy`. Reply slots never queue: a reply always has its place.
+
+use abi::msg::{self, Layout, MAX_REPLIES};
+use base::bytes::load_bytes;
+use base::id::Epoch;
+use base::port::Words;
+
+use crate::ring::{Header, Place, Producer, PushError};
+use crate::rpc::{Busy, CallError, CallId, Class, Level, Refusal, Wires};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Free,
+    Pending,
+    Arrived,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Slot {
+    state: State,
+    /// The caller is gone: free it as soon as it ends.
+    abandoned: bool,
+    sequence: u32,
+    epoch: Epoch,
+    token: u64,
+}
+
+const FREE: Slot =
+    Slot { state: State::Free, abandoned: false, sequence: 0, epoch: Epoch(0), token: 0 };
+
+/// The calling side towards one peer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    layout: &'static Layout,
+    me: Epoch,
+    /// `None`: dead, or never seen.
+    peer: Option<Epoch>,
+    /// The last one that lived; a session with it never starts twice.
+    last: Epoch,
+    rings: [Producer; 2],
+    slots: [Slot; MAX_REPLIES],
+    /// Bit per slot that `poll` must look at, so that an idle poll loads nothing.
+    watched: u32,
+}
+
+impl Caller {
+    /// Knows no peer yet.
+    pub const fn new(layout: &'static Layout, me: Epoch) -> Caller {
+        let urgent = Producer::new(Place::new(layout, Class::Urgent), me);
+        let blockable = Producer::new(Place::new(layout, Class::Blockable), me);
+        let slots = [FREE; MAX_REPLIES];
+        Caller {
+            layout,
+            me,
+            peer: None,
+            last: Epoch(0),
+            rings: [urgent, blockable],
+            slots,
+            watched: 0,
+        }
+    }
+
+    /// What the chip page says about the peer: `None` when it is dead. A new epoch, as well as
+    /// death, ends all calls to the old one; the same epoch again changes nothing, not even after
+    /// `lose`.
+    pub fn peer_changed(&mut self, wires: &Wires<impl Words>, peer: Option<Epoch>) {
+        if peer == self.peer {
+            return;
+        }
+        if peer != Some(self.last) {
+            self.lose();
+        }
+        if let Some(epoch) = peer.filter(|epoch| *epoch != self.last) {
+            (self.peer, self.last) = (peer, epoch);
+            self.rings.iter_mut().for_each(|ring| ring.start(wires, epoch));
+        }
+    }
+
+    /// The peer is dead or not to be believed: ends all calls, refuses new ones until its next epoch.
+    pub fn lose(&mut self) {
+        self.peer = None;
+        self.rings.iter_mut().for_each(Producer::close);
+        for (i, slot) in self.slots.iter_mut().enumerate() {
+            if slot.state == State::Pending {
+                slot.state = State::Lost;
+                self.watched |= 1 << i;
+            }
+        }
+    }
+
+    /// Sends a request. Visible to the peer when this returns; ring it if `notify::must_ring` says so.
+    pub fn begin(
+        &mut self,
+        wires: &Wires<impl Words>,
+        class: Class,
+        level: Level,
+        proc: u16,
+        payload: &[u8],
+        token: u64,
+    ) -> Result<CallId, CallError> {
+        let epoch = self.peer.ok_or(CallError::PeerLost)?;
+        let range = slots_of(self.layout, class, level).ok_or(CallError::TooDeep)?;
+        let free = |i: &usize| self.slots[*i].state == State::Free;
+        let index = range.clone().find(free).ok_or(CallError::Busy(Busy::NoSlot))?;
+        let sequence = self.slots[index].sequence.wrapping_add(1);
+        let (slot, kind) = (index as u8, msg::kind::CALL);
+        let header = Header { kind, proc, slot, level: level.0, sequence };
+        self.push(wires, class, header, payload)?;
+        self.slots[index] =
+            Slot { state: State::Pending, abandoned: false, sequence, epoch, token };
+        self.watched |= 1 << index;
+        Ok(CallId { slot, epoch, sequence })
+    }
+
+    /// Sends a one-way message: it arrives once, or the peer dies.
+    pub fn notice(
+        &mut self,
+        wires: &Wires<impl Words>,
+        class: Class,
+        proc: u16,
+        payload: &[u8],
+    ) -> Result<(), CallError> {
+        self.peer.ok_or(CallError::PeerLost)?;
+        let header = Header { kind: msg::kind::NOTICE, proc, slot: 0, level: 0, sequence: 0 };
+        self.push(wires, class, header, payload)
+    }
+
+    /// Reports each call that has ended since: the caller's `token`, to wake whoever waits for it.
+    pub fn poll(&mut self, wires: &Wires<impl Words>, ended: &mut impl FnMut(CallId, u64)) {
+        let mut rest = self.watched;
+        while rest != 0 {
+            let index = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if self.slots[index].state == State::Pending && !self.has_reply(wires, index) {
+                continue;
+            }
+            self.watched &= !(1 << index);
+            let slot = &mut self.slots[index];
+            if slot.state == State::Pending {
+                slot.state = State::Arrived;
+            }
+            if slot.abandoned {
+                slot.state = State::Free;
+                continue;
+            }
+            let call = CallId { slot: index as u8, epoch: slot.epoch, sequence: slot.sequence };
+            ended(call, slot.token);
+        }
+    }
+
+    /// Would [`Caller::poll`] report something? For the recheck before sleep.
+    pub fn is_waiting(&self, wires: &Wires<impl Words>) -> bool {
+        let mut watched = (0..MAX_REPLIES).filter(|i| self.watched & 1 << i != 0);
+        watched.any(|i| self.slots[i].state != State::Pending || self.has_reply(wires, i))
+    }
+
+    /// The end of `call`: `None` while it is pending, else its reply in `buffer[..bytes]` or its
+    /// error; then `call` names nothing any more. Needs no `poll` before.
+    pub fn finish(
+        &mut self,
+        wires: &Wires<impl Words>,
+        call: CallId,
+        buffer: &mut [u8],
+    ) -> Option<Result<usize, CallError>> {
+        let Some(index) = self.find(call) else { return Some(Err(CallError::PeerLost)) };
+        let result = match self.slots[index].state {
+            State::Pending if !self.has_reply(wires, index) => return None,
+            State::Lost | State::Free => Err(CallError::PeerLost),
+            State::Pending | State::Arrived => self.read_reply(wires, index, buffer),
+        };
+        self.slots[index].state = State::Free;
+        self.watched &= !(1 << index);
+        Some(result)
+    }
+
+    /// Nobody waits for `call` any more. Its slot is free again once the peer has answered: a
+    /// late answer then still has its place, and is dropped.
+    pub fn abandon(&mut self, call: CallId) {
+        let Some(index) = self.find(call) else { return };
+        match self.slots[index].state {
+            State::Pending => self.slots[index].abandoned = true,
+            State::Arrived | State::Lost | State::Free => {
+                self.slots[index].state = State::Free;
+                self.watched &= !(1 << index);
+            }
+        }
+    }
+
+    /// Calls that have not ended.
+    pub fn pending(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.state == State::Pending).count()
+    }
+
+    /// The peer's epoch while it lives.
+    pub fn peer(&self) -> Option<Epoch> {
+        self.peer
+    }
+
+    /// Has the peer taken all that was sent? If not for long, ring it again: an edge can be lost
+    /// while its controller is being set up.
+    pub fn is_drained(&self, wires: &Wires<impl Words>) -> bool {
+        self.rings.iter().all(|ring| ring.is_drained(wires))
+    }
+
+    fn push(
+        &mut self,
+        wires: &Wires<impl Words>,
+        class: Class,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<(), CallError> {
+        self.rings[class as usize].push(wires, header, payload).map_err(|error| match error {
+            PushError::TooLarge => CallError::TooLarge,
+            PushError::Full => CallError::Busy(Busy::RingFull),
+            PushError::NoSession => CallError::Busy(Busy::NoSession),
+            PushError::Fault(_) => {
+                self.lose();
+                CallError::PeerLost
+            }
+        })
+    }
+
+    fn find(&self, call: CallId) -> Option<usize> {
+        let index = call.slot as usize;
+        let slot = self.slots.get(index)?;
+        let same = slot.sequence == call.sequence && slot.epoch == call.epoch;
+        (same && slot.state != State::Free).then_some(index)
+    }
+
+    /// Does the slot's done word name this call of this session?
+    fn has_reply(&self, wires: &Wires<impl Words>, index: usize) -> bool {
+        let slot = &self.slots[index];
+        let done = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_DONE);
+        done == msg::pack_session(slot.epoch.0, self.me.0, slot.sequence)
+    }
+
+    fn read_reply(
+        &self,
+        wires: &Wires<impl Words>,
+        index: usize,
+        buffer: &mut [u8],
+    ) -> Result<usize, CallError> {
+        // The done word before what it stands for.
+        wires.mine.barrier();
+        let word = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_STATUS);
+        let (bytes, status) = msg::unpack_status(word);
+        if status != msg::status::OK {
+            return Err(CallError::Refused(Refusal::from_code(status)));
+        }
+        let bytes = bytes as usize;
+        if bytes > self.layout.reply_bytes as usize || bytes > buffer.len() {
+            return Err(CallError::TooLarge);
+        }
+        load_bytes(&wires.theirs, self.layout.reply_payload(index), &mut buffer[..bytes]);
+        Ok(bytes)
+    }
+}
+
+/// The reply slots of a class and level, `None` for a level that does not exist.
+pub(crate) fn slots_of(
+    layout: &Layout,
+    class: Class,
+    level: Level,
+) -> Option<core::ops::Range<usize>> {
+    let urgent = layout.urgent_replies as usize;
+    match class {
+        Class::Urgent => Some(0..urgent),
+        Class::Blockable => {
+            let deep = layout.level_replies.get(..level.0 as usize)?;
+            let own = *layout.level_replies.get(level.0 as usize)? as usize;
+            let start = urgent + deep.iter().map(|n| *n as usize).sum::<usize>();
+            Some(start..start + own)
+        }
+    }
+}

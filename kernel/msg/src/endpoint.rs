@@ -1,0 +1,173 @@
+//! All peers of one kernel behind one `&mut`: for the simulator, and for a kernel that is content
+//! with one lock. Others take [`Caller`] and [`Server`] apart and lock each on its own.
+//!
+//! Contract: `poll` takes everything that is there and never waits for a handler; requests go to
+//! `out`, which must take them (see [`crate::pool`] for what happens when nobody can run them). A
+//! peer that breaks the protocol is reported once and lost until its next epoch.
+
+use abi::boot::MAX_DOMAINS;
+use abi::msg::{Layout, MAX_PAYLOAD};
+use base::id::{DomainId, Epoch};
+use base::port::Words;
+
+use crate::caller::Caller;
+use crate::rpc::{CLASSES, CallError, CallId, Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+use crate::server::{ReplyError, Request, Server};
+
+/// Both directions towards one peer.
+#[derive(Clone, Debug)]
+pub struct Peer<W> {
+    /// The links.
+    pub wires: Wires<W>,
+    /// Our calls to it.
+    pub caller: Caller,
+    /// Its calls to us.
+    pub server: Server,
+}
+
+/// What a poll found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A request or a notice; the payload is gone when the callback returns.
+    Request(Request, &'a [u8]),
+    /// A call has ended: fetch it with [`Endpoint::finish`].
+    Ended(DomainId, CallId, u64),
+    /// The peer wrote nonsense and is lost.
+    Fault(DomainId, PeerFault),
+}
+
+/// One kernel's end of all its links.
+#[derive(Clone, Debug)]
+pub struct Endpoint<W> {
+    layout: &'static Layout,
+    epoch: Epoch,
+    peers: [Option<Peer<W>>; MAX_DOMAINS],
+}
+
+impl<W: Words> Endpoint<W> {
+    /// For a kernel of epoch `epoch`, without peers.
+    pub fn new(layout: &'static Layout, epoch: Epoch) -> Endpoint<W> {
+        Endpoint { layout, epoch, peers: [const { None }; MAX_DOMAINS] }
+    }
+
+    /// Adds a peer; it is lost until `peer_changed`. An id beyond [`MAX_DOMAINS`] is ignored.
+    pub fn add(&mut self, id: DomainId, wires: Wires<W>) {
+        let caller = Caller::new(self.layout, self.epoch);
+        let server = Server::new(self.layout, id, self.epoch);
+        if let Some(place) = self.peers.get_mut(id.index()) {
+            *place = Some(Peer { wires, caller, server });
+        }
+    }
+
+    /// What the chip page says about a peer; see [`peer_epoch`].
+    pub fn peer_changed(&mut self, id: DomainId, epoch: Option<Epoch>) {
+        if let Some(peer) = self.peer_mut(id) {
+            peer.caller.peer_changed(&peer.wires, epoch);
+            peer.server.peer_changed(&peer.wires, epoch);
+        }
+    }
+
+    /// See [`Caller::begin`].
+    pub fn begin(
+        &mut self,
+        to: DomainId,
+        class: Class,
+        level: Level,
+        proc: u16,
+        payload: &[u8],
+        token: u64,
+    ) -> Result<CallId, CallError> {
+        let peer = self.peer_mut(to).ok_or(CallError::PeerLost)?;
+        peer.caller.begin(&peer.wires, class, level, proc, payload, token)
+    }
+
+    /// See [`Caller::notice`].
+    pub fn notice(
+        &mut self,
+        to: DomainId,
+        class: Class,
+        proc: u16,
+        payload: &[u8],
+    ) -> Result<(), CallError> {
+        let peer = self.peer_mut(to).ok_or(CallError::PeerLost)?;
+        peer.caller.notice(&peer.wires, class, proc, payload)
+    }
+
+    /// See [`Caller::finish`].
+    pub fn finish(
+        &mut self,
+        to: DomainId,
+        call: CallId,
+        buffer: &mut [u8],
+    ) -> Option<Result<usize, CallError>> {
+        let Some(peer) = self.peer_mut(to) else { return Some(Err(CallError::PeerLost)) };
+        peer.caller.finish(&peer.wires, call, buffer)
+    }
+
+    /// See [`Server::reply`].
+    pub fn reply(&mut self, to: ReplyTo, result: Result<&[u8], Refusal>) -> Result<(), ReplyError> {
+        let peer = self.peer_mut(to.peer).ok_or(ReplyError::Stale)?;
+        peer.server.reply(&peer.wires, to, result)
+    }
+
+    /// Takes what all peers have sent: ended calls first, urgent requests before blockable ones.
+    /// `blockable` false leaves the latter in their rings, for contexts that must not start threads.
+    pub fn poll(
+        &mut self,
+        blockable: bool,
+        buffer: &mut [u8; MAX_PAYLOAD],
+        out: &mut dyn FnMut(Event<'_>),
+    ) {
+        for (i, peer) in self.peers.iter_mut().enumerate() {
+            let Some(peer) = peer else { continue };
+            let id = DomainId(i as u8);
+            for class in CLASSES.into_iter().take(1 + usize::from(blockable)) {
+                peer.receive_all(id, class, buffer, out);
+            }
+            peer.caller.poll(&peer.wires, &mut |call, token| out(Event::Ended(id, call, token)));
+        }
+    }
+
+    /// Is anything there for `poll`? For the recheck before sleep.
+    pub fn is_waiting(&self) -> bool {
+        self.peers.iter().flatten().any(|peer| {
+            let request = |class| peer.server.is_waiting(&peer.wires, class);
+            CLASSES.into_iter().any(request) || peer.caller.is_waiting(&peer.wires)
+        })
+    }
+
+    /// One peer, to use its parts directly.
+    pub fn peer_mut(&mut self, id: DomainId) -> Option<&mut Peer<W>> {
+        self.peers.get_mut(id.index())?.as_mut()
+    }
+}
+
+impl<W: Words> Peer<W> {
+    /// At most one ring's worth, so that a peer that never stops cannot keep this core for ever.
+    fn receive_all(
+        &mut self,
+        id: DomainId,
+        class: Class,
+        buffer: &mut [u8; MAX_PAYLOAD],
+        out: &mut dyn FnMut(Event<'_>),
+    ) {
+        for _ in 0..abi::msg::LAYOUT.blockable_slots {
+            match self.server.receive(&self.wires, class, buffer) {
+                Ok(Some(request)) => out(Event::Request(request, &buffer[..request.bytes])),
+                Ok(None) => return,
+                Err(fault) => {
+                    self.caller.lose();
+                    return out(Event::Fault(id, fault));
+                }
+            }
+        }
+    }
+}
+
+/// The epoch of a peer that can still answer, from its state word in the chip page. OFF and INACTIVE
+/// domains keep their memory, and with it their sessions; calls to them wait until they are woken.
+pub fn peer_epoch(state_word: u64) -> Option<Epoch> {
+    let (epoch, state) = abi::soc::unpack_state(state_word);
+    let epoch = Epoch(epoch as u16);
+    (state != abi::soc::state::DEAD && epoch.0 != 0).then_some(epoch)
+}

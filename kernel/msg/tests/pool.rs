@@ -1,0 +1,125 @@
+//! The pool's policy: scenarios, and its promises under any sequence of events.
+
+use base::prng::Prng;
+use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
+
+#[test]
+fn a_handler_is_made_only_when_one_blocks_and_the_pool_is_empty() {
+    let mut pool = Pool::new(4);
+    assert_eq!(pool.arrived(), Arrival::Hand);
+    assert_eq!(pool.will_block(), Shortage::None, "one is idle");
+    assert_eq!(pool.arrived(), Arrival::Hand);
+    assert_eq!(pool.arrived(), Arrival::Queue, "behind one that runs");
+    assert_eq!(pool.will_block(), Shortage::Create);
+    assert_eq!(pool.created(), Next::Serve);
+    assert_eq!(pool.will_block(), Shortage::Create);
+    assert_eq!(pool.created(), Next::Idle);
+    for _ in 0..3 {
+        pool.unblocked();
+    }
+    assert_eq!(pool.finished(), Next::Idle);
+    assert_eq!(pool.finished(), Next::Retire, "two stay");
+    assert_eq!(pool.finished(), Next::Retire);
+    assert_eq!((pool.idle(), pool.threads()), (KEPT, KEPT));
+}
+
+#[test]
+fn without_handlers_and_memory_requests_are_refused_at_once() {
+    let mut pool = Pool::new(2);
+    assert_eq!((pool.arrived(), pool.arrived(), pool.arrived()), {
+        (Arrival::Hand, Arrival::Hand, Arrival::Queue)
+    });
+    assert_eq!(pool.will_block(), Shortage::None, "the other one runs");
+    assert_eq!(pool.will_block(), Shortage::RefuseQueue(1));
+    assert_eq!(pool.arrived(), Arrival::Refuse);
+    pool.unblocked();
+    assert_eq!(pool.arrived(), Arrival::Queue);
+    assert_eq!(pool.finished(), Next::Serve);
+    let mut pool = Pool::new(3);
+    let _ = (pool.arrived(), pool.arrived(), pool.arrived());
+    assert_eq!(pool.will_block(), Shortage::Create);
+    assert_eq!(pool.will_block(), Shortage::None, "one is being made");
+    assert_eq!(pool.failed(), Shortage::RefuseQueue(1), "no memory for it");
+    assert_eq!(pool.arrived(), Arrival::QueueAndCreate, "try again");
+}
+
+/// What the threads of a core would see, next to what the pool believes.
+#[derive(Default)]
+struct Threads {
+    running: u32,
+    blocked: u32,
+    making: u32,
+    queue: u32,
+}
+
+impl Threads {
+    fn next(&mut self, next: Next) {
+        match next {
+            Next::Serve => self.queue -= 1,
+            Next::Idle | Next::Retire => self.running -= 1,
+        }
+    }
+    fn shortage(&mut self, shortage: Shortage) {
+        match shortage {
+            Shortage::None => {}
+            Shortage::Create => self.making += 1,
+            Shortage::RefuseQueue(count) => {
+                assert_eq!(u32::from(count), self.queue, "all of it");
+                self.queue = 0;
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_ever_queues_behind_blocked_handlers_only() {
+    for seed in 0..2000 {
+        let mut prng = Prng::new(seed);
+        let max = 2 + prng.below(5) as u16;
+        let (mut pool, mut threads) = (Pool::new(max), Threads::default());
+        for _ in 0..300 {
+            match prng.below(5) {
+                0 | 1 => match pool.arrived() {
+                    Arrival::Hand => threads.running += 1,
+                    Arrival::Queue => threads.queue += 1,
+                    Arrival::QueueAndCreate => {
+                        threads.queue += 1;
+                        threads.making += 1;
+                    }
+                    Arrival::Refuse => assert_eq!(threads.running + threads.making, 0),
+                },
+                2 if threads.running > 0 => {
+                    threads.running -= 1;
+                    threads.blocked += 1;
+                    let shortage = pool.will_block();
+                    threads.shortage(shortage);
+                }
+                3 if threads.running > 0 => {
+                    let next = pool.finished();
+                    threads.next(next);
+                }
+                4 if threads.making > 0 => {
+                    threads.making -= 1;
+                    if prng.chance(2, 3) {
+                        threads.running += 1;
+                        let next = pool.created();
+                        threads.next(next);
+                    } else {
+                        let shortage = pool.failed();
+                        threads.shortage(shortage);
+                    }
+                }
+                _ if threads.blocked > 0 => {
+                    threads.blocked -= 1;
+                    threads.running += 1;
+                    pool.unblocked();
+                }
+                _ => {}
+            }
+            let active = threads.running + threads.making;
+            assert!(threads.queue == 0 || active > 0, "seed {seed}: stuck queue");
+            assert_eq!(u32::from(pool.queued()), threads.queue, "seed {seed}");
+            assert!(pool.threads() <= max && pool.idle() <= KEPT, "seed {seed}: {pool:?}");
+        }
+    }
+}

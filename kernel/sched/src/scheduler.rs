@@ -1,0 +1,389 @@
+//! The scheduler: the thread table behind its one lock, and what touches the machine.
+//!
+//! Time in here is the local clock's ticks. A timer is armed only for a sleeper or a slice that
+//! somebody else waits for. A switch happens with the lock held; whoever comes releases it, each
+//! thread with the guard in its own frame, a new one in its first step.
+
+use crate::raw::Contexts;
+use crate::table::{New, Phase, Table, ThreadId};
+use crate::wait::WaitQueue;
+use crate::{MAX_THREADS, PRIORITY_NORMAL};
+use alloc::boxed::Box;
+use arch::lock::{Guard, Lock, Rank};
+use arch::types::Interrupt;
+use arch::{cpu, time, timer};
+use base::id::CoreId;
+use base::port::Stacks;
+
+/// Behind everything that may wake a thread.
+pub const RANK: Rank = Rank::leaf(200, "scheduler");
+/// Kind of core-to-core interrupt that means "look at your run queue".
+const RESCHEDULE: u8 = 0;
+/// Spare stacks kept for the next threads.
+const KEEP_STACKS: usize = 8;
+
+/// Why a thread was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnError {
+    /// No memory for its stack.
+    NoMemory,
+    /// [`MAX_THREADS`] threads live.
+    TooMany,
+}
+
+/// What an idle core does around its sleep, interrupts masked.
+#[derive(Clone, Copy)]
+pub struct IdleHooks {
+    /// Before: false when there is something to do after all.
+    pub before: fn() -> bool,
+    /// After.
+    pub after: fn(),
+}
+
+/// A living thread, for lists.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadInfo {
+    /// Id.
+    pub id: ThreadId,
+    /// Name.
+    pub name: &'static str,
+    /// Phase.
+    pub state: Phase,
+    /// Core it runs on, or ran on last.
+    pub core: u8,
+    /// Priority.
+    pub priority: u8,
+    /// Nanoseconds it has run, as of its last switch.
+    pub cpu_ns: u64,
+    /// Times it came onto a core.
+    pub switches: u64,
+}
+
+/// A core, for lists.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreInfo {
+    /// Switches of the threads that ran there last.
+    pub switches: u64,
+    /// Nanoseconds its idle thread has run.
+    pub idle_ns: u64,
+    /// Who runs.
+    pub running: &'static str,
+}
+
+/// The scheduler of one kernel.
+pub struct Scheduler {
+    table: Lock<Table>,
+    contexts: Contexts,
+    joins: Box<[WaitQueue]>,
+    stacks: &'static (dyn Stacks + Sync),
+    hooks: IdleHooks,
+    slice: u64,
+}
+
+fn to_ns(ticks: u64) -> u64 {
+    (u128::from(ticks) * 1_000_000_000 / u128::from(cpu::clock_hz())) as u64
+}
+
+fn here() -> usize {
+    cpu::core().index()
+}
+
+impl Scheduler {
+    /// For `cores` cores; each joins with [`Scheduler::run`].
+    pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), hooks: IdleHooks) -> Self {
+        Scheduler {
+            table: Lock::new(RANK, Table::new(cores)),
+            contexts: Contexts::new(),
+            joins: (0..MAX_THREADS).map(|_| WaitQueue::new()).collect(),
+            stacks,
+            hooks,
+            slice: cpu::clock_hz() / (1_000_000_000 / crate::SLICE_NS),
+        }
+    }
+
+    /// Makes the caller's flow this core's idle thread, for ever.
+    pub fn run(&self) -> ! {
+        self.table.lock().online(here(), cpu::clock());
+        loop {
+            self.idle_once();
+        }
+    }
+
+    fn idle_once(&self) {
+        cpu::irqs_off();
+        let mut table = self.table.lock();
+        if table.has_ready(here()) {
+            table.requeue_current(here());
+            self.switch_away(table);
+        } else {
+            drop(table);
+            if (self.hooks.before)() {
+                cpu::wait();
+            }
+            (self.hooks.after)();
+        }
+        cpu::irqs_restore(true); // what pends is taken here, and may switch away
+    }
+
+    /// A new thread, ready to run.
+    pub fn spawn(
+        &'static self,
+        name: &'static str,
+        priority: u8,
+        affinity: Option<CoreId>,
+        entry: fn(usize),
+        argument: usize,
+    ) -> Result<ThreadId, SpawnError> {
+        let spare = self.table.lock().spare_stacks.pop();
+        let stack = spare.or_else(|| self.stacks.allocate()).ok_or(SpawnError::NoMemory)?;
+        let affinity = affinity.map(|core| core.0);
+        let new = New { name, priority, affinity, start: (entry, argument), stack };
+        let mut table = self.table.lock();
+        let Some((id, kick)) = table.create(new, here()) else {
+            drop(table);
+            self.stacks.release(stack);
+            return Err(SpawnError::TooMany);
+        };
+        self.contexts.prepare(id.index(), stack, self);
+        self.after_wake(table, kick);
+        Ok(id)
+    }
+
+    /// [`Scheduler::spawn`] with normal priority, anywhere.
+    pub fn spawn_normal(
+        &'static self,
+        name: &'static str,
+        entry: fn(usize),
+        argument: usize,
+    ) -> Result<ThreadId, SpawnError> {
+        self.spawn(name, PRIORITY_NORMAL, None, entry, argument)
+    }
+
+    /// Waits until the thread has ended.
+    pub fn join(&self, id: ThreadId) {
+        self.wait(&self.joins[id.index()], || !self.is_alive(id));
+        let mut table = self.table.lock();
+        let surplus =
+            if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None };
+        drop(table);
+        if let Some(stack) = surplus {
+            self.stacks.release(stack);
+        }
+    }
+
+    /// Does it live?
+    pub fn is_alive(&self, id: ThreadId) -> bool {
+        self.table.lock().get(id).is_some()
+    }
+
+    /// The caller.
+    pub fn current(&self) -> ThreadId {
+        self.table.lock().current(here())
+    }
+
+    /// Lets others of the same priority run.
+    pub fn yield_now(&self) {
+        let mut table = self.table.lock();
+        if table.has_ready(here()) {
+            table.requeue_current(here());
+            self.switch_away(table);
+        }
+    }
+
+    /// Blocks until woken; returns at once when it was woken since it last blocked.
+    pub fn park(&self) {
+        let mut table = self.table.lock();
+        debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
+        if table.block_current(here()) {
+            self.switch_away(table);
+        }
+    }
+
+    /// Sleeps until `deadline` on the chip-wide clock.
+    pub fn sleep_until(&self, deadline: u64) {
+        let ticks = time::soc_to_ticks(deadline);
+        while cpu::clock() < ticks {
+            let mut table = self.table.lock();
+            table.sleep_current(here(), ticks);
+            if table.block_current(here()) {
+                self.switch_away(table);
+            }
+        }
+    }
+
+    /// Waits in `queue` until `done`. Whoever makes it true wakes the queue afterwards.
+    pub fn wait(&self, queue: &WaitQueue, done: impl FnMut() -> bool) {
+        self.wait_until(queue, None, done);
+    }
+
+    /// [`Scheduler::wait`], until `deadline` on the chip-wide clock at most; was it done?
+    pub fn wait_until(
+        &self,
+        queue: &WaitQueue,
+        deadline: Option<u64>,
+        mut done: impl FnMut() -> bool,
+    ) -> bool {
+        let ticks = deadline.map(time::soc_to_ticks);
+        loop {
+            if done() {
+                return true;
+            }
+            if ticks.is_some_and(|ticks| cpu::clock() >= ticks) {
+                return false;
+            }
+            self.change(queue, |table, head| table.prepare_wait(here(), head, ticks));
+            let now_done = done();
+            if !now_done {
+                self.park();
+            }
+            self.change(queue, |table, head| table.cancel_wait(here(), head));
+            if now_done {
+                return true;
+            }
+        }
+    }
+
+    fn change<R>(
+        &self,
+        queue: &WaitQueue,
+        change: impl FnOnce(&mut Table, &mut crate::runqueue::Index) -> R,
+    ) -> R {
+        let mut table = self.table.lock();
+        queue.with_head(|head| change(&mut table, head))
+    }
+
+    /// Wakes a thread, or leaves it a permit. Any context.
+    pub fn wake(&self, id: ThreadId) {
+        let mut table = self.table.lock();
+        let kick = table.wake(id, here());
+        self.after_wake(table, kick);
+    }
+
+    pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
+        if queue.is_empty() {
+            return false;
+        }
+        let mut table = self.table.lock();
+        let woken = queue.with_head(|head| table.wake_first(head, here()));
+        let somebody = woken.is_some();
+        self.after_wake(table, woken.flatten());
+        somebody
+    }
+
+    /// Somebody may have become ready: tells his core, or this one by its timer.
+    fn after_wake(&self, table: Guard<'_, Table>, kick: Option<usize>) {
+        match kick {
+            Some(core) => arch::irq::send_core(CoreId(core as u8), RESCHEDULE),
+            None => self.arm(&table),
+        }
+    }
+
+    /// After any interrupt, interrupts masked: wakes sleepers, and gives the core to whoever should
+    /// have it now. Returns when the interrupted thread has it again.
+    pub fn on_interrupt(&self, interrupt: Interrupt) {
+        let mut table = self.table.lock();
+        let (core, now) = (here(), cpu::clock());
+        if interrupt == Interrupt::Timer {
+            table.expire(core, now);
+        }
+        if table.should_preempt(core, now) {
+            table.requeue_current(core);
+            self.switch_away(table);
+        } else if interrupt == Interrupt::Timer {
+            self.arm(&table);
+        }
+    }
+
+    /// Gives way to a higher priority that became ready by the caller's own doing.
+    pub fn preempt_point(&self) {
+        self.on_interrupt(Interrupt::None);
+    }
+
+    /// Leaves the running thread, whose phase says how; returns when it runs again.
+    fn switch_away(&self, mut table: Guard<'_, Table>) {
+        let core = here();
+        let from = table.current(core).index();
+        let to = table.pick(core, cpu::clock(), self.slice);
+        self.arm(&table);
+        if from != to {
+            self.contexts.switch(from, to);
+        }
+        // Perhaps on another core; the lock is held by whoever switched here.
+        drop(table);
+    }
+
+    fn arm(&self, table: &Table) {
+        match table.next_event(here()) {
+            Some(ticks) => timer::set(ticks),
+            None => timer::stop(),
+        }
+    }
+
+    /// What a new thread runs. The lock was released and interrupts are masked.
+    pub(crate) fn run_current(&self) -> ! {
+        let (entry, argument) = {
+            let table = self.table.lock();
+            let id = table.current(here());
+            table.get(id).map_or((finished as fn(usize), 0), |entry| entry.start)
+        };
+        cpu::irqs_restore(true);
+        entry(argument);
+        self.exit()
+    }
+
+    /// Ends the caller.
+    pub fn exit(&self) -> ! {
+        loop {
+            cpu::irqs_off();
+            let index = self.current().index();
+            let mut table = self.table.lock();
+            table.exit_current(here());
+            let mut kick = None;
+            while let Some(woken) =
+                self.joins[index].with_head(|head| table.wake_first(head, here()))
+            {
+                kick = kick.or(woken);
+            }
+            if let Some(core) = kick {
+                arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
+            }
+            self.switch_away(table);
+        }
+    }
+
+    /// For the first step of a new thread.
+    ///
+    /// # Safety
+    /// This core holds the lock, taken by the thread that switched here.
+    #[allow(unsafe_code, reason = "declared here because the lock is private; called by `raw`")]
+    pub(crate) unsafe fn release_after_switch(&self) {
+        // SAFETY: handed through from the caller.
+        unsafe { self.table.force_unlock() };
+    }
+
+    /// Visits all living threads, without holding the lock meanwhile.
+    pub fn for_each(&self, visit: &mut dyn FnMut(ThreadInfo)) {
+        for index in 0..MAX_THREADS {
+            let found = self.table.lock().at(index).map(|(id, entry)| (id, *entry));
+            if let Some((id, entry)) = found {
+                visit(ThreadInfo {
+                    id,
+                    name: entry.name,
+                    state: entry.phase,
+                    core: entry.core,
+                    priority: entry.priority,
+                    cpu_ns: to_ns(entry.ran),
+                    switches: entry.switches,
+                });
+            }
+        }
+    }
+
+    /// What a core does.
+    pub fn core_info(&self, core: usize) -> CoreInfo {
+        let (switches, idle, running) = self.table.lock().core_info(core);
+        CoreInfo { switches, idle_ns: to_ns(idle), running }
+    }
+}
+
+fn finished(_: usize) {}

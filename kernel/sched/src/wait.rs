@@ -1,0 +1,49 @@
+//! Wait queues: threads that wait for one kind of event, first come first served.
+//!
+//! The list lives in the thread table; a queue is its head. Both change under the scheduler's lock
+//! only, so the head needs no order of its own.
+
+use crate::runqueue::{Index, NONE};
+use crate::scheduler::Scheduler;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+/// A wait queue; [`Scheduler::wait`] is how to wait in it.
+#[derive(Debug)]
+pub struct WaitQueue(AtomicU16);
+
+impl Default for WaitQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WaitQueue {
+    /// Nobody waits.
+    pub const fn new() -> Self {
+        WaitQueue(AtomicU16::new(NONE))
+    }
+
+    /// Does somebody wait, as far as can be told without the lock? Whoever changed a condition
+    /// before asking wakes everybody that looked at it before.
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == NONE
+    }
+
+    /// Wakes the one that has waited longest; false when nobody waits.
+    pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
+        scheduler.wake_first(self)
+    }
+
+    /// Wakes everybody.
+    pub fn wake_all(&self, scheduler: &Scheduler) {
+        while scheduler.wake_first(self) {}
+    }
+
+    /// Changes the head; only with the scheduler's lock held.
+    pub(crate) fn with_head<R>(&self, change: impl FnOnce(&mut Index) -> R) -> R {
+        let mut head = self.0.load(Ordering::Relaxed);
+        let result = change(&mut head);
+        self.0.store(head, Ordering::SeqCst);
+        result
+    }
+}
