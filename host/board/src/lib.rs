@@ -25,8 +25,8 @@ pub use window::Layout;
 /// Reads and checks the board file at `path`.
 pub fn read(path: &std::path::Path) -> Result<Board, BoardError> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| BoardError::unreadable(&shown, e.to_string()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| BoardError::unreadable(&shown, e.to_string()))?;
     parse(&shown, &text)
 }
 

@@ -43,20 +43,14 @@ pub fn range(what: &'static str, value: &str, range: &str) -> Reason {
 }
 
 /// Turns the `[[memory]]` tables into regions that do not overlap and lie inside the RAM file.
-pub fn regions(
-    raw: &[Spanned<file::Memory>],
-    ram: Block,
-    names: &[String],
-) -> Place<Vec<Placed>> {
+pub fn regions(raw: &[Spanned<file::Memory>], ram: Block, names: &[String]) -> Place<Vec<Placed>> {
     let mut placed: Vec<Placed> = Vec::new();
     for entry in raw {
         let region = region(entry, ram, names)?;
         let at = entry.get_ref().base.span().start;
         if let Some(other) = placed.iter().find(|p| p.region.block.overlaps(region.block)) {
-            let reason = Reason::Overlap {
-                a: describe(&region, names),
-                b: describe(&other.region, names),
-            };
+            let reason =
+                Reason::Overlap { a: describe(&region, names), b: describe(&other.region, names) };
             return Err((at, reason));
         }
         placed.push(Placed { region, at });
@@ -117,8 +111,7 @@ pub fn only(
     at: usize,
     names: &[String],
 ) -> Place<(Block, usize)> {
-    let mut found =
-        placed.iter().filter(|p| p.region.kind == kind && p.region.owner == owner);
+    let mut found = placed.iter().filter(|p| p.region.kind == kind && p.region.owner == owner);
     let shown = format!("{kind:?}").to_lowercase();
     let whose = owner.map_or(String::new(), |o| format!(" for domain \"{}\"", names[o]));
     let Some(first) = found.next() else {

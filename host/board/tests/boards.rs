@@ -8,7 +8,7 @@ fn boards() -> PathBuf {
 }
 
 fn duo() -> String {
-    std::fs::read_to_string(boards().join("duo.toml")).unwrap()
+    std::fs::read_to_string(boards().join("duo.toml")).expect("the tree has a duo")
 }
 
 /// duo with `from` (which must occur) replaced once.
@@ -20,7 +20,7 @@ fn spoiled(from: &str, to: &str) -> String {
 
 /// The error of `text`: its line in words, and its reason.
 fn refused(text: &str) -> (String, Reason) {
-    let error = board::parse("boards/bad.toml", text).unwrap_err();
+    let error = board::parse("boards/bad.toml", text).expect_err("must be refused");
     let line = text.lines().nth(error.line - 1).unwrap_or("").to_string();
     assert!(error.to_string().starts_with(&format!("boards/bad.toml:{}: ", error.line)));
     (line, error.reason)
@@ -130,12 +130,24 @@ fn memory_that_does_not_fit_together() {
 fn machines_that_cannot_be() {
     check("stub = 0x4020_0000", "stub = 0x4020_0001", "stub", "multiple");
     check("stub = 0x4020_0000", "stub = 0x4030_0000", "stub", "where the aarch64 stub is linked");
-    check("base = 0x4000_0000\nsize = \"16 MiB\"", "base = 0x4000_0000\nsize = \"1 MiB\"",
-        "stub", "must lie in a reserved region");
-    check("base = 0x8000_0000, size = \"1 GiB\"", "base = 0x9000_0000, size = \"512 MiB\"",
-        "ram = ", "where this machine has its RAM");
-    check("base = 0x8000_0000, size = \"1 GiB\"", "base = 0x8000_0000, size = \"4 GiB\"",
-        "ram = ", "inside the RAM file");
+    check(
+        "base = 0x4000_0000\nsize = \"16 MiB\"",
+        "base = 0x4000_0000\nsize = \"1 MiB\"",
+        "stub",
+        "must lie in a reserved region",
+    );
+    check(
+        "base = 0x8000_0000, size = \"1 GiB\"",
+        "base = 0x9000_0000, size = \"512 MiB\"",
+        "ram = ",
+        "where this machine has its RAM",
+    );
+    check(
+        "base = 0x8000_0000, size = \"1 GiB\"",
+        "base = 0x8000_0000, size = \"4 GiB\"",
+        "ram = ",
+        "inside the RAM file",
+    );
 }
 
 #[test]
@@ -159,14 +171,26 @@ fn names_and_references() {
 #[test]
 fn services_costs_and_power_say_where_they_come_from() {
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
-    check("{ mode = \"independent\" }", "{ mode = \"private\", home = \"main\" }", "private",
-        "delegated services only");
+    check(
+        "{ mode = \"independent\" }",
+        "{ mode = \"private\", home = \"main\" }",
+        "private",
+        "delegated services only",
+    );
     check("mailbox_ns = {", "postbox_ns = {", "postbox_ns", "unknown cost");
-    check("value = 2500, source = \"OMAP4 mailbox, one way, as K2 reports\"",
-        "value = 2500, source = \"\"", "mailbox_ns", "where the figure comes from");
+    check(
+        "value = 2500, source = \"OMAP4 mailbox, one way, as K2 reports\"",
+        "value = 2500, source = \"\"",
+        "mailbox_ns",
+        "where the figure comes from",
+    );
     check("value = 2500", "value = -1", "mailbox_ns", "0 or more");
-    check("source = \"OMAP4 (Cortex-A9), as K2 reports\"", "source = \"\"", "points",
-        "where the figure comes from");
+    check(
+        "source = \"OMAP4 (Cortex-A9), as K2 reports\"",
+        "source = \"\"",
+        "points",
+        "where the figure comes from",
+    );
 }
 
 #[test]

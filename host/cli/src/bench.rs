@@ -99,8 +99,7 @@ fn belongs(name: &str, bench: &str) -> bool {
 
 fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
     let folder = place.root.join("benches");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(&folder)?.flatten().map(|e| e.path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(&folder)?.flatten().map(|e| e.path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "toml"));
     paths.sort();
     let mut all = Vec::new();
@@ -192,7 +191,8 @@ mod tests {
 
     #[test]
     fn records_are_found_among_other_lines() {
-        let text = "hello\r\nrecord thread.switch 512 instructions\r\n  record a.b 1.5 s\nrecord x\n";
+        let text =
+            "hello\r\nrecord thread.switch 512 instructions\r\n  record a.b 1.5 s\nrecord x\n";
         let found = parse(text);
         assert_eq!(found, [("thread.switch".to_string(), 512.0), ("a.b".to_string(), 1.5)]);
     }

@@ -1,6 +1,6 @@
 //! The commands about boards: build, up, run, console, down, ps.
 
-use crate::instance::Instance;
+use crate::instance::{Instance, InstanceError};
 use crate::kernels::{self, Built, Profile};
 use crate::machine::Options;
 use crate::place::Place;
@@ -14,13 +14,19 @@ use std::process::ExitCode;
 
 /// Reads the board and builds its kernels.
 pub fn prepare(place: &Place, name: &str, profile: Profile) -> anyhow::Result<(Board, Vec<Built>)> {
+    let file = find(place, name)?;
+    let board = board::read(&file)?;
+    let kernels = kernels::build(place, &kernels::isas(&board), profile)?;
+    Ok((board, kernels))
+}
+
+/// The board file called `name`.
+fn find(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
     let file = place.board_file(name);
     if !file.exists() {
         bail!("there is no board \"{name}\"; boards: {}", place.boards().join(", "));
     }
-    let board = board::read(&file)?;
-    let kernels = kernels::build(place, &kernels::isas(&board), profile)?;
-    Ok((board, kernels))
+    Ok(file)
 }
 
 /// The soc's binary: beside this one.
@@ -51,11 +57,15 @@ pub fn build(place: &Place, which: &Which) -> anyhow::Result<ExitCode> {
 
 /// `pen up`
 pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
-    let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
-    let instance = Instance::named(place, how.name.as_deref().unwrap_or(&board.name))?;
+    let file = find(place, &how.which.board)?;
+    let name = how.name.clone().map_or_else(|| board::read(&file).map(|b| b.name), Ok)?;
+    let instance = Instance::named(place, &name)?;
+    if instance.soc().is_some() {
+        return Err(InstanceError::Running(name).into());
+    }
+    let (_, kernels) = prepare(place, &how.which.board, how.which.profile)?;
     let options = Options { icount: how.icount, arguments: how.arguments.clone() };
     let step = Step::begin(&format!("starting {}", instance.name));
-    let file = place.board_file(&how.which.board);
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();
     eprintln!("pen: {} is up: ./pen console {0}, ./pen down {0}", instance.name);
@@ -90,7 +100,7 @@ fn choose(place: &Place, name: Option<&str>) -> anyhow::Result<Instance> {
 pub fn console(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
     let instance = choose(place, name)?;
     if instance.soc().is_none() {
-        return Err(crate::instance::InstanceError::NotRunning(instance.name).into());
+        return Err(InstanceError::NotRunning(instance.name).into());
     }
     console::attach(&instance, true)?;
     Ok(ExitCode::SUCCESS)
@@ -104,7 +114,7 @@ pub fn down(place: &Place, name: Option<&str>, all: bool) -> anyhow::Result<Exit
     };
     for instance in instances {
         if !living(&instance) {
-            return Err(crate::instance::InstanceError::NotRunning(instance.name).into());
+            return Err(InstanceError::NotRunning(instance.name).into());
         }
         instance.stop()?;
         println!("{} is down", instance.name);
@@ -130,8 +140,7 @@ pub fn state_name(number: u64) -> &'static str {
 
 /// `pen ps`
 pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
-    let running: Vec<Instance> =
-        Instance::all(place).into_iter().filter(living).collect();
+    let running: Vec<Instance> = Instance::all(place).into_iter().filter(living).collect();
     if running.is_empty() {
         println!("no board is running");
     }

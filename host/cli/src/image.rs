@@ -181,7 +181,10 @@ fn symbols(
     let mut functions: Vec<(u64, u64, &[u8])> = Vec::new();
     for symbol in table.iter() {
         let at = symbol.st_value(LE);
-        if symbol.st_type() == elf::STT_FUNC && symbol.is_definition(LE, table.strings()) && at < memory {
+        if symbol.st_type() == elf::STT_FUNC
+            && symbol.is_definition(LE, table.strings())
+            && at < memory
+        {
             functions.push((at, symbol.st_size(LE), symbol.name(LE, table.strings())?));
         }
     }
@@ -201,3 +204,6 @@ fn symbols(
     }
     Ok((list, names))
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,7 +130,8 @@ impl Instance {
 
     /// The soc's process, if it lives: the number in soc.pid, and that process is a soc of ours.
     pub fn soc(&self) -> Option<Pid> {
-        let number: i32 = std::fs::read_to_string(self.path("soc.pid")).ok()?.trim().parse().ok()?;
+        let number: i32 =
+            std::fs::read_to_string(self.path("soc.pid")).ok()?.trim().parse().ok()?;
         let line = std::fs::read(format!("/proc/{number}/cmdline")).ok()?;
         let folder = self.folder.to_str()?.as_bytes();
         let ours = line.split(|&b| b == 0).any(|argument| argument == folder);

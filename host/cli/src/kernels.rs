@@ -98,10 +98,8 @@ fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
 
 /// One set of flags for kernel and stub, so that core is built once.
 fn flags(place: &Place) -> String {
-    let mut flags = vec![
-        "-Crelocation-model=pie".to_string(),
-        "-Cforce-frame-pointers=yes".to_string(),
-    ];
+    let mut flags =
+        vec!["-Crelocation-model=pie".to_string(), "-Cforce-frame-pointers=yes".to_string()];
     if let Some(linker) = &place.linker {
         flags.push(format!("-Clinker={}", linker.display()));
         flags.push("-Clinker-flavor=ld.lld".to_string());

@@ -42,9 +42,8 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
     };
     let cores = domain.cores;
-    let mut line: Vec<String> = [program, "-M", machine, "-cpu", &domain.cpu, "-smp"]
-        .map(String::from)
-        .to_vec();
+    let mut line: Vec<String> =
+        [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
     line.push(format!("{cores},maxcpus={}", cores.max(2)));
     line.extend(memory(board, domain));
     line.extend(["-nodefaults", "-display", "none"].map(String::from));

@@ -47,7 +47,7 @@ impl Place {
         let mut command = Command::new(&self.cargo);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
         if let Some(rustc) = &self.rustc {
-            command.env("RUSTC", rustc);
+            command.env("RUSTC", rustc).env("RUSTDOC", rustc.with_file_name("rustdoc"));
         }
         command
     }

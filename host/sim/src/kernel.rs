@@ -10,96 +10,15 @@ use base::id::{CoreId, DomainId, Epoch};
 use base::prng::Prng;
 use kernel_msg::notify::{Attendance, Place, must_ring};
 use kernel_msg::pool::{Arrival, Next, Pool, Shortage};
-use kernel_msg::{CallError, CallId, Class, Endpoint, Event, Level, Refusal, Request};
+use kernel_msg::{CallError, Class, Endpoint, Event, Level, Refusal, Request};
 
+use crate::actor::{Actor, Open};
 use crate::machine::Window;
+use crate::op::{Effect, Op, Temper};
 use crate::payload::{self, Bytes};
 
 /// A window of the simulated chip.
 pub type Wire = Window<Vec<u64>>;
-
-/// What the world must know of an operation that is done.
-#[derive(Clone, Debug)]
-pub enum Effect {
-    /// The doorbell of a peer was rung.
-    Ring(usize),
-    /// A request or notice was taken out of a ring.
-    Taken(u64),
-    /// A call was accepted.
-    Began(u64),
-    /// Call `.0` to epoch `.2` of peer `.1` ended.
-    Ended(u64, usize, Epoch, Result<Bytes, CallError>),
-    /// A call to a peer was refused before it was sent.
-    Refused(usize, CallError),
-    /// The protocol code reported what must not happen.
-    Broken(String),
-}
-
-/// What a kernel can do in one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// First thing after boot: page, peers, one poll.
-    Boot,
-    /// A doorbell: attend and poll.
-    Bell,
-    /// Poll, as at the release of a lock.
-    Poll,
-    /// One step of an actor.
-    Act(usize),
-    /// A handler thread was made, or not.
-    Make(bool),
-    /// Try to stop attending.
-    Leave,
-    /// The chip page says this of a peer.
-    Learn(usize, Option<Epoch>),
-}
-
-/// A call on its way.
-#[derive(Clone, Debug)]
-struct Open {
-    to: usize,
-    call: CallId,
-    uid: u64,
-    spins: bool,
-    ended: bool,
-}
-
-/// A thread, or a handler with its request.
-#[derive(Clone, Debug)]
-struct Actor {
-    key: u64,
-    level: Level,
-    todo: u32,
-    open: Option<Open>,
-    request: Option<(Request, Bytes)>,
-    /// The pool knows that it is blocked.
-    blocked: bool,
-}
-
-impl Actor {
-    fn new(key: u64, level: Level) -> Actor {
-        Actor { key, level, todo: 0, open: None, request: None, blocked: false }
-    }
-
-    fn can_run(&self) -> bool {
-        self.open.as_ref().is_none_or(|open| open.ended || open.spins)
-    }
-}
-
-/// How wild the kernel is; from the seed.
-#[derive(Clone, Copy, Debug)]
-pub struct Temper {
-    /// Kernels of the chip.
-    pub domains: usize,
-    /// Most bytes of filler in a payload.
-    pub filler: u64,
-    /// Most handlers of the pool.
-    pub handlers: u16,
-    /// Of 8 calls, how many are urgent.
-    pub urgent: u64,
-    /// Most nested calls of a handler.
-    pub nested: u64,
-}
 
 /// A kernel.
 #[derive(Clone, Debug)]
@@ -168,7 +87,10 @@ impl Kernel {
 
     /// Nothing begun and not ended.
     pub fn is_done(&self) -> bool {
-        self.actors.is_empty() && self.queue.is_empty() && self.making == 0
+        let idle = self.actors.is_empty() && self.queue.is_empty() && self.making == 0;
+        let peers =
+            (0..self.temper.domains).filter_map(|id| self.endpoint.peer(DomainId(id as u8)));
+        idle && peers.into_iter().all(|peer| peer.caller.pending() + peer.server.open() == 0)
     }
 
     /// What it is waiting for, for a report.
@@ -199,7 +121,10 @@ impl Kernel {
                 self.attendance.enter(&self.pages[self.id]);
                 self.poll();
             }
-            Op::Poll => self.poll(),
+            Op::Poll => {
+                self.kill_a_thread();
+                self.poll();
+            }
             Op::Act(actor) => self.act(actor),
             Op::Make(made) => {
                 // Threads are made and started by kernel code.
@@ -236,6 +161,20 @@ impl Kernel {
         for (request, bytes) in requests {
             self.take(request, bytes);
         }
+    }
+
+    /// Sometimes a thread that waits is killed: its call is abandoned.
+    fn kill_a_thread(&mut self) {
+        if !self.prng.chance(1, 64) {
+            return;
+        }
+        let waits = |actor: &Actor| actor.open.is_some() && actor.request.is_none();
+        let Some(index) = self.actors.iter().position(waits) else { return };
+        let Some(open) = self.actors.swap_remove(index).open else { return };
+        if let Some(peer) = self.endpoint.peer_mut(DomainId(open.to as u8)) {
+            peer.caller.abandon(open.call);
+        }
+        self.effects.push(Effect::Abandoned(open.uid));
     }
 
     fn end(&mut self, token: u64) {
@@ -396,7 +335,9 @@ impl Kernel {
             Err(CallError::Busy(_)) => self.block(index),
             Err(error) => {
                 self.unblock(index);
-                self.actors[index].todo -= 1;
+                // A thread asks a dead peer a few times, until it is back.
+                let insists = error == CallError::PeerLost && self.prng.chance(7, 8);
+                self.actors[index].todo -= u32::from(!insists);
                 self.effects.push(Effect::Refused(to, error));
             }
         }

@@ -72,7 +72,7 @@ const fn kind(at: usize) -> Kind {
         Kind::Producer
     } else if offset < REPLIES {
         Kind::Consumer
-    } else if offset < RINGS && offset % SLOT == 0 {
+    } else if offset < RINGS && offset.is_multiple_of(SLOT) {
         Kind::ReplyDone
     } else if offset < RINGS || offset >= RINGS + REPLY_PAYLOADS {
         Kind::ReplyBody

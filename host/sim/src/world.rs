@@ -11,9 +11,10 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use kernel_msg::{CallError, Endpoint, Wires};
 
-use crate::kernel::{Effect, Kernel, Op, Temper, Wire};
+use crate::kernel::{Kernel, Wire};
 use crate::machine::{Machine, Mode, Outcome, Shared, none_missing, run};
 use crate::memory::Memory;
+use crate::op::{Effect, Op, Temper};
 use crate::payload;
 use crate::place::{Break, LAYOUTS, link, page, words};
 
@@ -47,8 +48,10 @@ pub struct Tally {
     pub steps: u64,
     /// Calls that ended with a reply.
     pub replies: u64,
-    /// Calls that ended with another error than the next one.
+    /// Calls that the server refused.
     pub errors: u64,
+    /// Calls refused before they were sent: too deep, or to a peer that is not there.
+    pub unsent: u64,
     /// Calls that ended because their peer died.
     pub lost: u64,
     /// Crashes.
@@ -63,6 +66,7 @@ impl Tally {
         self.steps += other.steps;
         self.replies += other.replies;
         self.errors += other.errors;
+        self.unsent += other.unsent;
         self.lost += other.lost;
         self.crashes += other.crashes;
         self.pauses += other.pauses;
@@ -202,7 +206,9 @@ impl World {
             let pick = self.prng.below(self.rings.len() as u64) as usize;
             let to = self.rings.swap_remove(pick);
             // A ring to a domain that is down or booting is lost.
-            self.sites[to].bell |= self.sites[to].kernel.is_some();
+            let site = &mut self.sites[to];
+            let deaf = matches!(site.paused, Some((Op::Boot, _)));
+            site.bell |= site.kernel.is_some() && !deaf;
         }
         let id = self.prng.below(self.sites.len() as u64) as usize;
         if self.sites[id].kernel.is_none() {
@@ -329,6 +335,9 @@ impl World {
             Effect::Began(uid) => {
                 self.open.insert(uid, id);
             }
+            Effect::Abandoned(uid) => {
+                self.open.remove(&uid);
+            }
             Effect::Refused(to, error) => self.judge_refusal(id, to, error)?,
             Effect::Ended(uid, to, epoch, result) => {
                 if self.open.remove(&uid).is_none() {
@@ -342,7 +351,7 @@ impl World {
     }
 
     fn judge_refusal(&mut self, id: usize, to: usize, error: CallError) -> Result<(), String> {
-        self.tally.errors += 1;
+        self.tally.unsent += 1;
         let knows = self.sites[id].kernel.as_ref().is_some_and(|k| k.known[to].is_some());
         match error {
             CallError::PeerLost if knows => Err("PeerLost of a peer known to live".into()),

@@ -21,6 +21,7 @@ enum Op {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::large_enum_variant)] // There are two of them, not a million.
 enum End {
     Caller { caller: Caller, left: u8, open: Vec<(CallId, u8, Option<u64>)> },
     Server { server: Server, held: Vec<(ReplyTo, [u8; 2])>, last: [u8; 2] },

@@ -95,6 +95,17 @@ impl Devices {
         }
     }
 
+    /// Listens again, after the controller was set up anew.
+    pub fn unmask(&self) {
+        let started = [
+            (self.console.driver.lock().is_some(), self.console.vector),
+            (self.block.driver.lock().is_some(), self.block.vector),
+            (self.rng.driver.lock().is_some(), self.rng.vector),
+        ];
+        let vectors = started.into_iter().filter(|slot| slot.0).map(|slot| slot.1);
+        vectors.for_each(|vector| arch::irq::unmask(Vector(vector as u8)));
+    }
+
     /// Is the system console ours?
     pub fn has_console(&self) -> bool {
         self.console.driver.lock().is_some()

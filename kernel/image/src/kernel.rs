@@ -96,7 +96,9 @@ impl Kernel {
         } else if vector == self.blob.vector_chip {
             self.peers.look_at_chip(self);
             self.peers.poll(self);
-            self.soc.rang(&self.scheduler);
+            if self.soc.changed_unasked() {
+                crate::power::may_have_slept(self);
+            }
         } else {
             self.devices.interrupt(self, vector);
         }

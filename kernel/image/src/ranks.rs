@@ -3,6 +3,8 @@
 
 use arch::lock::Rank;
 
+/// The saved core, across the power-off.
+pub const POWER: Rank = Rank::new(10, "power");
 /// Device drivers.
 pub const DEVICE: Rank = Rank::new(20, "device");
 /// Requests to the soc; held across its answer.

@@ -14,13 +14,16 @@ use core::sync::atomic::{AtomicU64, Ordering};
 static INITIATOR: Lock<()> = Lock::new(crate::ranks::SHOOTDOWN, ());
 static START: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
+/// Cores that have started.
+static ONLINE: AtomicU64 = AtomicU64::new(0);
 /// Generation of the range above; written last (Release).
 static WANTED: AtomicU64 = AtomicU64::new(0);
 /// Generation each core has flushed.
 static SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
 
 /// Flushes `[start, start + bytes)` on every running core of this domain.
-pub fn flush(start: VirtAddr, bytes: u64, cores: usize) {
+pub fn flush_all(start: VirtAddr, bytes: u64) {
+    let cores = ONLINE.load(Ordering::Acquire) as usize;
     arch::mmu::flush(start, bytes);
     if arch::mmu::BROADCAST || cores < 2 {
         return;
@@ -49,8 +52,9 @@ pub fn serve() {
     }
 }
 
-/// A core that starts has nothing to flush.
+/// A core that starts has nothing to flush. Cores start in order and never leave for good.
 pub fn core_started() {
+    ONLINE.fetch_max(u64::from(arch::cpu::core().0) + 1, Ordering::AcqRel);
     let wanted = WANTED.load(Ordering::Acquire);
     SERVED[arch::cpu::core().index()].store(wanted, Ordering::Release);
 }

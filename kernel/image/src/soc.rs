@@ -9,6 +9,7 @@ use arch::shared::Window;
 use base::id::DomainId;
 use base::port::Words;
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Why the soc refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Soc {
     page: usize,
     ring: fn(),
     sequence: Lock<u64>,
+    seen: AtomicU64,
 }
 
 impl Soc {
@@ -50,6 +52,7 @@ impl Soc {
             page,
             ring,
             sequence: Lock::new(crate::ranks::SOC, start),
+            seen: AtomicU64::new(0),
         }
     }
 
@@ -105,6 +108,18 @@ impl Soc {
         self.window.store(self.page + offset_of!(DomainPage, sequence), sequence);
         self.window.barrier(); // and that before the doorbell
         (self.ring)();
+    }
+
+    /// After a warm boot: requests go on behind the one that turned this domain off.
+    pub fn resume(&self) {
+        *self.sequence.lock() = self.window.load(self.page + offset_of!(DomainPage, sequence));
+    }
+
+    /// Has the chip page said anything but an answer since this was asked last? An answer rings as
+    /// well, and must not lead to the next request.
+    pub fn changed_unasked(&self) -> bool {
+        let answered = self.status(self.me, offset_of!(DomainStatus, answered));
+        self.seen.swap(answered, Ordering::Relaxed) == answered
     }
 
     /// Calibrates this domain's clock against the chip's: the quickest of a few exchanges counts.

@@ -1,6 +1,8 @@
 //! The symbol table of the running image, as the host staged it, and the console's way to name
 //! an address. A home of `unsafe`: it reads the staging area as bytes.
 
+#![allow(unsafe_code, reason = "a home of unsafe: staged bytes are read in place")]
+
 use abi::boot::{ImageHeader, Symbol};
 use core::fmt;
 use rustc_demangle::demangle;
@@ -24,7 +26,7 @@ impl Symbols {
     /// The staging area must be mapped, which it is from entry on, and nobody writes it while a
     /// kernel of it runs.
     pub fn staged(staging_pa: u64, staging_size: u64) -> Option<Symbols> {
-        let area = bytes_at(staging_pa, staging_size);
+        let area = mapped_bytes(staging_pa, staging_size);
         let (header, _) = ImageHeader::read_from_prefix(area).ok()?;
         let table = usize::try_from(header.symbols).ok().filter(|&offset| offset != 0)?;
         if header.symbol_count > MAX_SYMBOLS || header.names_size > MAX_NAMES {
@@ -52,11 +54,11 @@ impl Symbols {
     }
 }
 
-/// Physical memory as bytes.
-fn bytes_at(pa: u64, size: u64) -> &'static [u8] {
+/// Physical memory as bytes: this domain's staging area, or the blob while booting.
+pub fn mapped_bytes(pa: u64, size: u64) -> &'static [u8] {
     let va = base::addr::PhysAddr(pa).to_virt().0 as *const u8;
-    // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map
-    // readable for ever and which the soc writes only while this domain is off.
+    // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map readable
+    // for ever, or the blob, which they map too; the soc writes both only while this domain is off.
     unsafe { core::slice::from_raw_parts(va, size as usize) }
 }
 

@@ -59,7 +59,7 @@ impl<W: Words> Endpoint<W> {
         }
     }
 
-    /// What the chip page says about a peer; see [`peer_epoch`].
+    /// What the chip page says about a peer; see [`peer_epoch`]. Poll afterwards: calls may have ended.
     pub fn peer_changed(&mut self, id: DomainId, epoch: Option<Epoch>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.caller.peer_changed(&peer.wires, epoch);
@@ -134,6 +134,11 @@ impl<W: Words> Endpoint<W> {
             let request = |class| peer.server.is_waiting(&peer.wires, class);
             CLASSES.into_iter().any(request) || peer.caller.is_waiting(&peer.wires)
         })
+    }
+
+    /// One peer, to look at.
+    pub fn peer(&self, id: DomainId) -> Option<&Peer<W>> {
+        self.peers.get(id.index())?.as_ref()
     }
 
     /// One peer, to use its parts directly.

@@ -379,6 +379,16 @@ impl Scheduler {
         }
     }
 
+    /// Who runs on a core.
+    pub fn running_on(&self, core: usize) -> ThreadId {
+        self.table.lock().current(core)
+    }
+
+    /// The top of a thread's stack; 0 for one that has ended.
+    pub fn stack_of(&self, id: ThreadId) -> usize {
+        self.table.lock().get(id).map_or(0, |entry| entry.stack)
+    }
+
     /// What a core does.
     pub fn core_info(&self, core: usize) -> CoreInfo {
         let (switches, idle, running) = self.table.lock().core_info(core);

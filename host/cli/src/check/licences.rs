@@ -17,7 +17,7 @@ pub fn check(law: &Law, graph: &Metadata) -> Vec<String> {
             Ok(expression) => {
                 let fine = expression.evaluate(|need| {
                     let name = need.to_string();
-                    law.licences.allowed.iter().any(|allowed| *allowed == name)
+                    law.licences.allowed.contains(&name)
                 });
                 if !fine {
                     findings.push(format!("crate {}: licence \"{licence}\"", package.name));

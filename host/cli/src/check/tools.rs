@@ -59,11 +59,8 @@ pub fn advisories(place: &Place) -> anyhow::Result<Verdict> {
     let Some((name, arguments)) = tools.into_iter().find(|(name, _)| available(name)) else {
         return Ok(Verdict::Unknown("neither cargo-deny nor cargo-audit is installed".into()));
     };
-    let output = Command::new("cargo")
-        .arg(name)
-        .args(arguments)
-        .current_dir(&place.root)
-        .output()?;
+    let output =
+        Command::new("cargo").arg(name).args(arguments).current_dir(&place.root).output()?;
     if output.status.success() {
         return Ok(Verdict::Good);
     }

@@ -4,6 +4,7 @@ use super::{Command, Failure, Outcome, number};
 use crate::interrupts::COUNTS;
 use crate::kernel::Kernel;
 use core::fmt::Write;
+use kernel_sched::table::Phase;
 use core::sync::atomic::Ordering;
 
 pub const COMMANDS: &[Command] = &[
@@ -47,7 +48,7 @@ fn cpus(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
 }
 
 fn mem(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    let use_now = kernel.memory_use();
+    let use_now = crate::memory::Use::now();
     writeln!(out, "  {:>8} KiB of memory local to this kernel", use_now.total >> 10)?;
     writeln!(out, "  {:>8} KiB in use, of which", use_now.used() >> 10)?;
     writeln!(out, "  {:>8} KiB image", use_now.image >> 10)?;
@@ -89,7 +90,7 @@ fn threads(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome 
                 t.id,
                 t.core,
                 t.priority,
-                t.state,
+                phase(t.state),
                 t.cpu_ns / 1_000_000,
                 t.switches,
                 t.name
@@ -97,6 +98,15 @@ fn threads(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome 
         }
     });
     Ok(result?)
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Free => "ended",
+        Phase::Ready => "ready",
+        Phase::Running => "running",
+        Phase::Blocked => "blocked",
+    }
 }
 
 fn services(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {

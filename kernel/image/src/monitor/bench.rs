@@ -1,0 +1,118 @@
+//! Benchmarks: each prints records, one a line: `record NAME VALUE UNIT`.
+//!
+//! Times are local-clock nanoseconds without what this core spent waiting for others. Under the
+//! emulator's instruction clock one of them is one instruction; `./pen bench` sets that up and
+//! labels the records.
+
+use super::{Command, Failure, Outcome, number};
+use crate::kernel::Kernel;
+use crate::memory::FRAMES;
+use crate::peers::Ask;
+use base::id::{CoreId, DomainId};
+use base::port::Frames;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "bench",
+    arguments: "boot|memory|threads|frames|rpc [ROUNDS]",
+    help: "measure, and print records",
+    run: bench,
+}];
+
+fn bench(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
+    match arguments.first() {
+        Some(&"boot") => {
+            let ticks = kernel.boot_ticks.load(Ordering::Relaxed);
+            record(out, "boot.instructions", arch::time::to_ns(ticks, arch::cpu::clock_hz()), 1)
+        }
+        Some(&"memory") => {
+            writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
+            Ok(())
+        }
+        Some(&"threads") => threads(kernel, out, rounds),
+        Some(&"frames") => frames(out, rounds),
+        Some(&"rpc") => rpc(kernel, out, rounds),
+        _ => Err(Failure::Usage),
+    }
+}
+
+fn used() -> u64 {
+    crate::memory::Use::now().used()
+}
+
+/// Nanoseconds this core has worked.
+fn worked() -> u64 {
+    arch::time::to_ns(arch::cpu::clock() - arch::attend::spent(), arch::cpu::clock_hz())
+}
+
+fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
+    let tenths = total * 10 / rounds;
+    writeln!(out, "record {name} {}.{} ns", tenths / 10, tenths % 10)?;
+    Ok(())
+}
+
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+fn yielder(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    for _ in 0..ROUNDS.load(Ordering::Relaxed) {
+        kernel.scheduler.yield_now();
+    }
+}
+
+fn threads(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
+    let no_memory = |_| Failure::Failed("no memory for a thread");
+    let here = Some(CoreId(arch::cpu::core().0));
+    ROUNDS.store(rounds, Ordering::Relaxed);
+    let first = kernel.spawn("yield", here, yielder, 0).map_err(no_memory)?;
+    let second = kernel.spawn("yield", here, yielder, 0).map_err(no_memory)?;
+    let start = worked();
+    kernel.scheduler.join(first);
+    kernel.scheduler.join(second);
+    record(out, "thread.switch", worked() - start, 2 * rounds)?;
+    let start = worked();
+    for _ in 0..rounds {
+        let thread = kernel.spawn("short", here, |_| (), 0).map_err(no_memory)?;
+        kernel.scheduler.join(thread);
+    }
+    record(out, "thread.create_join", worked() - start, rounds)
+}
+
+fn frames(out: &mut dyn Write, rounds: u64) -> Outcome {
+    for (name, order) in [("4k", 0), ("256k", 6), ("1m", 8)] {
+        let start = worked();
+        for _ in 0..rounds {
+            let block = FRAMES.allocate(order).ok_or(Failure::Failed("no memory"))?;
+            FRAMES.free(block, order);
+        }
+        let took = worked() - start;
+        write!(out, "record frame.alloc_{name} ")?;
+        let tenths = took * 10 / rounds;
+        writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?;
+    }
+    Ok(())
+}
+
+fn rpc(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
+    let peer = DomainId(if kernel.me.0 == 0 { 1 } else { 0 });
+    if peer.index() >= kernel.blob.domains().len() {
+        return Err(Failure::Failed("this board has no other kernel"));
+    }
+    let payload = alloc::vec![0x5a; 4096];
+    let mut answer = alloc::vec![0; 4096];
+    for (name, bytes) in
+        [("rpc.roundtrip_int", 8), ("rpc.roundtrip_64", 64), ("rpc.roundtrip_4k", 4096)]
+    {
+        let start = worked();
+        for _ in 0..rounds {
+            kernel
+                .peers
+                .call(peer, Ask::Echo, &payload[..bytes], &mut answer)
+                .map_err(super::chip::explain)?;
+        }
+        record(out, name, worked() - start, rounds)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Power of this domain: off with memory kept, back on, and the clock after any wake.
+//!
+//! ```text
+//! running -1-> quiet -2-> suspended -3-> off -4-> stub -5-> running
+//! ```
+//! 1 the other cores are off; 2 registers saved, dirty lines written back; 3 the soc stops and
+//! resets the domain; 4 somebody wakes it; 5 controllers, doorbells and clock as after a cold boot.
+//! Being INACTIVE needs nothing of this: the soc stops the domain where it is, and only the clock
+//! is behind afterwards.
+
+use crate::kernel::Kernel;
+use crate::{boot, log};
+use abi::boot::kind;
+use abi::soc::command;
+use arch::lock::Lock;
+use arch::power::Resume;
+use base::addr::PhysAddr;
+use base::id::{CoreId, DomainId};
+use core::sync::atomic::{AtomicBool, Ordering};
+use kernel_sched::{SpawnError, WaitQueue};
+
+/// Of the thread that turns the domain off: before everything else.
+const PRIORITY: u8 = 31;
+/// Until the answer to who asked for it is on its way.
+const GRACE_NS: u64 = 2_000_000;
+
+static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
+static WOKEN: AtomicBool = AtomicBool::new(false);
+static CLOCK: WaitQueue = WaitQueue::new();
+
+/// Starts the thread that keeps the clock.
+pub fn start(kernel: &'static Kernel) {
+    if kernel.spawn("clock", None, keep_clock, 0).is_err() {
+        log!("no memory for the clock thread: chip time will be wrong after a sleep");
+    }
+}
+
+/// The chip page changed in a way that may mean that this domain slept.
+pub fn may_have_slept(kernel: &Kernel) {
+    WOKEN.store(true, Ordering::Release);
+    CLOCK.wake_all(&kernel.scheduler);
+}
+
+/// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
+fn keep_clock(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    loop {
+        kernel.scheduler.wait(&CLOCK, || WOKEN.swap(false, Ordering::AcqRel));
+        kernel.soc.calibrate_clock();
+    }
+}
+
+impl Kernel {
+    /// Powers this domain off in a moment, memory kept.
+    pub fn power_off_soon(&'static self) -> Result<(), SpawnError> {
+        let core = Some(CoreId(0));
+        self.scheduler.spawn("power", PRIORITY, core, power_off, 0).map(|_| ())
+    }
+}
+
+fn power_off(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    kernel.scheduler.sleep_until(arch::time::soc_time() + GRACE_NS);
+    let others = 1..kernel.domain().cores as usize;
+    for core in others.clone() {
+        let core = Some(CoreId(core as u8));
+        if kernel.scheduler.spawn("offline", PRIORITY, core, offline, 0).is_err() {
+            log!("power off: no memory for it");
+            return;
+        }
+    }
+    for core in others.clone() {
+        arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
+    }
+    let on = arch::cpu::irqs_off();
+    arch::power::suspend(&mut RESUME.lock(), &mut |warm| sleep(kernel, warm));
+    come_back(kernel);
+    arch::cpu::irqs_restore(on);
+    for core in others {
+        OFFLINE[core].store(false, Ordering::Release);
+        let id = kernel.scheduler.running_on(core);
+        boot::start_core(core, kernel.scheduler.stack_of(id), online);
+    }
+}
+
+static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
+    [const { AtomicBool::new(false) }; abi::boot::MAX_CORES];
+
+/// Takes this core out, as its running thread, until [`online`].
+fn offline(_: usize) {
+    arch::cpu::irqs_off();
+    OFFLINE[arch::cpu::core().index()].store(true, Ordering::Release);
+    arch::power::cpu_off()
+}
+
+/// The core is back, on the stack of its `offline` thread, which ends.
+extern "C" fn online(core: usize) -> ! {
+    arch::trap::install(&crate::interrupts::HANDLERS);
+    arch::irq::init_core();
+    boot::core_up(core);
+    match crate::kernel::get() {
+        Some(kernel) => kernel.scheduler.exit(),
+        None => arch::cpu::halt(),
+    }
+}
+
+/// Everything saved: memory is written back, the soc is asked, and the rest is waiting.
+fn sleep(kernel: &Kernel, warm_entry: u64) {
+    let me = u32::from(kernel.me.0);
+    let own = |r: &&abi::boot::Region| r.kind == kind::LOCAL && r.owner == me;
+    for region in kernel.blob.regions().iter().filter(own) {
+        arch::cache::clean(PhysAddr(region.base).to_virt().0 as usize, region.size as usize);
+    }
+    kernel.soc.last_words(command::OFF, u64::from(me), warm_entry);
+    loop {
+        arch::cpu::wait();
+    }
+}
+
+/// After a warm boot, on core 0, interrupts masked.
+fn come_back(kernel: &Kernel) {
+    arch::irq::init(kernel.blob, DomainId(kernel.me.0));
+    if let Err(why) = arch::doorbell::init(kernel.blob) {
+        panic!("no doorbells after the sleep: {why:?}");
+    }
+    kernel.soc.resume();
+    kernel.soc.calibrate_clock();
+    boot::unmask_doorbells(kernel.blob);
+    kernel.devices.unmask();
+    if kernel.soc.request(command::READY, 0, 0).is_err() {
+        log!("the soc does not take READY after the sleep");
+    }
+    kernel.peers.look_at_chip(kernel);
+    kernel.peers.poll(kernel);
+    log!("back from off");
+}
