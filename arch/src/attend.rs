@@ -95,7 +95,7 @@ fn wait(ready: &mut dyn FnMut() -> bool) {
 fn serve() {
     let Some(hook) = WAITING.get() else { return };
     if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
-        hook();
+        lock::apart(hook);
         STATE.with(|state| state.inside = false);
     }
 }

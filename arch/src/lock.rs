@@ -91,18 +91,25 @@ const DEPTH: usize = 12;
 /// The ranks that a core holds, in the order it took them.
 struct Held {
     count: usize,
+    /// What a waiting core serves meanwhile has an order of its own, from here on: it takes the
+    /// locks it begins with by `try_lock`, so it can wait for nothing that this core holds.
+    base: usize,
     ranks: [Rank; DEPTH],
 }
 
-per_core! { static HELD: Held = Held { count: 0, ranks: [Rank::new(0, ""); DEPTH] }; }
+per_core! { static HELD: Held = Held { count: 0, base: 0, ranks: [Rank::new(0, ""); DEPTH] }; }
 
 impl Held {
     /// A rank that violates the order is not counted as held.
     fn acquire(&mut self, wanted: Rank) -> Option<Violation> {
-        let highest = self.ranks[..self.count].iter().max_by_key(|held| held.level).copied();
+        let highest = self.ranks[self.base..self.count].iter().max_by_key(|held| held.level).copied();
         if let Some(held) = highest.filter(|held| held.level >= wanted.level) {
             return Some(Violation::Order { held, wanted });
         }
+        self.push(wanted)
+    }
+
+    fn push(&mut self, wanted: Rank) -> Option<Violation> {
         let Some(free) = self.ranks.get_mut(self.count) else { return Some(Violation::Depth) };
         *free = wanted;
         self.count += 1;
@@ -119,7 +126,7 @@ impl Held {
     }
 
     fn leaf(&self) -> Option<Violation> {
-        let leaf = self.ranks[..self.count].iter().find(|held| held.leaf);
+        let leaf = self.ranks[self.base..self.count].iter().find(|held| held.leaf);
         leaf.map(|&held| Violation::Wait { held })
     }
 }
@@ -132,6 +139,26 @@ pub fn note_acquire(rank: Rank) {
     {
         report(violation);
     }
+}
+
+/// `rank` was acquired without waiting, which no order forbids.
+#[inline]
+fn note_try(rank: Rank) {
+    if cfg!(debug_assertions)
+        && let Some(violation) = HELD.with(|held| held.push(rank))
+    {
+        report(violation);
+    }
+}
+
+/// Runs what a waiting core serves meanwhile, under an order of its own.
+pub(crate) fn apart(serve: fn()) {
+    if !cfg!(debug_assertions) {
+        return serve();
+    }
+    let base = HELD.with(|held| core::mem::replace(&mut held.base, held.count));
+    serve();
+    HELD.with(|held| held.base = base);
 }
 
 /// `rank` was released on this core.
@@ -222,7 +249,7 @@ impl<T: ?Sized> Lock<T> {
             cpu::irqs_restore(irqs_on);
             return None;
         }
-        note_acquire(self.rank);
+        note_try(self.rank);
         Some(Guard { lock: self, irqs_on, not_send: PhantomData })
     }
 

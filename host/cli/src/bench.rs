@@ -54,6 +54,9 @@ struct Bench {
     linux_what: String,
 }
 
+/// A record as the kernel said it: name, value, unit.
+type Said = (String, f64, String);
+
 /// One line of `--json`. Names are stable.
 #[derive(Serialize)]
 struct Record<'a> {
@@ -79,17 +82,25 @@ pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode
         let said = measure(place, &group)?;
         for bench in &group {
             let values: Vec<_> =
-                said.iter().filter(|(name, _)| belongs(name, &bench.name)).collect();
+                said.iter().filter(|(name, ..)| belongs(name, &bench.name)).collect();
             if values.is_empty() {
                 eprintln!("pen: {} was not reported by {}", bench.name, bench.board);
                 missing += 1;
             }
-            for (name, value) in values {
+            for (name, value, unit) in values {
+                if !fits(unit, bench) {
+                    bail!("{name} came in {unit:?}, benches/ says {:?}", bench.unit);
+                }
                 show(bench, name, *value, json)?;
             }
         }
     }
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Under exact counts a nanosecond of the guest is an instruction; otherwise units must agree.
+fn fits(said: &str, bench: &Bench) -> bool {
+    said == bench.unit || (bench.icount && said == "ns" && bench.unit == "instructions")
 }
 
 /// A kernel may append its own name: `memory.after_boot_bytes.shadow`.
@@ -125,7 +136,7 @@ fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
 }
 
 /// Boots, types each command once, and answers every record the console showed.
-fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<(String, f64)>> {
+fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
     let (board, kernels) = commands::prepare(place, &first.board, Profile::Kernel)?;
     let prompt = format!("{}> ", board.main().name);
@@ -148,16 +159,17 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<(String, f64)>>
     }
     let mut records = parse(rig.transcript());
     for bench in group.iter().filter(|b| b.measure == Measure::Prompt) {
-        records.push((bench.name.clone(), seconds));
+        records.push((bench.name.clone(), seconds, bench.unit.clone()));
     }
     Ok(records)
 }
 
-fn parse(text: &str) -> Vec<(String, f64)> {
+fn parse(text: &str) -> Vec<Said> {
     text.lines()
         .filter_map(|line| {
             let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
-            Some((words.next()?.to_string(), words.next()?.parse().ok()?))
+            let (name, value) = (words.next()?, words.next()?.parse().ok()?);
+            Some((name.to_string(), value, words.next().unwrap_or("").to_string()))
         })
         .collect()
 }
@@ -191,10 +203,10 @@ mod tests {
 
     #[test]
     fn records_are_found_among_other_lines() {
-        let text =
-            "hello\r\nrecord thread.switch 512 instructions\r\n  record a.b 1.5 s\nrecord x\n";
+        let text = "hello\r\nrecord thread.switch 512 ns\r\n  record a.b 1.5 s\nrecord x\n";
         let found = parse(text);
-        assert_eq!(found, [("thread.switch".to_string(), 512.0), ("a.b".to_string(), 1.5)]);
+        let found: Vec<_> = found.iter().map(|(n, v, u)| (n.as_str(), *v, u.as_str())).collect();
+        assert_eq!(found, [("thread.switch", 512.0, "ns"), ("a.b", 1.5, "s")]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::kernel::{self, Kernel};
 use crate::memory::{self, BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
 use crate::peers::Peers;
 use crate::soc::Soc;
-use crate::symbols::{self, Symbols};
+use crate::symbols::{Symbols, mapped_bytes};
 use crate::{idle, interrupts, log, monitor, ranks, shootdown};
 use abi::boot::{Blob, BlobError, FNV_START, fnv, kind};
 use abi::soc::{DomainPage, command};
@@ -24,10 +24,11 @@ use base::port::{Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::notify::Attendance;
 use kernel_sched::Scheduler;
-use kernel_sched::trace::TraceLog;
 use zerocopy::{FromBytes, IntoBytes};
 
 static BLOB: Once<Blob> = Once::new();
+/// This domain, for a panic before there is a kernel.
+static ME: AtomicU64 = AtomicU64::new(0);
 static STACKS: KernelStacks = KernelStacks;
 
 /// Where arch's entry arrives: MMU and FPU on, boot stack, interrupts masked.
@@ -40,6 +41,7 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
         Err(why) => panic!("the board blob at {blob_pa:#x} is not one: {why:?}"),
     };
     let me = DomainId(domain as u8);
+    ME.store(domain, Ordering::Relaxed);
     assert!(me.index() < blob.domains().len(), "domain {domain} is not on this board");
     log!("kernel of domain {me}, epoch {epoch}");
     start_memory(blob, me);
@@ -57,7 +59,7 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
 }
 
 fn read_blob(pa: u64) -> Result<&'static Blob, BlobError> {
-    let bytes = symbols::mapped_bytes(pa, size_of::<Blob>() as u64);
+    let bytes = mapped_bytes(pa, size_of::<Blob>() as u64);
     let mut blob = Blob::read_from_bytes(bytes).map_err(|_| BlobError::Magic)?;
     let checksum = core::mem::take(&mut blob.checksum);
     let sum = fnv(FNV_START, blob.as_bytes());
@@ -87,6 +89,12 @@ fn start_memory(blob: &Blob, me: DomainId) {
     HEAP.init(&FRAMES);
 }
 
+/// Names of the running image's functions, once the blob tells where they are staged.
+pub fn symbols() -> Option<Symbols> {
+    let domain = BLOB.get()?.domains().get(ME.load(Ordering::Relaxed) as usize)?;
+    Symbols::staged(arch::image::staging_pa(), domain.staging_size)
+}
+
 fn ring_soc() {
     if let Some(blob) = BLOB.get() {
         arch::doorbell::ring(blob.soc_slot, 0);
@@ -97,7 +105,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
     let window = Window::uncached(blob, PhysAddr(blob.window.base), blob.window.size)?;
     let page_bytes = size_of::<DomainPage>() as u64;
     let page = PhysAddr(blob.window.domains + u64::from(me.0) * page_bytes);
-    let soc = Soc::new(window, &blob.window, me, ring_soc);
+    let soc = kernel::SOC.set(Soc::new(window, &blob.window, me, ring_soc)).ok()?;
     soc.calibrate_clock();
     let domain = &blob.domains()[me.index()];
     let cores = domain.cores as usize;
@@ -112,9 +120,9 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
         peers: Peers::new(blob, me, epoch)?,
         devices: Devices::new(blob, me),
-        symbols: Symbols::staged(arch::image::staging_pa(), domain.staging_size),
+        symbols: symbols(),
         attendance: (0..cores).map(attendance).collect(),
-        trace: TraceLog::new(),
+        trace: &kernel::TRACE,
         booted_at: arch::time::soc_time(),
         boot_ticks: AtomicU64::new(0),
     })

@@ -104,7 +104,7 @@ impl Handlers {
             }
             payload.resize(MAX_PAYLOAD, 0);
             let Some(buffer) = payload.first_chunk_mut() else { return };
-            let Some(request) = kernel.peers.receive(kernel, buffer) else { return };
+            let Some(request) = kernel.peers.receive(buffer) else { return };
             payload.truncate(request.bytes);
             self.hand_over(kernel, Job { request, payload: core::mem::take(&mut payload) });
         }
@@ -113,7 +113,7 @@ impl Handlers {
     /// The out-of-memory handler: answers what it cannot even take.
     fn refuse_arrived(&self, kernel: &Kernel) {
         let mut buffer = self.overflow[arch::cpu::core().index()].lock();
-        while let Some(request) = kernel.peers.receive(kernel, &mut buffer) {
+        while let Some(request) = kernel.peers.receive(&mut buffer) {
             kernel.peers.reply(kernel, &request, Err(Refusal::NoMemory));
         }
     }

@@ -6,10 +6,8 @@ use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of core-to-core interrupts.
+/// Kinds of core-to-core interrupts; 0 is the scheduler's own.
 pub mod core_kind {
-    /// Look at the run queue.
-    pub const RESCHEDULE: u8 = 0;
     /// Look at the shootdown queue.
     pub const SHOOTDOWN: u8 = 1;
     /// Stop for ever: this kernel ends.

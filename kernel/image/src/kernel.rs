@@ -31,7 +31,7 @@ pub struct Kernel {
     /// This domain's own page in it.
     pub own_page: Window,
     /// The chip.
-    pub soc: Soc,
+    pub soc: &'static Soc,
     /// Threads.
     pub scheduler: Scheduler,
     /// Other kernels.
@@ -43,7 +43,7 @@ pub struct Kernel {
     /// Whether each core polls for messages.
     pub attendance: Vec<Lock<Attendance>>,
     /// Trace points.
-    pub trace: TraceLog,
+    pub trace: &'static TraceLog,
     /// Chip time at boot.
     pub booted_at: u64,
     /// Ticks of the local clock from reset to the monitor, without waiting for others.
@@ -51,6 +51,10 @@ pub struct Kernel {
 }
 
 static KERNEL: Once<Kernel> = Once::new();
+/// The way to the soc, which is there before the kernel is.
+pub static SOC: Once<Soc> = Once::new();
+/// The trace log of this kernel.
+pub static TRACE: TraceLog = TraceLog::new();
 
 /// The kernel, once it is assembled.
 pub fn get() -> Option<&'static Kernel> {

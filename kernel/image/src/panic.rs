@@ -25,6 +25,7 @@ fn on_panic(info: &PanicInfo) -> ! {
 /// Ends this kernel. `fp` is where the backtrace starts, `registers` a dump or nothing.
 pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
     arch::cpu::irqs_off();
+    arch::lock::install_report(|_| ()); // the end takes locks in no order
     if PANICKED.swap(true, Ordering::AcqRel) {
         print::unlocked(format_args!("panic: again, while panicking: {why}"));
         arch::cpu::halt();
@@ -37,7 +38,9 @@ pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
     print::unlocked(format_args!("{report}"));
     if let Some(kernel) = kernel {
         kernel.devices.last_words(kernel, &report);
-        kernel.soc.last_words(abi::soc::command::PANIC, 1, 0);
+    }
+    if let Some(soc) = kernel::SOC.get() {
+        soc.last_words(abi::soc::command::PANIC, 1, 0);
     }
     arch::cpu::halt();
 }
@@ -54,7 +57,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, symbols) = match self.kernel {
             Some(kernel) => (kernel.name(), kernel.symbols),
-            None => ("(booting)", None),
+            None => ("(booting)", crate::boot::symbols()),
         };
         writeln!(f, "panic: kernel {name}, core {}: {}", arch::cpu::core(), self.why)?;
         write!(f, "{}", self.registers)?;

@@ -8,15 +8,17 @@
 use crate::handlers::Handlers;
 use crate::kernel::Kernel;
 use crate::procs;
-use abi::boot::{Blob, MAX_DOMAINS};
+use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
-use abi::soc::{DomainPage, state};
+use abi::soc::DomainPage;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Busy, CallError, CallId, Caller, Class, Level, Refusal, Request, Server, Wires};
 use kernel_sched::{ThreadId, WaitQueue};
 
@@ -67,11 +69,14 @@ pub struct Peer {
     room: WaitQueue,
     sent: AtomicU64,
     served: AtomicU64,
+    /// Times it broke the protocol.
+    faults: AtomicU64,
 }
 
 /// All others.
 pub struct Peers {
-    peers: [Option<Peer>; MAX_DOMAINS],
+    /// By domain; none for this one.
+    peers: Vec<Option<Box<Peer>>>,
     /// The handler threads.
     pub handlers: Handlers,
     /// Buffers for urgent requests, one a core.
@@ -90,11 +95,10 @@ struct Scratch {
 impl Peers {
     /// Links to all other domains of `blob`; none is open yet.
     pub fn new(blob: &Blob, me: DomainId, epoch: Epoch) -> Option<Self> {
-        let mut peers = [const { None }; MAX_DOMAINS];
-        for (index, peer) in peers.iter_mut().enumerate().take(blob.domains().len()) {
-            if index != me.index() {
-                *peer = Some(Peer::new(blob, me, epoch, DomainId(index as u8))?);
-            }
+        let mut peers = Vec::new();
+        for id in (0..blob.domains().len()).map(|index| DomainId(index as u8)) {
+            let peer = if id == me { None } else { Some(Peer::new(blob, me, epoch, id)?) };
+            peers.push(peer.map(Box::new));
         }
         let cores = blob.domains().get(me.index())?.cores as usize;
         let scratch = || Scratch { request: [0; MAX_PAYLOAD], reply: [0; MAX_PAYLOAD] };
@@ -109,11 +113,11 @@ impl Peers {
     }
 
     fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.iter().flatten()
+        self.peers.iter().flatten().map(Box::as_ref)
     }
 
     fn peer(&self, id: DomainId) -> Result<&Peer, CallFailure> {
-        self.peers.get(id.index()).and_then(Option::as_ref).ok_or(CallFailure::PeerLost)
+        self.peers.get(id.index()).and_then(Option::as_deref).ok_or(CallFailure::PeerLost)
     }
 
     /// Serves from now on.
@@ -126,11 +130,7 @@ impl Peers {
     /// The chip page may have changed: peers die, start, sleep.
     pub fn look_at_chip(&self, kernel: &Kernel) {
         for peer in self.iter() {
-            let (epoch, state) = kernel.soc.state(peer.id);
-            let alive = matches!(state, state::RUNNING | state::INACTIVE | state::OFF);
-            let epoch = (alive && epoch != 0).then_some(Epoch(epoch as u16));
-            peer.caller.lock().peer_changed(&peer.wires, epoch);
-            peer.server.lock().peer_changed(&peer.wires, epoch);
+            peer.look(kernel);
         }
         self.changed.wake_all(&kernel.scheduler);
     }
@@ -169,22 +169,16 @@ impl Peers {
                 });
                 let answered =
                     peer.caller.try_lock().is_none_or(|caller| caller.is_waiting(&peer.wires));
-                urgent || answered
+                urgent || answered || peer.blockable_waits()
             })
     }
 
     /// The next blockable request of any peer.
     pub fn receive(
         &self,
-        kernel: &Kernel,
         buffer: &mut [u8; MAX_PAYLOAD],
     ) -> Option<Request> {
-        self.iter().find_map(|peer| peer.receive(kernel, Class::Blockable, buffer))
-    }
-
-    /// Does a blockable request wait?
-    pub fn has_blockable(&self) -> bool {
-        self.iter().any(Peer::blockable_waits)
+        self.iter().find_map(|peer| peer.receive(Class::Blockable, buffer))
     }
 
     /// Answers a request that [`Peers::receive`] gave.
@@ -232,10 +226,10 @@ impl Peers {
         if bytes == 8 { Ok(u64::from_le_bytes(answer)) } else { Err(CallFailure::Limits) }
     }
 
-    /// Calls sent to a peer and served for it.
-    pub fn counts(&self, id: DomainId) -> Option<(u64, u64)> {
+    /// Calls sent to a peer, served for it, and times it broke the protocol.
+    pub fn counts(&self, id: DomainId) -> Option<[u64; 3]> {
         let peer = self.peers.get(id.index())?.as_ref()?;
-        Some((peer.sent.load(Ordering::Relaxed), peer.served.load(Ordering::Relaxed)))
+        Some([&peer.sent, &peer.served, &peer.faults].map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// Waits until the chip page shows a state, two seconds at most.
@@ -249,6 +243,7 @@ impl Peers {
 }
 
 impl Peer {
+    #[inline(never)] // keeps its large values off the caller's stack frame
     fn new(blob: &Blob, me: DomainId, epoch: Epoch, id: DomainId) -> Option<Self> {
         let window = &blob.window;
         let count = blob.domains().len() as u64;
@@ -268,6 +263,7 @@ impl Peer {
             room: WaitQueue::new(),
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
         })
     }
 
@@ -280,23 +276,22 @@ impl Peer {
 
     fn receive(
         &self,
-        kernel: &Kernel,
         class: Class,
         buffer: &mut [u8; MAX_PAYLOAD],
     ) -> Option<Request> {
         let received = self.server.lock().receive(&self.wires, class, buffer);
-        received.unwrap_or_else(|fault| {
-            self.distrust(kernel, fault);
+        received.unwrap_or_else(|_| {
+            self.distrust();
             None
         })
     }
 
     /// The peer wrote what the protocol does not allow: nothing of it is believed until it restarts.
-    fn distrust(&self, kernel: &Kernel, fault: kernel_msg::PeerFault) {
-        crate::log!("peer {}: broke the protocol: {fault:?}", self.id);
+    /// May run while this core waits for any lock, so it says nothing; `peers` shows the count.
+    fn distrust(&self) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
         self.caller.lock().lose();
         self.server.lock().lose();
-        self.wake_answered(kernel);
     }
 
     fn serve_one_urgent(&self, kernel: &Kernel, vector: u32, scratch: &mut Scratch) -> bool {
@@ -309,8 +304,8 @@ impl Peer {
         let request = match received {
             Ok(Some(request)) => request,
             Ok(None) => return false,
-            Err(fault) => {
-                self.distrust(kernel, fault);
+            Err(_) => {
+                self.distrust();
                 return false;
             }
         };
@@ -335,9 +330,10 @@ impl Peer {
         }
     }
 
+    /// "Yes" when somebody else is looking.
     fn blockable_waits(&self) -> bool {
         let server = self.server.try_lock();
-        server.is_some_and(|server| server.is_waiting(&self.wires, Class::Blockable))
+        server.is_none_or(|server| server.is_waiting(&self.wires, Class::Blockable))
     }
 
     /// Wakes the threads whose calls have ended, and those that wait for room.
@@ -395,23 +391,23 @@ impl Peer {
             if result.is_none() && arch::time::local_ns() > ring_at {
                 ring_at += RING_AGAIN_NS;
                 arch::doorbell::ring(self.slot, vector);
-                self.notice_death(kernel);
+                self.look(kernel);
             }
             result.is_some()
         });
         result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
     }
 
-    /// Is the peer not even starting?
+    /// Can the peer not answer: dead, or never started?
     fn is_gone(&self, kernel: &Kernel) -> bool {
-        !matches!(kernel.soc.state(self.id).1, state::RUNNING | state::INACTIVE | state::OFF)
+        peer_epoch(kernel.soc.state_word(self.id)).is_none()
     }
 
     /// For a waiter that may run with interrupts masked, so that nobody looks at the chip page.
-    fn notice_death(&self, kernel: &Kernel) {
-        if self.is_gone(kernel) {
-            self.caller.lock().peer_changed(&self.wires, None);
-        }
+    fn look(&self, kernel: &Kernel) {
+        let epoch = peer_epoch(kernel.soc.state_word(self.id));
+        self.caller.lock().peer_changed(&self.wires, epoch);
+        self.server.lock().peer_changed(&self.wires, epoch);
     }
 
     /// Sleeps; from a thread only.
@@ -449,7 +445,7 @@ impl Peer {
         }) {
             arch::doorbell::ring(self.slot, vector);
         }
-        self.room.wake_one(&kernel.scheduler);
+        self.room.wake_all(&kernel.scheduler);
         result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
     }
 }

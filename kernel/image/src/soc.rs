@@ -63,18 +63,17 @@ impl Soc {
 
     /// Epoch and state of a domain.
     pub fn state(&self, domain: DomainId) -> (u64, u64) {
-        unpack_state(self.status(domain, offset_of!(DomainStatus, state)))
+        unpack_state(self.state_word(domain))
+    }
+
+    /// The same, as it is in the chip page.
+    pub fn state_word(&self, domain: DomainId) -> u64 {
+        self.status(domain, offset_of!(DomainStatus, state))
     }
 
     /// Times a domain was killed or crashed.
     pub fn deaths(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, deaths))
-    }
-
-    /// Says whether core `core` of this kernel polls for messages (1) or must be rung (0).
-    pub fn set_attending(&self, core: usize, attending: bool) {
-        let at = offset_of!(DomainPage, attending) + 8 * core;
-        self.window.store(self.page + at, u64::from(attending));
     }
 
     /// Asks and waits for the answer.

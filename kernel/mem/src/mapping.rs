@@ -119,6 +119,15 @@ pub struct Audit {
     pub device: u64,
 }
 
+impl core::fmt::Display for Audit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let kib = |bytes: u64| bytes >> 10;
+        write!(f, "{} mappings, KiB: {} cached", self.mappings, kib(self.cached))?;
+        write!(f, " ({} of it code), {} uncached", kib(self.code), kib(self.uncached))?;
+        write!(f, ", {} device", kib(self.device))
+    }
+}
+
 /// A rule that a table breaks, with the leaf that breaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
@@ -202,7 +211,7 @@ impl Rules<'_> {
         let allowed = match leaf.memory {
             Memory::Cached => self.is_own_memory(leaf),
             Memory::Uncached => self.is_window(leaf) || self.is_staging(leaf),
-            Memory::Device => !self.blob.regions().iter().any(|r| overlaps(leaf, r.base, r.size)),
+            Memory::Device => !self.reaches(leaf),
         };
         match (allowed, leaf.memory) {
             (true, _) => Ok(()),
@@ -210,6 +219,12 @@ impl Rules<'_> {
             (false, Memory::Uncached) => Err(Violation::ForeignUncached(*leaf)),
             (false, Memory::Device) => Err(Violation::DeviceInMemory(*leaf)),
         }
+    }
+
+    /// Does the leaf touch memory of the board, as this domain sees the bus? The same address may be
+    /// a device here and memory elsewhere.
+    fn reaches(&self, leaf: &Mapping) -> bool {
+        overlaps(leaf, self.this.ram_base, self.this.ram_size)
     }
 
     /// All of the leaf lies in own regions, which may be adjacent.

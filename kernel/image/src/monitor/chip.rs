@@ -75,7 +75,7 @@ fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
 }
 
 fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    writeln!(out, "  domain    isa      role    cores  state     epoch  deaths  calls out/in")?;
+    writeln!(out, "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults")?;
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let id = DomainId(index as u8);
         let (epoch, state) = kernel.soc.state(id);
@@ -85,7 +85,7 @@ fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
         write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;
         write!(out, "{:<9} {epoch:<6} {:<7} ", state_name(state), kernel.soc.deaths(id))?;
         match kernel.peers.counts(id) {
-            Some((sent, served)) => writeln!(out, "{sent}/{served}")?,
+            Some([sent, served, faults]) => writeln!(out, "{sent}/{served}/{faults}")?,
             None => writeln!(out, "(this kernel)")?,
         }
     }
