@@ -378,10 +378,9 @@ impl Blob {
             (1..=MAX_CORES).contains(&(d.cores as usize))
                 && self.local_region(d.image_pa, d.image_max).is_some()
         });
-        let devices = self
-            .devices()
-            .iter()
-            .all(|d| d.home < self.domain_count && d.vector < self.vectors && d.kick < self.vectors);
+        let devices = self.devices().iter().all(|d| {
+            d.home < self.domain_count && d.vector < self.vectors && d.kick < self.vectors
+        });
         if vectors < self.vectors && domains && devices {
             Ok(())
         } else {
@@ -394,7 +393,7 @@ impl Blob {
         for (i, a) in regions.iter().enumerate() {
             let Some(end) = a.base.checked_add(a.size) else { return Err(BlobError::Regions) };
             let overlaps = |b: &Region| a.base < b.base + b.size && b.base < end;
-            if a.size == 0 || a.base % 4096 != 0 || regions[..i].iter().any(overlaps) {
+            if a.size == 0 || !a.base.is_multiple_of(4096) || regions[..i].iter().any(overlaps) {
                 return Err(BlobError::Regions);
             }
         }

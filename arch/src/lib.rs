@@ -94,5 +94,6 @@ mod imp;
 mod imp;
 
 pub use imp::{
-    backtrace, cache, context, cpu, doorbell, early, image, irq, mmu, power, smp, timer, trap, words,
+    backtrace, cache, context, cpu, doorbell, early, image, irq, mmu, power, smp, timer, trap,
+    words,
 };

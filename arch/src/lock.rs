@@ -102,7 +102,8 @@ per_core! { static HELD: Held = Held { count: 0, base: 0, ranks: [Rank::new(0, "
 impl Held {
     /// A rank that violates the order is not counted as held.
     fn acquire(&mut self, wanted: Rank) -> Option<Violation> {
-        let highest = self.ranks[self.base..self.count].iter().max_by_key(|held| held.level).copied();
+        let highest =
+            self.ranks[self.base..self.count].iter().max_by_key(|held| held.level).copied();
         if let Some(held) = highest.filter(|held| held.level >= wanted.level) {
             return Some(Violation::Order { held, wanted });
         }

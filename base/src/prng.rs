@@ -10,6 +10,7 @@ impl Prng {
         Prng(seed)
     }
     /// The next 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "an endless source is not an iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

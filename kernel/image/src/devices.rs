@@ -58,8 +58,7 @@ fn bus(kernel: &Kernel) -> Bus<'static, Window> {
 impl Devices {
     /// Slots for the devices of `blob` whose home is `me`, none started.
     pub fn new(blob: &abi::boot::Blob, me: base::id::DomainId) -> Self {
-        let mut devices =
-            Devices { console: Slot::new(), block: Slot::new(), rng: Slot::new() };
+        let mut devices = Devices { console: Slot::new(), block: Slot::new(), rng: Slot::new() };
         for found in blob.devices().iter().filter(|d| d.home == u32::from(me.0)) {
             match found.kind {
                 device::CONSOLE => devices.console.vector = found.vector,

@@ -144,8 +144,7 @@ impl Handlers {
             return;
         };
         let here = Some(arch::cpu::core());
-        let made =
-            kernel.scheduler.spawn("handler", PRIORITY_SERVE, here, handler, CREATED);
+        let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, here, handler, CREATED);
         if made.is_err() {
             let shortage = self.here().state.lock().pool.failed();
             self.act_on(kernel, shortage);
@@ -184,8 +183,7 @@ const CREATED: usize = 100;
 fn handler(argument: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let core = kernel.peers.handlers.here();
-    let mut next =
-        if argument == CREATED { core.state.lock().pool.created() } else { Next::Idle };
+    let mut next = if argument == CREATED { core.state.lock().pool.created() } else { Next::Idle };
     while next != Next::Retire {
         let mut job = None;
         kernel.scheduler.wait(&core.idle, || {

@@ -164,9 +164,10 @@ impl Peers {
     pub fn is_waiting(&self) -> bool {
         self.open.load(Ordering::Acquire)
             && self.iter().any(|peer| {
-                let urgent = peer.server.try_lock().is_none_or(|server| {
-                    server.is_waiting(&peer.wires, Class::Urgent)
-                });
+                let urgent = peer
+                    .server
+                    .try_lock()
+                    .is_none_or(|server| server.is_waiting(&peer.wires, Class::Urgent));
                 let answered =
                     peer.caller.try_lock().is_none_or(|caller| caller.is_waiting(&peer.wires));
                 urgent || answered || peer.blockable_waits()
@@ -174,10 +175,7 @@ impl Peers {
     }
 
     /// The next blockable request of any peer.
-    pub fn receive(
-        &self,
-        buffer: &mut [u8; MAX_PAYLOAD],
-    ) -> Option<Request> {
+    pub fn receive(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
         self.iter().find_map(|peer| peer.receive(Class::Blockable, buffer))
     }
 
@@ -236,9 +234,9 @@ impl Peers {
     pub fn wait_for_state(&self, id: DomainId, wanted: u64) -> bool {
         let Some(kernel) = crate::kernel::get() else { return false };
         let deadline = arch::time::soc_time() + 2_000_000_000;
-        kernel.scheduler.wait_until(&self.changed, Some(deadline), || {
-            kernel.soc.state(id).1 == wanted
-        })
+        kernel
+            .scheduler
+            .wait_until(&self.changed, Some(deadline), || kernel.soc.state(id).1 == wanted)
     }
 }
 
@@ -274,11 +272,7 @@ impl Peer {
         }
     }
 
-    fn receive(
-        &self,
-        class: Class,
-        buffer: &mut [u8; MAX_PAYLOAD],
-    ) -> Option<Request> {
+    fn receive(&self, class: Class, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
         let received = self.server.lock().receive(&self.wires, class, buffer);
         received.unwrap_or_else(|_| {
             self.distrust();
@@ -315,13 +309,7 @@ impl Peer {
         true
     }
 
-    fn reply(
-        &self,
-        _: &Kernel,
-        vector: u32,
-        request: &Request,
-        result: Result<&[u8], Refusal>,
-    ) {
+    fn reply(&self, _: &Kernel, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
         let Some(to) = request.reply else { return };
         self.served.fetch_add(1, Ordering::Relaxed);
         // A stale reply has no one to go to: its caller died.

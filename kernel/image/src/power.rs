@@ -10,11 +10,10 @@
 
 use crate::kernel::Kernel;
 use crate::{boot, log};
-use abi::boot::kind;
 use abi::soc::command;
 use arch::lock::Lock;
 use arch::power::Resume;
-use base::addr::PhysAddr;
+use arch::types::{Memory, Rights};
 use base::id::{CoreId, DomainId};
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_sched::{SpawnError, WaitQueue};
@@ -106,12 +105,14 @@ extern "C" fn online(core: usize) -> ! {
 
 /// Everything saved: memory is written back, the soc is asked, and the rest is waiting.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
-    let me = u32::from(kernel.me.0);
-    let own = |r: &&abi::boot::Region| r.kind == kind::LOCAL && r.owner == me;
-    for region in kernel.blob.regions().iter().filter(own) {
-        arch::cache::clean(PhysAddr(region.base).to_virt().0 as usize, region.size as usize);
+    if let Some(table) = crate::memory::TABLE.get() {
+        table.lock().walk(&mut |leaf| {
+            if leaf.memory == Memory::Cached && leaf.rights == Rights::ReadWrite {
+                arch::cache::clean(leaf.virt.0 as usize, leaf.bytes as usize);
+            }
+        });
     }
-    kernel.soc.last_words(command::OFF, u64::from(me), warm_entry);
+    kernel.soc.last_words(command::OFF, u64::from(kernel.me.0), warm_entry);
     loop {
         arch::cpu::wait();
     }

@@ -81,11 +81,7 @@ pub fn blockable(
     }
 }
 
-fn nest(
-    kernel: &'static Kernel,
-    request: &Request,
-    payload: Vec<u8>,
-) -> Result<Vec<u8>, Refusal> {
+fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
     if depth > 0 {
         let mut onward = payload.clone();

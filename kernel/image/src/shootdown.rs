@@ -37,9 +37,7 @@ pub fn flush_all(start: VirtAddr, bytes: u64) {
     SERVED[me].store(generation, Ordering::Relaxed);
     let others = || (0..cores).filter(|&core| core != me);
     others().for_each(|core| arch::irq::send_core(CoreId(core as u8), core_kind::SHOOTDOWN));
-    arch::attend::until(|| {
-        others().all(|core| SERVED[core].load(Ordering::Acquire) >= generation)
-    });
+    arch::attend::until(|| others().all(|core| SERVED[core].load(Ordering::Acquire) >= generation));
 }
 
 /// Flushes what this core was asked for and has not flushed; cheap when there is nothing.

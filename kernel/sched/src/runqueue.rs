@@ -26,12 +26,7 @@ pub struct RunQueue {
 
 impl Default for RunQueue {
     fn default() -> Self {
-        RunQueue {
-            occupied: 0,
-            heads: [NONE; PRIORITIES],
-            tails: [NONE; PRIORITIES],
-            length: 0,
-        }
+        RunQueue { occupied: 0, heads: [NONE; PRIORITIES], tails: [NONE; PRIORITIES], length: 0 }
     }
 }
 

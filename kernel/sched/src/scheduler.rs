@@ -391,7 +391,7 @@ impl Scheduler {
 
     /// What a core does.
     pub fn core_info(&self, core: usize) -> CoreInfo {
-        let (switches, idle, running) = self.table.lock().core_info(core);
+        let (switches, idle, running) = self.table.lock().core_info(core, cpu::clock());
         CoreInfo { switches, idle_ns: to_ns(idle), running }
     }
 }

@@ -411,11 +411,12 @@ impl Table {
     }
 
     /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).
-    pub fn core_info(&self, core: usize) -> (u64, u64, &'static str) {
+    pub fn core_info(&self, core: usize, now: u64) -> (u64, u64, &'static str) {
         let on_core = |entry: &&Entry| entry.core as usize == core;
         let switches = self.entries.iter().filter(on_core).map(|entry| entry.switches).sum();
         let running = self.entries[self.cores[core].current as usize].name;
-        (switches, self.entries[core].ran, running)
+        let since = if self.is_idle(core) { now.saturating_sub(self.cores[core].since) } else { 0 };
+        (switches, self.entries[core].ran + since, running)
     }
 }
 

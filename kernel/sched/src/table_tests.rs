@@ -13,9 +13,8 @@ fn new(priority: u8, affinity: Option<u8>) -> New {
 fn check(table: &Table) {
     let cores = table.cores.len();
     let queued: u32 = table.cores.iter().map(|core| core.queue.len()).sum();
-    let ready = (cores..MAX_THREADS)
-        .filter(|&index| table.entries[index].phase == Phase::Ready)
-        .count();
+    let ready =
+        (cores..MAX_THREADS).filter(|&index| table.entries[index].phase == Phase::Ready).count();
     assert_eq!(queued as usize, ready, "ready threads are queued once");
     let running = table.entries.iter().filter(|e| e.phase == Phase::Running).count();
     assert_eq!(running, cores, "each core runs one thread");

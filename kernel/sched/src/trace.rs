@@ -69,8 +69,7 @@ impl TraceLog {
 
 impl Trace for TraceLog {
     fn event(&self, name: &'static str, a: u64, b: u64) {
-        let record =
-            Record { time: arch::time::soc_time(), core: arch::cpu::core().0, name, a, b };
+        let record = Record { time: arch::time::soc_time(), core: arch::cpu::core().0, name, a, b };
         let mut ring = self.0.lock();
         let place = ring.written as usize % RECORDS;
         ring.records[place] = record;

@@ -75,8 +75,7 @@ impl Block {
         }
         let at = (device.memory - bus.window) as usize;
         let mut transport = Transport::new(device, bus.window);
-        let features =
-            transport.start(bus, DEVICE_ID, FEATURE_READ_ONLY | FEATURE_FLUSH, 0)?;
+        let features = transport.start(bus, DEVICE_ID, FEATURE_READ_ONLY | FEATURE_FLUSH, 0)?;
         let queue = Queue::new(&bus.words, at);
         transport.set_queue(bus, 0, queue.place(bus.window))?;
         transport.finish(bus)?;

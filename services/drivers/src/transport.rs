@@ -118,8 +118,7 @@ impl Transport {
 
     /// The device may use its queues from here on.
     pub fn finish<W: Words>(&mut self, bus: &Bus<W>) -> Result<(), InitError> {
-        let all =
-            status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
+        let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
         self.set_status(bus, all)
     }
 

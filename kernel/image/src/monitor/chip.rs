@@ -75,7 +75,10 @@ fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
 }
 
 fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    writeln!(out, "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults")?;
+    writeln!(
+        out,
+        "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults"
+    )?;
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let id = DomainId(index as u8);
         let (epoch, state) = kernel.soc.state(id);
@@ -126,10 +129,7 @@ fn on(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outco
         return Ok(());
     }
     let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
-    let bytes = kernel
-        .peers
-        .call(peer, Ask::Run, line.as_bytes(), &mut answer)
-        .map_err(explain)?;
+    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer).map_err(explain)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;
     Ok(())
@@ -151,7 +151,9 @@ fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> O
         }
         "off" if target != kernel.me => {
             kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
-            kernel.peers.wait_for_state(target, state::OFF);
+            if !kernel.peers.wait_for_state(target, state::OFF) {
+                return Err(Failure::Failed("it did not go off within two seconds; see its log"));
+            }
             Ok("off; memory kept")
         }
         "off" | "cold" => {
@@ -202,9 +204,6 @@ fn dig(depth: u64) -> u64 {
 
 fn poweroff(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "powering off")?;
-    kernel
-        .soc
-        .request(command::SHUTDOWN, 0, 0)
-        .map_err(|_| Failure::Failed("the soc refused"))?;
+    kernel.soc.request(command::SHUTDOWN, 0, 0).map_err(|_| Failure::Failed("the soc refused"))?;
     Ok(())
 }

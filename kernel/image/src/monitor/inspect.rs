@@ -4,8 +4,8 @@ use super::{Command, Failure, Outcome, number};
 use crate::interrupts::COUNTS;
 use crate::kernel::Kernel;
 use core::fmt::Write;
-use kernel_sched::table::Phase;
 use core::sync::atomic::Ordering;
+use kernel_sched::table::Phase;
 
 pub const COMMANDS: &[Command] = &[
     Command { name: "cpus", arguments: "", help: "this kernel's cores", run: cpus },
@@ -52,7 +52,12 @@ fn mem(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "  {:>8} KiB of memory local to this kernel", use_now.total >> 10)?;
     writeln!(out, "  {:>8} KiB in use, of which", use_now.used() >> 10)?;
     writeln!(out, "  {:>8} KiB image", use_now.image >> 10)?;
-    writeln!(out, "  {:>8} KiB heap, {} KiB of it allocated", use_now.heap >> 10, use_now.heap_live >> 10)?;
+    writeln!(
+        out,
+        "  {:>8} KiB heap, {} KiB of it allocated",
+        use_now.heap >> 10,
+        use_now.heap_live >> 10
+    )?;
     writeln!(out, "  {:>8} KiB allocator's own tables", use_now.metadata >> 10)?;
     writeln!(out, "  {:>8} KiB free", use_now.free >> 10)?;
     for region in kernel.blob.regions() {
@@ -147,7 +152,12 @@ fn audit(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
 fn guards(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let checks = arch::probe::self_test();
     for check in checks {
-        writeln!(out, "  {:<24} {}", check.name, if check.refused { "refused" } else { "ALLOWED" })?;
+        writeln!(
+            out,
+            "  {:<24} {}",
+            check.name,
+            if check.refused { "refused" } else { "ALLOWED" }
+        )?;
     }
     if checks.iter().all(|check| check.refused) {
         Ok(())
