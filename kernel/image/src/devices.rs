@@ -31,6 +31,13 @@ impl<T> Slot<T> {
             vector: u32::MAX,
         }
     }
+
+    fn unmask(&self) {
+        let started = self.driver.lock().is_some();
+        if started {
+            arch::irq::unmask(Vector(self.vector as u8));
+        }
+    }
 }
 
 /// All of them.
@@ -96,13 +103,9 @@ impl Devices {
 
     /// Listens again, after the controller was set up anew.
     pub fn unmask(&self) {
-        let started = [
-            (self.console.driver.lock().is_some(), self.console.vector),
-            (self.block.driver.lock().is_some(), self.block.vector),
-            (self.rng.driver.lock().is_some(), self.rng.vector),
-        ];
-        let vectors = started.into_iter().filter(|slot| slot.0).map(|slot| slot.1);
-        vectors.for_each(|vector| arch::irq::unmask(Vector(vector as u8)));
+        self.console.unmask();
+        self.block.unmask();
+        self.rng.unmask();
     }
 
     /// Is the system console ours?

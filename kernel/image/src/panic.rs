@@ -63,7 +63,8 @@ impl fmt::Display for Report<'_> {
         write!(f, "{}", self.registers)?;
         let (mut depth, mut result) = (0, Ok(()));
         arch::backtrace::frames(self.fp, &mut |pc| {
-            let line = writeln!(f, "  {depth:2}: {}", Named(symbols, pc));
+            // A return address may be the first of the next function: the call is before it.
+            let line = writeln!(f, "  {depth:2}: {}", Named(symbols, pc.saturating_sub(1)));
             result = core::mem::replace(&mut result, Ok(())).and(line);
             depth += 1;
         });

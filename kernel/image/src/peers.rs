@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::procs;
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
-use abi::soc::DomainPage;
+use abi::soc::{DomainPage, command, state};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -364,6 +364,7 @@ impl Peer {
         payload: &[u8],
         buffer: &mut [u8],
     ) -> Result<usize, CallFailure> {
+        self.wake_if_asleep(kernel);
         let mut begun = Err(CallError::Busy(Busy::NoSlot));
         arch::attend::until(|| {
             begun = self.begin(Class::Urgent, Level(0), ask, payload, 0);
@@ -378,12 +379,28 @@ impl Peer {
             result = self.finish(call, buffer);
             if result.is_none() && arch::time::local_ns() > ring_at {
                 ring_at += RING_AGAIN_NS;
-                arch::doorbell::ring(self.slot, vector);
-                self.look(kernel);
+                self.nudge(kernel, vector);
             }
             result.is_some()
         });
         result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
+    }
+
+    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is `PeerLost`
+    /// or stays as it is until somebody tries again.
+    fn wake_if_asleep(&self, kernel: &Kernel) {
+        if matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
+            && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
+        {
+            self.look(kernel);
+        }
+    }
+
+    /// Rings again, in case the last ring was lost or the peer went to sleep over it.
+    fn nudge(&self, kernel: &Kernel, vector: u32) {
+        self.wake_if_asleep(kernel);
+        arch::doorbell::ring(self.slot, vector);
+        self.look(kernel);
     }
 
     /// Can the peer not answer: dead, or never started?
@@ -408,6 +425,7 @@ impl Peer {
         payload: &[u8],
         buffer: &mut [u8],
     ) -> Result<usize, CallFailure> {
+        self.wake_if_asleep(kernel);
         let token = kernel.scheduler.current().token();
         let again = || Some(arch::time::soc_time() + RING_AGAIN_NS);
         let mut begun;
@@ -420,7 +438,7 @@ impl Peer {
             if sent {
                 break;
             }
-            arch::doorbell::ring(self.slot, vector);
+            self.nudge(kernel, vector);
         }
         let call = begun.map_err(explain)?;
         self.sent.fetch_add(1, Ordering::Relaxed);
@@ -431,7 +449,7 @@ impl Peer {
             result = self.finish(call, buffer);
             result.is_some()
         }) {
-            arch::doorbell::ring(self.slot, vector);
+            self.nudge(kernel, vector);
         }
         self.room.wake_all(&kernel.scheduler);
         result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)

@@ -4,6 +4,8 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod boot;
+mod machine;
+mod peers;
 pub mod rig;
 
 pub use rig::{Failure, Parts, Rig};
@@ -30,4 +32,13 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "boot.solo-1", board: "solo-1", nightly: false, run: boot::to_prompt },
     Scenario { name: "boot.duo", board: "duo", nightly: false, run: boot::to_prompt },
     Scenario { name: "boot.duo-1x1", board: "duo-1x1", nightly: false, run: boot::to_prompt },
+    Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
+    Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
+    Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
+    Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
+    Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
+    Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },
+    Scenario { name: "domain.kills", board: "duo", nightly: false, run: peers::kills },
+    Scenario { name: "domain.main-killed", board: "duo", nightly: false, run: peers::main_killed },
+    Scenario { name: "domain.soc-killed", board: "duo", nightly: false, run: peers::soc_killed },
 ];

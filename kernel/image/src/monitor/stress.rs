@@ -16,6 +16,12 @@ pub const COMMANDS: &[Command] = &[
         run: rpc,
     },
     Command {
+        name: "both",
+        arguments: "[COUNT]",
+        help: "storms of this kernel and of its first peer at the same time",
+        run: both,
+    },
+    Command {
         name: "smp",
         arguments: "[ROUNDS]",
         help: "threads on all cores: locks, wake-ups, sleep, shootdowns",
@@ -69,6 +75,42 @@ fn rpc(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outc
         read(&TALLY.refused),
     )?;
     if wrong == 0 { Ok(()) } else { Err(Failure::Failed("wrong answers")) }
+}
+
+fn both(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let count = number(arguments, 0, 500)?;
+    THEIRS.store(0, Ordering::Relaxed);
+    CALLS.store(count, Ordering::Relaxed);
+    let no_memory = |_| Failure::Failed("no memory for a thread");
+    let peer = kernel.spawn("far storm", None, far_storm, count as usize).map_err(no_memory)?;
+    let mut text = crate::panic::Text::<16>::new();
+    write!(text, "{count}")?;
+    let ours = rpc(kernel, out, &[core::str::from_utf8(text.as_bytes()).unwrap_or("")]);
+    kernel.scheduler.join(peer);
+    ours?;
+    if THEIRS.load(Ordering::Relaxed) == 0 {
+        return Err(Failure::Failed("the peer's storm failed; `on PEER rpc` says how"));
+    }
+    writeln!(out, "  0 wrong from either side")?;
+    Ok(())
+}
+
+/// 1 when the peer's storm ended well.
+static THEIRS: AtomicU64 = AtomicU64::new(0);
+
+fn far_storm(count: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let peer = DomainId(u8::from(kernel.me.0 == 0));
+    let mut line = crate::panic::Text::<32>::new();
+    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    if write!(line, "rpc {count}").is_err() {
+        return;
+    }
+    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    let text = bytes.ok().and_then(|bytes| core::str::from_utf8(&answer[..bytes]).ok());
+    if text.is_some_and(|text| text.contains(" 0 lost with their peer, 0 refused, 0 wrong")) {
+        THEIRS.store(1, Ordering::Relaxed);
+    }
 }
 
 /// Two threads on each core, and waits for them.

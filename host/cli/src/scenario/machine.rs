@@ -1,0 +1,58 @@
+//! One kernel and its cores: memory protection, the page-table invariant, threads, devices.
+
+use super::{Failure, PATIENCE, Rig};
+
+/// Asks and demands a text in the answer.
+pub fn demand(rig: &mut Rig, line: &str, wanted: &str) -> Result<String, Failure> {
+    let answer = rig.ask("main", line, PATIENCE)?;
+    if answer.contains(wanted) {
+        return Ok(answer);
+    }
+    Err(Failure::Wrong(format!("`{line}` does not say {wanted:?}: {answer}")))
+}
+
+/// Every kernel of the board keeps the invariant and refuses what it must.
+pub fn protection(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for kernel in ["", "on shadow "] {
+        demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
+        let guards = demand(rig, &format!("{kernel}guards"), "refused")?;
+        if guards.contains("ALLOWED") || guards.matches("refused").count() != 6 {
+            return Err(Failure::Wrong(format!("{kernel}guards: {guards}")));
+        }
+    }
+    Ok(())
+}
+
+/// Threads on all cores; timers and core-to-core interrupts arrive, and no turn is lost.
+pub fn threads(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "smp 400", "1600 turns on 2 cores")?;
+    let counts = rig.ask("main", "irq", PATIENCE)?;
+    for name in ["timer", "reschedule"] {
+        let count = counts
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))
+            .and_then(|line| line.split_whitespace().nth(1))
+            .and_then(|count| count.parse::<u64>().ok());
+        if count.is_none_or(|count| count == 0) {
+            return Err(Failure::Wrong(format!("no {name} interrupt after threads: {counts}")));
+        }
+    }
+    demand(rig, "audit", "the invariant holds").map(|_| ())
+}
+
+/// Disk and random bytes, through the soc; wrong input gets a sentence.
+pub fn devices(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "disk", "wrote, flushed and read back")?;
+    let first = rig.ask("main", "random", PATIENCE)?;
+    let second = rig.ask("main", "random", PATIENCE)?;
+    if first == second {
+        return Err(Failure::Wrong(format!("twice the same random bytes: {first}")));
+    }
+    demand(rig, "nonsense", "no command `nonsense`")?;
+    demand(rig, "ping nobody", "no such domain")?;
+    demand(rig, "domain sideways shadow", "usage: domain")?;
+    demand(rig, "ping", "no other kernel").map(|_| ())
+}

@@ -1,0 +1,136 @@
+//! Two kernels: storms of calls, power, death and return.
+
+use super::machine::demand;
+use super::{Failure, PATIENCE, Rig};
+use abi::soc::state;
+use std::time::{Duration, Instant};
+
+/// Index of the weak domain on the boards used here.
+const SHADOW: usize = 1;
+/// Times the weak domain is killed under load.
+const KILLS: u64 = 50;
+
+/// Storms from all cores of both kernels at once: no wrong answer, nothing lost.
+pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let clean = " 0 lost with their peer, 0 refused, 0 wrong";
+    demand(rig, "rpc 500 7", clean)?;
+    demand(rig, "on shadow rpc 500 8", clean)?;
+    // Both at once: the shadow's own storm runs while main's does.
+    demand(rig, "both 500", "0 wrong from either side").map(|_| ())
+}
+
+fn wait_for(
+    rig: &Rig,
+    what: &str,
+    mut wanted: impl FnMut(u64, u64) -> bool,
+) -> Result<u64, Failure> {
+    let board = rig.instance.board()?;
+    let start = Instant::now();
+    loop {
+        let states = rig.instance.states(&board);
+        if let Some(&(epoch, state, _)) = states.get(SHADOW)
+            && wanted(epoch, state)
+        {
+            return Ok(epoch);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong(format!("shadow never {what}: {states:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Inactive, off with memory kept, and off cold; each time it answers again.
+pub fn power(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    for round in 0..5 {
+        for (action, after) in
+            [("inactive", state::INACTIVE), ("off", state::OFF), ("cold", state::OFF)]
+        {
+            demand(rig, "ping shadow 2", "answer from 1")?;
+            demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;
+            let before = wait_for(rig, "slept", |_, now| now == after)?;
+            demand(rig, "domain on shadow", "woken")?;
+            let epoch = wait_for(rig, "woke", |_, now| now == state::RUNNING)?;
+            let kept = action != "cold";
+            if kept != (epoch == before) {
+                let text = format!("round {round}, {action}: epoch {before} became {epoch}");
+                return Err(Failure::Wrong(text));
+            }
+            demand(rig, "rpc 20", " 0 wrong")?;
+        }
+    }
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
+/// The weak domain's QEMU is killed again and again under a storm: no wrong answer, no hang, and
+/// the weak kernel is back each time, under a new epoch.
+pub fn kills(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    let mut lost = 0;
+    for round in 0..KILLS {
+        rig.send(&format!("rpc 400 {round}"))?;
+        // Somewhere in the storm, elsewhere each time.
+        std::thread::sleep(Duration::from_millis(5 + round * 7 % 60));
+        rig.kill("shadow")?;
+        let answer = rig.expect("main> ", PATIENCE)?;
+        if !answer.contains(" 0 wrong") {
+            return Err(Failure::Wrong(format!("kill {round}: {answer}")));
+        }
+        lost += u64::from(!answer.contains(" 0 lost"));
+        let before = epoch;
+        epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+    }
+    if lost == 0 {
+        return Err(Failure::Wrong("no kill hit a storm: the test is blind".to_string()));
+    }
+    demand(rig, "ping shadow", "answer from 1")?;
+    demand(rig, "audit", "the invariant holds").map(|_| ())
+}
+
+/// A kernel that panics tells why, with names; the other lives on, and it comes back.
+pub fn panic(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for (line, sentence) in
+        [("on shadow panic", "asked for on the monitor"), ("on shadow overflow", "access: Write")]
+    {
+        let before = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+        demand(rig, line, "PeerLost")?;
+        wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+        let log = rig.early_log("shadow");
+        let named = log.contains("kernel::monitor::chip::") && log.contains("kernel::handlers::");
+        if !log.contains(sentence) || !named {
+            return Err(Failure::Wrong(format!("`{line}` left no symbolised panic:\n{log}")));
+        }
+    }
+    demand(rig, "ping shadow", "answer from 1").map(|_| ())
+}
+
+/// Without its strong domain the board ends, and says so.
+pub fn main_killed(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    rig.kill("main")?;
+    rig.expect("main died and the board cannot go on without it", PATIENCE).map(|_| ())
+}
+
+/// Without its soc the board ends, QEMUs included.
+pub fn soc_killed(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let machines = [rig.machine("main", PATIENCE)?, rig.machine("shadow", PATIENCE)?];
+    rig.kill_soc()?;
+    match rig.expect("main> ", PATIENCE) {
+        Err(Failure::Ended(_)) => {}
+        other => return Err(Failure::Wrong(format!("the console still answers: {other:?}"))),
+    }
+    let start = Instant::now();
+    while machines.iter().any(|&pid| rustix::process::test_kill_process(pid).is_ok()) {
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong("a QEMU outlives the soc".to_string()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
