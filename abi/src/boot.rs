@@ -309,7 +309,7 @@ const _: () = assert!(size_of::<Domain>() == 88 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
 const _: () = assert!(size_of::<ImageHeader>() == 80 && size_of::<Symbol>() == 16);
 const _: () = assert!(size_of::<StubTable>() == 40);
-const _: () = assert!(size_of::<Blob>() % 8 == 0 && size_of::<Blob>() <= 4096);
+const _: () = assert!(size_of::<Blob>().is_multiple_of(8) && size_of::<Blob>() <= 4096);
 
 /// Why a blob was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

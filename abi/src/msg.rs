@@ -1,7 +1,8 @@
 //! Layout of a message link: the memory between one sender and one receiver.
 //!
-//! Link (a, b) lies at `links + (a * domains + b) * LINK_SIZE`. **It is written by `a` only and read
-//! by `b` only**; what goes from b to a, consumer words and replies included, is in link (b, a).
+//! Link (a, b) lies at `links + (a * domains + b) * LINK_SIZE`. **It is written by `a` only and
+//! read by `b` only**; what goes from b to a, consumer words and replies included, is in link (b,
+//! a).
 //!
 //! ```text
 //! 0     producer word, urgent ring a->b       64   producer word, blockable ring a->b

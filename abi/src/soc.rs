@@ -68,7 +68,8 @@ pub mod command {
     pub const READY: u64 = 2;
     /// Stop domain `arg0` without reset (itself included).
     pub const INACTIVE: u64 = 3;
-    /// Power domain `arg0` off; when it is the caller, `arg1` is its warm entry (0: next boot is cold).
+    /// Power domain `arg0` off; when it is the caller, `arg1` is its warm entry (0: next boot is
+    /// cold).
     pub const OFF: u64 = 4;
     /// Wake domain `arg0`, from INACTIVE, OFF or DEAD; done at once when it runs.
     pub const WAKE: u64 = 5;

@@ -13,63 +13,79 @@
 //!
 //! ```text
 //! cpu:      core() -> CoreId                     this core's index in its domain
-//!           irqs_off() -> bool                   masks interrupts, returns whether they were on
-//!           irqs_restore(on: bool)
-//!           irqs_on() -> bool                    are they unmasked?
-//!           wait()                               WFI with interrupts masked; returns when one pends
-//!           relax()                              in spin loops
-//!           halt() -> !                          masked, for ever, in WFI
-//!           set_local(ptr: usize), local()->usize  the core's own word (kernel's per-core struct)
-//!           clock() -> u64, clock_hz() -> u64    the local counter, raw ticks
-//!           ISA: u32                             abi::boot::isa
+//!   irqs_off() -> bool                   masks interrupts, returns whether they were on
+//!   irqs_restore(on: bool)
+//!   irqs_on() -> bool                    are they unmasked?
+//!   wait()                               WFI with interrupts masked; returns when one pends
+//!   relax()                              in spin loops
+//!   halt() -> !                          masked, for ever, in WFI
+//!   set_local(ptr: usize), local()->usize  the core's own word (kernel's per-core struct)
+//!   clock() -> u64, clock_hz() -> u64    the local counter, raw ticks
+//!   ISA: u32                             abi::boot::isa
 //! context:  struct Context                       callee-saved registers incl. FP, sp, pc
-//!           Context::empty(), unsafe Context::new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize)
-//!           unsafe extern "C" switch(from: *mut Context, to: *const Context)     interrupts masked
+//!   Context::empty(), unsafe Context::new(stack_top: usize, entry: extern "C" fn(usize) -> !,
+//!       arg: usize)
+//!   unsafe extern "C" switch(from: *mut Context, to: *const Context)     interrupts masked
 //! trap:     struct TrapFrame                     all registers at an exception, FP included
-//!             pc() set_pc(u64) sp() fp() cause() address()  and Display (a register dump)
-//!           enum Interrupt { Timer, Core(u8), Doorbell(Vector), None }   (in trap_types.rs, neutral)
-//!           enum Access { Read, Write, Execute }; enum Fault { Page{address,access}, Illegal, Breakpoint, Unaligned{address}, Other(u64) }
-//!           struct Handlers { interrupt: fn(Interrupt), fault: fn(&mut TrapFrame, Fault) }  (neutral)
-//!           install(handlers: &'static Handlers)     on every core, before unmasking
-//!           The interrupt entry acknowledges at the controller BEFORE calling `interrupt`, and ends it
-//!           there too, so a handler may switch threads and return much later. Called with interrupts
-//!           masked. Stack overflow is caught: a fault with sp in a guard runs on an emergency stack.
+//!     pc() set_pc(u64) sp() fp() cause() address()  and Display (a register dump)
+//!   enum Interrupt { Timer, Core(u8), Doorbell(Vector), None }   (in trap_types.rs, neutral)
+//!   enum Access { Read, Write, Execute }; enum Fault { Page{address,access}, Illegal,
+//!       Breakpoint, Unaligned{address}, Other(u64) }
+//!   struct Handlers { interrupt: fn(Interrupt), fault: fn(&mut TrapFrame, Fault) }  (neutral)
+//!   install(handlers: &'static Handlers)     on every core, before unmasking
+//!   The interrupt entry acknowledges at the controller BEFORE calling `interrupt`, and ends it
+//!   there too, so a handler may switch threads and return much later. Called with interrupts
+//!   masked. Stack overflow is caught: a fault with sp in a guard runs on an emergency stack.
 //! irq:      init(blob: &Blob, DomainId)              on core 0: controllers and core 0's own part;
-//!                                                    doorbells routed to core 0, all masked
-//!           init_core()                              on every other core
-//!           unmask(Vector), mask(Vector)             at this domain's own controller; pending is kept
-//!           send_core(CoreId, kind: u8)              0..=3: kinds of core-to-core interrupt
+//!                                            doorbells routed to core 0, all masked
+//!   init_core()                              on every other core
+//!   unmask(Vector), mask(Vector)             at this domain's own controller; pending is kept
+//!   send_core(CoreId, kind: u8)              0..=3: kinds of core-to-core interrupt
 //! timer:    set(deadline_ticks: u64), stop()         one-shot on the local clock
 //! mmu:      struct PageTable; PageTable::new(&dyn Frames) -> Result<_, MapError>
-//!                its frames are zeroed here through the linear map: until `activate` they lie in the image (bss)
-//!           map(&mut self, &dyn Frames, VirtAddr, PhysAddr, bytes: u64, Memory, Rights) -> Result<(), MapError>
-//!                largest pages that fit (2 MiB, 1 GiB); refuses overlap, unaligned, W+X
-//!           unmap(&mut self, VirtAddr, bytes) -> Result<(), MapError>   splits large pages never: whole mappings; flushes this core
-//!           walk(&self, &mut dyn FnMut(Mapping))     every leaf
-//!           unsafe activate(&self)                   as the kernel's table on this core, lower half empty
-//!           root() -> PhysAddr
-//!           Memory { Cached, Uncached, Device }, Rights { Read, ReadWrite, ReadExecute }, Mapping, MapError: neutral (mmu_types.rs)
-//!           flush(VirtAddr, bytes)                   this core's TLB;  BROADCAST: bool  flush reaches all cores of the domain
-//!           DEVICE_RANGES: &[(u64 pa, u64 bytes)]    what the kernel's table must map as Device
-//! cache:    clean(va: usize, bytes), invalidate(..), clean_invalidate(..), sync_code(va, bytes); LINE: usize
-//! words:    unsafe load64/store64/load32/store32(ptr), barrier(), swap64(ptr, v) (spinlock bank only);
-//!           all #[inline(never)] #[link_section = ".text.xdomain"]
-//! doorbell: init(blob: &Blob) -> Result<(), DoorbellError>    find the PCI device, BARs, MSI-X; all vectors
-//!           ring(slot: u32, vector: u32)
-//! smp:      start(core: CoreId, entry: extern "C" fn(usize) -> !, stack_top: usize, arg: usize, root: PhysAddr) -> Result<(), StartError>
-//! power:    suspend(save: &mut Resume, off: &mut dyn FnMut(warm_entry_pa: u64))
-//!               saves the core's state, calls `off` (asks the soc, then waits for ever); returns after a warm
-//!               boot through the stub with MMU, vectors and stack as before (controllers need `irq::init` again);
-//!               returns as well when `off` does. Core 0 only, the others are off; Resume::empty() is const
-//!           cpu_off() -> !                           this core (never core 0), until smp::start
+//!        its frames are zeroed here through the linear map: until `activate` they lie in the
+//!       image (bss)
+//!   map(&mut self, &dyn Frames, VirtAddr, PhysAddr, bytes: u64, Memory, Rights) -> Result<(),
+//!       MapError>
+//!        largest pages that fit (2 MiB, 1 GiB); refuses overlap, unaligned, W+X
+//!   unmap(&mut self, VirtAddr, bytes) -> Result<(), MapError>   splits large pages never: whole
+//!       mappings; flushes this core
+//!   walk(&self, &mut dyn FnMut(Mapping))     every leaf
+//!   unsafe activate(&self)                   as the kernel's table on this core, lower half empty
+//!   root() -> PhysAddr
+//!   Memory { Cached, Uncached, Device }, Rights { Read, ReadWrite, ReadExecute }, Mapping,
+//!       MapError: neutral (mmu_types.rs)
+//!   flush(VirtAddr, bytes)                   this core's TLB;  BROADCAST: bool  flush reaches
+//!       all cores of the domain
+//!   DEVICE_RANGES: &[(u64 pa, u64 bytes)]    what the kernel's table must map as Device
+//! cache:    clean(va: usize, bytes), invalidate(..), clean_invalidate(..), sync_code(va, bytes);
+//! LINE: usize words:    unsafe load64/store64/load32/store32(ptr), barrier(), swap64(ptr, v)
+//! (spinlock bank only);
+//!   all #[inline(never)] #[link_section = ".text.xdomain"]
+//! doorbell: init(blob: &Blob) -> Result<(), DoorbellError>    find the PCI device, BARs, MSI-X;
+//! all vectors
+//!   ring(slot: u32, vector: u32)
+//! smp:      start(core: CoreId, entry: extern "C" fn(usize) -> !, stack_top: usize, arg: usize,
+//! root: PhysAddr) -> Result<(), StartError> power:    suspend(save: &mut Resume, off: &mut dyn
+//! FnMut(warm_entry_pa: u64))
+//!       saves the core's state, calls `off` (asks the soc, then waits for ever); returns after a
+//!       warm
+//!       boot through the stub with MMU, vectors and stack as before (controllers need
+//!       `irq::init` again);
+//!       returns as well when `off` does. Core 0 only, the others are off; Resume::empty() is const
+//!   cpu_off() -> !                           this core (never core 0), until smp::start
 //! early:    put(byte: u8)                            this domain's own UART, polled; the early log
-//! backtrace: frames(fp: u64, visit: &mut dyn FnMut(u64))   return addresses, bounded, checked pointers
-//!           fp() -> u64                              the caller's frame pointer
-//! image:    layout() -> ImageLayout {text, rodata, data, bss.. start/end VAs from linker symbols}  (neutral type)
-//!           staging_pa() -> u64                      where this image was staged (its symbols are there)
-//! entry:    the kernel's `_start`: boot page table for the image's own region only (cacheable, no alias)
-//!           + UART, the blob's and the staging area's 16 MiB blocks (uncached, read-only),
-//!           MMU and FPU on, stack, then `extern "Rust" fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> !`
+//! backtrace: frames(fp: u64, visit: &mut dyn FnMut(u64))   return addresses, bounded, checked
+//! pointers
+//!   fp() -> u64                              the caller's frame pointer
+//! image:    layout() -> ImageLayout {text, rodata, data, bss.. start/end VAs from linker
+//! symbols}  (neutral type)
+//!   staging_pa() -> u64                      where this image was staged (its symbols are there)
+//! entry:    the kernel's `_start`: boot page table for the image's own region only (cacheable,
+//! no alias)
+//!   + UART, the blob's and the staging area's 16 MiB blocks (uncached, read-only),
+//!   MMU and FPU on, stack, then `extern "Rust" fn kernel_main(blob_pa: u64, domain: u64, epoch:
+//!       u64) -> !`
 //! ```
 #![cfg_attr(target_os = "none", no_std)]
 

@@ -6,7 +6,8 @@
 //! with interrupts unmasked) runs the hook of `attend::install_released`.
 //!
 //! Ranks order locks: a core that holds one acquires only higher ones. Debug builds check it on
-//! every acquisition, before the order can deadlock; release builds carry the rank and nothing else.
+//! every acquisition, before the order can deadlock; release builds carry the rank and nothing
+//! else.
 
 mod core_local;
 

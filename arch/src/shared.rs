@@ -58,14 +58,17 @@ impl Window {
 
     /// A part of it. Panics when it is not 8-aligned or not inside.
     pub fn part(&self, at: usize, bytes: usize) -> Window {
-        assert!(at % 8 == 0 && at <= self.bytes && bytes <= self.bytes - at, "part of a window");
+        assert!(
+            at.is_multiple_of(8) && at <= self.bytes && bytes <= self.bytes - at,
+            "part of a window"
+        );
         // SAFETY: inside of this window, which was made under the same obligation.
         unsafe { Window::new(self.base.byte_add(at), bytes) }
     }
 
     #[inline]
     fn word(&self, at: usize) -> *mut u64 {
-        assert!(at % 8 == 0 && at < self.bytes, "word of a window");
+        assert!(at.is_multiple_of(8) && at < self.bytes, "word of a window");
         // SAFETY: inside of the window, by the line above.
         unsafe { self.base.byte_add(at) }
     }

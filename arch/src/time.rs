@@ -97,7 +97,7 @@ impl base::port::Clock for Soc {
 /// Ticks as ns, rounded down, without overflow for 584 years. `hz` is 1 to 10^10.
 #[inline]
 pub const fn to_ns(ticks: u64, hz: u64) -> u64 {
-    if SECOND % hz == 0 {
+    if SECOND.is_multiple_of(hz) {
         return ticks.wrapping_mul(SECOND / hz);
     }
     (ticks / hz).wrapping_mul(SECOND).wrapping_add(ticks % hz * SECOND / hz)
@@ -110,8 +110,8 @@ pub const fn to_ticks(ns: u64, hz: u64) -> u64 {
     whole.saturating_add((ns % SECOND * hz).div_ceil(SECOND))
 }
 
-/// The offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`: by the one
-/// with the shortest round trip, whose error is at most half of that trip. 0 without any.
+/// The offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`: by the
+/// one with the shortest round trip, whose error is at most half of that trip. 0 without any.
 pub fn estimate(samples: &[(u64, u64, u64)]) -> i64 {
     let forward = samples.iter().filter(|(before, _, after)| after >= before);
     let best = forward.min_by_key(|(before, _, after)| after - before);

@@ -1,3 +1,5 @@
+//! Tests of `lock`, against models and by seeds.
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -51,9 +51,10 @@ pub fn none(_: Access) -> bool {
     false
 }
 
-/// Runs `operation` of an agent up to the access behind its next load or barrier, which takes choice
-/// `choice` of [`Memory::choices`]; stores in between stay in the agent's buffer. The operation must
-/// work on copies: it starts over each time.
+/// Runs `operation` of an agent up to the access behind its next load or barrier, which takes
+/// choice
+/// `choice` of [`Memory::choices`]; stores in between stay in the agent's buffer. The operation
+/// must work on copies: it starts over each time.
 pub fn step<T>(
     memory: &mut Sparse,
     stepper: Stepper,

@@ -18,8 +18,8 @@
 //! ```
 //! A domain may execute its instructions in any order, except across a barrier, among accesses to
 //! one word (a load may take the value of its own store before others see it), and a store behind
-//! the load its `if` names. Loads are not held back by conditions: they are speculated. A store that
-//! executes is seen by everyone (our ISAs are multi-copy atomic). Bounded: programs are tiny.
+//! the load its `if` names. Loads are not held back by conditions: they are speculated. A store
+//! that executes is seen by everyone (our ISAs are multi-copy atomic). Bounded: programs are tiny.
 
 use std::collections::{BTreeMap, HashSet};
 

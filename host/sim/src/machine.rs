@@ -2,8 +2,8 @@
 //!
 //! Code between two accesses is a pure function of what it has loaded. So an operation that is
 //! paused is thrown away (by unwinding) and later run again from its start on a copy of its state,
-//! with the loads it has seen fed back to it, until it comes to the access that is new. That way the
-//! very code of the kernels is explored access by access, without threads.
+//! with the loads it has seen fed back to it, until it comes to the access that is new. That way
+//! the very code of the kernels is explored access by access, without threads.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

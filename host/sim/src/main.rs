@@ -20,7 +20,9 @@ fn main() -> ExitCode {
         Err(problem) => {
             let names = Break::ALL.map(|(name, _)| name).join(" ");
             eprintln!(
-                "sim: {problem}\nsim [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]\nbarriers: {names}"
+                "sim: {problem}\n\
+         sim [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]\n\
+         barriers: {names}"
             );
             ExitCode::from(2)
         }

@@ -1,12 +1,12 @@
 //! Shared memory as weakly ordered domains see it.
 //!
-//! Each agent (a domain, or a core) has a store buffer: its stores become visible one by one, in any
-//! order but that of stores to one word; a barrier empties it. Loads see the agent's own stores at
-//! once. A load may also return what the word held at any time since the agent's last barrier: it
-//! was made early. It never goes back behind what that agent has read of that word.
+//! Each agent (a domain, or a core) has a store buffer: its stores become visible one by one, in
+//! any order but that of stores to one word; a barrier empties it. Loads see the agent's own
+//! stores at once. A load may also return what the word held at any time since the agent's last
+//! barrier: it was made early. It never goes back behind what that agent has read of that word.
 //!
-//! Weaker than any of our ISAs in what it covers (both are multi-copy atomic); what it leaves out is
-//! a load made late, after a later store: `litmus` covers that.
+//! Weaker than any of our ISAs in what it covers (both are multi-copy atomic); what it leaves out
+//! is a load made late, after a later store: `litmus` covers that.
 
 use std::collections::BTreeMap;
 

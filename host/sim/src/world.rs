@@ -1,5 +1,5 @@
-//! The chip around the kernels: who runs next, crashes, doorbells, the soc's chip page; all from one
-//! seed. A run ends well when every call has ended and all kernels sleep; anything else is a
+//! The chip around the kernels: who runs next, crashes, doorbells, the soc's chip page; all from
+//! one seed. A run ends well when every call has ended and all kernels sleep; anything else is a
 //! [`Failure`] with what led to it.
 
 use std::cell::RefCell;

@@ -1,6 +1,7 @@
 //! Model check of nested blockable calls between two and three kernels, each with the smallest
 //! links and the smallest pool: everything is full most of the time. Every mix ends, whatever the
-//! order, and whether handlers can be made or not. (Memory is not weak here: `model_rpc` does that.)
+//! order, and whether handlers can be made or not. (Memory is not weak here: `model_rpc` does
+//! that.)
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
-//! Model check of `caller` and `server`: two calls at once, answered in any order, over weak memory,
-//! with restarts of either side at any access. Every call ends once, with its own reply from the
-//! server it was sent to, or with PeerLost when that server is gone; and none is left hanging.
+//! Model check of `caller` and `server`: two calls at once, answered in any order, over weak
+//! memory, with restarts of either side at any access. Every call ends once, with its own reply
+//! from the server it was sent to, or with PeerLost when that server is gone; and none is left
+//! hanging.
 
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, REPLIES, SLOT};
 use base::id::{DomainId, Epoch};

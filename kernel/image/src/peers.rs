@@ -280,8 +280,9 @@ impl Peer {
         })
     }
 
-    /// The peer wrote what the protocol does not allow: nothing of it is believed until it restarts.
-    /// May run while this core waits for any lock, so it says nothing; `peers` shows the count.
+    /// The peer wrote what the protocol does not allow: nothing of it is believed until it
+    /// restarts. May run while this core waits for any lock, so it says nothing; `peers` shows
+    /// the count.
     fn distrust(&self) {
         self.faults.fetch_add(1, Ordering::Relaxed);
         self.caller.lock().lose();
@@ -386,8 +387,8 @@ impl Peer {
         result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
     }
 
-    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is `PeerLost`
-    /// or stays as it is until somebody tries again.
+    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
+    /// `PeerLost` or stays as it is until somebody tries again.
     fn wake_if_asleep(&self, kernel: &Kernel) {
         if matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
             && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()

@@ -57,8 +57,9 @@ impl Symbols {
 /// Physical memory as bytes: this domain's staging area, or the blob while booting.
 pub fn mapped_bytes(pa: u64, size: u64) -> &'static [u8] {
     let va = base::addr::PhysAddr(pa).to_virt().0 as *const u8;
-    // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map readable
-    // for ever, or the blob, which they map too; the soc writes both only while this domain is off.
+    // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map
+    // readable for ever, or the blob, which they map too; the soc writes both only while this
+    // domain is off.
     unsafe { core::slice::from_raw_parts(va, size as usize) }
 }
 

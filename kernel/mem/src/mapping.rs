@@ -221,8 +221,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Does the leaf touch memory of the board, as this domain sees the bus? The same address may be
-    /// a device here and memory elsewhere.
+    /// Does the leaf touch memory of the board, as this domain sees the bus? The same address may
+    /// be a device here and memory elsewhere.
     fn reaches(&self, leaf: &Mapping) -> bool {
         overlaps(leaf, self.this.ram_base, self.this.ram_size)
     }

@@ -1,9 +1,9 @@
 //! Kernel stacks with guards.
 //!
-//! A stack is a slot of [`SLOT`] bytes in a part of virtual memory of its own. Only the memory above
-//! the slot's first page is mapped, and of that only [`STACK`] bytes: running over the end faults.
-//! A released slot keeps its memory and is the next one handed out, so that a short-lived thread
-//! costs neither mappings nor shootdowns; [`Stacks::trim`] gives it back.
+//! A stack is a slot of [`SLOT`] bytes in a part of virtual memory of its own. Only the memory
+//! above the slot's first page is mapped, and of that only [`STACK`] bytes: running over the end
+//! faults. A released slot keeps its memory and is the next one handed out, so that a short-lived
+//! thread costs neither mappings nor shootdowns; [`Stacks::trim`] gives it back.
 
 use arch::lock::Lock;
 use arch::mmu::PageTable;

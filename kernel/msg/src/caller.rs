@@ -92,7 +92,8 @@ impl Caller {
         }
     }
 
-    /// The peer is dead or not to be believed: ends all calls, refuses new ones until its next epoch.
+    /// The peer is dead or not to be believed: ends all calls, refuses new ones until its next
+    /// epoch.
     pub fn lose(&mut self) {
         self.peer = None;
         self.rings.iter_mut().for_each(Producer::close);
@@ -104,7 +105,8 @@ impl Caller {
         }
     }
 
-    /// Sends a request. Visible to the peer when this returns; ring it if `notify::must_ring` says so.
+    /// Sends a request. Visible to the peer when this returns; ring it if `notify::must_ring`
+    /// says so.
     pub fn begin(
         &mut self,
         wires: &Wires<impl Words>,

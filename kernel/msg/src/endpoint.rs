@@ -59,7 +59,8 @@ impl<W: Words> Endpoint<W> {
         }
     }
 
-    /// What the chip page says about a peer; see [`peer_epoch`]. Poll afterwards: calls may have ended.
+    /// What the chip page says about a peer; see [`peer_epoch`]. Poll afterwards: calls may have
+    /// ended.
     pub fn peer_changed(&mut self, id: DomainId, epoch: Option<Epoch>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.caller.peer_changed(&peer.wires, epoch);
@@ -111,7 +112,8 @@ impl<W: Words> Endpoint<W> {
     }
 
     /// Takes what all peers have sent: ended calls first, urgent requests before blockable ones.
-    /// `blockable` false leaves the latter in their rings, for contexts that must not start threads.
+    /// `blockable` false leaves the latter in their rings, for contexts that must not start
+    /// threads.
     pub fn poll(
         &mut self,
         blockable: bool,
@@ -169,8 +171,9 @@ impl<W: Words> Peer<W> {
     }
 }
 
-/// The epoch of a peer that can still answer, from its state word in the chip page. OFF and INACTIVE
-/// domains keep their memory, and with it their sessions; calls to them wait until they are woken.
+/// The epoch of a peer that can still answer, from its state word in the chip page. OFF and
+/// INACTIVE domains keep their memory, and with it their sessions; calls to them wait until they
+/// are woken.
 pub fn peer_epoch(state_word: u64) -> Option<Epoch> {
     let (epoch, state) = abi::soc::unpack_state(state_word);
     let epoch = Epoch(epoch as u16);

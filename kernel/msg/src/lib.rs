@@ -2,11 +2,13 @@
 //! allocation or `unsafe`. The concept is in `docs/messages.md`.
 //!
 //! - [`ring`]      one direction, one class: slots, producer and consumer words, sessions of epochs
-//! - [`caller`]    our calls to one peer: reply slots, sequence numbers, what peer death does to them
+//! - [`caller`]    our calls to one peer: reply slots, sequence numbers, what peer death does to
+//!   them
 //! - [`server`]    one peer's calls to us: requests in, replies out
 //! - [`notify`]    when the doorbell must be rung, and how a core goes to sleep without missing it
 //! - [`pool`]      policy of the handler threads of one core
-//! - [`endpoint`]  all peers of one kernel bundled behind one `&mut`, for the simulator and one-lock users
+//! - [`endpoint`]  all peers of one kernel bundled behind one `&mut`, for the simulator and
+//!   one-lock users
 //! - [`rpc`]       the words of all of these: classes, levels, errors
 //!
 //! # Who may run what at once

@@ -14,10 +14,10 @@
 //!                                                   | something      |
 //!                                                   +---- [1] -------+
 //! ```
-//! Sender: `publish; barrier; load attending`. Core: `store 0; barrier; look at the rings`. Of the two
-//! loads at least one comes after the other side's store (Dekker), so either the sender sees 0 and
-//! rings, or the core sees the message and stays. `enter` needs no barrier: a sender that still
-//! sees 0 rings once too often.
+//! Sender: `publish; barrier; load attending`. Core: `store 0; barrier; look at the rings`. Of
+//! the two loads at least one comes after the other side's store (Dekker), so either the sender
+//! sees 0 and rings, or the core sees the message and stays. `enter` needs no barrier: a sender
+//! that still sees 0 rings once too often.
 //!
 //! Between `leave` and WFI interrupts are masked, so that a ring ends the WFI. A ring is an edge
 //! that is lost while the target's controller is being set up: after enabling it, look at the

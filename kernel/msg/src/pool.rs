@@ -5,9 +5,10 @@
 //! refused; a queued request never waits for blocked handlers only. Threads never outnumber `max`.
 //!
 //! **About to block** means: about to wait for what only another call's end can give. That is a
-//! nested blockable call, a lock that sleeps, and also [`Busy`](crate::Busy): a handler that spins in
-//! attend for a reply slot can run, but not get on, and those queued behind it may be the ones it
-//! waits for (the simulator found that deadlock). Report `will_block` before such a wait.
+//! nested blockable call, a lock that sleeps, and also [`Busy`](crate::Busy): a handler that
+//! spins in attend for a reply slot can run, but not get on, and those queued behind it may be
+//! the ones it waits for (the simulator found that deadlock). Report `will_block` before such a
+//! wait.
 //!
 //! ```text
 //!            arrived                     will_block
@@ -75,7 +76,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts with [`KEPT`] idle handlers (which the caller has made) and never has more than `max`.
+    /// Starts with [`KEPT`] idle handlers (which the caller has made) and never has more than
+    /// `max`.
     pub const fn new(max: u16) -> Pool {
         let max = if max < KEPT { KEPT } else { max };
         Pool { max, idle: KEPT, running: 0, blocked: 0, making: 0, queued: 0 }

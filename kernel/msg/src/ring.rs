@@ -5,12 +5,12 @@
 //! between those and the consumer word that frees the slots. Methods neither wait nor allocate.
 //!
 //! ```text
-//! producer word P = [producer's epoch | consumer's epoch as known | tail]   in link (producer, consumer)
-//! consumer word C = [consumer's epoch | producer's epoch as known | head]   in link (consumer, producer)
+//! P = [producer's epoch | consumer's epoch as seen | tail], in link (producer, consumer)
+//! C = [consumer's epoch | producer's epoch as seen | head], in link (consumer, producer)
 //!
 //!            peer's new epoch: rewrite own word with index 0
 //!    +--------+ ---------------------------> +---------+   other word names   +------+
-//!    | closed |                              | waiting | -------------------> | open |--+ push / pop
+//!    | closed |                              | waiting | -------------------> | open |--+ use
 //!    +--------+ <--------------------------- +---------+   the same pair      +------+<-+
 //!        ^          peer died                     ^                               |
 //!        |                                        |   peer's new epoch            |

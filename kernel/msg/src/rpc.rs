@@ -16,7 +16,8 @@ pub struct Wires<W> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Non-blockable: the handler runs to completion wherever the kernel polls, waiting cores
-    /// included. It may not call, wait or sleep; it may send notices and give up when they do not fit.
+    /// included. It may not call, wait or sleep; it may send notices and give up when they do not
+    /// fit.
     Urgent = 0,
     /// Blockable: a handler thread runs it; it may sleep and call on, one level deeper.
     Blockable = 1,
@@ -73,7 +74,8 @@ pub struct ReplyTo {
 pub enum CallError {
     /// The peer died, restarted, or broke the protocol.
     PeerLost,
-    /// Payload larger than `MAX_PAYLOAD`, or a reply larger than a reply slot or the caller's buffer.
+    /// Payload larger than `MAX_PAYLOAD`, or a reply larger than a reply slot or the caller's
+    /// buffer.
     TooLarge,
     /// Nested deeper than `LEVELS`.
     TooDeep,

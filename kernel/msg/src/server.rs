@@ -6,13 +6,14 @@
 //!
 //! ```text
 //!              receive                reply
-//!   free slot ---------> open request ------> free slot       peer died: all open requests are void,
+//!   free slot ---------> open request ------> free slot       peer died: all open requests are
+//!   void,
 //!                                                             a late reply gets Stale
 //! ```
 //!
 //! **Full**: requests taken and not answered yet are bounded by the peer's reply slots, so a table
-//! of [`abi::msg::MAX_REPLIES`] entries a peer can never overflow; a second request in a slot that is
-//! still open is the peer's fault. Notices take ring space only.
+//! of [`abi::msg::MAX_REPLIES`] entries a peer can never overflow; a second request in a slot
+//! that is still open is the peer's fault. Notices take ring space only.
 
 use abi::msg::{self, Layout, MAX_PAYLOAD, MAX_REPLIES};
 use base::bytes::store_bytes;
@@ -151,7 +152,8 @@ impl Server {
         };
         let header = self.layout.reply_header(index);
         wires.mine.store(header + msg::REPLY_STATUS, status);
-        // The reply before the word that says it is there, that word before the look at who attends.
+        // The reply before the word that says it is there, that word before the look at who
+        // attends.
         wires.mine.barrier();
         let done = msg::pack_session(self.me.0, to.epoch.0, to.sequence);
         wires.mine.store(header + msg::REPLY_DONE, done);

@@ -1,5 +1,5 @@
-//! A peer that writes anything anywhere in its links: never a panic, never a read beyond a buffer, and
-//! our calls to it still end.
+//! A peer that writes anything anywhere in its links: never a panic, never a read beyond a
+//! buffer, and our calls to it still end.
 
 mod common;
 

@@ -115,7 +115,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_queues_of_the_library(ops in prop::collection::vec((0u8..3, 0u16..40, 0u8..32), 0..300)) {
+        fn agrees_with_queues_of_the_library(
+            ops in prop::collection::vec((0u8..3, 0u16..40, 0u8..32), 0..300)
+        ) {
             let (mut queue, mut links) = (RunQueue::default(), [NONE; MAX_THREADS]);
             let mut model: Vec<VecDeque<Index>> = vec![VecDeque::new(); PRIORITIES];
             for (op, thread, priority) in ops {
@@ -140,7 +142,8 @@ mod tests {
                 }
                 let highest = model.iter().rposition(|q| !q.is_empty()).map(|p| p as u8);
                 prop_assert_eq!(queue.highest(), highest);
-                prop_assert_eq!(queue.len() as usize, model.iter().map(VecDeque::len).sum::<usize>());
+                let length = model.iter().map(VecDeque::len).sum::<usize>();
+                prop_assert_eq!(queue.len() as usize, length);
             }
         }
     }

@@ -94,7 +94,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_map(ops in prop::collection::vec((0u8..4, 0u16..20, 0u64..100), 0..300)) {
+        fn agrees_with_a_sorted_map(
+            ops in prop::collection::vec((0u8..4, 0u16..20, 0u64..100), 0..300)
+        ) {
             let mut sleepers = Sleepers::new(20);
             let mut model: BTreeMap<Index, u64> = BTreeMap::new();
             for (op, thread, time) in ops {

@@ -342,7 +342,8 @@ impl Table {
         self.cores[from].queue.take(&mut self.links, movable)
     }
 
-    /// Must the running thread make room: for a higher priority, or for an equal at its slice's end?
+    /// Must the running thread make room: for a higher priority, or for an equal at its slice's
+    /// end?
     pub fn should_preempt(&self, core: usize, now: u64) -> bool {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
@@ -351,7 +352,8 @@ impl Table {
         })
     }
 
-    /// When `core` must look again: a sleeper's deadline, or a slice's end if somebody waits for it.
+    /// When `core` must look again: a sleeper's deadline, or a slice's end if somebody waits for
+    /// it.
     pub fn next_event(&self, core: usize) -> Option<u64> {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;

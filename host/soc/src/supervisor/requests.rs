@@ -90,7 +90,9 @@ impl Supervisor {
             }))
         });
         json!({
-            "ok": true, "pid": std::process::id(), "uptime": self.parts.start.elapsed().as_secs_f64(),
+            "ok": true,
+            "pid": std::process::id(),
+            "uptime": self.parts.start.elapsed().as_secs_f64(),
             "time_ns": self.now(), "domains": domains.collect::<Vec<_>>(),
         })
     }

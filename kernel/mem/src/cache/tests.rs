@@ -1,3 +1,5 @@
+//! Tests of `cache`, against models and by seeds.
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::thread;

@@ -1,3 +1,5 @@
+//! Tests of `frames`, against models and by seeds.
+
 use std::collections::BTreeMap;
 use std::vec::Vec;
 

@@ -1,3 +1,5 @@
+//! Tests of `heap`, against models and by seeds.
+
 use std::boxed::Box;
 use std::collections::BTreeMap;
 

@@ -1,3 +1,5 @@
+//! Tests of `mapping`, against models and by seeds.
+
 use std::vec::Vec;
 
 use abi::boot::{BLOB_MAGIC, BLOCK, NOBODY, VA_OFFSET};

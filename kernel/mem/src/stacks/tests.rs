@@ -1,3 +1,5 @@
+//! Tests of `stacks`, against models and by seeds.
+
 use std::cell::RefCell;
 use std::vec::Vec;
 
