@@ -1,7 +1,7 @@
 //! Command lines of the QEMU that plays a domain.
 //!
 //! Two rules that must never be broken (each loses atomic updates between processes): a machine
-//! never has `maxcpus` 1, and never the single-threaded TCG, except alone under `--icount`.
+//! never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`.
 //! Paths are relative to the run folder, which is the working directory.
 
 use board::{Board, Domain, Isa};

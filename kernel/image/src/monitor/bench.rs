@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|threads|frames|rpc [ROUNDS]",
+    arguments: "boot|memory|used|threads|frames|rpc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -27,10 +27,8 @@ fn bench(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Ou
             let ticks = kernel.boot_ticks.load(Ordering::Relaxed);
             record(out, "boot.instructions", arch::time::to_ns(ticks, arch::cpu::clock_hz()), 1)
         }
-        Some(&"memory") => {
-            writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
-            Ok(())
-        }
+        Some(&"memory") => memory(kernel, out),
+        Some(&"used") => Ok(writeln!(out, "{}", used())?),
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
         Some(&"rpc") => rpc(kernel, out, rounds),
@@ -40,6 +38,26 @@ fn bench(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Ou
 
 fn used() -> u64 {
     crate::memory::Use::now().used()
+}
+
+/// Of this kernel, and of each other one that runs, under its name.
+fn memory(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
+    writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
+    for (index, domain) in kernel.blob.domains().iter().enumerate() {
+        let peer = DomainId(index as u8);
+        if peer == kernel.me {
+            continue;
+        }
+        let mut answer = [0; 64];
+        let bytes = kernel
+            .peers
+            .call(peer, Ask::Run, b"bench used", &mut answer)
+            .map_err(super::chip::explain)?;
+        let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("").trim_end();
+        let name = abi::boot::text(&domain.name);
+        writeln!(out, "record memory.after_boot_bytes.{name} {text} bytes")?;
+    }
+    Ok(())
 }
 
 /// Nanoseconds this core has worked.
