@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::id::CoreId;
+use base::port::Trace;
 use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
 use kernel_msg::{Level, Refusal, Request};
 use kernel_sched::{PRIORITY_SERVE, WaitQueue};
@@ -145,6 +146,7 @@ impl Handlers {
         };
         let here = Some(arch::cpu::core());
         let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, here, handler, CREATED);
+        kernel.trace.event("handler made", u64::from(made.is_ok()), 0);
         if made.is_err() {
             let shortage = self.here().state.lock().pool.failed();
             self.act_on(kernel, shortage);

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
 use base::id::{CoreId, DomainId, Epoch};
+use base::port::Trace;
 use core::fmt::{self, Write};
 use core::sync::atomic::AtomicU64;
 use kernel_mem::mapping::{Audit, Violation};
@@ -101,6 +102,9 @@ impl Kernel {
             self.peers.look_at_chip(self);
             self.peers.poll(self);
             if self.soc.changed_unasked() {
+                for index in 0..self.blob.domains().len() as u8 {
+                    self.trace.event("chip", index.into(), self.soc.state_word(DomainId(index)));
+                }
                 crate::power::may_have_slept(self);
             }
         } else {

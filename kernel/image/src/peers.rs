@@ -28,6 +28,10 @@ pub use crate::procs::Ask;
 /// controller is being set up.
 const RING_AGAIN_NS: u64 = 20_000_000;
 
+/// A thread that found the ring full looks again after this long: the peer frees room without
+/// telling, so that its common path has one barrier less.
+const TRY_AGAIN_NS: u64 = 300_000;
+
 /// Why a call has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
@@ -432,7 +436,8 @@ impl Peer {
         let mut begun;
         loop {
             begun = Err(CallError::PeerLost);
-            let sent = kernel.scheduler.wait_until(&self.room, again(), || {
+            let soon = Some(arch::time::soc_time() + TRY_AGAIN_NS);
+            let sent = kernel.scheduler.wait_until(&self.room, soon, || {
                 begun = self.begin(Class::Blockable, level, ask, payload, token);
                 !matches!(begun, Err(CallError::Busy(_))) || self.is_gone(kernel)
             });

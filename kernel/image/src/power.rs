@@ -15,6 +15,7 @@ use arch::lock::Lock;
 use arch::power::Resume;
 use arch::types::{Memory, Rights};
 use base::id::{CoreId, DomainId};
+use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_sched::{SpawnError, WaitQueue};
 
@@ -71,6 +72,7 @@ fn power_off(_: usize) {
     for core in others.clone() {
         arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
     }
+    kernel.trace.event("power off", u64::from(kernel.epoch.0), 0);
     let on = arch::cpu::irqs_off();
     arch::power::suspend(&mut RESUME.lock(), &mut |warm| sleep(kernel, warm));
     come_back(kernel);
@@ -133,5 +135,6 @@ fn come_back(kernel: &Kernel) {
     }
     kernel.peers.look_at_chip(kernel);
     kernel.peers.poll(kernel);
+    kernel.trace.event("back from off", u64::from(kernel.epoch.0), 0);
     log!("back from off");
 }

@@ -289,7 +289,7 @@ impl Scheduler {
         if table.should_preempt(core, now) {
             table.requeue_current(core);
             self.switch_away(table);
-        } else if interrupt == Interrupt::Timer {
+        } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
             self.arm(&table);
         }
     }

@@ -261,7 +261,8 @@ impl Table {
         let priority = entry.priority;
         self.cores[core].queue.push(&mut self.links, index, priority);
         let running = self.entries[self.cores[core].current as usize].priority;
-        (core != here && running < priority).then_some(core)
+        // An equal one has to know as well: its slice ends from now on.
+        (core != here && running <= priority).then_some(core)
     }
 
     /// Where a thread that becomes ready should go: where it must, else where it was if it can run

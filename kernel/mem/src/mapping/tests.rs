@@ -40,6 +40,7 @@ fn blob() -> Blob {
     blob.window.size = 2 * MIB + 100;
     for (i, domain) in blob.domains[..2].iter_mut().enumerate() {
         domain.cores = 1;
+        domain.ram_size = 112 * MIB;
         domain.staging_pa = (32 + 8 * i as u64) * MIB;
         domain.staging_size = 3 * MIB;
     }
