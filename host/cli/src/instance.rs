@@ -155,8 +155,8 @@ impl Instance {
             return Err(InstanceError::Running(self.name.clone()));
         }
         let board = board::read(board_file)?;
-        // Under icount an emulator's read-modify-writes are atomic among its own cores only. Kernels
-        // reach across domains by loads and stores alone, so one core a domain is enough.
+        // Under icount an emulator's read-modify-writes are atomic among its own cores only.
+        // Kernels reach across domains by loads and stores alone: one core a domain is enough.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
         if options.icount && !single {
             return Err(InstanceError::Icount);

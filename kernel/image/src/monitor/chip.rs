@@ -136,39 +136,40 @@ fn on(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outco
 }
 
 fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let [action, name] = arguments else { return Err(Failure::Usage) };
+    let &[action, name] = arguments else { return Err(Failure::Usage) };
+    if !["on", "off", "cold", "inactive"].contains(&action) {
+        return Err(Failure::Usage);
+    }
     let target = find(kernel, name)?;
-    let done = match *action {
-        "on" => kernel.soc.request(command::WAKE, u64::from(target.0), 0).map(|_| "woken"),
-        "inactive" if target == kernel.me => {
-            return Err(Failure::Failed("this kernel holds the console; nobody could wake it"));
+    if target == kernel.me && action != "on" {
+        return Err(Failure::Failed("this kernel holds the console: nobody could wake it"));
+    }
+    let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
+    let (done, now) = match action {
+        "on" => (ask_soc(command::WAKE), "woken"),
+        "inactive" => (ask_soc(command::INACTIVE), "inactive"),
+        "cold" => (ask_soc(command::OFF), "off; next boot cold"),
+        _ => {
+            switch_off(kernel, target)?;
+            (Ok(()), "off; memory kept")
         }
-        "inactive" => {
-            kernel.soc.request(command::INACTIVE, u64::from(target.0), 0).map(|_| "inactive")
-        }
-        "cold" if target != kernel.me => {
-            kernel.soc.request(command::OFF, u64::from(target.0), 0).map(|_| "off; next boot cold")
-        }
-        "off" if target != kernel.me => {
-            kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
-            if !kernel.peers.wait_for_state(target, state::OFF) {
-                return Err(Failure::Failed("it did not go off within two seconds; see its log"));
-            }
-            Ok("off; memory kept")
-        }
-        "off" | "cold" => {
-            return Err(Failure::Failed("this kernel holds the console; see `poweroff`"));
-        }
-        _ => return Err(Failure::Usage),
     };
     match done {
-        Ok(what) => writeln!(out, "domain {name}: {what}")?,
+        Ok(()) => Ok(writeln!(out, "domain {name}: {now}")?),
         Err(crate::soc::SocError::State) => {
-            return Err(Failure::Failed("the domain is not in a state for that; see `peers`"));
+            Err(Failure::Failed("the domain is not in a state for that; see `peers`"))
         }
-        Err(_) => return Err(Failure::Failed("the soc could not do it; see soc.log")),
+        Err(_) => Err(Failure::Failed("the soc could not do it; see soc.log")),
     }
-    Ok(())
+}
+
+/// Asks the other kernel to switch itself off, which keeps its memory.
+fn switch_off(kernel: &Kernel, target: DomainId) -> Result<(), Failure> {
+    kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
+    if kernel.peers.wait_for_state(target, state::OFF) {
+        return Ok(());
+    }
+    Err(Failure::Failed("it did not go off within two seconds; see its log"))
 }
 
 fn disk(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {

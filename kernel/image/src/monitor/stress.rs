@@ -27,6 +27,12 @@ pub const COMMANDS: &[Command] = &[
         help: "threads on all cores: locks, wake-ups, sleep, shootdowns",
         run: smp,
     },
+    Command {
+        name: "nap",
+        arguments: "[MILLISECONDS]",
+        help: "sleep on this core's timer, and say how late it woke",
+        run: nap,
+    },
 ];
 
 /// How a storm went.
@@ -191,10 +197,22 @@ fn worker(index: usize) {
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         *SHARED.lock() += 1;
         match (round + index as u64) % 16 {
-            0 => kernel.scheduler.sleep_until(arch::time::local_ns() + 100_000),
+            0 => kernel.scheduler.sleep_until(arch::time::soc_time() + 100_000),
             1 => drop(kernel.spawn("short", None, |_| (), 0).map(|t| kernel.scheduler.join(t))),
             2 => drop(alloc::vec![round; 64]),
             _ => kernel.scheduler.yield_now(),
         }
     }
+}
+
+fn nap(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let length = number(arguments, 0, 50)?.min(60_000) * 1_000_000;
+    let due = arch::time::soc_time() + length;
+    kernel.scheduler.sleep_until(due);
+    let now = arch::time::soc_time();
+    if now < due {
+        return Err(Failure::Failed("woke too early"));
+    }
+    writeln!(out, "  slept {} ms, woke {} us late", length / 1_000_000, (now - due) / 1000)?;
+    Ok(())
 }
