@@ -134,7 +134,7 @@ pub fn run(kernel: &'static Kernel, out: &mut dyn Write, text: &str) {
 fn help(_: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let wanted = arguments.first();
     for command in commands().filter(|c| wanted.is_none_or(|&name| c.name == name)) {
-        writeln!(out, "  {:<8}{:<26}{}", command.name, command.arguments, command.help)?;
+        writeln!(out, "  {:<8}{:<32}{}", command.name, command.arguments, command.help)?;
     }
     if wanted.is_none() {
         writeln!(out, "ctrl-a x leaves this terminal.")?;

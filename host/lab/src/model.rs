@@ -1,0 +1,176 @@
+//! What the lab knows about a board: costs in units of the clock, powers, places in memory.
+//! `pen` writes it as `lab.json` into the run folder; the plugin in each QEMU and the soc read it.
+
+use crate::Ps;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Name of the file in a run folder.
+pub const FILE: &str = "lab.json";
+/// Name of the shared page's file in a run folder.
+pub const PAGE: &str = "lab.page";
+
+/// What is watched, cheapest first. Each mode does what those before it do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Time and, because residency follows from it, energy.
+    #[default]
+    Energy,
+    /// Also a model of the caches over all of RAM.
+    Full,
+}
+
+/// The lab of one board.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lab {
+    /// How far a domain may run past another: doorbell latency at most; 0 is the slow reference.
+    pub quantum_ps: Ps,
+    /// How far a domain may run alone.
+    pub most_ps: Ps,
+    /// What is watched.
+    pub mode: Mode,
+    /// The soc's slot.
+    pub soc: usize,
+    /// Doorbell vectors of every slot.
+    pub vectors: usize,
+    /// Hash of the model: costs, powers and board.
+    pub hash: String,
+    /// One a domain, in the board's order.
+    pub domains: Vec<Domain>,
+}
+
+/// One domain: one core.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// Its slot, which is its seat.
+    pub slot: usize,
+    /// Its instruction set, as QEMU names the target.
+    pub isa: String,
+    /// Frequency at boot.
+    pub khz: u32,
+    /// Virtual address of the word that its kernel asks for a frequency with (MHz); 0: none.
+    pub frequency: u64,
+    /// Virtual addresses of the code that reaches across domains.
+    pub xdomain: (u64, u64),
+    /// Virtual addresses of its exception entries.
+    pub vectors: (u64, u64),
+    /// Virtual addresses of the uncached window.
+    pub window: (u64, u64),
+    /// Virtual addresses of the hardware spinlock bank.
+    pub spinlocks: (u64, u64),
+    /// Costs.
+    pub costs: Costs,
+    /// Power table.
+    pub powers: Powers,
+}
+
+/// Costs in [`crate::clock::UNITS`] of a cycle, unless they say picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Any instruction.
+    pub instruction: u64,
+    /// Cleaning a line.
+    pub clean: u64,
+    /// Invalidating a line, and the miss that follows.
+    pub invalidate: u64,
+    /// A barrier.
+    pub barrier: u64,
+    /// Invalidating a translation.
+    pub tlb: u64,
+    /// Entering an exception.
+    pub entry: u64,
+    /// Leaving one.
+    pub exit: u64,
+    /// Loading from uncached memory.
+    pub load: u64,
+    /// Storing to uncached memory.
+    pub store: u64,
+    /// An access to the hardware spinlock bank.
+    pub spinlock: u64,
+    /// From ringing to arriving, for rings by this domain and, of the soc, to it.
+    pub mailbox_ps: Ps,
+    /// From inactive to the first instruction.
+    pub wake_inactive_ps: Ps,
+    /// From off to the first instruction.
+    pub wake_off_ps: Ps,
+}
+
+/// Powers in microwatt; at most [`crate::page::POINTS`] points.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Powers {
+    /// One a frequency, in the order of the page's residency.
+    pub points: Vec<Point>,
+    /// Stopped, state kept.
+    pub inactive_uw: u64,
+    /// Off.
+    pub off_uw: u64,
+    /// Where the figures come from, and what was assumed.
+    pub source: String,
+}
+
+/// Powers at one frequency, in microwatt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// The frequency.
+    pub khz: u32,
+    /// Executing.
+    pub active_uw: u64,
+    /// Waiting, clock running.
+    pub idle_uw: u64,
+}
+
+/// Why there is no model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The file.
+    #[error("{0}: {1}")]
+    File(String, std::io::Error),
+    /// Its text.
+    #[error("{0}: {1}")]
+    Text(String, serde_json::Error),
+}
+
+impl Lab {
+    /// Reads `folder`/lab.json.
+    pub fn read(folder: &Path) -> Result<Lab, ModelError> {
+        let path = folder.join(FILE);
+        let name = path.display().to_string();
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| ModelError::File(name.clone(), e))?;
+        serde_json::from_str(&text).map_err(|e| ModelError::Text(name, e))
+    }
+
+    /// Writes it there.
+    pub fn write(&self, folder: &Path) -> Result<(), ModelError> {
+        let path = folder.join(FILE);
+        let name = path.display().to_string();
+        let text =
+            serde_json::to_string_pretty(self).map_err(|e| ModelError::Text(name.clone(), e))?;
+        std::fs::write(&path, text).map_err(|e| ModelError::File(name, e))
+    }
+
+    /// The domain in `slot`.
+    pub fn domain(&self, slot: usize) -> Option<&Domain> {
+        self.domains.iter().find(|domain| domain.slot == slot)
+    }
+
+    /// Seats at the table.
+    pub fn seats(&self) -> usize {
+        self.domains.iter().map(|domain| domain.slot).max().unwrap_or(0).max(self.soc) + 1
+    }
+}
+
+impl Domain {
+    /// Where a frequency stands in the power table.
+    pub fn point(&self, khz: u32) -> Option<usize> {
+        self.powers.points.iter().position(|point| point.khz == khz)
+    }
+}

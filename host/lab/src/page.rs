@@ -1,0 +1,358 @@
+//! The shared page: one file that the soc and every QEMU of a board map.
+//!
+//! Words of 64 bits. The holder of the turn is the only writer of all but four: `holder` itself
+//! (handed on by its holder, or taken when it is nobody's), `wanted` (set by whoever sits there),
+//! and the two futexes. Whoever takes the turn sees everything written before it was passed.
+
+use crate::seats::{Phase, Seat};
+use crate::{NEVER, Ps};
+use rustix::thread::futex;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use vm_memory::mmap::MmapRegion;
+use vm_memory::{FileOffset, VolatileMemory};
+
+/// Most seats: 8 domains and the soc.
+pub const SEATS: usize = 9;
+/// Most doorbell vectors of a seat.
+pub const VECTORS: usize = 64;
+/// Most frequencies of a power table.
+pub const POINTS: usize = 4;
+/// The turn is nobody's: all wait for something from outside.
+pub const NOBODY: u64 = u64::MAX;
+
+const MAGIC: u64 = 0x3130_4241_4c55_4e50;
+const HEAD: usize = 64;
+const SEAT: usize = 128;
+const BYTES: usize = HEAD + SEATS * SEAT * 8;
+
+/// Words of a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Phase = 0,
+    Time = 1,
+    Wake = 2,
+    Wanted = 3,
+    /// Two futexes: of whoever executes, of whoever acts while the seat is idle.
+    Signals = 4,
+    Khz = 5,
+    Accounted = 6,
+    Counts = 8,
+    Residency = 24,
+    Doorbells = 64,
+}
+
+/// What is counted a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Instructions, times the weight of the plainest one: units of the clock.
+    Units = 0,
+    /// Turns taken.
+    Turns = 1,
+    /// Doorbells rung.
+    Rings = 2,
+    /// Doorbells that arrived.
+    Arrivals = 3,
+    /// Visits of sync points.
+    Syncs = 4,
+    /// Changes of frequency.
+    Frequencies = 5,
+    /// Instructions.
+    Instructions = 6,
+}
+
+/// What a core's time is accounted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Executing, by point of the power table.
+    Active(usize),
+    /// Waiting, by point.
+    Idle(usize),
+    /// Stopped, state kept.
+    Inactive,
+    /// No power.
+    Off,
+}
+
+impl State {
+    /// Every state.
+    pub fn all() -> impl Iterator<Item = State> {
+        let points = (0..POINTS).flat_map(|point| [State::Active(point), State::Idle(point)]);
+        points.chain([State::Inactive, State::Off])
+    }
+
+    fn word(self) -> usize {
+        match self {
+            State::Active(point) => point.min(POINTS - 1),
+            State::Idle(point) => POINTS + point.min(POINTS - 1),
+            State::Inactive => 2 * POINTS,
+            State::Off => 2 * POINTS + 1,
+        }
+    }
+}
+
+/// Who waits for the turn of a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Who executes.
+    Runner = 0,
+    /// Who acts for an idle seat.
+    Helper = 1,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The file.
+    #[error("{0}: {1}")]
+    File(String, std::io::Error),
+    /// Mapping it.
+    #[error("{0} cannot be mapped: {1}")]
+    Map(String, String),
+    /// Another file, or one of another version.
+    #[error("{0} is no page of this lab")]
+    Strange(String),
+}
+
+/// The page, mapped for as long as the process lives.
+#[derive(Clone, Copy)]
+pub struct Page {
+    words: &'static [&'static AtomicU64],
+    futexes: &'static [[&'static AtomicU32; 2]],
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Page, holder {}", self.holder())
+    }
+}
+
+/// `MmapRegion` lives for ever, so what lies in it does.
+fn atomic<T: vm_memory::AtomicInteger>(
+    region: &'static MmapRegion<()>,
+    at: usize,
+) -> Result<&'static T, String> {
+    region.get_atomic_ref(at).map_err(|e| e.to_string())
+}
+
+impl Page {
+    /// Makes it anew: nobody sits, the turn is nobody's.
+    pub fn create(path: &Path) -> Result<Page, PageError> {
+        let fail = |e| PageError::File(path.display().to_string(), e);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(path).map_err(fail)?;
+        file.set_len(BYTES as u64).map_err(fail)?;
+        let page = Page::map(path, file)?;
+        page.words[0].store(MAGIC, Ordering::Relaxed);
+        page.words[1].store(NOBODY, Ordering::Release);
+        for seat in 0..SEATS {
+            page.set_wake(seat, NEVER);
+        }
+        Ok(page)
+    }
+
+    /// Maps the one that another process has made.
+    pub fn open(path: &Path) -> Result<Page, PageError> {
+        let name = path.display().to_string();
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|e| PageError::File(name.clone(), e))?;
+        if file.metadata().is_ok_and(|meta| meta.len() != BYTES as u64) {
+            return Err(PageError::Strange(name));
+        }
+        let page = Page::map(path, file)?;
+        if page.words[0].load(Ordering::Acquire) == MAGIC {
+            Ok(page)
+        } else {
+            Err(PageError::Strange(name))
+        }
+    }
+
+    fn map(path: &Path, file: File) -> Result<Page, PageError> {
+        let fail = |e: String| PageError::Map(path.display().to_string(), e);
+        let region = MmapRegion::<()>::from_file(FileOffset::new(file, 0), BYTES);
+        let region: &'static MmapRegion<()> =
+            Box::leak(Box::new(region.map_err(|e| fail(e.to_string()))?));
+        let words = (0..BYTES / 8).map(|i| atomic(region, 8 * i)).collect::<Result<Vec<_>, _>>();
+        let futex = |seat: usize, role: usize| {
+            atomic(region, HEAD + (seat * SEAT + Word::Signals as usize) * 8 + 4 * role)
+        };
+        let futexes = (0..SEATS)
+            .map(|seat| Ok([futex(seat, 0)?, futex(seat, 1)?]))
+            .collect::<Result<Vec<_>, String>>();
+        Ok(Page {
+            words: words.map_err(fail)?.leak(),
+            futexes: futexes.map_err(fail)?.leak(),
+        })
+    }
+
+    fn word(&self, seat: usize, word: Word, index: usize) -> &'static AtomicU64 {
+        self.words[HEAD / 8 + seat.min(SEATS - 1) * SEAT + word as usize + index]
+    }
+
+    fn get(&self, seat: usize, word: Word) -> u64 {
+        self.word(seat, word, 0).load(Ordering::Relaxed)
+    }
+
+    fn set(&self, seat: usize, word: Word, value: u64) {
+        self.word(seat, word, 0).store(value, Ordering::Relaxed);
+    }
+
+    /// Whose turn it is, or [`NOBODY`].
+    pub fn holder(&self) -> u64 {
+        self.words[1].load(Ordering::SeqCst)
+    }
+
+    /// Hands the turn on. Only its holder may.
+    pub fn set_holder(&self, holder: u64) {
+        self.words[1].store(holder, Ordering::SeqCst);
+    }
+
+    /// Takes it from `from`: nobody, or a seat whose process is dead.
+    pub fn take_from(&self, from: u64, to: u64) -> bool {
+        self.words[1].compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// A seat as the order sees it.
+    pub fn seat(&self, seat: usize) -> Seat {
+        let phase = Phase::from_word(self.get(seat, Word::Phase));
+        let wake = self.get(seat, Word::Wake).min(self.first_arrival(seat));
+        let wanted = self.word(seat, Word::Wanted, 0).load(Ordering::SeqCst) != 0;
+        let wanted = wanted && matches!(phase, Phase::Running | Phase::Idle);
+        Seat { phase, time: self.get(seat, Word::Time), wake, wanted }
+    }
+
+    /// All seats.
+    pub fn seats(&self) -> [Seat; SEATS] {
+        core::array::from_fn(|seat| self.seat(seat))
+    }
+
+    /// What a seat does from now on.
+    pub fn set_phase(&self, seat: usize, phase: Phase) {
+        self.set(seat, Word::Phase, phase.word());
+    }
+
+    /// Its time.
+    pub fn set_time(&self, seat: usize, time: Ps) {
+        self.set(seat, Word::Time, time);
+    }
+
+    /// Its own next event, doorbells apart.
+    pub fn set_wake(&self, seat: usize, wake: Ps) {
+        self.set(seat, Word::Wake, wake);
+    }
+
+    /// Its frequency; 0 before its first.
+    pub fn khz(&self, seat: usize) -> u32 {
+        self.get(seat, Word::Khz) as u32
+    }
+
+    /// It runs at that frequency.
+    pub fn set_khz(&self, seat: usize, khz: u32) {
+        self.set(seat, Word::Khz, khz.into());
+    }
+
+    /// Somebody outside of the board's time asks for a turn, or no longer.
+    pub fn want(&self, seat: usize, wanted: bool) {
+        self.word(seat, Word::Wanted, 0).store(wanted.into(), Ordering::SeqCst);
+    }
+
+    /// One more of that.
+    pub fn count(&self, seat: usize, what: Count, more: u64) {
+        let word = self.word(seat, Word::Counts, what as usize);
+        word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub fn counted(&self, seat: usize, what: Count) -> u64 {
+        self.word(seat, Word::Counts, what as usize).load(Ordering::Relaxed)
+    }
+
+    /// The time since the last account was spent in `state`.
+    pub fn account(&self, seat: usize, state: State, until: Ps) {
+        let since = self.get(seat, Word::Accounted);
+        let word = self.word(seat, Word::Residency, state.word());
+        let spent = word.load(Ordering::Relaxed).wrapping_add(until.saturating_sub(since));
+        word.store(spent, Ordering::Relaxed);
+        self.set(seat, Word::Accounted, until.max(since));
+    }
+
+    /// Until when a seat's time is accounted for.
+    pub fn accounted(&self, seat: usize) -> Ps {
+        self.get(seat, Word::Accounted)
+    }
+
+    /// Time spent in a state.
+    pub fn residency(&self, seat: usize, state: State) -> Ps {
+        self.word(seat, Word::Residency, state.word()).load(Ordering::Relaxed)
+    }
+
+    /// A doorbell that arrives at `time`. Edges coalesce: the earliest of a vector counts, and who
+    /// hears it sees all that was stored before either ring.
+    pub fn ring(&self, seat: usize, vector: usize, time: Ps) {
+        if seat >= SEATS || vector >= VECTORS {
+            return;
+        }
+        let word = self.word(seat, Word::Doorbells, vector);
+        let due = word.load(Ordering::Relaxed);
+        if due == 0 || time < due {
+            word.store(time.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// When the first doorbell arrives.
+    pub fn first_arrival(&self, seat: usize) -> Ps {
+        let due = (0..VECTORS).map(|v| self.word(seat, Word::Doorbells, v).load(Ordering::Relaxed));
+        due.filter(|&due| due != 0).min().unwrap_or(NEVER)
+    }
+
+    /// Takes a doorbell that has arrived by `now`.
+    pub fn take_arrival(&self, seat: usize, now: Ps) -> Option<usize> {
+        let words = (0..VECTORS).map(|v| (v, self.word(seat, Word::Doorbells, v)));
+        let due = words.map(|(v, word)| (word.load(Ordering::Relaxed), v));
+        let (time, vector) = due.filter(|&(time, _)| time != 0).min()?;
+        if time > now {
+            return None;
+        }
+        self.word(seat, Word::Doorbells, vector).store(0, Ordering::Relaxed);
+        self.count(seat, Count::Arrivals, 1);
+        Some(vector)
+    }
+
+    /// Forgets doorbells under way to a seat.
+    pub fn forget_doorbells(&self, seat: usize) {
+        for vector in 0..VECTORS {
+            self.word(seat, Word::Doorbells, vector).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes who waits for this.
+    pub fn signal(&self, seat: usize, role: Role) {
+        let futex = self.futexes[seat.min(SEATS - 1)][role as usize];
+        futex.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(futex, futex::Flags::empty(), 1);
+    }
+
+    /// Sleeps until `ready`, which must become true no later than a signal, or for `most`.
+    pub fn sleep(
+        &self,
+        seat: usize,
+        role: Role,
+        most: Duration,
+        mut ready: impl FnMut() -> bool,
+    ) -> bool {
+        let futex = self.futexes[seat.min(SEATS - 1)][role as usize];
+        let timeout = futex::Timespec {
+            tv_sec: most.as_secs() as i64,
+            tv_nsec: i64::from(most.subsec_nanos()),
+        };
+        let seen = futex.load(Ordering::SeqCst);
+        if ready() {
+            return true;
+        }
+        let _ = futex::wait(futex, futex::Flags::empty(), seen, Some(&timeout));
+        ready()
+    }
+}

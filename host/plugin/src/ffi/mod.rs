@@ -1,0 +1,306 @@
+//! The only room with `unsafe`: what QEMU calls, what we call of it.
+#![allow(unsafe_code, reason = "the interface of a C program")]
+#![allow(missing_docs, reason = "QEMU's names")]
+
+mod api;
+mod hooks;
+
+use crate::class::Isa;
+use crate::domain::{Domain, LIMIT};
+use crate::translate::{self, Instruction};
+use crate::{Arguments, start};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The plugin interface that this was written for.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = 4;
+
+/// Who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// The virtual CPU's.
+    Runner,
+    /// The one that acts for an idle domain.
+    Helper,
+    /// QEMU's others.
+    Other,
+}
+
+thread_local! {
+    static THREAD: Cell<Thread> = const { Cell::new(Thread::Other) };
+}
+
+/// This QEMU, as far as the domain's seat needs it.
+pub struct Machine {
+    isa: Isa,
+    board: Word,
+    counter: OnceLock<&'static AtomicU64>,
+    instructions: OnceLock<&'static AtomicU64>,
+    doorbell: OnceLock<Option<hooks::Doorbell>>,
+}
+
+struct Word(*mut api::Scoreboard);
+// SAFETY: a handle that QEMU's functions take from any thread.
+unsafe impl Send for Word {}
+// SAFETY: as above.
+unsafe impl Sync for Word {}
+
+struct Plugin {
+    machine: Machine,
+    domain: Domain,
+}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+impl Machine {
+    fn counters(&self) -> [api::Word; 2] {
+        [0, 8].map(|offset| api::Word { board: self.board.0, offset })
+    }
+
+    /// The counter that each block adds to.
+    pub fn counter(&self) -> u64 {
+        self.counter.get().map_or(LIMIT, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Sets it; in the virtual CPU's thread, or while that idles.
+    pub fn set_counter(&self, value: u64) {
+        if let Some(word) = self.counter.get() {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Instructions since the start.
+    pub fn instructions(&self) -> u64 {
+        self.instructions.get().map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// From now to the first timer.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        // SAFETY: takes its own locks.
+        let ahead = unsafe { api::qemu_clock_deadline_ns_all(api::VIRTUAL, api::ALL_TIMERS) };
+        u64::try_from(ahead).ok()
+    }
+
+    /// Runs timers that are due; the big lock is held.
+    pub fn run_timers(&self) {
+        // SAFETY: with the big lock, as QEMU's main loop does.
+        unsafe { api::qemu_clock_run_timers(api::VIRTUAL) };
+    }
+
+    /// Raises a doorbell's interrupt; the big lock is held.
+    pub fn interrupt(&self, vector: usize) {
+        if let Some(Some(doorbell)) = self.doorbell.get() {
+            doorbell.raise(vector);
+        }
+    }
+
+    /// Has the virtual CPU something to do? The big lock is held.
+    pub fn has_work(&self) -> bool {
+        // SAFETY: CPU 0 exists before any callback of ours.
+        unsafe {
+            let cpu = api::qemu_get_cpu(0);
+            !cpu.is_null() && api::cpu_has_work(cpu)
+        }
+    }
+
+    /// Runs `f` with QEMU's big lock, which this thread does not hold.
+    pub fn locked(&self, f: impl FnOnce()) {
+        // SAFETY: a lock and its release in one thread.
+        unsafe { api::bql_lock_impl(c"lab".as_ptr(), 0) };
+        f();
+        // SAFETY: as above.
+        unsafe { api::bql_unlock() };
+    }
+}
+
+fn plugin() -> &'static Plugin {
+    PLUGIN.get().expect("callbacks are registered after the plugin is set up")
+}
+
+/// QEMU calls this when it loads the plugin.
+///
+/// # Safety
+/// `info` and `argv[..argc]` are what QEMU's interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const api::Info,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: as QEMU's interface says.
+    let (info, words) = unsafe {
+        let word = |i| CStr::from_ptr(*argv.add(i)).to_string_lossy().into_owned();
+        (&*info, (0..usize::try_from(argc).unwrap_or(0)).map(word).collect::<Vec<_>>())
+    };
+    // SAFETY: a name that lives as long as QEMU.
+    let target = unsafe { CStr::from_ptr(info.target_name) }.to_string_lossy();
+    match install(id, info, &target, &words) {
+        Ok(()) => 0,
+        Err(reason) => {
+            eprintln!("The lab's plugin cannot work: {reason}.");
+            1
+        }
+    }
+}
+
+fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<(), String> {
+    let isa = Isa::named(target).ok_or_else(|| format!("{target} is no target of ours"))?;
+    if !info.system_emulation || info.smp_vcpus != 1 {
+        return Err(format!("exact time needs one core a QEMU, not {}", info.smp_vcpus));
+    }
+    let domain = start(target, &Arguments::parse(words)?)?;
+    // SAFETY: 16 bytes for each virtual CPU.
+    let board = Word(unsafe { api::qemu_plugin_scoreboard_new(16) });
+    let machine = Machine {
+        isa,
+        board,
+        counter: OnceLock::new(),
+        instructions: OnceLock::new(),
+        doorbell: OnceLock::new(),
+    };
+    hooks::clock(get_clock)?;
+    if PLUGIN.set(Plugin { machine, domain }).is_err() {
+        return Err("it is loaded twice".to_owned());
+    }
+    // SAFETY: functions that live as long as the process.
+    unsafe {
+        api::qemu_plugin_register_vcpu_init_cb(id, on_init);
+        api::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
+        api::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    }
+    Ok(())
+}
+
+extern "C" fn get_clock() -> i64 {
+    let Some(Plugin { machine, domain }) = PLUGIN.get() else { return 0 };
+    domain.now_ns(machine, THREAD.get()) as i64
+}
+
+extern "C" fn on_init(_: u64, cpu: c_uint) {
+    let Plugin { machine, .. } = plugin();
+    if cpu != 0 || machine.counter.get().is_some() {
+        return;
+    }
+    THREAD.set(Thread::Runner);
+    // SAFETY: this CPU's part has 16 bytes, which stay where they are with one CPU.
+    unsafe {
+        let words = api::qemu_plugin_scoreboard_find(machine.board.0, cpu).cast::<u64>();
+        let _ = machine.counter.set(AtomicU64::from_ptr(words));
+        let _ = machine.instructions.set(AtomicU64::from_ptr(words.add(1)));
+    }
+    machine.set_counter(LIMIT);
+    let helper = std::thread::Builder::new().name("lab helper".into()).spawn(|| {
+        THREAD.set(Thread::Helper);
+        // SAFETY: once in this thread, which never ends.
+        unsafe { api::rcu_register_thread() };
+        let Plugin { machine, domain } = plugin();
+        domain.help(machine);
+    });
+    if let Err(e) = helper {
+        refuse(&format!("its thread cannot start: {e}"));
+    }
+}
+
+/// Too late for an error to QEMU.
+fn refuse(reason: &str) -> ! {
+    eprintln!("The lab's plugin cannot work: {reason}.");
+    std::process::exit(1)
+}
+
+/// At the first block everything is there: finds the doorbell device, once.
+fn find_doorbell(machine: &Machine) {
+    machine.doorbell.get_or_init(|| match hooks::Doorbell::hook(on_register) {
+        Ok(doorbell) => doorbell,
+        Err(reason) => refuse(&reason),
+    });
+}
+
+extern "C" fn on_register(device: *mut c_void, at: u64, value: u64, size: c_uint) {
+    let Plugin { machine, domain } = plugin();
+    match (hooks::ring_of(at, value), machine.doorbell.get()) {
+        (Some((slot, vector)), _) => domain.ring(machine, slot, vector),
+        (None, Some(Some(doorbell))) => doorbell.write(device, at, value, size),
+        (None, _) => {}
+    }
+}
+
+extern "C" fn on_idle(_: u64, _: c_uint) {
+    let Plugin { machine, domain } = plugin();
+    domain.idle(machine);
+}
+
+extern "C" fn on_limit(_: c_uint, _: *mut c_void) {
+    let Plugin { machine, domain } = plugin();
+    find_doorbell(machine);
+    domain.limit(machine);
+}
+
+extern "C" fn on_sync(_: c_uint, _: *mut c_void) {
+    let Plugin { machine, domain } = plugin();
+    domain.sync(machine);
+}
+
+extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
+    let Plugin { machine, domain } = plugin();
+    domain.report_next(machine);
+}
+
+extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
+    let Plugin { machine, domain } = plugin();
+    // SAFETY: `info` is what QEMU has just passed.
+    let stored = unsafe {
+        api::qemu_plugin_mem_is_store(info).then(|| api::qemu_plugin_mem_get_value(info).data[0])
+    };
+    domain.touched(machine, at, stored);
+}
+
+extern "C" fn on_translation(_: u64, block: *mut api::Block) {
+    let Plugin { machine, domain } = plugin();
+    // SAFETY: QEMU's block, valid during this call.
+    let handles: Vec<*mut api::Instruction> = unsafe {
+        (0..api::qemu_plugin_tb_n_insns(block))
+            .map(|i| api::qemu_plugin_tb_get_insn(block, i))
+            .collect()
+    };
+    let list: Vec<Instruction> = handles.iter().map(|&handle| read(handle)).collect();
+    let plan = translate::plan(machine.isa, &domain.model, &list);
+    let [units, instructions] = machine.counters();
+    let none = std::ptr::null_mut();
+    let flags = api::NO_REGISTERS;
+    // SAFETY: the block and its instructions, during this call; functions and words that live as
+    // long as the process. The limit is looked at before the block is added.
+    unsafe {
+        if plan.sync {
+            api::qemu_plugin_register_vcpu_tb_exec_cb(block, on_sync, flags, none);
+        }
+        let ge = api::GREATER_OR_EQUAL;
+        api::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+            block, on_limit, flags, ge, units, LIMIT, none,
+        );
+        let add = api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu;
+        add(block, api::ADD, units, plan.units);
+        add(block, api::ADD, instructions, list.len() as u64);
+        for index in plan.timers {
+            let handle = handles[index];
+            api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_timer, flags, none);
+        }
+        for index in plan.accesses {
+            let which = api::LOADS_AND_STORES;
+            api::qemu_plugin_register_vcpu_mem_cb(handles[index], on_access, flags, which, none);
+        }
+    }
+}
+
+fn read(handle: *mut api::Instruction) -> Instruction {
+    let mut bytes = [0u8; 4];
+    // SAFETY: QEMU's instruction, during the call of `on_translation`; four bytes of ours.
+    let at = unsafe {
+        api::qemu_plugin_insn_data(handle, bytes.as_mut_ptr().cast(), bytes.len());
+        api::qemu_plugin_insn_vaddr(handle)
+    };
+    Instruction { at, word: u32::from_le_bytes(bytes) }
+}

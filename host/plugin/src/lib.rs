@@ -1,0 +1,78 @@
+//! The lab inside a QEMU: a TCG plugin that makes the domain's clock follow its instructions, and
+//! lets it run only when it is its turn (see the crate `lab`).
+//!
+//! - [`class`]: what an instruction is, for what it costs. Pure.
+//! - [`domain`]: the domain's seat: when it runs, idles, and hears doorbells.
+//! - [`translate`]: what each block of guest code is asked to tell us.
+//! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
+//!   not follow; checked at load against the build that they were written for.
+//!
+//! One virtual CPU a process. QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
+
+pub mod class;
+pub mod domain;
+pub mod ffi;
+pub mod translate;
+
+use lab::model::{self, Lab};
+use lab::page::Page;
+use std::path::Path;
+
+/// What QEMU was told behind the plugin's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// The run folder.
+    pub folder: String,
+    /// The seat.
+    pub slot: usize,
+}
+
+impl Arguments {
+    /// Reads `key=value` words.
+    pub fn parse(words: &[String]) -> Result<Arguments, String> {
+        let mut arguments = Arguments::default();
+        for word in words {
+            match word.split_once('=') {
+                Some(("folder", folder)) => arguments.folder = folder.to_owned(),
+                Some(("slot", slot)) => {
+                    arguments.slot = slot.parse().map_err(|_| format!("slot={slot}: no number"))?;
+                }
+                _ => return Err(format!("{word}: expected folder=RUNDIR or slot=NUMBER")),
+            }
+        }
+        if arguments.folder.is_empty() {
+            return Err("folder=RUNDIR is missing".to_owned());
+        }
+        Ok(arguments)
+    }
+}
+
+/// Sits down at the table: everything before the first instruction.
+pub fn start(isa: &str, arguments: &Arguments) -> Result<domain::Domain, String> {
+    let folder = Path::new(&arguments.folder);
+    let lab = Lab::read(folder).map_err(|e| e.to_string())?;
+    let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
+    let slot = arguments.slot;
+    let model = lab.domain(slot).ok_or_else(|| format!("no domain has slot {slot}"))?.clone();
+    if model.isa != isa {
+        return Err(format!("slot {slot} is for {}, and this is {isa}", model.isa));
+    }
+    Ok(domain::Domain::new(&lab, model, page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_or_explained() {
+        let parse = |words: &[&str]| {
+            Arguments::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let good = parse(&["folder=/run/a", "slot=2"]).expect("good");
+        assert_eq!(good, Arguments { folder: "/run/a".into(), slot: 2 });
+        for bad in [&["slot=1"][..], &["folder=x", "slot=y"], &["folder=x", "mode=3"]] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}
