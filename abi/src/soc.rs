@@ -103,8 +103,10 @@ pub struct DomainPage {
     pub arg1: u64,
     /// Counts up; written last. The request is open until `answered` reaches it.
     pub sequence: u64,
+    /// The frequency that the domain asks for, in MHz; acts at the store. 0: its nominal one.
+    pub frequency_mhz: u64,
     /// Spare.
-    pub spare: [u64; 4],
+    pub spare: [u64; 3],
     /// Per core: 1 while it is in kernel code and polls, 0 when it must be rung.
     pub attending: [u64; MAX_CORES],
     /// Unused.

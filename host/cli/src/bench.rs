@@ -145,7 +145,7 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         soc: commands::soc_binary()?,
         board_file: place.board_file(&first.board),
         kernels,
-        options: Options { icount: first.icount, arguments: None },
+        options: Options { icount: first.icount, ..Options::default() },
     };
     let mut rig = Rig::start(&parts)?;
     rig.expect(&prompt, PATIENCE)?;

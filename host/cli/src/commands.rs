@@ -2,7 +2,6 @@
 
 use crate::instance::{Instance, InstanceError};
 use crate::kernels::{self, Built, Profile};
-use crate::machine::Options;
 use crate::place::Place;
 use crate::progress::Step;
 use crate::{How, Which, console, image};
@@ -64,7 +63,7 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
         return Err(InstanceError::Running(name).into());
     }
     let (_, kernels) = prepare(place, &how.which.board, how.which.profile)?;
-    let options = Options { icount: how.icount, arguments: how.arguments.clone() };
+    let options = how.options()?;
     let step = Step::begin(&format!("starting {}", instance.name));
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();

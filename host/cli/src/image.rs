@@ -205,5 +205,18 @@ fn symbols(
     Ok((list, names))
 }
 
+/// Where a symbol lies before it is placed.
+pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
+    let header = Header::parse(elf)?;
+    let sections = header.sections(LE, elf)?;
+    let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
+    for symbol in table.iter() {
+        if symbol.name(LE, table.strings())? == name.as_bytes() {
+            return Ok(Some(symbol.st_value(LE)));
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@
 
 use crate::image::{self, ImageError};
 use crate::kernels::Built;
+use crate::lab::model::{self, Choice};
 use crate::machine::{self, Options};
 use crate::place::Place;
 use abi::boot::BlobError;
@@ -62,8 +63,11 @@ pub enum InstanceError {
     #[error("cannot write soc.toml: {0}")]
     Config(#[from] toml::ser::Error),
     /// Exact instruction counts need one core a domain.
-    #[error("--icount needs a board with one core a domain, such as solo-1 or duo-1x1")]
-    Icount,
+    #[error("--icount and --lab need a board with one core a domain, such as solo-1 or duo-1x1")]
+    OneCore,
+    /// The lab's model.
+    #[error(transparent)]
+    Lab(#[from] ::lab::model::ModelError),
     /// The soc ended or hung at start.
     #[error("the soc {what}\n{tail}(all of it: {})", log.display())]
     Start {
@@ -158,8 +162,8 @@ impl Instance {
         // Under icount an emulator's read-modify-writes are atomic among its own cores only.
         // Kernels reach across domains by loads and stores alone: one core a domain is enough.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
-        if options.icount && !single {
-            return Err(InstanceError::Icount);
+        if (options.icount || options.lab.is_some()) && !single {
+            return Err(InstanceError::OneCore);
         }
         self.empty()?;
         self.copy(board_file, "board.toml")?;
@@ -172,7 +176,24 @@ impl Instance {
         self.write("blob.bin", blob.as_bytes())?;
         self.disks(&board)?;
         self.write("soc.toml", toml::to_string(&config_of(&board, options))?.as_bytes())?;
+        if let Some((choice, _)) = &options.lab {
+            self.model(&board, *choice, kernels)?;
+        }
         self.launch(soc)
+    }
+
+    /// Writes what the lab has to know.
+    fn model(&self, board: &Board, choice: Choice, kernels: &[Built]) -> Outcome<()> {
+        let read = |built: &Built| {
+            file(&built.kernel, std::fs::read(&built.kernel)).map(|elf| (built.isa, elf))
+        };
+        let elves = kernels.iter().map(read).collect::<Outcome<Vec<_>>>()?;
+        let elf = |domain: &board::Domain| {
+            elves.iter().find(|(isa, _)| *isa == domain.isa).map(|(_, elf)| elf.as_slice())
+        };
+        let made = model::of(board, choice, elf)
+            .map_err(|error| InstanceError::Image { domain: board.name.clone(), error })?;
+        Ok(made.write(&self.folder)?)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Outcome<()> {
@@ -390,6 +411,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         blob_pa: board.layout.blob,
         bar2_size: 4096,
         max_deaths: 1000,
+        lab: options.lab.is_some(),
         ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
         domains: domains.collect(),
         devices: devices.collect(),

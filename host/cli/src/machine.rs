@@ -4,13 +4,17 @@
 //! never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`.
 //! Paths are relative to the run folder, which is the working directory.
 
+use crate::lab::model::Choice;
 use board::{Board, Domain, Isa};
+use std::path::PathBuf;
 
 /// What a person may choose at start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Count instructions: one nanosecond of guest time each. For a board with one domain only.
     pub icount: bool,
+    /// In the lab, with this plugin.
+    pub lab: Option<(Choice, PathBuf)>,
     /// Command line of the kernels; the board's own without one.
     pub arguments: Option<String>,
 }
@@ -42,6 +46,8 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         Isa::Riscv64 => ("qemu-system-riscv64", "virt,aia=aplic-imsic,memory-backend=ram"),
     };
     let cores = domain.cores;
+    // The lab's plugin carries doorbells itself.
+    let eventfds = if options.lab.is_some() { ",ioeventfd=off" } else { "" };
     let mut line: Vec<String> =
         [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
     line.push(format!("{cores},maxcpus={}", cores.max(2)));
@@ -59,10 +65,15 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         "-chardev".to_string(),
         format!("socket,id=iv,path={}", slot_socket(domain)),
         "-device".to_string(),
-        format!("ivshmem-doorbell,chardev=iv,vectors={}", board.fabric.vectors),
+        format!("ivshmem-doorbell,chardev=iv,vectors={}{eventfds}", board.fabric.vectors),
         "-qmp".to_string(),
         format!("unix:{},server=on,wait=off", qmp(domain)),
     ]);
+    if let Some((_, plugin)) = &options.lab {
+        line.push("-plugin".to_string());
+        line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
+        line.extend(["-rtc", "clock=vm", "-seed", "1"].map(String::from));
+    }
     if options.icount {
         line.extend(["-icount", "shift=0,sleep=off"].map(String::from));
     } else {

@@ -10,6 +10,7 @@ mod doctor;
 mod image;
 mod instance;
 mod kernels;
+mod lab;
 mod machine;
 mod place;
 mod progress;
@@ -49,9 +50,31 @@ pub struct How {
     /// Count instructions (boards with one domain and one core).
     #[arg(long)]
     icount: bool,
+    /// In the lab: exact chip time and energy (boards with one core a domain).
+    #[arg(long)]
+    lab: bool,
+    /// In the lab: how far a domain may run past another; 0 is the slow reference.
+    #[arg(long, default_value_t = 1000, value_name = "NS")]
+    quantum: u64,
+    /// In the lab: every cost but the instruction's is zero.
+    #[arg(long)]
+    no_costs: bool,
     /// Command line of the kernels, instead of the board's.
     #[arg(long)]
     arguments: Option<String>,
+}
+
+impl How {
+    /// The same for QEMU and soc.
+    fn options(&self) -> anyhow::Result<machine::Options> {
+        let choice = lab::model::Choice {
+            quantum_ns: self.quantum,
+            no_costs: self.no_costs,
+            ..Default::default()
+        };
+        let lab = if self.lab { Some((choice, lab::plugin()?)) } else { None };
+        Ok(machine::Options { icount: self.icount, lab, arguments: self.arguments.clone() })
+    }
 }
 
 #[derive(Subcommand)]

@@ -143,8 +143,7 @@ impl Lab {
     pub fn read(folder: &Path) -> Result<Lab, ModelError> {
         let path = folder.join(FILE);
         let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(&path).map_err(|e| ModelError::File(name.clone(), e))?;
+        let text = std::fs::read_to_string(&path).map_err(|e| ModelError::File(name.clone(), e))?;
         serde_json::from_str(&text).map_err(|e| ModelError::Text(name, e))
     }
 
@@ -155,6 +154,16 @@ impl Lab {
         let text =
             serde_json::to_string_pretty(self).map_err(|e| ModelError::Text(name.clone(), e))?;
         std::fs::write(&path, text).map_err(|e| ModelError::File(name, e))
+    }
+
+    /// What two runs have to share to be comparable: the same words, the same number.
+    pub fn fingerprint(&self) -> String {
+        let text = format!("{:?} {:?}", self.domains, (self.quantum_ps, self.most_ps));
+        // FNV-1a, 64 bits.
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        format!("{hash:016x}")
     }
 
     /// The domain in `slot`.

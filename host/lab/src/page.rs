@@ -39,6 +39,8 @@ enum Word {
     Signals = 4,
     Khz = 5,
     Accounted = 6,
+    /// What it did before its clock was stopped.
+    Stopped = 7,
     Counts = 8,
     Residency = 24,
     Doorbells = 64,
@@ -182,10 +184,7 @@ impl Page {
         let futexes = (0..SEATS)
             .map(|seat| Ok([futex(seat, 0)?, futex(seat, 1)?]))
             .collect::<Result<Vec<_>, String>>();
-        Ok(Page {
-            words: words.map_err(fail)?.leak(),
-            futexes: futexes.map_err(fail)?.leak(),
-        })
+        Ok(Page { words: words.map_err(fail)?.leak(), futexes: futexes.map_err(fail)?.leak() })
     }
 
     fn word(&self, seat: usize, word: Word, index: usize) -> &'static AtomicU64 {
@@ -232,6 +231,16 @@ impl Page {
     /// What a seat does from now on.
     pub fn set_phase(&self, seat: usize, phase: Phase) {
         self.set(seat, Word::Phase, phase.word());
+    }
+
+    /// Its clock is about to stand: what it did.
+    pub fn set_stopped(&self, seat: usize, phase: Phase) {
+        self.set(seat, Word::Stopped, phase.word());
+    }
+
+    /// What it did before its clock stood.
+    pub fn stopped(&self, seat: usize) -> Phase {
+        Phase::from_word(self.get(seat, Word::Stopped))
     }
 
     /// Its time.

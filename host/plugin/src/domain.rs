@@ -16,7 +16,7 @@ use lab::page::{Count, Page, State};
 use lab::seats::{self, Phase};
 use lab::turn::Table;
 use lab::{NEVER, Ps};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where the counter makes a block report.
 pub const LIMIT: u64 = 1 << 62;
@@ -38,6 +38,8 @@ pub struct Domain {
     start: AtomicU64,
     /// Instructions told to the page.
     told: AtomicU64,
+    /// The virtual CPU is in its turn: it waits, if it does, for the guest's sake.
+    at_work: AtomicBool,
 }
 
 impl Domain {
@@ -57,6 +59,7 @@ impl Domain {
             rest: AtomicU64::new(0),
             start: AtomicU64::new(LIMIT),
             told: AtomicU64::new(0),
+            at_work: AtomicBool::new(false),
             model,
         }
     }
@@ -150,7 +153,8 @@ impl Domain {
 
     /// A block's start, and the counter has reached its limit, or the block reaches across domains.
     pub fn limit(&self, machine: &Machine) {
-        if !self.table.mine() && !self.come(machine) {
+        let at_work = self.at_work.load(Ordering::Relaxed);
+        if !(at_work && self.table.mine()) && !self.come(machine) {
             return;
         }
         self.commit(machine);
@@ -173,9 +177,11 @@ impl Domain {
         let (page, me) = (self.page(), self.me());
         let gone = || page.seat(me).phase == Phase::Absent;
         self.stand(machine);
+        self.at_work.store(false, Ordering::Relaxed);
         if !self.table.wait(Phase::Running, gone) {
             return false;
         }
+        self.at_work.store(true, Ordering::Relaxed);
         let mut clock = self.clock();
         clock.advance_to(page.seat(me).time);
         self.set_clock(clock);
@@ -203,7 +209,8 @@ impl Domain {
     /// The virtual CPU waits for an interrupt; the big lock is held.
     pub fn idle(&self, machine: &Machine) {
         let (page, me) = (self.page(), self.me());
-        if !self.table.mine() || page.seat(me).phase != Phase::Running {
+        // Before its first block, and while QEMU is stopped, it waits for QEMU's own sake.
+        if !self.at_work.swap(false, Ordering::Relaxed) || !self.table.mine() {
             return;
         }
         self.commit(machine);
@@ -251,8 +258,7 @@ impl Domain {
     /// The guest rings `vector` of `slot`.
     pub fn ring(&self, machine: &Machine, slot: usize, vector: usize) {
         let now = self.clock().after(self.spent(machine));
-        let latency =
-            if slot == self.soc { self.soc_mailbox } else { self.model.costs.mailbox_ps };
+        let latency = if slot == self.soc { self.soc_mailbox } else { self.model.costs.mailbox_ps };
         self.page().ring(slot, vector, now.saturating_add(latency));
         self.page().count(self.me(), Count::Rings, 1);
         self.report_next(machine);

@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfigError, Device, DeviceKind, Domain};
 use crate::control::{Action, Control};
 use crate::fabric::{Doorbell, Fabric, Slot};
+use crate::gate::{Gate, GateError};
 use crate::memory::{Chip, MemoryError, Ram};
 use crate::power::Policy;
 use crate::supervisor::{End, Parts, Supervisor};
@@ -24,6 +25,9 @@ pub enum BoardError {
     /// Its memory could not be made.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// The lab cannot start.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// The host refused something.
     #[error("{0}: {1}")]
     Host(String, std::io::Error),
@@ -173,8 +177,12 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
     let (ram, chip) = memory(&config)?;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
-    let fabric = Fabric::new(config.domains.len() + 1, vectors, soc_slot, config.bar2_size)
+    let gate = Gate::of(&config, folder, start)?;
+    let peers = config.domains.len() + 1;
+    let fabric = Fabric::new(peers, vectors, soc_slot, config.bar2_size, gate.clone())
         .map_err(host("doorbells"))?;
+    let own = fabric.clone();
+    gate.start(move |vector| own.own(vector).into_iter().for_each(Doorbell::ring))?;
     let listen = |d: &Domain| {
         Slot::listen(usize::from(d.slot), &d.slot_socket).map_err(host(d.slot_socket.display()))
     };
@@ -194,9 +202,9 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
         control,
         voice: devices.voice.clone(),
         signals: signals().map_err(host("signals"))?,
-        start,
     };
     let end = Supervisor::new(parts).map_err(host("eventfd"))?.run();
+    gate.end();
     devices.finish();
     for socket in sockets {
         // Some are already gone with their QEMU.

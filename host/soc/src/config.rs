@@ -26,6 +26,9 @@ pub struct Config {
     /// A domain that was started this often stays dead.
     #[serde(default = "default_max_deaths")]
     pub max_deaths: u64,
+    /// The board's time is the lab's: `lab.json` lies beside this file.
+    #[serde(default)]
+    pub lab: bool,
     /// The RAM file.
     pub ram: Ram,
     /// Domains; the index is the domain's index in the blob.

@@ -5,6 +5,7 @@
 //! disconnect is a use after free), and the handshake names the peers before the shared page
 //! (otherwise QEMU loses rings that arrive while it starts). See PLATFORM.md, traps 3 and 4.
 
+use crate::gate::Gate;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io::ErrorKind;
@@ -60,6 +61,7 @@ struct Inner {
     soc_slot: usize,
     peers: Vec<Vec<Doorbell>>,
     page: OwnedFd,
+    gate: Gate,
 }
 
 impl Fabric {
@@ -69,13 +71,14 @@ impl Fabric {
         vectors: usize,
         soc_slot: usize,
         page_size: u64,
+        gate: Gate,
     ) -> std::io::Result<Fabric> {
         let page = memfd_create("penumbra-doorbells", MemfdFlags::CLOEXEC)?;
         ftruncate(&page, page_size)?;
         let peers = (0..peers)
             .map(|_| (0..vectors).map(|_| Doorbell::new()).collect())
             .collect::<std::io::Result<_>>()?;
-        Ok(Fabric { inner: Arc::new(Inner { soc_slot, peers, page }) })
+        Ok(Fabric { inner: Arc::new(Inner { soc_slot, peers, page, gate }) })
     }
 
     /// The soc's own doorbell `vector`.
@@ -85,9 +88,17 @@ impl Fabric {
 
     /// Rings `vector` at the peer in `slot`; a ring for nobody is lost, as on the chip.
     pub fn ring(&self, slot: usize, vector: usize) {
+        if self.inner.gate.ring(slot, vector) {
+            return;
+        }
         if let Some(doorbell) = self.inner.peers.get(slot).and_then(|peer| peer.get(vector)) {
             doorbell.ring();
         }
+    }
+
+    /// When the soc may act.
+    pub fn gate(&self) -> &Gate {
+        &self.inner.gate
     }
 
     /// Rings `vector` at every domain: interrupts are wired to all of them.

@@ -13,6 +13,7 @@ pub mod board;
 pub mod config;
 pub mod control;
 pub mod fabric;
+pub mod gate;
 pub mod logging;
 pub mod memory;
 pub mod power;

@@ -9,10 +9,11 @@ mod requests;
 use crate::config::{Config, REQUEST_KICK, Start};
 use crate::control::Control;
 use crate::fabric::{Doorbell, Fabric, Slot};
+use crate::gate::Gate;
 use crate::memory::{Chip, MemoryError};
-use crate::power::{Effect, Event, Fate, Power};
+use crate::power::{Effect, Event, Fate, Job, Power};
 use crate::qemu::Qemu;
-use crate::qmp::Outcome;
+use crate::qmp::{Outcome, PATIENCE};
 use crate::virtio::console::Voice;
 use abi::boot::{BLOB_MAGIC, StubTable};
 use abi::soc::{state, unpack_state};
@@ -23,7 +24,6 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 
 /// How the board came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +52,6 @@ pub struct Parts {
     pub voice: Option<Voice>,
     /// Readable when a signal asks for the end.
     pub signals: UnixStream,
-    /// Start of soc time.
-    pub start: Instant,
 }
 
 /// A running board.
@@ -74,11 +72,20 @@ pub struct Supervisor {
 /// What woke the supervisor.
 #[derive(Default)]
 struct Ready {
+    doorbell: bool,
     signal: bool,
     outcome: bool,
     slots: Vec<bool>,
     ended: Vec<bool>,
     control: bool,
+}
+
+impl Ready {
+    /// Nothing that concerns the chip.
+    fn is_empty(&self) -> bool {
+        let ended = self.ended.contains(&true);
+        !(self.doorbell || self.signal || self.outcome || self.control || ended)
+    }
 }
 
 impl Supervisor {
@@ -103,14 +110,18 @@ impl Supervisor {
 
     /// Runs the board to its end. When this returns, no QEMU runs any more.
     pub fn run(mut self) -> End {
-        for d in 0..self.qemus.len() {
-            if self.parts.config.domains[d].start == Start::On {
-                self.step(Event::PowerOn(d));
-            }
-        }
+        let gate = self.gate().clone();
+        gate.visit(|| self.power_on());
         while self.end.is_none() {
             match self.wait() {
-                Ok(ready) => self.serve(&ready),
+                Ok(ready) => {
+                    self.introduce(&ready);
+                    if ready.is_empty() {
+                        continue;
+                    }
+                    gate.visit(|| self.serve(&ready));
+                    gate.settled(usize::from(REQUEST_KICK));
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(e) => {
                     log::error!("The soc cannot wait for events any more: {e}.");
@@ -122,17 +133,32 @@ impl Supervisor {
         self.end.unwrap_or(End::Ordered("nobody"))
     }
 
+    fn power_on(&mut self) {
+        for d in 0..self.qemus.len() {
+            if self.parts.config.domains[d].start == Start::On {
+                self.step(Event::PowerOn(d));
+            }
+        }
+    }
+
+    fn gate(&self) -> &Gate {
+        self.parts.fabric.gate()
+    }
+
     fn now(&self) -> u64 {
-        self.parts.start.elapsed().as_nanos() as u64
+        self.gate().now()
     }
 
     fn name(&self, d: usize) -> &str {
         &self.parts.config.domains[d].name
     }
 
+    fn slot(&self, d: usize) -> usize {
+        usize::from(self.parts.config.domains[d].slot)
+    }
+
     fn ring_chip(&self, d: usize) {
-        let slot = usize::from(self.parts.config.domains[d].slot);
-        self.parts.fabric.ring(slot, self.parts.chip.vector() as usize);
+        self.parts.fabric.ring(self.slot(d), self.parts.chip.vector() as usize);
     }
 
     fn wait(&self) -> rustix::io::Result<Ready> {
@@ -147,11 +173,11 @@ impl Supervisor {
         poll(&mut waits, None)?;
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
-        let (_doorbell, outcome, signal) = (next(), next(), next());
+        let (doorbell, outcome, signal) = (next(), next(), next());
         let slots = self.parts.slots.iter().map(|_| next()).collect();
         let mut ended = vec![false; self.qemus.len()];
         running.into_iter().for_each(|d| ended[d] = next());
-        Ok(Ready { signal, outcome, slots, ended, control: flags.any(|flag| flag) })
+        Ok(Ready { doorbell, signal, outcome, slots, ended, control: flags.any(|flag| flag) })
     }
 
     fn doorbell(&self) -> BorrowedFd<'_> {
@@ -163,6 +189,16 @@ impl Supervisor {
         self.parts.signals.as_fd()
     }
 
+    /// A QEMU that starts takes its doorbells. That is no event on the chip: it has the turn, if it
+    /// has it, only afterwards.
+    fn introduce(&mut self, ready: &Ready) {
+        for (d, _) in ready.slots.iter().enumerate().filter(|(_, ready)| **ready) {
+            if let Err(e) = self.parts.slots[d].accept(&self.parts.fabric) {
+                log::error!("The doorbells of {} could not be handed over: {e}.", self.name(d));
+            }
+        }
+    }
+
     fn serve(&mut self, ready: &Ready) {
         self.serve_kernels();
         if ready.signal {
@@ -172,11 +208,6 @@ impl Supervisor {
             self.bell.take();
             while let Ok((d, number, good)) = self.outcomes.try_recv() {
                 self.step(Event::JobDone(d, number, good));
-            }
-        }
-        for (d, _) in ready.slots.iter().enumerate().filter(|(_, ready)| **ready) {
-            if let Err(e) = self.parts.slots[d].accept(&self.parts.fabric) {
-                log::error!("The doorbells of {} could not be handed over: {e}.", self.name(d));
             }
         }
         for (d, _) in ready.ended.iter().enumerate().filter(|(_, ready)| **ready) {
@@ -197,6 +228,7 @@ impl Supervisor {
             Err(e) => e.to_string(),
         };
         self.qemus[d] = None;
+        self.gate().leaves(self.slot(d), false);
         log::warn!("The QEMU of {} has ended: {status}.", self.name(d));
         self.step(Event::Ended(d));
     }
@@ -232,18 +264,41 @@ impl Supervisor {
             Effect::Prepare(d, resume, epoch) => self.prepare(d, resume, epoch),
             Effect::Spawn(d) => return Ok(self.spawn(d)),
             Effect::Kill(d) => return Ok(self.kill(d)),
-            Effect::Emulator(d, job, number) => {
-                let ready = !self.unprepared[d];
-                let ordered =
-                    self.qemus[d].as_ref().is_some_and(|q| ready && q.order((job, number)));
-                return Ok((!ordered).then_some(Event::JobDone(d, number, false)));
-            }
+            Effect::Emulator(d, job, number) => return Ok(self.order(d, job, number)),
             Effect::Answer(asker, error, value) => self.answer(asker, error, value)?,
             Effect::Died(d, fate) => self.died(d, fate),
             Effect::End(true) => self.end = Some(End::Ordered("a request")),
             Effect::End(false) => {} // said by Died, which knows who
         }
         Ok(None)
+    }
+
+    /// Has the emulator do a job. In the lab a domain's clock stands by its seat alone; and what
+    /// takes host time is waited for, so that it takes none of the board's.
+    fn order(&mut self, d: usize, job: Job, number: u64) -> Option<Event> {
+        let (gate, slot) = (self.gate().clone(), self.slot(d));
+        match job {
+            Job::Stop if gate.is_lab() => {
+                gate.stops(slot);
+                return Some(Event::JobDone(d, number, true));
+            }
+            Job::Continue if gate.continues(slot) => {
+                return Some(Event::JobDone(d, number, true));
+            }
+            Job::Reset => gate.leaves(slot, true),
+            Job::Stop | Job::Continue => {}
+        }
+        let ready = !self.unprepared[d];
+        if !self.qemus[d].as_ref().is_some_and(|q| ready && q.order((job, number))) {
+            return Some(Event::JobDone(d, number, false));
+        }
+        if !gate.is_lab() {
+            return None;
+        }
+        // Its worker answers within its own time limit, or is gone.
+        let outcome = self.outcomes.recv_timeout(2 * PATIENCE);
+        let (d, number, good) = outcome.unwrap_or((d, number, false));
+        Some(Event::JobDone(d, number, good))
     }
 
     fn prepare(&mut self, d: usize, resume: u64, epoch: u64) {
@@ -270,11 +325,13 @@ impl Supervisor {
         if self.unprepared[d] {
             return Some(Event::Ended(d));
         }
+        self.gate().boots(self.slot(d));
         let Parts { config, folder, .. } = &self.parts;
         let domain = &config.domains[d];
         match Qemu::start(d, domain, folder, self.sender.clone(), self.bell.clone()) {
             Ok(qemu) => {
                 log::info!("The QEMU of {} is started, process {}.", domain.name, qemu.pid());
+                self.gate().process(self.slot(d), qemu.ended().try_clone_to_owned().ok());
                 self.qemus[d] = Some(qemu);
                 None
             }

@@ -120,9 +120,6 @@ unsafe extern "C" {
         kind: *const c_char,
         ambiguous: *mut bool,
     ) -> *mut c_void;
-    pub fn object_resolve_path_component(
-        parent: *mut c_void,
-        part: *const c_char,
-    ) -> *mut c_void;
+    pub fn object_resolve_path_component(parent: *mut c_void, part: *const c_char) -> *mut c_void;
     pub fn msix_notify(device: *mut c_void, vector: c_uint);
 }

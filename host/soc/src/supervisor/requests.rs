@@ -92,7 +92,7 @@ impl Supervisor {
         json!({
             "ok": true,
             "pid": std::process::id(),
-            "uptime": self.parts.start.elapsed().as_secs_f64(),
+            "uptime": self.now() as f64 / 1e9,
             "time_ns": self.now(), "domains": domains.collect::<Vec<_>>(),
         })
     }

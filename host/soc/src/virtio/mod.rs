@@ -266,7 +266,10 @@ pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
             return device.model.finish();
         }
         drop(waits);
-        kick.take(); // before looking: a ring that comes later makes another turn
-        device.turn();
+        fabric.gate().visit(|| {
+            kick.take(); // before looking: a ring that comes later makes another turn
+            device.turn();
+        });
+        fabric.gate().settled(device.kick);
     }
 }

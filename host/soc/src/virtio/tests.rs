@@ -5,8 +5,10 @@ use super::console::Console;
 use super::rng::Rng;
 use super::*;
 use crate::config::{Device as Config, DeviceKind};
+use crate::gate::Gate;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 const BASE: u64 = 0x4000_0000;
 const REGISTERS: u64 = BASE + 0x1000;
@@ -31,7 +33,7 @@ impl<M: Model> Driver<M> {
     fn new(make: impl FnOnce(&std::path::Path) -> M) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ram = Ram::create(&folder.path().join("ram"), 1 << 20, BASE).unwrap();
-        let fabric = Fabric::new(2, 4, 0, 4096).unwrap();
+        let fabric = Fabric::new(2, 4, 0, 4096, Gate::open(Instant::now())).unwrap();
         let config = Config {
             name: "under test".into(),
             kind: DeviceKind::Rng,

@@ -1,0 +1,143 @@
+//! What the lab is told about a board: its file's costs and powers in the clock's units, and where
+//! the kernels' code and words lie.
+
+use crate::image::{self, ImageError};
+use ::lab::clock;
+use ::lab::model::{self, Lab, Mode, Point, Powers};
+use abi::boot::VA_OFFSET;
+use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
+use board::{Block, Board, Costs, Power};
+use std::mem::offset_of;
+
+const PS_OF_NS: f64 = 1000.0;
+const PS_OF_US: f64 = 1_000_000.0;
+
+/// How to run a board in the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How far a domain may run past another, in ns.
+    pub quantum_ns: u64,
+    /// All costs zero but the instruction's.
+    pub no_costs: bool,
+    /// What is watched.
+    pub mode: Mode,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice { quantum_ns: 1000, no_costs: false, mode: Mode::default() }
+    }
+}
+
+/// How far a domain may run alone.
+const MOST_PS: u64 = 20_000_000;
+
+/// The lab of `board`; `elf` is the kernel of each domain.
+pub fn of<'e>(
+    board: &Board,
+    choice: Choice,
+    elf: impl Fn(&board::Domain) -> Option<&'e [u8]>,
+) -> Result<Lab, ImageError> {
+    let mut domains = Vec::new();
+    for (index, domain) in board.domains.iter().enumerate() {
+        domains.push(self::domain(board, index, domain, choice, elf(domain))?);
+    }
+    let mut lab = Lab {
+        quantum_ps: choice.quantum_ns * 1000,
+        most_ps: MOST_PS,
+        mode: choice.mode,
+        soc: Board::SOC_SLOT as usize,
+        vectors: board.fabric.vectors as usize,
+        hash: String::new(),
+        domains,
+    };
+    lab.hash = lab.fingerprint();
+    Ok(lab)
+}
+
+fn domain(
+    board: &Board,
+    index: usize,
+    from: &board::Domain,
+    choice: Choice,
+    elf: Option<&[u8]>,
+) -> Result<model::Domain, ImageError> {
+    let base = VA_OFFSET.wrapping_add(from.image.base);
+    let symbol = |name: &str| match elf {
+        Some(elf) => image::symbol(elf, name).map(|at| at.map_or(0, |at| base.wrapping_add(at))),
+        None => Ok(0),
+    };
+    let vectors = match symbol("exception_vectors")? {
+        0 => symbol("trap_vector")?,
+        at => at,
+    };
+    let shown =
+        |block: Block| (VA_OFFSET.wrapping_add(block.base), VA_OFFSET.wrapping_add(block.end()));
+    let spinlocks = (SPINLOCKS * size_of::<Spinlock>()) as u64;
+    let page = board.layout.domains + (index * size_of::<DomainPage>()) as u64;
+    let khz = from.nominal_mhz.max(1) * 1000;
+    Ok(model::Domain {
+        name: from.name.clone(),
+        slot: from.slot as usize,
+        isa: from.isa.name().to_owned(),
+        khz,
+        frequency: VA_OFFSET.wrapping_add(page + offset_of!(DomainPage, frequency_mhz) as u64),
+        xdomain: (symbol("__xdomain_start")?, symbol("__xdomain_end")?),
+        vectors: (vectors, vectors + VECTORS),
+        window: shown(board.layout.window),
+        spinlocks: shown(Block { base: board.layout.spinlocks, size: spinlocks }),
+        costs: costs(&from.costs, choice.no_costs),
+        powers: from.power.as_ref().map_or_else(|| unknown(khz), powers),
+    })
+}
+
+/// Bytes of AArch64's table of exception entries; RV64's one entry is at its start.
+const VECTORS: u64 = 2048;
+
+fn costs(from: &Costs, none: bool) -> model::Costs {
+    let value = |name: &str| {
+        let found = from.0.iter().find(|cost| cost.name == name);
+        found.map_or(0.0, |cost| if none { 0.0 } else { cost.value })
+    };
+    let units = |name: &str| clock::units(value(name));
+    let per = |name: &str, ps: f64| (value(name) * ps).round() as u64;
+    let instruction = from.0.iter().find(|cost| cost.name == "instruction_cycles");
+    model::Costs {
+        // One cycle where the board does not say; counted even where all other costs are zero.
+        instruction: clock::units(instruction.filter(|_| !none).map_or(1.0, |cost| cost.value)),
+        clean: units("clean_line_cycles"),
+        // What is invalidated is read again: the miss is charged with it.
+        invalidate: units("invalidate_line_cycles") + units("miss_after_invalidate_cycles"),
+        barrier: units("barrier_cycles"),
+        tlb: units("tlb_invalidate_cycles"),
+        entry: units("exception_entry_cycles"),
+        exit: units("exception_exit_cycles"),
+        load: units("uncached_load_cycles"),
+        store: units("uncached_store_cycles"),
+        spinlock: units("spinlock_access_cycles"),
+        mailbox_ps: per("mailbox_ns", PS_OF_NS),
+        wake_inactive_ps: per("wake_inactive_us", PS_OF_US),
+        wake_off_ps: per("wake_off_us", PS_OF_US),
+    }
+}
+
+fn powers(from: &Power) -> Powers {
+    let uw = |mw: f64| (mw * 1000.0).round() as u64;
+    let point = |point: &board::Point| Point {
+        khz: point.mhz * 1000,
+        active_uw: uw(point.active_mw),
+        idle_uw: uw(point.idle_mw),
+    };
+    Powers {
+        points: from.points.iter().map(point).collect(),
+        inactive_uw: uw(from.inactive_mw),
+        off_uw: uw(from.off_mw),
+        source: format!("{}; {}", from.source, from.rail),
+    }
+}
+
+/// A domain without a power table has time and no energy.
+fn unknown(khz: u32) -> Powers {
+    let points = vec![Point { khz, ..Point::default() }];
+    Powers { points, source: "unknown".to_owned(), ..Powers::default() }
+}

@@ -1,0 +1,87 @@
+//! Tests of `gate`: a soc among seats that are played by threads of this process.
+
+use super::*;
+
+fn gate() -> (tempfile::TempDir, Gate) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let costs = lab::model::Costs { mailbox_ps: 1000, ..Default::default() };
+    let domain = Domain { slot: 1, khz: 1_000_000, costs, ..Domain::default() };
+    let lab = Lab { vectors: 8, domains: vec![domain], most_ps: 1000, ..Lab::default() };
+    lab.write(folder.path()).expect("a model");
+    let config = Config { lab: true, ..Config::default() };
+    let gate = Gate::of(&config, folder.path(), Instant::now()).expect("a gate");
+    (folder, gate)
+}
+
+#[test]
+fn without_a_lab_everybody_may_act() {
+    let gate = Gate::open(Instant::now());
+    assert_eq!(gate.visit(|| 7), 7);
+    assert!(!gate.ring(1, 1) && !gate.is_lab() && !gate.continues(1));
+}
+
+/// A visitor gets in with nobody running, and sees the board's time.
+#[test]
+fn an_idle_board_is_visited() {
+    let (_folder, gate) = gate();
+    gate.start(|_| {}).expect("a keeper");
+    let now = gate.visit(|| gate.now());
+    assert_eq!(now, 0);
+    gate.visit(|| gate.ring(0, 3));
+    gate.end();
+}
+
+/// A domain rings us; our server settles; the turn goes back, and time follows the doorbell.
+#[test]
+fn a_doorbell_is_served_in_its_time() {
+    let (_folder, gate) = gate();
+    let page = gate.lab.as_ref().expect("a lab").page;
+    let (rung, heard) = std::sync::mpsc::channel();
+    gate.start(move |vector| rung.send(vector).expect("heard")).expect("a keeper");
+    gate.visit(|| gate.boots(1));
+    let server = gate.clone();
+    let thread = std::thread::spawn(move || {
+        let vector = heard.recv().expect("rung");
+        let time = server.visit(|| server.now());
+        server.settled(vector);
+        (vector, time)
+    });
+    let table = Table::new(page, 1);
+    assert!(table.wait(Phase::Running, || false));
+    page.set_time(1, 5_000_000);
+    page.ring(0, 4, 4_000_000);
+    assert!(!table.pass(), "the soc is first");
+    assert!(table.wait(Phase::Running, || false));
+    assert_eq!(thread.join().expect("served"), (4, 4000));
+    gate.visit_from(&table);
+    gate.end();
+}
+
+impl Gate {
+    /// A domain at its end: it leaves, and the turn is free for visitors.
+    fn visit_from(&self, table: &Table) {
+        table.page().set_phase(table.me(), Phase::Absent);
+        assert!(!table.pass());
+        self.visit(|| self.leaves(table.me(), false));
+        assert_ne!(table.page().holder(), table.me() as u64);
+    }
+}
+
+#[test]
+fn a_stopped_clock_stands_and_is_accounted() {
+    let (_folder, gate) = gate();
+    gate.start(|_| {}).expect("a keeper");
+    let page = gate.lab.as_ref().expect("a lab").page;
+    gate.visit(|| {
+        gate.boots(1);
+        gate.stops(1);
+        assert_eq!(page.seat(1).phase, Phase::Stopped);
+        assert!(gate.continues(1), "not by the emulator");
+        assert_eq!(page.seat(1).phase, Phase::Running);
+        gate.leaves(1, true);
+        assert!(!gate.continues(1), "after a reset the emulator has to be let go");
+        assert_eq!(page.seat(1).phase, Phase::Running);
+        gate.leaves(1, false);
+    });
+    gate.end();
+}
