@@ -105,8 +105,8 @@ pub struct DomainPage {
     pub sequence: u64,
     /// The frequency that the domain asks for, in MHz; acts at the store. 0: its nominal one.
     pub frequency_mhz: u64,
-    /// Spare.
-    pub spare: [u64; 3],
+    /// Words for self-tests: this domain writes, others poll.
+    pub play: [u64; 3],
     /// Per core: 1 while it is in kernel code and polls, 0 when it must be rung.
     pub attending: [u64; MAX_CORES],
     /// Unused.

@@ -183,6 +183,7 @@ extern "C" fn secondary(core: usize) -> ! {
 pub fn unmask_doorbells(blob: &Blob) {
     arch::irq::unmask(Vector(blob.vector_msg as u8));
     arch::irq::unmask(Vector(blob.vector_chip as u8));
+    arch::irq::unmask(Vector(blob.vector_dsm as u8));
 }
 
 fn open_for_business(kernel: &'static Kernel) {

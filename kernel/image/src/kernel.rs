@@ -107,6 +107,8 @@ impl Kernel {
                 }
                 crate::power::may_have_slept(self);
             }
+        } else if vector == self.blob.vector_dsm {
+            crate::monitor::pingpong::heard(self);
         } else {
             self.devices.interrupt(self, vector);
         }

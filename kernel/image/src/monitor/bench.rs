@@ -66,9 +66,8 @@ fn worked() -> u64 {
 }
 
 fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
-    let tenths = total * 10 / rounds;
-    writeln!(out, "record {name} {}.{} ns", tenths / 10, tenths % 10)?;
-    Ok(())
+    write!(out, "record {name} ")?;
+    super::record(out, total, rounds)
 }
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
@@ -107,8 +106,7 @@ fn frames(out: &mut dyn Write, rounds: u64) -> Outcome {
         }
         let took = worked() - start;
         write!(out, "record frame.alloc_{name} ")?;
-        let tenths = took * 10 / rounds;
-        writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?;
+        super::record(out, took, rounds)?;
     }
     Ok(())
 }

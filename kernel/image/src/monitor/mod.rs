@@ -8,6 +8,7 @@ mod bench;
 mod chip;
 mod inspect;
 mod line;
+pub mod pingpong;
 mod stress;
 
 use crate::kernel::Kernel;
@@ -49,9 +50,16 @@ const HELP: Command =
 
 /// All commands, in the order of `help`.
 fn commands() -> impl Iterator<Item = &'static Command> {
-    [HELP_LIST, inspect::COMMANDS, chip::COMMANDS, stress::COMMANDS, bench::COMMANDS]
-        .into_iter()
-        .flatten()
+    [
+        HELP_LIST,
+        inspect::COMMANDS,
+        chip::COMMANDS,
+        stress::COMMANDS,
+        bench::COMMANDS,
+        pingpong::COMMANDS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 const HELP_LIST: &[Command] = &[HELP];
@@ -61,6 +69,7 @@ pub fn thread(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let mut line = Line::new();
     greet(kernel);
+    scripted(kernel);
     prompt(kernel);
     loop {
         let mut bytes = [0; 64];
@@ -77,6 +86,17 @@ fn greet(kernel: &'static Kernel) {
     // A console that is gone has nobody to tell.
     let _ = writeln!(out, "\nPenumbra on {board}: kernel {}", kernel.name());
     let _ = writeln!(out, "`help` lists what this monitor can do.");
+}
+
+/// Runs what the board's command line says behind `run=`: commands with `;` between them.
+fn scripted(kernel: &'static Kernel) {
+    let arguments = abi::boot::text(&kernel.blob.arguments);
+    let Some((_, script)) = arguments.split_once("run=") else { return };
+    for line in script.split(';') {
+        let mut out = kernel.console();
+        let _ = writeln!(out, "{}> {}", kernel.name(), line.trim());
+        run(kernel, &mut out, line);
+    }
 }
 
 fn prompt(kernel: &'static Kernel) {
@@ -140,6 +160,12 @@ fn help(_: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         writeln!(out, "ctrl-a x leaves this terminal.")?;
     }
     Ok(())
+}
+
+/// What one of `rounds` took, behind the name of a record.
+fn record(out: &mut dyn Write, total: u64, rounds: u64) -> Outcome {
+    let tenths = total * 10 / rounds;
+    Ok(writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?)
 }
 
 /// A number among the words, or how it is meant.
