@@ -119,6 +119,8 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Run a scenario in exact chip time and energy; without one list them.
+    Lab(lab::Line),
     /// Look at tools, room and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -147,6 +149,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
         Verb::Check => check::check(&place),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Lab(line) => lab::lab(&place, &line),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }

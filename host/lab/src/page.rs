@@ -26,7 +26,10 @@ pub const NOBODY: u64 = u64::MAX;
 const MAGIC: u64 = 0x3130_4241_4c55_4e50;
 const HEAD: usize = 64;
 const SEAT: usize = 128;
-const BYTES: usize = HEAD + SEATS * SEAT * 8;
+const SEATS_END: usize = HEAD + SEATS * SEAT * 8;
+/// Changes of state that are kept: the first ones.
+pub const CHANGES: usize = 1 << 18;
+const BYTES: usize = SEATS_END + CHANGES * 16;
 
 /// Words of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ enum Word {
     /// What it did before its clock was stopped.
     Stopped = 7,
     Counts = 8,
+    /// What it was last accounted as, plus 1.
+    Last = 23,
     Residency = 24,
     Doorbells = 64,
 }
@@ -95,6 +100,17 @@ impl State {
     }
 }
 
+/// A seat was in a state from some time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Since when.
+    pub time: Ps,
+    /// Which seat.
+    pub seat: usize,
+    /// The state.
+    pub state: State,
+}
+
 /// Who waits for the turn of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -123,6 +139,7 @@ pub enum PageError {
 pub struct Page {
     words: &'static [&'static AtomicU64],
     futexes: &'static [[&'static AtomicU32; 2]],
+    region: &'static MmapRegion<()>,
 }
 
 impl std::fmt::Debug for Page {
@@ -177,14 +194,19 @@ impl Page {
         let region = MmapRegion::<()>::from_file(FileOffset::new(file, 0), BYTES);
         let region: &'static MmapRegion<()> =
             Box::leak(Box::new(region.map_err(|e| fail(e.to_string()))?));
-        let words = (0..BYTES / 8).map(|i| atomic(region, 8 * i)).collect::<Result<Vec<_>, _>>();
+        let words =
+            (0..SEATS_END / 8).map(|i| atomic(region, 8 * i)).collect::<Result<Vec<_>, _>>();
         let futex = |seat: usize, role: usize| {
             atomic(region, HEAD + (seat * SEAT + Word::Signals as usize) * 8 + 4 * role)
         };
         let futexes = (0..SEATS)
             .map(|seat| Ok([futex(seat, 0)?, futex(seat, 1)?]))
             .collect::<Result<Vec<_>, String>>();
-        Ok(Page { words: words.map_err(fail)?.leak(), futexes: futexes.map_err(fail)?.leak() })
+        Ok(Page {
+            words: words.map_err(fail)?.leak(),
+            futexes: futexes.map_err(fail)?.leak(),
+            region,
+        })
     }
 
     fn word(&self, seat: usize, word: Word, index: usize) -> &'static AtomicU64 {
@@ -282,10 +304,40 @@ impl Page {
     /// The time since the last account was spent in `state`.
     pub fn account(&self, seat: usize, state: State, until: Ps) {
         let since = self.get(seat, Word::Accounted);
+        if self.get(seat, Word::Last) != state.word() as u64 + 1 {
+            self.set(seat, Word::Last, state.word() as u64 + 1);
+            self.keep(Change { time: since, seat, state });
+        }
         let word = self.word(seat, Word::Residency, state.word());
         let spent = word.load(Ordering::Relaxed).wrapping_add(until.saturating_sub(since));
         word.store(spent, Ordering::Relaxed);
         self.set(seat, Word::Accounted, until.max(since));
+    }
+
+    fn change_words(&self, index: usize) -> Option<[&'static AtomicU64; 2]> {
+        let at = SEATS_END + index * 16;
+        Some([atomic(self.region, at).ok()?, atomic(self.region, at + 8).ok()?])
+    }
+
+    fn keep(&self, change: Change) {
+        let count = self.words[2].load(Ordering::Relaxed) as usize;
+        if let Some([time, what]) = self.change_words(count).filter(|_| count < CHANGES) {
+            time.store(change.time, Ordering::Relaxed);
+            let packed = (change.seat as u64) << 32 | change.state.word() as u64;
+            what.store(packed, Ordering::Relaxed);
+        }
+        self.words[2].store(count as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// All changes of state that were kept, and how many there were.
+    pub fn changes(&self) -> (Vec<Change>, usize) {
+        let count = self.words[2].load(Ordering::Relaxed) as usize;
+        let read = |index| {
+            let [time, what] = self.change_words(index)?.map(|word| word.load(Ordering::Relaxed));
+            let state = State::all().find(|state| state.word() as u64 == what & 0xffff_ffff)?;
+            Some(Change { time, seat: (what >> 32) as usize, state })
+        };
+        ((0..count.min(CHANGES)).filter_map(read).collect(), count)
     }
 
     /// Until when a seat's time is accounted for.

@@ -1,20 +1,153 @@
-//! The lab's commands and what they hand to soc and plugin.
+//! `pen lab`: boards in exact chip time. What soc and plugin are told, scenarios, and what their
+//! runs leave as records for `pen report`.
 
 pub mod model;
+mod records;
+pub mod run;
+mod scenario;
 
+use crate::commands;
+use crate::kernels::Profile;
+use crate::place::Place;
+use crate::progress::Step;
+use anyhow::{Context, bail};
+use model::Choice;
+use run::{Bench, Outcome};
+use scenario::Scenario;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Name of the plugin's file, beside this program.
 const PLUGIN: &str = "libpenumbra_lab.so";
+
+/// How to run a scenario.
+#[derive(clap::Args, Clone)]
+pub struct Line {
+    /// A name from lab/, or a path to a .toml file; without one the list of them.
+    scenario: Option<String>,
+    /// Instead of the file's.
+    #[arg(long, value_name = "COUNT")]
+    repetitions: Option<u32>,
+    /// Every cost but the instruction's is zero.
+    #[arg(long)]
+    no_costs: bool,
+    /// Keep this many of the host's cores busy meanwhile: it must not matter.
+    #[arg(long, default_value_t = 0, value_name = "CORES")]
+    load: usize,
+}
 
 /// The plugin that QEMU loads.
 pub fn plugin() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(PLUGIN);
     if !path.exists() {
-        anyhow::bail!(
-            "{} is missing: `cargo build -p plugin` makes it, ./pen does so itself",
-            path.display()
-        );
+        let path = path.display();
+        bail!("{path} is missing: `cargo build -p plugin` makes it, ./pen does so itself");
     }
     Ok(path)
+}
+
+/// `pen lab`
+pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
+    let folder = place.root.join("lab");
+    let Some(name) = &line.scenario else { return list(&folder) };
+    let named = folder.join(format!("{name}.toml"));
+    let path = if named.exists() { named } else { PathBuf::from(name) };
+    if !path.exists() {
+        list(&folder)?;
+        bail!("there is no scenario \"{name}\" in lab/, and no such file");
+    }
+    let mut scenario = Scenario::read(&path)?;
+    scenario.repetitions = line.repetitions.unwrap_or(scenario.repetitions).max(1);
+    let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let load = Load::begin(line.load);
+    let result = series(place, &title, &scenario, line);
+    drop(load);
+    result
+}
+
+fn list(folder: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        println!("{name:<14} {}", Scenario::read(&file)?.description);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All quanta and repetitions; the records go to one file.
+fn series(
+    place: &Place,
+    title: &str,
+    scenario: &Scenario,
+    line: &Line,
+) -> anyhow::Result<ExitCode> {
+    let (_, kernels) = commands::prepare(place, &scenario.board, Profile::Kernel)?;
+    let folder = place.target.join("lab");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{title}.jsonl"));
+    let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    let mut agreed = true;
+    for &quantum_ns in &scenario.quanta_ns {
+        let choice = Choice { quantum_ns, no_costs: line.no_costs, ..Choice::default() };
+        let mut first: Option<Outcome> = None;
+        for repetition in 1..=scenario.repetitions {
+            let of = scenario.repetitions;
+            let step = Step::begin(&format!("{title}, quantum {quantum_ns} ns, {repetition}/{of}"));
+            let bench = Bench {
+                folder: folder.join(title),
+                board: &place.board_file(&scenario.board),
+                kernels: &kernels,
+                arguments: scenario.arguments(),
+                choice,
+            };
+            let outcome = bench.run()?;
+            step.done();
+            let about = records::About { title, board: &scenario.board, choice, repetition };
+            for record in records::of(&about, &outcome) {
+                writeln!(file, "{record}")?;
+            }
+            let same = first.as_ref().is_none_or(|first| records::agree(first, &outcome));
+            agreed &= same;
+            println!("{}", records::summary(&about, &outcome, same));
+            first.get_or_insert(outcome);
+        }
+    }
+    println!("records: {}; a page of them: ./pen report {0}", path.display());
+    if !agreed {
+        bail!(
+            "repetitions differ: the board has more than one core a process, or the lab is wrong"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps cores busy while it lives.
+struct Load(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Load {
+    fn begin(cores: usize) -> Load {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        for _ in 0..cores {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Load(stop)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
 }

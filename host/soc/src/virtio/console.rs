@@ -158,6 +158,10 @@ impl Model for Console {
         3
     }
 
+    fn fills(&self, queue: usize) -> bool {
+        queue == QUEUE_RECEIVE
+    }
+
     fn wants(&self, queue: usize) -> bool {
         queue == QUEUE_TRANSMIT || queue == QUEUE_RECEIVE && !self.input.is_empty()
     }

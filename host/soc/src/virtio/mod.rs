@@ -73,6 +73,10 @@ pub trait Model: Send {
     fn wants(&self, _queue: usize) -> bool {
         true
     }
+    /// Is queue `queue` filled by what comes from outside of the board?
+    fn fills(&self, _queue: usize) -> bool {
+        false
+    }
     /// Carries out one chain; returns the bytes written into it.
     fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault>;
     /// What else to wait for.
@@ -148,7 +152,19 @@ impl<M: Model> Device<M> {
     /// One turn: register changes, then everything that waits in the queues.
     pub fn turn(&mut self) {
         self.model.ready();
-        let result = self.registers_changed().and_then(|()| self.serve_queues());
+        let result = self.registers_changed().and_then(|()| self.serve_queues(|_, _| true));
+        self.tell(result);
+    }
+
+    /// Only what comes from outside. A driver's own doings wait for its ring: in the lab their time
+    /// is the ring's, and not that of a key that happens to be typed.
+    fn turn_from_outside(&mut self) {
+        self.model.ready();
+        let result = self.serve_queues(M::fills);
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: Result<bool, Fault>) {
         match result {
             Ok(true) => self.interrupt(),
             Ok(false) => {}
@@ -210,13 +226,13 @@ impl<M: Model> Device<M> {
     }
 
     /// True when something was used.
-    fn serve_queues(&mut self) -> Result<bool, Fault> {
+    fn serve_queues(&mut self, which: impl Fn(&M, usize) -> bool) -> Result<bool, Fault> {
         let Device { queues, model, ram, .. } = self;
         let memory = ram.guest();
         let mut used = false;
         for (index, queue) in queues.iter_mut().enumerate() {
             let Some(queue) = queue else { continue };
-            while model.wants(index) {
+            while which(model, index) && model.wants(index) {
                 let Some(chain) = queue.iter(memory)?.next() else { break };
                 let head = chain.head_index();
                 let written = model.serve(index, chain, ram)?;
@@ -267,8 +283,8 @@ pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
         }
         drop(waits);
         fabric.gate().visit(|| {
-            kick.take(); // before looking: a ring that comes later makes another turn
-            device.turn();
+            // Taken before looking: a ring that comes later makes another turn.
+            if kick.take() { device.turn() } else { device.turn_from_outside() }
         });
         fabric.gate().settled(device.kick);
     }

@@ -1,0 +1,117 @@
+//! Outcomes as records: one JSON object a line, of the kinds that `pen report` reads.
+
+use super::model::Choice;
+use super::run::{COUNTS, Outcome};
+use ::lab::energy;
+use ::lab::model::{Domain, Mode};
+use ::lab::page::State;
+use serde_json::{Value, json};
+
+/// What a run was.
+pub struct About<'a> {
+    /// The scenario.
+    pub title: &'a str,
+    /// The board.
+    pub board: &'a str,
+    /// How the lab ran it.
+    pub choice: Choice,
+    /// Which of the equal ones, from 1.
+    pub repetition: u32,
+}
+
+impl About<'_> {
+    fn run(&self) -> String {
+        format!("{}-q{}-{}", self.title, self.choice.quantum_ns, self.repetition)
+    }
+}
+
+/// All records of a run.
+pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
+    let run = about.run();
+    let mut records = vec![head(about, outcome)];
+    for (name, value, unit) in &outcome.values {
+        let kind = "value";
+        records.push(json!({"kind": kind, "run": run, "name": name, "value": value, "unit": unit}));
+    }
+    let domains = outcome.lab.domains.iter();
+    for ((domain, shares), counts) in domains.zip(&outcome.shares).zip(&outcome.counts) {
+        for share in shares {
+            let (state, mhz) = state_of(domain, share.state);
+            records.push(json!({
+                "kind": "residency", "run": run, "domain": domain.name, "state": state,
+                "mhz": mhz, "ns": share.time / 1000, "uj": share.energy_pj as f64 / 1e6,
+            }));
+        }
+        for ((what, _), value) in COUNTS.iter().zip(counts) {
+            records.push(json!({
+                "kind": "count", "run": run, "domain": domain.name, "what": what, "value": value,
+            }));
+        }
+    }
+    for change in &outcome.changes {
+        let Some(domain) = outcome.lab.domain(change.seat) else { continue };
+        let mw = energy::power_uw(domain, change.state) as f64 / 1000.0;
+        let at = change.time / 1000;
+        let name = &domain.name;
+        records.push(json!({"kind": "power", "run": run, "domain": name, "at_ns": at, "mw": mw}));
+    }
+    records.push(json!({"kind": "end", "run": run, "at_ns": outcome.end / 1000}));
+    records
+}
+
+fn head(about: &About<'_>, outcome: &Outcome) -> Value {
+    let mode = match about.choice.mode {
+        Mode::Energy => "energy",
+        Mode::Full => "full",
+    };
+    json!({
+        "kind": "run", "run": about.run(), "scenario": about.title, "board": about.board,
+        "mode": mode, "model": outcome.lab.hash, "exact": true,
+        "costs": if about.choice.no_costs { "zero" } else { "board" },
+        "repetition": about.repetition,
+        "config": format!("quantum {} ns", about.choice.quantum_ns),
+    })
+}
+
+fn state_of(domain: &Domain, state: State) -> (&'static str, u32) {
+    let mhz = |index: usize| domain.powers.points.get(index).map_or(0, |point| point.khz / 1000);
+    match state {
+        State::Active(index) => ("active", mhz(index)),
+        State::Idle(index) => ("idle", mhz(index)),
+        State::Inactive => ("inactive", 0),
+        State::Off => ("off", 0),
+    }
+}
+
+/// Are two runs the same, to the last picosecond and instruction?
+pub fn agree(one: &Outcome, other: &Outcome) -> bool {
+    one.values == other.values
+        && one.shares == other.shares
+        && one.counts == other.counts
+        && one.changes == other.changes
+        && one.end == other.end
+}
+
+/// A line for people.
+pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
+    let mut text = format!(
+        "quantum {} ns, run {}: {:.6} s of the chip in {:.2} s{}",
+        about.choice.quantum_ns,
+        about.repetition,
+        outcome.end as f64 / 1e12,
+        outcome.host,
+        if same { "" } else { ", UNLIKE the first" },
+    );
+    for (domain, shares) in outcome.lab.domains.iter().zip(&outcome.shares) {
+        let pj: u128 = shares.iter().map(|share| share.energy_pj).sum();
+        text += &format!(
+            "\n  {:<28} {:>14.3} uJ",
+            format!("energy of {}", domain.name),
+            pj as f64 / 1e6
+        );
+    }
+    for (name, value, unit) in &outcome.values {
+        text += &format!("\n  {name:<28} {value:>14.1} {unit}");
+    }
+    text
+}

@@ -1,0 +1,120 @@
+//! One run of a board in the lab: from power-on to power-off, and what it leaves: the records that
+//! the kernels said, residency, energy, counts, changes of state.
+
+use crate::commands;
+use crate::instance::{Instance, tail};
+use crate::kernels::Built;
+use crate::lab::model::Choice;
+use crate::machine::Options;
+use ::lab::energy::{self, Share};
+use ::lab::model::{Lab, PAGE};
+use ::lab::page::{Change, Count, Page};
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longer than any run takes on a loaded host.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What one run left.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The model it ran under.
+    pub lab: Lab,
+    /// Name, value, unit, as said on the console.
+    pub values: Vec<(String, f64, String)>,
+    /// What each domain used, by state.
+    pub shares: Vec<Vec<Share>>,
+    /// What each domain counted.
+    pub counts: Vec<[u64; 4]>,
+    /// Changes of state, and how many were not kept.
+    pub changes: Vec<Change>,
+    /// Picoseconds at which the last domain stood.
+    pub end: u64,
+    /// Host seconds.
+    pub host: f64,
+}
+
+/// What is counted, in the order of [`Outcome::counts`].
+pub const COUNTS: [(&str, Count); 4] = [
+    ("instructions", Count::Instructions),
+    ("doorbells_sent", Count::Rings),
+    ("doorbells_received", Count::Arrivals),
+    ("sync_points", Count::Syncs),
+];
+
+/// Where and what.
+pub struct Bench<'a> {
+    /// The run folder.
+    pub folder: PathBuf,
+    /// The board file.
+    pub board: &'a Path,
+    /// Its kernels.
+    pub kernels: &'a [Built],
+    /// Their command line, which ends in a power-off.
+    pub arguments: String,
+    /// How the lab runs it.
+    pub choice: Choice,
+}
+
+impl Bench<'_> {
+    /// Runs it.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        let instance = Instance::at(self.folder.clone());
+        let options = Options {
+            lab: Some((self.choice, super::plugin()?)),
+            arguments: Some(self.arguments.clone()),
+            ..Options::default()
+        };
+        let start = Instant::now();
+        instance.start(&commands::soc_binary()?, self.board, self.kernels, &options)?;
+        let ended = wait(&instance);
+        let host = start.elapsed().as_secs_f64();
+        instance.stop()?;
+        if !ended {
+            let last = tail(&instance.path("console.log"), 5);
+            bail!("the board did not end within {} s; its last words:\n{last}", PATIENCE.as_secs());
+        }
+        self.harvest(&instance, host)
+    }
+
+    fn harvest(&self, instance: &Instance, host: f64) -> anyhow::Result<Outcome> {
+        let lab = Lab::read(&self.folder)?;
+        let page = Page::open(&instance.path(PAGE))?;
+        let log = instance.path("console.log");
+        let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
+        let text = String::from_utf8_lossy(&text);
+        if !text.contains("powering off") {
+            bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
+        }
+        let shares = lab.domains.iter().map(|domain| energy::shares(&page, domain)).collect();
+        let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
+        let counts = lab.domains.iter().map(|domain| count(domain.slot)).collect();
+        let end = lab.domains.iter().map(|domain| page.accounted(domain.slot)).max();
+        let (changes, _) = page.changes();
+        let values = text.lines().filter_map(record).collect();
+        Ok(Outcome { values, shares, counts, changes, end: end.unwrap_or(0), host, lab })
+    }
+}
+
+/// Until the soc has ended; false after too long.
+fn wait(instance: &Instance) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if instance.soc().is_none() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+/// `record NAME VALUE UNIT`.
+fn record(line: &str) -> Option<(String, f64, String)> {
+    let mut words = line.trim().split_whitespace();
+    if words.next() != Some("record") {
+        return None;
+    }
+    let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    Some((name.to_owned(), value, unit.to_owned()))
+}
