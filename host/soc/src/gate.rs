@@ -179,6 +179,12 @@ impl Gate {
         true
     }
 
+    /// The board's time ends here: every seat is accounted for and empty.
+    pub fn freeze(&self) {
+        let slots = self.lab.iter().flat_map(|lab| lab.lab.domains.iter().map(|d| d.slot));
+        slots.for_each(|slot| self.leaves(slot, false));
+    }
+
     /// The board ends: nobody waits any more.
     pub fn end(&self) {
         if let Some(lab) = &self.lab {

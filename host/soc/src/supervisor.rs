@@ -119,7 +119,12 @@ impl Supervisor {
                     if ready.is_empty() {
                         continue;
                     }
-                    gate.visit(|| self.serve(&ready));
+                    gate.visit(|| {
+                        self.serve(&ready);
+                        if self.end.is_some() {
+                            gate.freeze();
+                        }
+                    });
                     gate.settled(usize::from(REQUEST_KICK));
                 }
                 Err(rustix::io::Errno::INTR) => {}
