@@ -28,6 +28,11 @@ pub const RING_BYTES: u64 = (RING * size_of::<Descriptor>()) as u64;
 /// Most bytes of one transfer.
 pub const MAX_BYTES: u64 = 4 << 20;
 
+/// Longest set-up that an engine can have.
+pub const MAX_SETUP_NS: u64 = 1_000_000_000;
+/// Highest bandwidth that an engine can have.
+pub const MAX_BANDWIDTH_MBPS: u64 = 100_000;
+
 /// Bits of [`Descriptor::flags`]: exactly one of them, nothing else.
 pub mod flag {
     /// `destination` gets the bytes at `source`.
