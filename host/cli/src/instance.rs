@@ -371,6 +371,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
             DeviceKind::Console => config::DeviceKind::Console,
             DeviceKind::Block => config::DeviceKind::Block,
             DeviceKind::Rng => config::DeviceKind::Rng,
+            DeviceKind::Dma => config::DeviceKind::Dma,
         },
         vector: d.vector as u16,
         kick: d.kick as u16,
@@ -378,10 +379,17 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         path: match d.kind {
             DeviceKind::Console => Some("console.sock".into()),
             DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
-            DeviceKind::Rng => None,
+            DeviceKind::Rng | DeviceKind::Dma => None,
         },
         log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
         read_only: false,
+        dma: d.dma.as_ref().map(|dma| config::Dma {
+            channels: dma.channels.value as u16,
+            home: d.home as u16,
+            rings: d.memory.base,
+            setup_ns: dma.setup_ns.value,
+            bandwidth_mbps: dma.bandwidth_mbps.value,
+        }),
     });
     config::Config {
         soc_slot: Board::SOC_SLOT as u16,
