@@ -37,7 +37,7 @@ struct Channel {
     /// Descriptors of the session that have ended.
     completed: u32,
     /// Taken and not ended: the transfer, or the status that refuses it.
-    queued: VecDeque<Result<Transfer, u32>>,
+    queued: VecDeque<Result<Transfer, u16>>,
     /// The session is over by a fault.
     broken: bool,
 }
@@ -222,7 +222,7 @@ impl Engine {
         .map_or(status::ADDRESS, |()| transfer.err().unwrap_or(status::DONE));
         self.ram.store(self.ring_word(index, place, offset_of!(Descriptor, time)), at)?;
         let word = self.ring_word(index, place, offset_of!(Descriptor, status));
-        self.ram.store(word, pack_status(place, status))?;
+        self.ram.store(word, pack_status(session.at(place), status))?;
         fence(Ordering::SeqCst); // data and status are seen before the word that announces them
         let completed = session.at(place.wrapping_add(1)).pack();
         self.tell(index, offset_of!(Status, completed), completed)?;

@@ -66,7 +66,7 @@ impl Limits {
 
     /// The transfer that a descriptor announced at `position` asks for, or the status that refuses
     /// it.
-    pub fn check(&self, found: &Found, position: Position) -> Result<Transfer, u32> {
+    pub fn check(&self, found: &Found, position: Position) -> Result<Transfer, u16> {
         let Found { source, destination, bytes, flags, .. } = *found;
         if found.position != position.pack() {
             return Err(status::QUEUE);
@@ -88,7 +88,7 @@ impl Limits {
         Ok(Transfer::Copy(source, destination, bytes))
     }
 
-    fn may_touch(&self, at: u64, bytes: u64) -> Result<(), u32> {
+    fn may_touch(&self, at: u64, bytes: u64) -> Result<(), u16> {
         let inside =
             |range: &Range<u64>| at >= range.start && at < range.end && bytes <= range.end - at;
         if !inside(&self.ram) {

@@ -113,12 +113,12 @@ impl Rig {
         self.submitted(channel, position.at(position.index + 1));
     }
 
-    /// Status of a descriptor, which must be of this index, and its time.
-    fn ended(&self, channel: usize, index: u32) -> (u32, u64) {
+    /// Status of a descriptor that has ended, and its time.
+    fn ended(&self, channel: usize, index: u32) -> (u16, u64) {
         let word = |field| self.load(RINGS + descriptor_at(channel, index, field) as u64);
-        let (place, status) = unpack_status(word(offset_of!(Descriptor, status)));
-        assert_eq!(place, index);
-        (status, word(offset_of!(Descriptor, time)))
+        let position = self.completed(channel).at(index);
+        let status = unpack_status(word(offset_of!(Descriptor, status)), position);
+        (status.unwrap(), word(offset_of!(Descriptor, time)))
     }
 
     fn bytes(&self, pa: u64, count: usize) -> Vec<u8> {
