@@ -309,20 +309,24 @@ impl Instance {
         })
     }
 
+    /// A word of the board's memory, as it is now.
+    pub fn word(&self, board: &Board, pa: u64) -> Option<u64> {
+        let ram = std::fs::File::open(self.path("ram")).ok()?;
+        let mut bytes = [0; 8];
+        ram.read_exact_at(&mut bytes, board.offset(pa)).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
     /// Epoch, state and deaths of each domain, as the soc published them in the chip page.
     pub fn states(&self, board: &Board) -> Vec<(u64, u64, u64)> {
-        let Ok(ram) = std::fs::File::open(self.path("ram")) else { return Vec::new() };
-        let word = |offset: usize| {
-            let mut bytes = [0; 8];
-            let at = board.offset(board.layout.chip) + offset as u64;
-            ram.read_exact_at(&mut bytes, at).map(|()| u64::from_le_bytes(bytes)).unwrap_or(0)
-        };
+        let line =
+            |i: usize| std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
+        let word = |i, field| self.word(board, board.layout.chip + (line(i) + field) as u64);
         (0..board.domains.len())
-            .map(|i| {
-                let line = std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
-                let (epoch, state) =
-                    unpack_state(word(line + std::mem::offset_of!(DomainStatus, state)));
-                (epoch, state, word(line + std::mem::offset_of!(DomainStatus, deaths)))
+            .map_while(|i| {
+                let state = word(i, std::mem::offset_of!(DomainStatus, state))?;
+                let (epoch, state) = unpack_state(state);
+                Some((epoch, state, word(i, std::mem::offset_of!(DomainStatus, deaths))?))
             })
             .collect()
     }

@@ -380,26 +380,26 @@ impl Dma {
     /// Looks at what the engine has written.
     pub fn poll<W: Words>(&mut self, bus: &Bus<W>) {
         for index in 0..self.count {
-            let channel = &self.channels[index];
-            let load = |field| bus.words.load(self.registers + status_at(channel.number, field));
-            let fault = load(FAULT);
+            let channel = &mut self.channels[index];
+            let status = |field| self.registers + status_at(channel.number, field);
+            let [fault, completed] = [FAULT, COMPLETED].map(status);
+            if channel.phase == Phase::Opening {
+                if bus.words.load(completed) != channel.session.pack() {
+                    continue;
+                }
+                bus.words.barrier(); // a fault that is seen now is of this session
+                channel.lose();
+                channel.phase = Phase::Open;
+            }
+            let fault = bus.words.load(fault);
             bus.words.barrier(); // what ended before the fault is seen with it
-            let completed = Position::unpack(load(COMPLETED));
+            let completed = Position::unpack(bus.words.load(completed));
             bus.words.barrier(); // statuses are read after the word that announces them
-            match channel.phase {
-                Phase::Opening if completed == channel.session => {
-                    self.channels[index].lose();
-                    self.channels[index].phase = Phase::Open;
-                }
-                Phase::Opening => {}
-                Phase::Open => {
-                    if self.reap(bus, index, completed).is_none() || fault != 0 {
-                        self.broken = self.broken.saturating_add(1);
-                        self.channels[index].reopen();
-                        self.announce(bus, index);
-                        (bus.kick)(self.kick);
-                    }
-                }
+            if self.reap(bus, index, completed).is_none() || fault != 0 {
+                self.broken = self.broken.saturating_add(1);
+                self.channels[index].reopen();
+                self.announce(bus, index);
+                (bus.kick)(self.kick);
             }
         }
     }

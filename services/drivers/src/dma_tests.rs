@@ -113,6 +113,9 @@ impl Fake {
                 *line = Line { session: submitted, ..Line::default() };
                 self.tell(channel, FAULT, 0);
                 self.complete(channel, line);
+                if submitted.index != 0 {
+                    self.fault(channel, line);
+                }
             }
             let fresh = submitted.index.wrapping_sub(line.session.index);
             if line.broken || fresh == 0 {
@@ -306,8 +309,16 @@ fn a_channel_that_was_damaged_works_again() {
     let mut dma = start(&bus);
     dma.damage(&bus, RING as u32 + 1);
     dma.poll(&bus);
+    assert_eq!(dma.broken, 1);
     dma.poll(&bus);
     assert_eq!((dma.broken, dma.channels[0].room()), (1, RING));
+    // While it is being opened: the session breaks as soon as it is open.
+    dma.channels[0].reopen();
+    dma.damage(&bus, 5);
+    dma.poll(&bus);
+    assert_eq!(dma.broken, 2);
+    dma.poll(&bus);
+    assert_eq!(dma.channels[0].room(), RING);
     let ticket = dma.submit(&bus, &fills::<16>(1)).unwrap();
     assert_eq!(dma.finish(&bus, ticket).map(|outcome| outcome.done), Ok(16));
 }

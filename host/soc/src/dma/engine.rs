@@ -165,14 +165,12 @@ impl Engine {
         channel.session = Some(position);
         channel.completed = 0;
         channel.broken = false;
-        if position.index != 0 {
-            return self.fault(index, now);
-        }
         self.tell(index, offset_of!(Status, fault), 0)?;
         fence(Ordering::SeqCst); // a fault of the session before is gone when this one is seen
-        self.tell(index, offset_of!(Status, completed), position.pack())?;
+        self.tell(index, offset_of!(Status, completed), position.at(0).pack())?;
         self.news = true;
-        Ok(())
+        // A session that does not begin at its beginning is open, so that its owner sees the fault.
+        if position.index == 0 { Ok(()) } else { self.fault(index, now) }
     }
 
     fn fault(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {

@@ -251,9 +251,10 @@ fn more_than_the_ring_holds_ends_the_session_until_a_new_one() {
     rig.turn(1 << 32);
     assert_eq!((rig.completed(0), rig.ended(0, 0).0), (again.at(1), status::DONE));
     // A session begins at its beginning.
-    rig.submitted(0, Position { epoch: 1, generation: 2, index: 5 });
+    let late = Position { epoch: 1, generation: 2, index: 5 };
+    rig.submitted(0, late);
     rig.turn(1 << 33);
-    assert_eq!(rig.fault(0), u64::from(status::QUEUE));
+    assert_eq!((rig.fault(0), rig.completed(0)), (u64::from(status::QUEUE), late.at(0)));
 }
 
 #[test]

@@ -3,8 +3,12 @@
 use super::{Command, Failure, Outcome};
 use crate::devices::dma::{Buffer, DmaError};
 use crate::kernel::Kernel;
+use crate::peers::{Ask, CallFailure};
 use abi::boot::kind;
 use abi::dma::{MAX_BYTES, RING, flag};
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use base::id::DomainId;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
@@ -12,8 +16,8 @@ use drivers::dma::{Refusal, Transfer};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
-    arguments: "[BYTES [BATCH]] | faults",
-    help: "copy by the DMA engine and check; or what it refuses",
+    arguments: "[both] [BYTES [BATCH]]|faults",
+    help: "DMA copies, checked (both: here and in the first peer at once); what is refused",
     run: dma,
 }];
 
@@ -21,23 +25,31 @@ pub const COMMANDS: &[Command] = &[Command {
 const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
 /// Bytes copied with each, unless the command says otherwise.
 const TOTAL: u64 = 1 << 20;
+/// Most bytes: a typing error must not keep this monitor for hours.
+const MOST: u64 = 1 << 30;
 
 fn dma(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    if arguments == ["faults"] {
-        return faults(kernel, out);
+    let (both, sizes) = match arguments {
+        ["faults"] => return faults(kernel, out),
+        ["both", sizes @ ..] => (true, sizes),
+        sizes => (false, sizes),
+    };
+    if sizes.len() > 2 {
+        return Err(Failure::Usage);
     }
-    let [total, batch] = [0, 1].map(|index| arguments.get(index).map(|word| size(word)));
-    let total = total.unwrap_or(Some(TOTAL)).ok_or(Failure::Usage)?;
+    let size = |index: usize, default| sizes.get(index).map_or(Some(default), |word| size(word));
+    let total = size(0, TOTAL).ok_or(Failure::Usage)?;
+    let batch = size(1, total.min(BATCHES[0])).ok_or(Failure::Usage)?;
+    if total > MOST {
+        return Err(Failure::Failed("at most 1024M at a time"));
+    }
+    let more = BATCHES.iter().copied().filter(|&other| other > batch && other <= total);
+    let more = more.take(if sizes.len() < 2 { BATCHES.len() } else { 0 });
     describe(kernel, out)?;
     let mut good = true;
-    match batch {
-        Some(batch) => good = run(kernel, out, total, batch.ok_or(Failure::Usage)?)?,
-        None if total < BATCHES[0] => good = run(kernel, out, total, total)?,
-        None => {
-            for batch in BATCHES.into_iter().filter(|&batch| batch <= total) {
-                good &= run(kernel, out, total, batch)?;
-            }
-        }
+    for batch in core::iter::once(batch).chain(more) {
+        let run = if both { run_both } else { run };
+        good &= run(kernel, out, total, batch)?;
     }
     if good { Ok(()) } else { Err(Failure::Failed("not everything was copied as it should be")) }
 }
@@ -66,6 +78,9 @@ fn size(word: &str) -> Option<u64> {
 fn explain(error: DmaError) -> Failure {
     Failure::Failed(error.text())
 }
+
+/// In the line of a batch that went well.
+const GOOD: &str = " 0 errors, 0 wrong, ";
 
 /// `total` bytes, `batch` at a time, each copy compared with its source; was all well?
 fn run(
@@ -96,8 +111,70 @@ fn run(
     }
     let tenths = total * 10_000 / took.max(1);
     write!(out, "  batch {batch:>8}: {total} bytes in {count} transfers, ")?;
-    writeln!(out, "{errors} errors, {wrong} wrong, {}.{} MB/s", tenths / 10, tenths % 10)?;
+    write!(out, "{errors} errors, {wrong} wrong, ")?;
+    writeln!(out, "{}.{} MB/s", tenths / 10, tenths % 10)?;
     Ok(errors + wrong == 0)
+}
+
+/// What the peer is asked to do, and what it answered; one at a time.
+struct Far {
+    busy: bool,
+    total: u64,
+    batch: u64,
+    answer: Result<Vec<u8>, CallFailure>,
+}
+
+static FAR: Lock<Far> = Lock::new(
+    crate::ranks::TEST,
+    Far { busy: false, total: 0, batch: 0, answer: Err(CallFailure::Busy) },
+);
+
+/// [`run`] here and in the first peer at the same time.
+fn run_both(
+    kernel: &'static Kernel,
+    out: &mut dyn Write,
+    total: u64,
+    batch: u64,
+) -> Result<bool, Failure> {
+    let mut far = FAR.lock();
+    if core::mem::replace(&mut far.busy, true) {
+        return Err(Failure::Failed("the peer is asked already"));
+    }
+    (far.total, far.batch) = (total, batch);
+    drop(far);
+    let thread = kernel.spawn("far dma", None, run_far, 0);
+    let here = run(kernel, out, total, batch);
+    if let Ok(thread) = thread {
+        kernel.scheduler.join(thread);
+    }
+    let mut far = FAR.lock();
+    far.busy = false;
+    let answer = core::mem::replace(&mut far.answer, Err(CallFailure::Busy));
+    drop(far);
+    let answer = answer.map_err(super::chip::explain)?;
+    let text = core::str::from_utf8(&answer).unwrap_or("");
+    let there = text.lines().find(|line| line.contains("batch"));
+    writeln!(out, "{}, over there", there.unwrap_or("  no batch"))?;
+    Ok(here? && there.is_some_and(|line| line.contains(GOOD)))
+}
+
+fn run_far(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let peer = DomainId(u8::from(kernel.me.0 == 0));
+    let (total, batch) = {
+        let far = FAR.lock();
+        (far.total, far.batch)
+    };
+    let mut line = crate::panic::Text::<64>::new();
+    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    if write!(line, "dma {total} {batch}").is_err() {
+        return;
+    }
+    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    FAR.lock().answer = bytes.map(|bytes| {
+        answer.truncate(bytes);
+        answer
+    });
 }
 
 /// Bytes of the buffers that the refused transfers are about.
