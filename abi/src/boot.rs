@@ -28,7 +28,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Changes with every change of a layout in this crate.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -84,6 +84,8 @@ pub mod device {
     pub const BLOCK: u32 = 2;
     /// virtio rng.
     pub const RNG: u32 = 3;
+    /// The DMA engine ([`crate::dma`]): each domain drives its own channels.
+    pub const DMA: u32 = 4;
 }
 
 /// One coherence domain and the kernel on it.
@@ -132,7 +134,7 @@ pub struct Region {
     pub owner: u32,
 }
 
-/// A virtio device served by the soc.
+/// A device served by the soc.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Device {
@@ -146,7 +148,7 @@ pub struct Device {
     pub vector: u32,
     /// Doorbell vector at the soc that means "look at this device".
     pub kick: u32,
-    /// Its register block: [`crate::soc::DeviceRegisters`], 4 KiB.
+    /// Its register block, 4 KiB: [`crate::soc::DeviceRegisters`] or [`crate::dma::Registers`].
     pub registers: u64,
     /// Memory for its queues and buffers, inside the uncached window.
     pub memory: u64,

@@ -6,5 +6,6 @@
 #![no_std]
 
 pub mod boot;
+pub mod dma;
 pub mod msg;
 pub mod soc;

@@ -64,6 +64,8 @@ struct Door {
     /// Seats whose QEMU was reset and not let go again.
     reset: u64,
     ended: bool,
+    /// When threads that serve own doorbells want to look again, by vector.
+    alarms: BTreeMap<usize, Ps>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,6 +116,24 @@ impl Gate {
             Some(lab) => lab.visit(f),
             None => f(),
         }
+    }
+
+    /// Our own doorbell `vector` is about to be rung from inside of a visit: its server settles.
+    pub fn expect(&self, vector: usize) {
+        if let Some(lab) = &self.lab {
+            lock(&lab.state).unsettled |= 1 << (vector % 64);
+        }
+    }
+
+    /// In the lab: our own doorbell `vector` rings at `at` ns, or no longer. False: there is no lab.
+    pub fn alarm(&self, vector: usize, at: Option<u64>) -> bool {
+        let Some(lab) = &self.lab else { return false };
+        let mut door = lock(&lab.state);
+        match at {
+            Some(at) => door.alarms.insert(vector, at.saturating_mul(1000)),
+            None => door.alarms.remove(&vector),
+        };
+        true
     }
 
     /// Whoever serves our own doorbell `vector` has done all that it was rung for.
@@ -239,7 +259,9 @@ impl Inner {
         page.set_time(soc, self.present().max(self.now()));
         let now = self.now();
         let mut door = lock(&self.state);
-        while let Some(vector) = page.take_arrival(soc, now) {
+        let arrived = std::iter::from_fn(|| page.take_arrival(soc, now));
+        let due = door.alarms.extract_if(.., |_, at| *at <= now).map(|(vector, _)| vector);
+        for vector in arrived.chain(due).collect::<Vec<_>>() {
             door.unsettled |= 1 << (vector % 64);
             ring(vector);
         }
@@ -249,6 +271,7 @@ impl Inner {
             door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
         }
         door.open = false;
+        page.set_wake(soc, door.alarms.values().copied().min().unwrap_or(NEVER));
     }
 
     /// How late it is for the soc: its own event, or, for a visitor, as late as for everybody.

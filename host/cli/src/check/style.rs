@@ -31,8 +31,12 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Resul
     for entry in std::fs::read_dir(folder)?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
+        // In a git worktree `.git` is a file.
+        if folder == root && SKIPPED.contains(&name.as_ref()) {
+            continue;
+        }
         if path.is_dir() {
-            if !(folder == root && SKIPPED.contains(&name.as_ref())) && name != "target" {
+            if name != "target" {
                 collect(root, &path, files)?;
             }
         } else if let Ok(inside) = path.strip_prefix(root) {

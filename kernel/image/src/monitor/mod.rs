@@ -6,6 +6,7 @@
 
 mod bench;
 mod chip;
+mod dma;
 mod inspect;
 mod line;
 pub mod pingpong;
@@ -54,6 +55,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         HELP_LIST,
         inspect::COMMANDS,
         chip::COMMANDS,
+        dma::COMMANDS,
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,
