@@ -4,9 +4,9 @@
 //! clear destination -> clean source, clean and drop destination -> submit -> sleep
 //!                                              interrupt -> drop destination -> slots are free
 //! ```
-//! The destination is written back before it is dropped, so that a transfer that fails leaves zeroes
-//! there and not what the memory held before; it is dropped again afterwards, because a core may
-//! have fetched lines of it meanwhile. Both are whole lines of their own: nothing else shares them.
+//! The destination is written back before it is dropped, so that a transfer that fails leaves
+//! zeroes there and not what the memory held before; it is dropped again afterwards, because a core
+//! may have fetched lines of it meanwhile. Both are whole lines: nothing else shares them.
 
 use super::{Devices, bus};
 use crate::kernel::Kernel;
