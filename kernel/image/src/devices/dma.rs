@@ -63,6 +63,21 @@ impl Buffer {
         self.0.fill_with(Line::zero);
     }
 
+    /// Gives it to a device that reads it.
+    pub fn write_back(&self) {
+        cache::clean(self.start(), self.bytes());
+    }
+
+    /// Gives it to a device that writes it.
+    pub fn hand_over(&self) {
+        cache::clean_invalidate(self.start(), self.bytes());
+    }
+
+    /// Takes it back from a device that wrote it.
+    pub fn take_back(&self) {
+        cache::invalidate(self.start(), self.bytes());
+    }
+
     /// Its words, in order.
     pub fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         self.0.iter().flat_map(|line| &line.0)
@@ -133,10 +148,10 @@ impl Devices {
             count += 1;
         }
         to.clear();
-        cache::clean(from.start(), from.bytes());
-        cache::clean_invalidate(to.start(), to.bytes());
+        from.write_back();
+        to.hand_over();
         let outcome = self.dma_transfer(kernel, &batch[..count]);
-        cache::invalidate(to.start(), to.bytes());
+        to.take_back();
         outcome
     }
 
