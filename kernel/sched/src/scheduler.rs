@@ -7,7 +7,7 @@
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
-use crate::{MAX_THREADS, PRIORITY_NORMAL};
+use crate::MAX_THREADS;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;
@@ -72,7 +72,7 @@ pub struct CoreInfo {
 
 /// The scheduler of one kernel.
 pub struct Scheduler {
-    table: Lock<Table>,
+    pub(crate) table: Lock<Table>,
     contexts: Contexts,
     joins: Box<[WaitQueue]>,
     stacks: &'static (dyn Stacks + Sync),
@@ -147,16 +147,6 @@ impl Scheduler {
         self.contexts.prepare(id.index(), stack, self);
         self.after_wake(table, kick);
         Ok(id)
-    }
-
-    /// [`Scheduler::spawn`] with normal priority, anywhere.
-    pub fn spawn_normal(
-        &'static self,
-        name: &'static str,
-        entry: fn(usize),
-        argument: usize,
-    ) -> Result<ThreadId, SpawnError> {
-        self.spawn(name, PRIORITY_NORMAL, None, entry, argument)
     }
 
     /// Waits until the thread has ended.
@@ -349,16 +339,6 @@ impl Scheduler {
             }
             self.switch_away(table);
         }
-    }
-
-    /// For the first step of a new thread.
-    ///
-    /// # Safety
-    /// This core holds the lock, taken by the thread that switched here.
-    #[allow(unsafe_code, reason = "declared here because the lock is private; called by `raw`")]
-    pub(crate) unsafe fn release_after_switch(&self) {
-        // SAFETY: handed through from the caller.
-        unsafe { self.table.force_unlock() };
     }
 
     /// Visits all living threads, without holding the lock meanwhile.

@@ -91,7 +91,7 @@ pub struct Entry {
     pub start: (fn(usize), usize),
     /// Top of its stack; 0 for idle threads, which run on their core's boot stack.
     pub stack: usize,
-    /// Nanoseconds it has run.
+    /// Ticks it has run.
     pub ran: u64,
     /// Times it came onto a core.
     pub switches: u64,
