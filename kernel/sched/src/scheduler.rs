@@ -1,8 +1,8 @@
 //! The scheduler: the thread table behind its one lock, and what touches the machine.
 //!
-//! Time in here is the local clock's ticks. A timer is armed only for a sleeper or a slice that
-//! somebody else waits for. A switch happens with the lock held; whoever comes releases it, each
-//! thread with the guard in its own frame, a new one in its first step.
+//! Time in here is the local clock's ticks. A timer is armed only for a sleeper or for a thread that
+//! waits for the running one to make room. A switch happens with the lock held; whoever comes
+//! releases it, each thread with the guard in its own frame, a new one in its first step.
 
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
@@ -139,13 +139,13 @@ impl Scheduler {
         let affinity = affinity.map(|core| core.0);
         let new = New { name, priority, affinity, start: (entry, argument), stack };
         let mut table = self.table.lock();
-        let Some((id, kick)) = table.create(new, here()) else {
+        let Some(id) = table.create(new, here()) else {
             drop(table);
             self.stacks.release(stack);
             return Err(SpawnError::TooMany);
         };
         self.contexts.prepare(id.index(), stack, self);
-        self.after_wake(table, kick);
+        self.settle(&mut table);
         Ok(id)
     }
 
@@ -194,8 +194,8 @@ impl Scheduler {
         let ticks = time::soc_to_ticks(deadline);
         while cpu::clock() < ticks {
             let mut table = self.table.lock();
-            table.sleep_current(here(), ticks);
-            if table.block_current(here()) {
+            debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
+            if table.sleep_current(here(), ticks) {
                 self.switch_away(table);
             }
         }
@@ -245,8 +245,8 @@ impl Scheduler {
     /// Wakes a thread, or leaves it a permit. Any context.
     pub fn wake(&self, id: ThreadId) {
         let mut table = self.table.lock();
-        let kick = table.wake(id, here());
-        self.after_wake(table, kick);
+        table.wake(id, here());
+        self.settle(&mut table);
     }
 
     pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
@@ -254,17 +254,19 @@ impl Scheduler {
             return false;
         }
         let mut table = self.table.lock();
-        let woken = queue.with_head(|head| table.wake_first(head, here()));
-        let somebody = woken.is_some();
-        self.after_wake(table, woken.flatten());
+        let somebody = queue.with_head(|head| table.wake_first(head, here()));
+        self.settle(&mut table);
         somebody
     }
 
-    /// Somebody may have become ready: tells his core, or this one by its timer.
-    fn after_wake(&self, table: Guard<'_, Table>, kick: Option<usize>) {
-        match kick {
-            Some(core) => arch::irq::send_core(CoreId(core as u8), RESCHEDULE),
-            None => self.arm(&table),
+    /// After every change: tells the other cores that must look, and this one by its timer.
+    fn settle(&self, table: &mut Table) {
+        for core in table.take_kicks() {
+            arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
+        }
+        match table.next_event(here()) {
+            Some(ticks) => timer::set(ticks),
+            None => timer::stop(),
         }
     }
 
@@ -280,7 +282,7 @@ impl Scheduler {
             table.requeue_current(core);
             self.switch_away(table);
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
-            self.arm(&table);
+            self.settle(&mut table);
         }
     }
 
@@ -294,19 +296,12 @@ impl Scheduler {
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
-        self.arm(&table);
+        self.settle(&mut table);
         if from != to {
             self.contexts.switch(from, to);
         }
         // Perhaps on another core; the lock is held by whoever switched here.
         drop(table);
-    }
-
-    fn arm(&self, table: &Table) {
-        match table.next_event(here()) {
-            Some(ticks) => timer::set(ticks),
-            None => timer::stop(),
-        }
     }
 
     /// What a new thread runs. The lock was released and interrupts are masked.
@@ -328,15 +323,7 @@ impl Scheduler {
             let index = self.current().index();
             let mut table = self.table.lock();
             table.exit_current(here());
-            let mut kick = None;
-            while let Some(woken) =
-                self.joins[index].with_head(|head| table.wake_first(head, here()))
-            {
-                kick = kick.or(woken);
-            }
-            if let Some(core) = kick {
-                arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
-            }
+            while self.joins[index].with_head(|head| table.wake_first(head, here())) {}
             self.switch_away(table);
         }
     }

@@ -13,8 +13,12 @@
 //! A wake that finds its thread not Blocked leaves a permit, and the next block takes it instead of
 //! blocking. Thread `core` is that core's idle thread: always there, never in a run queue.
 //!
+//! Every change that makes a thread ready for another core notes that core; whoever holds the lock
+//! fetches them with [`Table::take_kicks`] and tells them all.
+//!
 //! **Full**: with [`MAX_THREADS`] threads, `create` answers `None`.
 
+use crate::kicks::Kicks;
 use crate::runqueue::{Index, Links, NONE, RunQueue};
 use crate::sleepers::Sleepers;
 use crate::{MAX_THREADS, PRIORITIES};
@@ -140,6 +144,8 @@ pub struct Table {
     waits: Vec<Index>,
     free: Vec<Index>,
     cores: Vec<Core>,
+    /// Cores that have not been told yet what became ready for them.
+    kicks: Kicks,
     /// Stacks of ended threads, for the next ones.
     pub spare_stacks: Vec<usize>,
 }
@@ -181,6 +187,7 @@ impl Table {
             waits: vec![NONE; MAX_THREADS],
             free: (cores as Index..MAX_THREADS as Index).rev().collect(),
             cores: (0..cores).map(core).collect(),
+            kicks: Kicks::default(),
             spare_stacks: Vec::with_capacity(MAX_THREADS),
         }
     }
@@ -217,8 +224,13 @@ impl Table {
         !self.cores[core].queue.is_empty()
     }
 
-    /// A new thread, ready; the core to tell, if it is another. `None`: table full.
-    pub fn create(&mut self, new: New, here: usize) -> Option<(ThreadId, Option<usize>)> {
+    /// The cores other than the ones that made the changes that must look at their queue now.
+    pub fn take_kicks(&mut self) -> Kicks {
+        core::mem::take(&mut self.kicks)
+    }
+
+    /// A new thread, ready. `None`: table full.
+    pub fn create(&mut self, new: New, here: usize) -> Option<ThreadId> {
         let index = self.free.pop()?;
         let New { name, priority, affinity, start, stack } = new;
         let affinity = affinity.filter(|&core| (core as usize) < self.cores.len());
@@ -236,22 +248,24 @@ impl Table {
             phase: Phase::Blocked,
             ..FREE
         };
-        let kick = self.make_ready(index, here);
-        Some((self.id(index), kick))
+        self.make_ready(index, here);
+        Some(self.id(index))
     }
 
-    /// Wakes a thread, or leaves it a permit; the core to tell, if it is another.
-    pub fn wake(&mut self, id: ThreadId, here: usize) -> Option<usize> {
-        self.get(id)?;
+    /// Wakes a thread, or leaves it a permit.
+    pub fn wake(&mut self, id: ThreadId, here: usize) {
+        if self.get(id).is_none() {
+            return;
+        }
         let entry = &mut self.entries[id.index()];
         if entry.phase != Phase::Blocked {
             entry.permit = true;
-            return None;
+            return;
         }
-        self.make_ready(id.index, here)
+        self.make_ready(id.index, here);
     }
 
-    fn make_ready(&mut self, index: Index, here: usize) -> Option<usize> {
+    fn make_ready(&mut self, index: Index, here: usize) {
         let entry = self.entries[index as usize];
         self.cores[entry.core as usize].sleepers.remove(index);
         let core = self.place(&entry);
@@ -262,7 +276,9 @@ impl Table {
         self.cores[core].queue.push(&mut self.links, index, priority);
         let running = self.entries[self.cores[core].current as usize].priority;
         // An equal one has to know as well: its slice ends from now on.
-        (core != here && running <= priority).then_some(core)
+        if core != here && running <= priority {
+            self.kicks.insert(core);
+        }
     }
 
     /// Where a thread that becomes ready should go: where it must, else where it was if it can run
@@ -296,8 +312,8 @@ impl Table {
         }
     }
 
-    /// Takes the running thread off its core until it is woken or `deadline` has passed; false
-    /// when it has a permit, which is gone now.
+    /// Takes the running thread off its core until it is woken; false when it has a permit, which
+    /// is gone now.
     pub fn block_current(&mut self, core: usize) -> bool {
         let entry = &mut self.entries[self.cores[core].current as usize];
         if core::mem::take(&mut entry.permit) {
@@ -366,12 +382,12 @@ impl Table {
     /// Wakes everybody on `core` whose deadline has come.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
-            // A sleeper is on the core it slept on; another core it may go to sees it in its queue.
-            let _ = self.wake(self.id(index), core);
+            self.wake(self.id(index), core);
         }
     }
 
-    /// The running thread is about to block: into the list that `head` begins, and no permit.
+    /// The running thread is about to block, until `deadline` at the latest: into the list that
+    /// `head` begins, and no permit.
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -396,21 +412,26 @@ impl Table {
         self.cores[slept_on].sleepers.remove(index);
     }
 
-    /// Wakes the first of the list that `head` begins; the core to tell. `None`: nobody waits.
-    pub fn wake_first(&mut self, head: &mut Index, here: usize) -> Option<Option<usize>> {
+    /// Wakes the first of the list that `head` begins; false when nobody waits.
+    pub fn wake_first(&mut self, head: &mut Index, here: usize) -> bool {
         let index = core::mem::replace(head, NONE);
         if index == NONE {
-            return None;
+            return false;
         }
         *head = self.waits[index as usize];
         self.entries[index as usize].waiting = false;
-        Some(self.wake(self.id(index), here))
+        self.wake(self.id(index), here);
+        true
     }
 
-    /// Sleeps without a queue: the running thread wakes at `deadline`.
-    pub fn sleep_current(&mut self, core: usize, deadline: u64) {
-        let index = self.cores[core].current;
-        self.cores[core].sleepers.insert(index, deadline);
+    /// [`Table::block_current`] until `deadline` at the latest.
+    pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
+        let blocked = self.block_current(core);
+        if blocked {
+            let index = self.cores[core].current;
+            self.cores[core].sleepers.insert(index, deadline);
+        }
+        blocked
     }
 
     /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).
