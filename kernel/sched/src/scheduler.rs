@@ -286,11 +286,6 @@ impl Scheduler {
         }
     }
 
-    /// Gives way to a higher priority that became ready by the caller's own doing.
-    pub fn preempt_point(&self) {
-        self.on_interrupt(Interrupt::None);
-    }
-
     /// Leaves the running thread, whose phase says how; returns when it runs again.
     fn switch_away(&self, mut table: Guard<'_, Table>) {
         let core = here();

@@ -24,6 +24,7 @@ use crate::sleepers::Sleepers;
 use crate::{MAX_THREADS, PRIORITIES};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Names a thread; once it has ended, it names nobody for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -369,13 +370,16 @@ impl Table {
         })
     }
 
-    /// When `core` must look again: a sleeper's deadline, or a slice's end if somebody waits for
-    /// it.
+    /// When `core` must look again: a sleeper's deadline, the end of the slice if somebody of the
+    /// running thread's priority waits for it, and now (0) if somebody of a higher one does.
     pub fn next_event(&self, core: usize) -> Option<u64> {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
-        let contended = here.queue.highest().is_some_and(|highest| highest >= running);
-        let slice = contended.then_some(here.slice_end);
+        let slice = here.queue.highest().and_then(|highest| match highest.cmp(&running) {
+            Ordering::Greater => Some(0),
+            Ordering::Equal => Some(here.slice_end),
+            Ordering::Less => None,
+        });
         [here.sleepers.next(), slice].into_iter().flatten().min()
     }
 

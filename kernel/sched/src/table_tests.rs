@@ -28,12 +28,13 @@ fn check(table: &Table) {
 }
 
 /// Nobody waits for a core that does not know: where a thread of a higher priority than the running
-/// one is ready, the core was told since it last chose, or it made the change itself.
+/// one is ready, the core was told since it last chose, or its own timer says now.
 fn check_told(table: &Table, told: &[bool]) {
     for (core, told) in told.iter().enumerate() {
         let running = table.entries[table.cores[core].current as usize].priority;
         let waits = table.cores[core].queue.highest().is_some_and(|ready| ready > running);
         assert!(!waits || *told, "core {core} was not told");
+        assert_eq!(waits, table.next_event(core) == Some(0));
     }
 }
 
@@ -84,7 +85,7 @@ proptest! {
             }
             check(&table);
             // Who made the change arms its own timer; a core that was kicked chooses later.
-            told[core] = table.next_event(core).is_some();
+            told[core] = table.next_event(core) == Some(0);
             table.take_kicks().for_each(|other| told[other] = true);
             check_told(&table, &told);
         }
@@ -126,6 +127,21 @@ fn everybody_who_is_woken_at_once_is_told_of() {
     table.take_kicks();
     while table.wake_first(&mut head, 0) {}
     assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 1], "and core 0 is where it happened");
+}
+
+#[test]
+fn a_higher_priority_need_not_wait_for_the_slice() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    table.create(new(5, None), 0).unwrap();
+    table.requeue_current(0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.next_event(0), None);
+    table.create(new(5, None), 0).unwrap();
+    assert_eq!(table.next_event(0), Some(10));
+    table.create(new(6, None), 0).unwrap();
+    assert_eq!(table.next_event(0), Some(0));
+    assert!(table.should_preempt(0, 0));
 }
 
 #[test]
