@@ -94,6 +94,12 @@ impl Kernel {
         self.scheduler.spawn(name, PRIORITY_NORMAL, core, entry, argument)
     }
 
+    /// Chip time is what the soc says, and sleepers wake by it.
+    pub fn calibrate_clock(&self) {
+        self.soc.calibrate_clock();
+        self.scheduler.clock_changed();
+    }
+
     /// A doorbell rang; interrupts are masked.
     pub fn doorbell(&self, vector: u32) {
         if vector == self.blob.vector_msg {

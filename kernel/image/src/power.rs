@@ -42,11 +42,12 @@ pub fn may_have_slept(kernel: &Kernel) {
 }
 
 /// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
+/// ([`come_back`] does so itself, before anybody runs: a power-off may reset the counter.)
 fn keep_clock(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     loop {
         kernel.scheduler.wait(&CLOCK, || WOKEN.swap(false, Ordering::AcqRel));
-        kernel.soc.calibrate_clock();
+        kernel.calibrate_clock();
     }
 }
 
@@ -127,7 +128,7 @@ fn come_back(kernel: &Kernel) {
         panic!("no doorbells after the sleep: {why:?}");
     }
     kernel.soc.resume();
-    kernel.soc.calibrate_clock();
+    kernel.calibrate_clock();
     boot::unmask_doorbells(kernel.blob);
     kernel.devices.unmask();
     if kernel.soc.request(command::READY, 0, 0).is_err() {

@@ -1,8 +1,10 @@
 //! The scheduler: the thread table behind its one lock, and what touches the machine.
 //!
-//! Time in here is the local clock's ticks. A timer is armed only for a sleeper or for a thread that
-//! waits for the running one to make room. A switch happens with the lock held; whoever comes
-//! releases it, each thread with the guard in its own frame, a new one in its first step.
+//! Slices and run times are ticks of the local clock, deadlines are chip time until the moment a
+//! timer is armed: when the chip-wide clock is set, nothing but the timers is wrong. A timer is
+//! armed only for a sleeper or for a thread that waits for the running one to make room. A switch
+//! happens with the lock held; whoever comes releases it, each thread with the guard in its own
+//! frame, a new one in its first step.
 
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
@@ -191,11 +193,10 @@ impl Scheduler {
 
     /// Sleeps until `deadline` on the chip-wide clock.
     pub fn sleep_until(&self, deadline: u64) {
-        let ticks = time::soc_to_ticks(deadline);
-        while cpu::clock() < ticks {
+        while time::soc_time() < deadline {
             let mut table = self.table.lock();
             debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
-            if table.sleep_current(here(), ticks) {
+            if table.sleep_current(here(), deadline) {
                 self.switch_away(table);
             }
         }
@@ -213,15 +214,14 @@ impl Scheduler {
         deadline: Option<u64>,
         mut done: impl FnMut() -> bool,
     ) -> bool {
-        let ticks = deadline.map(time::soc_to_ticks);
         loop {
             if done() {
                 return true;
             }
-            if ticks.is_some_and(|ticks| cpu::clock() >= ticks) {
+            if deadline.is_some_and(|deadline| time::soc_time() >= deadline) {
                 return false;
             }
-            self.change(queue, |table, head| table.prepare_wait(here(), head, ticks));
+            self.change(queue, |table, head| table.prepare_wait(here(), head, deadline));
             let now_done = done();
             if !now_done {
                 self.park();
@@ -259,12 +259,20 @@ impl Scheduler {
         somebody
     }
 
+    /// The chip-wide clock was set: every core arms its timer again.
+    pub fn clock_changed(&self) {
+        let mut table = self.table.lock();
+        table.clock_changed(here());
+        self.settle(&mut table);
+    }
+
     /// After every change: tells the other cores that must look, and this one by its timer.
     fn settle(&self, table: &mut Table) {
         for core in table.take_kicks() {
             arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
         }
-        match table.next_event(here()) {
+        let event = table.next_event(here());
+        match [event.sleeper.map(time::soc_to_ticks), event.slice].into_iter().flatten().min() {
             Some(ticks) => timer::set(ticks),
             None => timer::stop(),
         }
@@ -274,11 +282,11 @@ impl Scheduler {
     /// have it now. Returns when the interrupted thread has it again.
     pub fn on_interrupt(&self, interrupt: Interrupt) {
         let mut table = self.table.lock();
-        let (core, now) = (here(), cpu::clock());
+        let core = here();
         if interrupt == Interrupt::Timer {
-            table.expire(core, now);
+            table.expire(core, time::soc_time());
         }
-        if table.should_preempt(core, now) {
+        if table.should_preempt(core, cpu::clock()) {
             table.requeue_current(core);
             self.switch_away(table);
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {

@@ -151,6 +151,16 @@ pub struct Table {
     pub spare_stacks: Vec<usize>,
 }
 
+/// When a core must look again, each on the clock that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The earliest deadline of a sleeper, in chip time: that clock may be set meanwhile.
+    pub sleeper: Option<u64>,
+    /// The end of the running thread's slice, in ticks of the local clock, when somebody of its
+    /// priority waits for it; 0, that is now, when somebody of a higher one does.
+    pub slice: Option<u64>,
+}
+
 struct Core {
     queue: RunQueue,
     sleepers: Sleepers,
@@ -370,9 +380,8 @@ impl Table {
         })
     }
 
-    /// When `core` must look again: a sleeper's deadline, the end of the slice if somebody of the
-    /// running thread's priority waits for it, and now (0) if somebody of a higher one does.
-    pub fn next_event(&self, core: usize) -> Option<u64> {
+    /// When `core` must look again.
+    pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
         let slice = here.queue.highest().and_then(|highest| match highest.cmp(&running) {
@@ -380,18 +389,23 @@ impl Table {
             Ordering::Equal => Some(here.slice_end),
             Ordering::Less => None,
         });
-        [here.sleepers.next(), slice].into_iter().flatten().min()
+        Event { sleeper: here.sleepers.next(), slice }
     }
 
-    /// Wakes everybody on `core` whose deadline has come.
+    /// Wakes everybody who sleeps on `core` until chip time `now` or earlier.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
             self.wake(self.id(index), core);
         }
     }
 
-    /// The running thread is about to block, until `deadline` at the latest: into the list that
-    /// `head` begins, and no permit.
+    /// Sleepers' deadlines have moved on the local clocks: all cores but `here` must look.
+    pub fn clock_changed(&mut self, here: usize) {
+        (0..self.cores.len()).filter(|&core| core != here).for_each(|core| self.kicks.insert(core));
+    }
+
+    /// The running thread is about to block, until chip time `deadline` at the latest: into the
+    /// list that `head` begins, and no permit.
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -428,7 +442,7 @@ impl Table {
         true
     }
 
-    /// [`Table::block_current`] until `deadline` at the latest.
+    /// [`Table::block_current`] until chip time `deadline` at the latest.
     pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
         let blocked = self.block_current(core);
         if blocked {

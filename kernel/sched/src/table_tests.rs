@@ -34,7 +34,7 @@ fn check_told(table: &Table, told: &[bool]) {
         let running = table.entries[table.cores[core].current as usize].priority;
         let waits = table.cores[core].queue.highest().is_some_and(|ready| ready > running);
         assert!(!waits || *told, "core {core} was not told");
-        assert_eq!(waits, table.next_event(core) == Some(0));
+        assert_eq!(waits, table.next_event(core).slice == Some(0));
     }
 }
 
@@ -85,7 +85,7 @@ proptest! {
             }
             check(&table);
             // Who made the change arms its own timer; a core that was kicked chooses later.
-            told[core] = table.next_event(core) == Some(0);
+            told[core] = table.next_event(core).slice == Some(0);
             table.take_kicks().for_each(|other| told[other] = true);
             check_told(&table, &told);
         }
@@ -136,12 +136,19 @@ fn a_higher_priority_need_not_wait_for_the_slice() {
     table.create(new(5, None), 0).unwrap();
     table.requeue_current(0);
     table.pick(0, 0, 10);
-    assert_eq!(table.next_event(0), None);
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: None });
     table.create(new(5, None), 0).unwrap();
-    assert_eq!(table.next_event(0), Some(10));
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: Some(10) });
     table.create(new(6, None), 0).unwrap();
-    assert_eq!(table.next_event(0), Some(0));
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: Some(0) });
     assert!(table.should_preempt(0, 0));
+}
+
+#[test]
+fn after_the_clock_was_set_every_core_looks() {
+    let mut table = Table::new(3);
+    table.clock_changed(1);
+    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 0]);
 }
 
 #[test]
@@ -195,7 +202,7 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
         assert!(table.block_current(0));
     }
     assert_eq!(table.pick(0, 0, 10), 0);
-    assert_eq!(table.next_event(0), Some(50));
+    assert_eq!(table.next_event(0).sleeper, Some(50));
     // The second one is woken by name, runs, and leaves the queue itself.
     table.wake(ids[1], 0);
     assert_eq!(table.pick(0, 1, 10), ids[1].index());
@@ -207,5 +214,6 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
     assert_eq!(table.pick(0, 2, 10), ids[0].index());
     table.block_current(0);
     assert_eq!(table.pick(0, 3, 10), ids[2].index());
-    assert_eq!(table.next_event(0), None, "all were woken before their deadline");
+    let nothing = Event { sleeper: None, slice: None };
+    assert_eq!(table.next_event(0), nothing, "all were woken before their deadline");
 }

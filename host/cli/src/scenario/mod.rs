@@ -4,6 +4,7 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod boot;
+mod clock;
 mod machine;
 mod peers;
 pub mod rig;
@@ -35,6 +36,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
+    Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },
