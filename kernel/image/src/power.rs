@@ -25,7 +25,6 @@ const PRIORITY: u8 = 31;
 const GRACE_NS: u64 = 2_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
-static WOKEN: AtomicBool = AtomicBool::new(false);
 static CLOCK: WaitQueue = WaitQueue::new();
 
 /// Starts the thread that keeps the clock.
@@ -35,10 +34,11 @@ pub fn start(kernel: &'static Kernel) {
     }
 }
 
-/// The chip page changed in a way that may mean that this domain slept.
-pub fn may_have_slept(kernel: &Kernel) {
-    WOKEN.store(true, Ordering::Release);
-    CLOCK.wake_all(&kernel.scheduler);
+/// The chip page may have changed: does it say that this domain slept?
+pub fn look_at_clock(kernel: &Kernel) {
+    if kernel.soc.has_slept() {
+        CLOCK.wake_all(&kernel.scheduler);
+    }
 }
 
 /// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
@@ -46,7 +46,7 @@ pub fn may_have_slept(kernel: &Kernel) {
 fn keep_clock(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     loop {
-        kernel.scheduler.wait(&CLOCK, || WOKEN.swap(false, Ordering::AcqRel));
+        kernel.scheduler.wait(&CLOCK, || kernel.soc.has_slept());
         kernel.calibrate_clock();
     }
 }

@@ -12,6 +12,11 @@ const NAP_MS: u64 = 4000;
 const STOP: Duration = Duration::from_millis(2500);
 /// Later than any sleeper should wake, and much less than what a wrong clock makes of it.
 const LATE_US: u64 = 1_000_000;
+/// Stops of the weak domain, each in the middle of setting its clock after the last.
+const STOPS: u64 = 12;
+/// A clock this far from the soc's is wrong; a stop is several times as long.
+const WRONG_NS: u64 = 50_000_000;
+
 /// Threads that sleep while their domain is inactive or off wake when they wanted to.
 pub fn sleepers(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
@@ -59,5 +64,43 @@ fn in_time(said: &str, before: &str, after: &str) -> Result<(), Failure> {
         Some(late) if late < LATE_US => Ok(()),
         Some(late) => Err(Failure::Wrong(format!("woke {late} us late"))),
         None => Err(Failure::Wrong(format!("nothing of a nap: {said}"))),
+    }
+}
+
+/// However stops, wakes and the exchanges that set the clock meet, it is right in the end.
+pub fn wakes(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "ping shadow", "answer from 1")?;
+    for round in 0..STOPS {
+        rig.power("shadow", "inactive")?;
+        std::thread::sleep(Duration::from_millis(300));
+        rig.power("shadow", "wake")?;
+        // Somewhere in what it does then, elsewhere each time.
+        std::thread::sleep(Duration::from_micros(round * 300));
+        rig.power("shadow", "inactive")?;
+        std::thread::sleep(Duration::from_millis(300));
+        rig.power("shadow", "wake")?;
+        on_time(rig, round)?;
+    }
+    Ok(())
+}
+
+/// The shadow's chip time is the soc's, as soon as it has had the time to ask.
+fn on_time(rig: &mut Rig, round: u64) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        let from = rig.chip_time()?;
+        let said = rig.ask("main", "on shadow time", PATIENCE)?;
+        let to = rig.chip_time()?;
+        let now = said.split_once("chip time ").and_then(|(_, rest)| rest.split_once(" s"));
+        let now = now.and_then(|(digits, _)| digits.replace('.', "").parse::<u64>().ok());
+        let now = now.ok_or_else(|| Failure::Wrong(format!("no time in {said}")))?;
+        if (from.saturating_sub(WRONG_NS)..to + WRONG_NS).contains(&now) {
+            return Ok(());
+        }
+        if start.elapsed() > Duration::from_secs(5) {
+            let text = format!("stop {round}: the shadow says {now}, the soc {from} to {to}");
+            return Err(Failure::Wrong(text));
+        }
     }
 }

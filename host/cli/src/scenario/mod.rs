@@ -37,6 +37,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
     Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
+    Scenario { name: "domain.clock", board: "duo", nightly: false, run: clock::wakes },
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },

@@ -178,6 +178,12 @@ impl Rig {
         self.control(&operation).map(|_| ())
     }
 
+    /// Chip time, as the soc has it.
+    pub fn chip_time(&self) -> Result<u64, Failure> {
+        let status = self.control(&json!({ "op": "status" }))?;
+        status["time_ns"].as_u64().ok_or(Failure::Wrong(format!("no time in {status}")))
+    }
+
     /// Kills the soc.
     pub fn kill_soc(&self) -> Result<(), Failure> {
         let pid = self.instance.soc().ok_or(Failure::Wrong("there is no soc".to_string()))?;
