@@ -48,8 +48,11 @@ pub struct DomainStatus {
     pub time: u64,
     /// Times this domain was killed or crashed.
     pub deaths: u64,
+    /// Times this domain began to run: boots, and wakes from INACTIVE and OFF. Counted before it
+    /// runs; when this has changed, its local counter has stood still or begun anew.
+    pub wakes: u64,
     /// Spare.
-    pub spare: [u64; 2],
+    pub spare: u64,
 }
 
 /// Written by the soc only.

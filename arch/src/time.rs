@@ -1,6 +1,6 @@
 //! Time. `soc_time` is the local clock plus an offset that is calibrated against the soc's time,
 //! at start and at every wake. It never runs backwards within a domain: a new offset that would
-//! turn it back holds it still instead, and a message from the future moves it forward (Lamport).
+//! turn it back holds it still instead.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -31,11 +31,6 @@ impl SocClock {
     pub fn at(&self, local: u64) -> u64 {
         let time = local.saturating_add_signed(self.offset.load(Ordering::Relaxed));
         self.last.fetch_max(time, Ordering::AcqRel).max(time)
-    }
-
-    /// A message of that time has arrived: nothing here is earlier from now on.
-    pub fn advance_to(&self, time: u64) {
-        self.last.fetch_max(time, Ordering::AcqRel);
     }
 
     /// The local time at which the soc time will be `soc`.
@@ -72,11 +67,6 @@ pub fn soc_time() -> u64 {
 /// soc time - local time, in ns, as [`estimate`] finds it.
 pub fn set_offset(offset: i64) {
     clock(|clock| clock.set_offset(offset));
-}
-
-/// A message of soc time `time` has arrived.
-pub fn advance_to(time: u64) {
-    clock(|clock| clock.advance_to(time));
 }
 
 /// Ticks of the local counter at which the soc time will be `soc`.
@@ -147,10 +137,8 @@ mod tests {
         clock.set_offset(900);
         assert_eq!(clock.at(60), 1050, "still, not back");
         assert_eq!(clock.at(200), 1100);
-        clock.advance_to(5000);
-        assert_eq!(clock.at(201), 5000);
         clock.set_offset(-300);
-        assert_eq!(clock.at(100), 5000, "before 0 is no time");
+        assert_eq!(clock.at(100), 1100, "before 0 is no time");
         assert_eq!(clock.at(9000), 8700);
         assert_eq!(clock.local(8700), 9000);
     }

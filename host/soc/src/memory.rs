@@ -5,7 +5,7 @@
 //! cleared, and hardware spinlocks that it held are freed.
 
 use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
-use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock};
+use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, state, unpack_state};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -235,10 +235,16 @@ impl Chip {
         self.pages + (domain * size_of::<DomainPage>() + field) as u64
     }
 
-    /// Writes a domain's packed state and its deaths.
+    /// Writes a domain's packed state and its deaths, and counts when it begins to run.
     pub fn publish(&self, domain: usize, state: u64, deaths: u64) -> Result<(), MemoryError> {
-        self.ram.store(self.status(domain, offset_of!(DomainStatus, deaths)), deaths)?;
-        self.ram.store(self.status(domain, offset_of!(DomainStatus, state)), state)?;
+        let at = |field| self.status(domain, field);
+        let runs = |word| matches!(unpack_state(word).1, state::BOOTING | state::RUNNING);
+        if runs(state) && !runs(self.ram.load(at(offset_of!(DomainStatus, state)))?) {
+            let wakes = at(offset_of!(DomainStatus, wakes));
+            self.ram.store(wakes, self.ram.load(wakes)? + 1)?;
+        }
+        self.ram.store(at(offset_of!(DomainStatus, deaths)), deaths)?;
+        self.ram.store(at(offset_of!(DomainStatus, state)), state)?;
         fence(Ordering::SeqCst); // the state is seen before the doorbell that announces it
         Ok(())
     }

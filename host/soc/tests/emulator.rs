@@ -5,9 +5,10 @@
 
 mod common;
 
-use abi::soc::{command, error, state};
+use abi::soc::{DomainStatus, command, error, state};
 use common::*;
 use serde_json::json;
+use std::mem::offset_of;
 
 /// auipc t0, 0x180; loop: ld t1, (t0); addi t1, t1, 1; sd t1, (t0); j loop
 const COUNTER: [u32; 5] = [0x0018_0297, 0x0002_b303, 0x0013_0313, 0x0062_b023, 0xff5f_f06f];
@@ -45,12 +46,15 @@ fn power_of_a_real_emulator() {
     let soc = Soc::start(&config(vec![domain(0, "strong", &["sleep", "1000"]), weak]));
     let mut strong = Kernel::new(&soc, 0, 3);
     runs(&soc);
+    let wakes = |soc: &Soc| soc.status(1, offset_of!(DomainStatus, wakes));
     for (epoch, round) in [(1, 0), (2, 1)] {
+        assert_eq!(wakes(&soc), 1 + 2 * round);
         assert_eq!(strong.ask(&soc, command::INACTIVE, 1, 0), error::NONE, "round {round}");
         assert_eq!(soc.state(1), (epoch, state::INACTIVE));
         stands_still(&soc, &mut strong);
         assert_eq!(strong.ask(&soc, command::WAKE, 1, 0), error::NONE);
         assert_eq!(soc.state(1), (epoch, state::BOOTING));
+        assert_eq!(wakes(&soc), 2 + 2 * round);
         runs(&soc);
         assert_eq!(strong.ask(&soc, command::OFF, 1, 0), error::NONE);
         assert_eq!(soc.state(1), (epoch, state::OFF));
@@ -61,6 +65,7 @@ fn power_of_a_real_emulator() {
     }
     soc.ask(json!({"op": "kill", "domain": "weak"}));
     soc.until_state(1, (4, state::BOOTING));
+    assert_eq!((wakes(&soc), soc.status(0, offset_of!(DomainStatus, wakes))), (6, 1));
     runs(&soc);
 }
 

@@ -94,6 +94,12 @@ impl Kernel {
         self.scheduler.spawn(name, PRIORITY_NORMAL, core, entry, argument)
     }
 
+    /// Chip time is what the soc says, and sleepers wake by it.
+    pub fn calibrate_clock(&self) {
+        self.soc.calibrate_clock();
+        self.scheduler.clock_changed();
+    }
+
     /// A doorbell rang; interrupts are masked.
     pub fn doorbell(&self, vector: u32) {
         if vector == self.blob.vector_msg {
@@ -101,11 +107,11 @@ impl Kernel {
         } else if vector == self.blob.vector_chip {
             self.peers.look_at_chip(self);
             self.peers.poll(self);
-            if self.soc.changed_unasked() {
-                for index in 0..self.blob.domains().len() as u8 {
-                    self.trace.event("chip", index.into(), self.soc.state_word(DomainId(index)));
+            crate::power::look_at_clock(self);
+            for domain in (0..self.blob.domains().len() as u8).map(DomainId) {
+                if let Some(state) = self.soc.change(domain) {
+                    self.trace.event("chip", domain.0.into(), state);
                 }
-                crate::power::may_have_slept(self);
             }
         } else if vector == self.blob.vector_dsm {
             crate::monitor::pingpong::heard(self);

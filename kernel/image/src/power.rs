@@ -25,7 +25,6 @@ const PRIORITY: u8 = 31;
 const GRACE_NS: u64 = 2_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
-static WOKEN: AtomicBool = AtomicBool::new(false);
 static CLOCK: WaitQueue = WaitQueue::new();
 
 /// Starts the thread that keeps the clock.
@@ -35,18 +34,20 @@ pub fn start(kernel: &'static Kernel) {
     }
 }
 
-/// The chip page changed in a way that may mean that this domain slept.
-pub fn may_have_slept(kernel: &Kernel) {
-    WOKEN.store(true, Ordering::Release);
-    CLOCK.wake_all(&kernel.scheduler);
+/// The chip page may have changed: does it say that this domain slept?
+pub fn look_at_clock(kernel: &Kernel) {
+    if kernel.soc.has_slept() {
+        CLOCK.wake_all(&kernel.scheduler);
+    }
 }
 
 /// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
+/// ([`come_back`] does so itself, before anybody runs: a power-off may reset the counter.)
 fn keep_clock(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     loop {
-        kernel.scheduler.wait(&CLOCK, || WOKEN.swap(false, Ordering::AcqRel));
-        kernel.soc.calibrate_clock();
+        kernel.scheduler.wait(&CLOCK, || kernel.soc.has_slept());
+        kernel.calibrate_clock();
     }
 }
 
@@ -127,7 +128,7 @@ fn come_back(kernel: &Kernel) {
         panic!("no doorbells after the sleep: {why:?}");
     }
     kernel.soc.resume();
-    kernel.soc.calibrate_clock();
+    kernel.calibrate_clock();
     boot::unmask_doorbells(kernel.blob);
     kernel.devices.unmask(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {

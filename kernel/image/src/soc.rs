@@ -3,6 +3,7 @@
 //! The soc is the chip, not a peer: when it is gone, so are we. Its answer is waited for through
 //! `attend`, so that a request never stops this kernel from serving others.
 
+use abi::boot::MAX_DOMAINS;
 use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, unpack_state};
 use arch::lock::Lock;
 use arch::shared::Window;
@@ -37,7 +38,10 @@ pub struct Soc {
     page: usize,
     ring: fn(),
     sequence: Lock<u64>,
-    seen: AtomicU64,
+    /// State words that [`Soc::change`] has told of.
+    told: [AtomicU64; MAX_DOMAINS],
+    /// [`DomainStatus::wakes`] that the clock was calibrated under.
+    calibrated: AtomicU64,
 }
 
 impl Soc {
@@ -52,7 +56,8 @@ impl Soc {
             page,
             ring,
             sequence: Lock::new(crate::ranks::SOC, start),
-            seen: AtomicU64::new(0),
+            told: [const { AtomicU64::new(0) }; MAX_DOMAINS],
+            calibrated: AtomicU64::new(0),
         }
     }
 
@@ -71,9 +76,19 @@ impl Soc {
         self.status(domain, offset_of!(DomainStatus, state))
     }
 
+    /// A domain's state word when it is another than it was here the last time.
+    pub fn change(&self, domain: DomainId) -> Option<u64> {
+        let word = self.state_word(domain);
+        (self.told[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
+    }
+
     /// Times a domain was killed or crashed.
     pub fn deaths(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, deaths))
+    }
+
+    fn wakes(&self) -> u64 {
+        self.status(self.me, offset_of!(DomainStatus, wakes))
     }
 
     /// Asks and waits for the answer.
@@ -114,22 +129,35 @@ impl Soc {
         *self.sequence.lock() = self.window.load(self.page + offset_of!(DomainPage, sequence));
     }
 
-    /// Has the chip page said anything but an answer since this was asked last? An answer rings as
-    /// well, and must not lead to the next request.
-    pub fn changed_unasked(&self) -> bool {
-        let answered = self.status(self.me, offset_of!(DomainStatus, answered));
-        self.seen.swap(answered, Ordering::Relaxed) == answered
+    /// Did this domain stand still since its clock was calibrated?
+    pub fn has_slept(&self) -> bool {
+        self.wakes() != self.calibrated.load(Ordering::Relaxed)
     }
 
     /// Calibrates this domain's clock against the chip's: the quickest of a few exchanges counts.
+    /// A stop in the middle spoils them, so it begins again; each round more takes one more stop.
     pub fn calibrate_clock(&self) {
-        const ROUNDS: usize = 8;
-        let mut samples = [(0, 0, 0); ROUNDS];
+        loop {
+            let wakes = self.wakes();
+            let samples = self.exchanges();
+            if self.wakes() == wakes {
+                // A soc that does not tell the time is not asked until the next wake.
+                if let Some(samples) = samples {
+                    arch::time::set_offset(arch::time::estimate(&samples));
+                }
+                return self.calibrated.store(wakes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// (local clock before, chip time, local clock after), a few times.
+    fn exchanges(&self) -> Option<[(u64, u64, u64); 8]> {
+        let mut samples = [(0, 0, 0); 8];
         for sample in &mut samples {
             let before = arch::time::local_ns();
-            let Ok(answer) = self.request(command::TIME, 0, 0) else { return };
-            *sample = (before, answer.time, arch::time::local_ns());
+            let time = self.request(command::TIME, 0, 0).ok()?.time;
+            *sample = (before, time, arch::time::local_ns());
         }
-        arch::time::set_offset(arch::time::estimate(&samples));
+        Some(samples)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`runqueue`]   who is ready on a core, by priority; pure
 //! - [`sleepers`]   who wakes when; pure
+//! - [`kicks`]      which cores must look at their queue; pure
 //! - [`table`]      the threads and every change of their state, pure
 //! - [`scheduler`]  the table behind one lock, switching, timers, idle cores
 //! - [`wait`]       wait queues
@@ -15,6 +16,7 @@
 
 extern crate alloc;
 
+pub mod kicks;
 mod raw;
 pub mod runqueue;
 pub mod scheduler;

@@ -46,7 +46,8 @@ impl Contexts {
 extern "C" fn first_step(argument: usize) -> ! {
     // SAFETY: `prepare` put a `&'static Scheduler` there.
     let scheduler = unsafe { &*(argument as *const Scheduler) };
-    // SAFETY: the core that switched here holds the lock and expects us to release it.
-    unsafe { scheduler.release_after_switch() };
+    // SAFETY: this core holds the lock, taken by the thread that switched here; its guard stays in
+    // that thread's frame until the lock is taken for it again.
+    unsafe { scheduler.table.force_unlock() };
     scheduler.run_current()
 }

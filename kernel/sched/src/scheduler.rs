@@ -1,13 +1,15 @@
 //! The scheduler: the thread table behind its one lock, and what touches the machine.
 //!
-//! Time in here is the local clock's ticks. A timer is armed only for a sleeper or a slice that
-//! somebody else waits for. A switch happens with the lock held; whoever comes releases it, each
-//! thread with the guard in its own frame, a new one in its first step.
+//! Slices and run times are ticks of the local clock, deadlines are chip time until the moment a
+//! timer is armed: when the chip-wide clock is set, nothing but the timers is wrong. A timer is
+//! armed only for a sleeper or for a thread that waits for the running one to make room. A switch
+//! happens with the lock held; whoever comes releases it, each thread with the guard in its own
+//! frame, a new one in its first step.
 
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
-use crate::{MAX_THREADS, PRIORITY_NORMAL};
+use crate::MAX_THREADS;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;
@@ -72,7 +74,7 @@ pub struct CoreInfo {
 
 /// The scheduler of one kernel.
 pub struct Scheduler {
-    table: Lock<Table>,
+    pub(crate) table: Lock<Table>,
     contexts: Contexts,
     joins: Box<[WaitQueue]>,
     stacks: &'static (dyn Stacks + Sync),
@@ -139,24 +141,14 @@ impl Scheduler {
         let affinity = affinity.map(|core| core.0);
         let new = New { name, priority, affinity, start: (entry, argument), stack };
         let mut table = self.table.lock();
-        let Some((id, kick)) = table.create(new, here()) else {
+        let Some(id) = table.create(new, here()) else {
             drop(table);
             self.stacks.release(stack);
             return Err(SpawnError::TooMany);
         };
         self.contexts.prepare(id.index(), stack, self);
-        self.after_wake(table, kick);
+        self.settle(&mut table);
         Ok(id)
-    }
-
-    /// [`Scheduler::spawn`] with normal priority, anywhere.
-    pub fn spawn_normal(
-        &'static self,
-        name: &'static str,
-        entry: fn(usize),
-        argument: usize,
-    ) -> Result<ThreadId, SpawnError> {
-        self.spawn(name, PRIORITY_NORMAL, None, entry, argument)
     }
 
     /// Waits until the thread has ended.
@@ -201,11 +193,10 @@ impl Scheduler {
 
     /// Sleeps until `deadline` on the chip-wide clock.
     pub fn sleep_until(&self, deadline: u64) {
-        let ticks = time::soc_to_ticks(deadline);
-        while cpu::clock() < ticks {
+        while time::soc_time() < deadline {
             let mut table = self.table.lock();
-            table.sleep_current(here(), ticks);
-            if table.block_current(here()) {
+            debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
+            if table.sleep_current(here(), deadline) {
                 self.switch_away(table);
             }
         }
@@ -223,15 +214,14 @@ impl Scheduler {
         deadline: Option<u64>,
         mut done: impl FnMut() -> bool,
     ) -> bool {
-        let ticks = deadline.map(time::soc_to_ticks);
         loop {
             if done() {
                 return true;
             }
-            if ticks.is_some_and(|ticks| cpu::clock() >= ticks) {
+            if deadline.is_some_and(|deadline| time::soc_time() >= deadline) {
                 return false;
             }
-            self.change(queue, |table, head| table.prepare_wait(here(), head, ticks));
+            self.change(queue, |table, head| table.prepare_wait(here(), head, deadline));
             let now_done = done();
             if !now_done {
                 self.park();
@@ -255,8 +245,8 @@ impl Scheduler {
     /// Wakes a thread, or leaves it a permit. Any context.
     pub fn wake(&self, id: ThreadId) {
         let mut table = self.table.lock();
-        let kick = table.wake(id, here());
-        self.after_wake(table, kick);
+        table.wake(id, here());
+        self.settle(&mut table);
     }
 
     pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
@@ -264,17 +254,27 @@ impl Scheduler {
             return false;
         }
         let mut table = self.table.lock();
-        let woken = queue.with_head(|head| table.wake_first(head, here()));
-        let somebody = woken.is_some();
-        self.after_wake(table, woken.flatten());
+        let somebody = queue.with_head(|head| table.wake_first(head, here()));
+        self.settle(&mut table);
         somebody
     }
 
-    /// Somebody may have become ready: tells his core, or this one by its timer.
-    fn after_wake(&self, table: Guard<'_, Table>, kick: Option<usize>) {
-        match kick {
-            Some(core) => arch::irq::send_core(CoreId(core as u8), RESCHEDULE),
-            None => self.arm(&table),
+    /// The chip-wide clock was set: every core arms its timer again.
+    pub fn clock_changed(&self) {
+        let mut table = self.table.lock();
+        table.clock_changed(here());
+        self.settle(&mut table);
+    }
+
+    /// After every change: tells the other cores that must look, and this one by its timer.
+    fn settle(&self, table: &mut Table) {
+        for core in table.take_kicks() {
+            arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
+        }
+        let event = table.next_event(here());
+        match [event.sleeper.map(time::soc_to_ticks), event.slice].into_iter().flatten().min() {
+            Some(ticks) => timer::set(ticks),
+            None => timer::stop(),
         }
     }
 
@@ -282,21 +282,16 @@ impl Scheduler {
     /// have it now. Returns when the interrupted thread has it again.
     pub fn on_interrupt(&self, interrupt: Interrupt) {
         let mut table = self.table.lock();
-        let (core, now) = (here(), cpu::clock());
+        let core = here();
         if interrupt == Interrupt::Timer {
-            table.expire(core, now);
+            table.expire(core, time::soc_time());
         }
-        if table.should_preempt(core, now) {
+        if table.should_preempt(core, cpu::clock()) {
             table.requeue_current(core);
             self.switch_away(table);
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
-            self.arm(&table);
+            self.settle(&mut table);
         }
-    }
-
-    /// Gives way to a higher priority that became ready by the caller's own doing.
-    pub fn preempt_point(&self) {
-        self.on_interrupt(Interrupt::None);
     }
 
     /// Leaves the running thread, whose phase says how; returns when it runs again.
@@ -304,19 +299,12 @@ impl Scheduler {
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
-        self.arm(&table);
+        self.settle(&mut table);
         if from != to {
             self.contexts.switch(from, to);
         }
         // Perhaps on another core; the lock is held by whoever switched here.
         drop(table);
-    }
-
-    fn arm(&self, table: &Table) {
-        match table.next_event(here()) {
-            Some(ticks) => timer::set(ticks),
-            None => timer::stop(),
-        }
     }
 
     /// What a new thread runs. The lock was released and interrupts are masked.
@@ -338,27 +326,9 @@ impl Scheduler {
             let index = self.current().index();
             let mut table = self.table.lock();
             table.exit_current(here());
-            let mut kick = None;
-            while let Some(woken) =
-                self.joins[index].with_head(|head| table.wake_first(head, here()))
-            {
-                kick = kick.or(woken);
-            }
-            if let Some(core) = kick {
-                arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
-            }
+            while self.joins[index].with_head(|head| table.wake_first(head, here())) {}
             self.switch_away(table);
         }
-    }
-
-    /// For the first step of a new thread.
-    ///
-    /// # Safety
-    /// This core holds the lock, taken by the thread that switched here.
-    #[allow(unsafe_code, reason = "declared here because the lock is private; called by `raw`")]
-    pub(crate) unsafe fn release_after_switch(&self) {
-        // SAFETY: handed through from the caller.
-        unsafe { self.table.force_unlock() };
     }
 
     /// Visits all living threads, without holding the lock meanwhile.

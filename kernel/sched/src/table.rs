@@ -13,13 +13,18 @@
 //! A wake that finds its thread not Blocked leaves a permit, and the next block takes it instead of
 //! blocking. Thread `core` is that core's idle thread: always there, never in a run queue.
 //!
+//! Every change that makes a thread ready for another core notes that core; whoever holds the lock
+//! fetches them with [`Table::take_kicks`] and tells them all.
+//!
 //! **Full**: with [`MAX_THREADS`] threads, `create` answers `None`.
 
+use crate::kicks::Kicks;
 use crate::runqueue::{Index, Links, NONE, RunQueue};
 use crate::sleepers::Sleepers;
 use crate::{MAX_THREADS, PRIORITIES};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Names a thread; once it has ended, it names nobody for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +96,7 @@ pub struct Entry {
     pub start: (fn(usize), usize),
     /// Top of its stack; 0 for idle threads, which run on their core's boot stack.
     pub stack: usize,
-    /// Nanoseconds it has run.
+    /// Ticks it has run.
     pub ran: u64,
     /// Times it came onto a core.
     pub switches: u64,
@@ -140,8 +145,20 @@ pub struct Table {
     waits: Vec<Index>,
     free: Vec<Index>,
     cores: Vec<Core>,
+    /// Cores that have not been told yet what became ready for them.
+    kicks: Kicks,
     /// Stacks of ended threads, for the next ones.
     pub spare_stacks: Vec<usize>,
+}
+
+/// When a core must look again, each on the clock that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The earliest deadline of a sleeper, in chip time: that clock may be set meanwhile.
+    pub sleeper: Option<u64>,
+    /// The end of the running thread's slice, in ticks of the local clock, when somebody of its
+    /// priority waits for it; 0, that is now, when somebody of a higher one does.
+    pub slice: Option<u64>,
 }
 
 struct Core {
@@ -181,6 +198,7 @@ impl Table {
             waits: vec![NONE; MAX_THREADS],
             free: (cores as Index..MAX_THREADS as Index).rev().collect(),
             cores: (0..cores).map(core).collect(),
+            kicks: Kicks::default(),
             spare_stacks: Vec::with_capacity(MAX_THREADS),
         }
     }
@@ -217,8 +235,13 @@ impl Table {
         !self.cores[core].queue.is_empty()
     }
 
-    /// A new thread, ready; the core to tell, if it is another. `None`: table full.
-    pub fn create(&mut self, new: New, here: usize) -> Option<(ThreadId, Option<usize>)> {
+    /// The cores other than the ones that made the changes that must look at their queue now.
+    pub fn take_kicks(&mut self) -> Kicks {
+        core::mem::take(&mut self.kicks)
+    }
+
+    /// A new thread, ready. `None`: table full.
+    pub fn create(&mut self, new: New, here: usize) -> Option<ThreadId> {
         let index = self.free.pop()?;
         let New { name, priority, affinity, start, stack } = new;
         let affinity = affinity.filter(|&core| (core as usize) < self.cores.len());
@@ -236,22 +259,24 @@ impl Table {
             phase: Phase::Blocked,
             ..FREE
         };
-        let kick = self.make_ready(index, here);
-        Some((self.id(index), kick))
+        self.make_ready(index, here);
+        Some(self.id(index))
     }
 
-    /// Wakes a thread, or leaves it a permit; the core to tell, if it is another.
-    pub fn wake(&mut self, id: ThreadId, here: usize) -> Option<usize> {
-        self.get(id)?;
+    /// Wakes a thread, or leaves it a permit.
+    pub fn wake(&mut self, id: ThreadId, here: usize) {
+        if self.get(id).is_none() {
+            return;
+        }
         let entry = &mut self.entries[id.index()];
         if entry.phase != Phase::Blocked {
             entry.permit = true;
-            return None;
+            return;
         }
-        self.make_ready(id.index, here)
+        self.make_ready(id.index, here);
     }
 
-    fn make_ready(&mut self, index: Index, here: usize) -> Option<usize> {
+    fn make_ready(&mut self, index: Index, here: usize) {
         let entry = self.entries[index as usize];
         self.cores[entry.core as usize].sleepers.remove(index);
         let core = self.place(&entry);
@@ -262,7 +287,9 @@ impl Table {
         self.cores[core].queue.push(&mut self.links, index, priority);
         let running = self.entries[self.cores[core].current as usize].priority;
         // An equal one has to know as well: its slice ends from now on.
-        (core != here && running <= priority).then_some(core)
+        if core != here && running <= priority {
+            self.kicks.insert(core);
+        }
     }
 
     /// Where a thread that becomes ready should go: where it must, else where it was if it can run
@@ -296,8 +323,8 @@ impl Table {
         }
     }
 
-    /// Takes the running thread off its core until it is woken or `deadline` has passed; false
-    /// when it has a permit, which is gone now.
+    /// Takes the running thread off its core until it is woken; false when it has a permit, which
+    /// is gone now.
     pub fn block_current(&mut self, core: usize) -> bool {
         let entry = &mut self.entries[self.cores[core].current as usize];
         if core::mem::take(&mut entry.permit) {
@@ -353,25 +380,32 @@ impl Table {
         })
     }
 
-    /// When `core` must look again: a sleeper's deadline, or a slice's end if somebody waits for
-    /// it.
-    pub fn next_event(&self, core: usize) -> Option<u64> {
+    /// When `core` must look again.
+    pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
-        let contended = here.queue.highest().is_some_and(|highest| highest >= running);
-        let slice = contended.then_some(here.slice_end);
-        [here.sleepers.next(), slice].into_iter().flatten().min()
+        let slice = here.queue.highest().and_then(|highest| match highest.cmp(&running) {
+            Ordering::Greater => Some(0),
+            Ordering::Equal => Some(here.slice_end),
+            Ordering::Less => None,
+        });
+        Event { sleeper: here.sleepers.next(), slice }
     }
 
-    /// Wakes everybody on `core` whose deadline has come.
+    /// Wakes everybody who sleeps on `core` until chip time `now` or earlier.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
-            // A sleeper is on the core it slept on; another core it may go to sees it in its queue.
-            let _ = self.wake(self.id(index), core);
+            self.wake(self.id(index), core);
         }
     }
 
-    /// The running thread is about to block: into the list that `head` begins, and no permit.
+    /// Sleepers' deadlines have moved on the local clocks: all cores but `here` must look.
+    pub fn clock_changed(&mut self, here: usize) {
+        (0..self.cores.len()).filter(|&core| core != here).for_each(|core| self.kicks.insert(core));
+    }
+
+    /// The running thread is about to block, until chip time `deadline` at the latest: into the
+    /// list that `head` begins, and no permit.
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -396,21 +430,26 @@ impl Table {
         self.cores[slept_on].sleepers.remove(index);
     }
 
-    /// Wakes the first of the list that `head` begins; the core to tell. `None`: nobody waits.
-    pub fn wake_first(&mut self, head: &mut Index, here: usize) -> Option<Option<usize>> {
+    /// Wakes the first of the list that `head` begins; false when nobody waits.
+    pub fn wake_first(&mut self, head: &mut Index, here: usize) -> bool {
         let index = core::mem::replace(head, NONE);
         if index == NONE {
-            return None;
+            return false;
         }
         *head = self.waits[index as usize];
         self.entries[index as usize].waiting = false;
-        Some(self.wake(self.id(index), here))
+        self.wake(self.id(index), here);
+        true
     }
 
-    /// Sleeps without a queue: the running thread wakes at `deadline`.
-    pub fn sleep_current(&mut self, core: usize, deadline: u64) {
-        let index = self.cores[core].current;
-        self.cores[core].sleepers.insert(index, deadline);
+    /// [`Table::block_current`] until chip time `deadline` at the latest.
+    pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
+        let blocked = self.block_current(core);
+        if blocked {
+            let index = self.cores[core].current;
+            self.cores[core].sleepers.insert(index, deadline);
+        }
+        blocked
     }
 
     /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).

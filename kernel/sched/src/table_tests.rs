@@ -27,6 +27,17 @@ fn check(table: &Table) {
     assert_eq!(free, table.free.len());
 }
 
+/// Nobody waits for a core that does not know: where a thread of a higher priority than the running
+/// one is ready, the core was told since it last chose, or its own timer says now.
+fn check_told(table: &Table, told: &[bool]) {
+    for (core, told) in told.iter().enumerate() {
+        let running = table.entries[table.cores[core].current as usize].priority;
+        let waits = table.cores[core].queue.highest().is_some_and(|ready| ready > running);
+        assert!(!waits || *told, "core {core} was not told");
+        assert_eq!(waits, table.next_event(core).slice == Some(0));
+    }
+}
+
 proptest! {
     #[test]
     fn nobody_is_lost_or_runs_twice(
@@ -34,6 +45,7 @@ proptest! {
     ) {
         let mut table = Table::new(3);
         let mut ids = Vec::new();
+        let mut told = [false; 3];
         (0..3).for_each(|core| table.online(core, 0));
         for (now, (op, core, priority, pick)) in ops.into_iter().enumerate() {
             let now = now as u64;
@@ -41,7 +53,7 @@ proptest! {
             match op {
                 0 | 1 => {
                     let affinity = (pick % 2 == 0).then_some((pick % 3) as u8);
-                    ids.extend(table.create(new(priority, affinity), core).map(|(id, _)| id));
+                    ids.extend(table.create(new(priority, affinity), core));
                 }
                 2 if !ids.is_empty() => {
                     let id = ids[pick as usize % ids.len()];
@@ -52,8 +64,7 @@ proptest! {
                     table.pick(core, now, 10);
                 }
                 4 if !idle => {
-                    table.sleep_current(core, now + u64::from(pick % 20));
-                    if table.block_current(core) {
+                    if table.sleep_current(core, now + u64::from(pick % 20)) {
                         table.pick(core, now, 10);
                     }
                 }
@@ -73,18 +84,81 @@ proptest! {
                 }
             }
             check(&table);
+            // Who made the change arms its own timer; a core that was kicked chooses later.
+            told[core] = table.next_event(core).slice == Some(0);
+            table.take_kicks().for_each(|other| told[other] = true);
+            check_told(&table, &told);
         }
     }
+}
+
+#[test]
+fn a_sleeper_that_wakes_for_another_core_kicks_it() {
+    let mut table = Table::new(2);
+    (0..2).for_each(|core| table.online(core, 0));
+    let id = table.create(new(5, None), 0).unwrap();
+    table.requeue_current(0);
+    assert_eq!(table.pick(0, 0, 10), id.index());
+    assert!(table.sleep_current(0, 50));
+    // Meanwhile somebody it may not displace runs where it slept, and the other core idles.
+    table.create(new(9, Some(0)), 0).unwrap();
+    table.pick(0, 1, 10);
+    table.take_kicks();
+    table.expire(0, 49);
+    assert!(!table.has_ready(1) && table.take_kicks() == Kicks::default());
+    table.expire(0, 50);
+    assert!(table.has_ready(1));
+    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn everybody_who_is_woken_at_once_is_told_of() {
+    let mut table = Table::new(3);
+    (0..3).for_each(|core| table.online(core, 0));
+    let mut head = NONE;
+    for core in 0..3u8 {
+        let id = table.create(new(5, Some(core)), core.into()).unwrap();
+        table.requeue_current(core.into());
+        assert_eq!(table.pick(core.into(), 0, 10), id.index());
+        table.prepare_wait(core.into(), &mut head, None);
+        assert!(table.block_current(core.into()));
+        table.pick(core.into(), 0, 10);
+    }
+    table.take_kicks();
+    while table.wake_first(&mut head, 0) {}
+    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 1], "and core 0 is where it happened");
+}
+
+#[test]
+fn a_higher_priority_need_not_wait_for_the_slice() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    table.create(new(5, None), 0).unwrap();
+    table.requeue_current(0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: None });
+    table.create(new(5, None), 0).unwrap();
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: Some(10) });
+    table.create(new(6, None), 0).unwrap();
+    assert_eq!(table.next_event(0), Event { sleeper: None, slice: Some(0) });
+    assert!(table.should_preempt(0, 0));
+}
+
+#[test]
+fn after_the_clock_was_set_every_core_looks() {
+    let mut table = Table::new(3);
+    table.clock_changed(1);
+    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 0]);
 }
 
 #[test]
 fn a_wake_before_the_block_is_not_lost() {
     let mut table = Table::new(1);
     table.online(0, 0);
-    let (id, _) = table.create(new(5, None), 0).unwrap();
+    let id = table.create(new(5, None), 0).unwrap();
     table.requeue_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
-    assert_eq!(table.wake(id, 0), None);
+    table.wake(id, 0);
     assert!(!table.block_current(0), "the permit is taken instead");
     assert!(table.block_current(0));
     table.pick(0, 0, 10);
@@ -96,13 +170,13 @@ fn a_wake_before_the_block_is_not_lost() {
 fn a_stale_id_names_nobody() {
     let mut table = Table::new(1);
     table.online(0, 0);
-    let (id, _) = table.create(new(5, None), 0).unwrap();
+    let id = table.create(new(5, None), 0).unwrap();
     table.requeue_current(0);
     table.pick(0, 0, 10);
     table.exit_current(0);
     table.pick(0, 0, 10);
     assert!(table.get(id).is_none());
-    let (next, _) = table.create(new(5, None), 0).unwrap();
+    let next = table.create(new(5, None), 0).unwrap();
     assert_eq!(next.index(), id.index(), "the slot is used again");
     assert!(table.get(id).is_none() && table.get(next).is_some());
     assert_eq!(ThreadId::from_token(next.token()), next);
@@ -120,7 +194,7 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
     let mut table = Table::new(1);
     table.online(0, 0);
     let mut head = NONE;
-    let ids: Vec<_> = (0..3).map(|_| table.create(new(5, None), 0).unwrap().0).collect();
+    let ids: Vec<_> = (0..3).map(|_| table.create(new(5, None), 0).unwrap()).collect();
     table.requeue_current(0);
     for id in &ids {
         assert_eq!(table.pick(0, 0, 10), id.index());
@@ -128,17 +202,18 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
         assert!(table.block_current(0));
     }
     assert_eq!(table.pick(0, 0, 10), 0);
-    assert_eq!(table.next_event(0), Some(50));
+    assert_eq!(table.next_event(0).sleeper, Some(50));
     // The second one is woken by name, runs, and leaves the queue itself.
     table.wake(ids[1], 0);
     assert_eq!(table.pick(0, 1, 10), ids[1].index());
     table.cancel_wait(0, &mut head);
-    assert!(table.wake_first(&mut head, 0).is_some());
-    assert!(table.wake_first(&mut head, 0).is_some());
-    assert!(table.wake_first(&mut head, 0).is_none());
+    assert!(table.wake_first(&mut head, 0));
+    assert!(table.wake_first(&mut head, 0));
+    assert!(!table.wake_first(&mut head, 0));
     table.block_current(0);
     assert_eq!(table.pick(0, 2, 10), ids[0].index());
     table.block_current(0);
     assert_eq!(table.pick(0, 3, 10), ids[2].index());
-    assert_eq!(table.next_event(0), None, "all were woken before their deadline");
+    let nothing = Event { sleeper: None, slice: None };
+    assert_eq!(table.next_event(0), nothing, "all were woken before their deadline");
 }

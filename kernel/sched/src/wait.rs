@@ -1,11 +1,16 @@
 //! Wait queues: threads that wait for one kind of event, first come first served.
 //!
 //! The list lives in the thread table; a queue is its head. Both change under the scheduler's lock
-//! only, so the head needs no order of its own.
+//! only. Who only looks whether somebody waits needs no lock, and misses nobody:
+//!
+//! ```text
+//! waiter:  head = me; fence; look at the condition         waker:  condition; fence; load head
+//! ```
+//! At least one of the two sees the other's store.
 
 use crate::runqueue::{Index, NONE};
 use crate::scheduler::Scheduler;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 
 /// A wait queue; [`Scheduler::wait`] is how to wait in it.
 #[derive(Debug)]
@@ -26,7 +31,8 @@ impl WaitQueue {
     /// Does somebody wait, as far as can be told without the lock? Whoever changed a condition
     /// before asking wakes everybody that looked at it before.
     pub fn is_empty(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == NONE
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) == NONE
     }
 
     /// Wakes the one that has waited longest; false when nobody waits.
@@ -43,7 +49,8 @@ impl WaitQueue {
     pub(crate) fn with_head<R>(&self, change: impl FnOnce(&mut Index) -> R) -> R {
         let mut head = self.0.load(Ordering::Relaxed);
         let result = change(&mut head);
-        self.0.store(head, Ordering::SeqCst);
+        self.0.store(head, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         result
     }
 }

@@ -5,6 +5,7 @@
 
 mod boot;
 mod dma;
+mod clock;
 mod machine;
 mod peers;
 pub mod rig;
@@ -38,6 +39,8 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
     Scenario { name: "devices.dma-solo-1", board: "solo-1", nightly: false, run: dma::solo },
     Scenario { name: "devices.dma-duo", board: "duo", nightly: false, run: dma::duo },
+    Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
+    Scenario { name: "domain.clock", board: "duo", nightly: false, run: clock::wakes },
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },

@@ -5,6 +5,7 @@ use crate::instance::{Instance, InstanceError, tail};
 use crate::kernels::Built;
 use crate::machine::Options;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -160,6 +161,27 @@ impl Rig {
     pub fn kill(&self, domain: &str) -> Result<(), Failure> {
         let pid = self.machine(domain, Duration::from_secs(5))?;
         kill_process(pid, Signal::KILL).map_err(|e| Failure::Console(e.into()))
+    }
+
+    /// Asks the soc through its control socket.
+    pub fn control(&self, operation: &serde_json::Value) -> Result<serde_json::Value, Failure> {
+        let answer = soc::control::ask(&self.instance.path("control.sock"), operation)?;
+        if answer["ok"] == true {
+            return Ok(answer);
+        }
+        Err(Failure::Wrong(format!("the soc was asked {operation} and said {answer}")))
+    }
+
+    /// What the power controller does to `domain`, and no kernel is asked: off, inactive, wake.
+    pub fn power(&self, domain: &str, action: &str) -> Result<(), Failure> {
+        let operation = json!({ "op": "power", "domain": domain, "action": action });
+        self.control(&operation).map(|_| ())
+    }
+
+    /// Chip time, as the soc has it.
+    pub fn chip_time(&self) -> Result<u64, Failure> {
+        let status = self.control(&json!({ "op": "status" }))?;
+        status["time_ns"].as_u64().ok_or(Failure::Wrong(format!("no time in {status}")))
     }
 
     /// Kills the soc.

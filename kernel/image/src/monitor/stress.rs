@@ -4,6 +4,7 @@ use super::{Command, Failure, Outcome, number};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
 use base::id::{CoreId, DomainId};
+use base::port::Trace;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +30,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "nap",
-        arguments: "[MILLISECONDS]",
-        help: "sleep on this core's timer, and say how late it woke",
+        arguments: "[MILLISECONDS [aside]]",
+        help: "sleep, and say how late it woke; aside: on a thread of its own, told in `log`",
         run: nap,
     },
 ];
@@ -206,13 +207,29 @@ fn worker(index: usize) {
 }
 
 fn nap(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let length = number(arguments, 0, 50)?.min(60_000) * 1_000_000;
-    let due = arch::time::soc_time() + length;
-    kernel.scheduler.sleep_until(due);
-    let now = arch::time::soc_time();
-    if now < due {
-        return Err(Failure::Failed("woke too early"));
+    let length = number(arguments, 0, 50)?.min(60_000);
+    if arguments.get(1) == Some(&"aside") {
+        let made = kernel.spawn("nap", None, nap_aside, length as usize);
+        made.map_err(|_| Failure::Failed("no memory for a thread"))?;
+        writeln!(out, "  asleep for {length} ms")?;
+        return Ok(());
     }
-    writeln!(out, "  slept {} ms, woke {} us late", length / 1_000_000, (now - due) / 1000)?;
+    let late = oversleep(kernel, length).ok_or(Failure::Failed("woke too early"))?;
+    writeln!(out, "  slept {length} ms, woke {late} us late")?;
     Ok(())
+}
+
+fn nap_aside(length: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    match oversleep(kernel, length as u64) {
+        Some(late) => kernel.trace.event("slept (ms), late (us)", length as u64, late),
+        None => kernel.trace.event("woke too early", length as u64, 0),
+    }
+}
+
+/// Sleeps for `length` ms of chip time; how many us too long, `None` when it was too short.
+fn oversleep(kernel: &Kernel, length: u64) -> Option<u64> {
+    let due = arch::time::soc_time() + length * 1_000_000;
+    kernel.scheduler.sleep_until(due);
+    arch::time::soc_time().checked_sub(due).map(|late| late / 1000)
 }
