@@ -111,8 +111,16 @@ impl<'a> Layout<'a> {
         Ok(Layout { base, bytes, chunks, lines, writers, readers })
     }
 
-    /// First and last line of an access that begins in RAM; what lies behind RAM is left out.
+    /// What is known of the line of an access that lies in one line of RAM: the quick way.
     #[inline]
+    pub fn only_line(&self, pa: u64, len: u64) -> Option<Line> {
+        let offset = pa.wrapping_sub(self.base);
+        let within = (offset % LINE).saturating_add(len) <= LINE;
+        let word = self.lines.get((offset / LINE) as usize).filter(|_| within)?;
+        Some(Line(word.load(Relaxed)))
+    }
+
+    /// First and last line of an access that begins in RAM; what lies behind RAM is left out.
     pub fn span(&self, pa: u64, len: u64) -> Option<(usize, usize)> {
         let offset = pa.wrapping_sub(self.base);
         if offset >= self.bytes || len == 0 {
@@ -133,7 +141,6 @@ impl<'a> Layout<'a> {
     }
 
     /// What is known of a line.
-    #[inline]
     pub fn line(&self, line: usize) -> Line {
         Line(self.lines[line].load(Relaxed))
     }

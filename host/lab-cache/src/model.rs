@@ -78,57 +78,46 @@ impl<'a> Model<'a> {
     /// A cached load.
     #[inline]
     pub fn read(&mut self, access: Access, report: Report) {
-        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
-        for line in first..=last {
-            let now = self.layout.line(line);
-            if !now.read_is_settled(access.domain) {
-                self.bring_in(line, Event::Read, access, report);
-            }
+        let line = self.layout.only_line(access.pa, access.len);
+        if !line.is_some_and(|line| line.read_is_settled(access.domain)) {
+            self.each_line(access, report, |m, line, r| m.bring_in(line, Event::Read, access, r));
         }
     }
 
     /// A cached store.
     #[inline]
     pub fn write(&mut self, access: Access, report: Report) {
-        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
-        for line in first..=last {
-            if !self.layout.line(line).write_is_settled(access.domain) {
-                self.change(line, Event::Write, access, report);
-            }
+        let line = self.layout.only_line(access.pa, access.len);
+        if !line.is_some_and(|line| line.write_is_settled(access.domain)) {
+            self.each_line(access, report, |m, line, r| m.change(line, access, r));
         }
     }
 
     /// An instruction fetch: once for each run of a translated block will do.
     #[inline]
     pub fn fetch(&mut self, domain: Domain, pa: u64, len: u64, report: Report) {
-        let Some((first, last)) = self.layout.span(pa, len) else { return };
-        for line in first..=last {
-            if !self.layout.line(line).fetch_is_settled(domain) {
-                let access = Access { domain, pa, len, pc: pa };
-                self.bring_in(line, Event::Fetch, access, report);
-            }
+        let line = self.layout.only_line(pa, len);
+        if !line.is_some_and(|line| line.fetch_is_settled(domain)) {
+            let access = Access { domain, pa, len, pc: pa };
+            self.each_line(access, report, |m, line, r| m.bring_in(line, Event::Fetch, access, r));
         }
     }
 
     /// A load past the cache.
     #[inline]
     pub fn uncached_read(&mut self, access: Access, report: Report) {
-        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
-        for line in first..=last {
-            if !self.layout.line(line).uncached_read_is_settled(access.domain) {
-                self.poll(line, access, report);
-            }
+        let line = self.layout.only_line(access.pa, access.len);
+        if !line.is_some_and(|line| line.uncached_read_is_settled(access.domain)) {
+            self.each_line(access, report, |m, line, r| m.poll(line, access, r));
         }
     }
 
     /// A store past the cache.
     #[inline]
     pub fn uncached_write(&mut self, access: Access, report: Report) {
-        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
-        for line in first..=last {
-            if !self.layout.line(line).uncached_write_is_settled(access.domain) {
-                self.post(line, access, report);
-            }
+        let line = self.layout.only_line(access.pa, access.len);
+        if !line.is_some_and(|line| line.uncached_write_is_settled(access.domain)) {
+            self.each_line(access, report, |m, line, r| m.post(line, access, r));
         }
     }
 
@@ -206,6 +195,17 @@ impl<'a> Model<'a> {
     }
 
     #[cold]
+    #[inline(never)]
+    fn each_line(
+        &mut self,
+        access: Access,
+        report: Report,
+        event: impl Fn(&mut Self, usize, Report),
+    ) {
+        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
+        (first..=last).for_each(|line| event(self, line, &mut *report));
+    }
+
     fn bring_in(&mut self, line: usize, event: Event, access: Access, report: Report) {
         let now = self.layout.line(line);
         let fault = match event {
@@ -218,16 +218,15 @@ impl<'a> Model<'a> {
         self.layout.mark(line, access.domain.bit());
     }
 
-    #[cold]
-    fn change(&mut self, line: usize, event: Event, access: Access, report: Report) {
+    fn change(&mut self, line: usize, access: Access, report: Report) {
         let now = self.layout.line(line);
-        self.tell(line, now, now.fault_of_write(access.domain), event, access.site(), report);
+        let fault = now.fault_of_write(access.domain);
+        self.tell(line, now, fault, Event::Write, access.site(), report);
         self.layout.set_line(line, now.after_write(access.domain));
         self.layout.set_writer_pc(line, access.pc);
         self.layout.mark(line, access.domain.bit());
     }
 
-    #[cold]
     fn poll(&mut self, line: usize, access: Access, report: Report) {
         let now = self.layout.line(line);
         let fault = now.fault_of_memory_read(Kind::UncachedAlias);
@@ -236,7 +235,6 @@ impl<'a> Model<'a> {
         self.layout.mark(line, access.domain.bit());
     }
 
-    #[cold]
     fn post(&mut self, line: usize, access: Access, report: Report) {
         let now = self.layout.line(line);
         let fault = now.fault_of_uncached_write();

@@ -166,7 +166,10 @@ fn reports_are_exactly_what_some_eviction_makes_wrong() {
     println!("lines by their first report: {kinds:?}");
     for kind in Kind::ALL.into_iter().filter(|k| !matches!(k, Kind::SharedAtomic | Kind::WideStore))
     {
-        assert!(kinds.get(&Some(kind)).is_some_and(|n| *n > 300), "{kind:?} hardly ever: {kinds:?}");
+        assert!(
+            kinds.get(&Some(kind)).is_some_and(|n| *n > 300),
+            "{kind:?} hardly ever: {kinds:?}"
+        );
     }
 }
 

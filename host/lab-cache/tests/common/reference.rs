@@ -73,8 +73,7 @@ pub struct Reference {
 impl Reference {
     pub fn new() -> Reference {
         let zero = [0; WORDS];
-        let world =
-            World { memory: zero, newest: zero, copies: [None; DOMAINS], discarded: false };
+        let world = World { memory: zero, newest: zero, copies: [None; DOMAINS], discarded: false };
         Reference { worlds: BTreeSet::from([world]), version: 0 }
     }
 
