@@ -308,3 +308,25 @@ fn own_memory_is_nobodys_concern() {
     });
     assert_eq!(own, []);
 }
+
+#[test]
+fn after_a_report_copies_stay_what_they_are() {
+    let read = kinds(|m, r| {
+        m.write(access(MAIN, X, 1), r);
+        m.read(access(SHADOW, X, 2), r);
+        m.clean(domain(MAIN), X);
+        m.read(access(SHADOW, X, 2), r);
+    });
+    assert_eq!(read, [Kind::MissingClean, Kind::MissingInvalidate], "it may have the old value");
+    let written = kinds(|m, r| {
+        m.write(access(MAIN, X, 1), r);
+        m.write(access(SHADOW, X, 2), r);
+        m.clean(domain(MAIN), X);
+        m.read(access(SHADOW, X, 3), r);
+        m.clean(domain(SHADOW), X);
+        m.read(access(SHADOW, X, 4), r);
+        m.read(access(MAIN, X, 5), r);
+    });
+    let expected = [Kind::TwoDirty, Kind::MissingInvalidate, Kind::MissingInvalidate];
+    assert_eq!(written, expected, "the second write-back is the newest value");
+}

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{BASE, access, domain, reported, words};
-use lab_cache::{Access, AttachError, CHUNK, Domain, Kind, LINE, Model, words_for};
+use lab_cache::{Access, Atomic, AttachError, CHUNK, Domain, Kind, LINE, Model, Path, words_for};
 
 const SIZE: u64 = 1 << 20;
 
@@ -84,6 +84,19 @@ fn forgotten_memory_is_new() {
     assert_eq!(all, []);
     let kept = reported(&mut model, |m, r| m.read(access(1, last, 3), r));
     assert_eq!(kept[0].kind, Kind::MissingClean, "what lies behind the range is kept");
+}
+
+#[test]
+fn what_a_device_wrote_is_forgotten_too() {
+    let words = words(SIZE);
+    let mut model = Model::attach(&words, BASE, SIZE).expect("words fit");
+    let all = reported(&mut model, |m, r| {
+        m.device_write(BASE, 64, 1, r);
+        m.forget(BASE, 64);
+        m.read(access(0, BASE, 2), r);
+        m.atomic(access(1, BASE, 3), Atomic::Change, Path::Cached, r);
+    });
+    assert_eq!((all[0].kind, all[0].writer), (Kind::SharedAtomic, None));
 }
 
 #[test]
