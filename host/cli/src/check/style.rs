@@ -31,10 +31,12 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Resul
     for entry in std::fs::read_dir(folder)?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
+        // In a git worktree `.git` is a file, with the path of one machine in it.
+        if folder == root && SKIPPED.contains(&name.as_ref()) || path.is_dir() && name == "target" {
+            continue;
+        }
         if path.is_dir() {
-            if !(folder == root && SKIPPED.contains(&name.as_ref())) && name != "target" {
-                collect(root, &path, files)?;
-            }
+            collect(root, &path, files)?;
         } else if let Ok(inside) = path.strip_prefix(root) {
             files.push(inside.to_string_lossy().into_owned());
         }
