@@ -13,11 +13,13 @@ mod kernels;
 mod machine;
 mod place;
 mod progress;
+mod report;
 mod scenario;
 mod test;
 
 use clap::{Parser, Subcommand};
 use kernels::Profile;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -96,6 +98,14 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Make one page of records of measurements.
+    Report {
+        /// Files of records, and folders whose .jsonl files are read; target/records without any.
+        paths: Vec<PathBuf>,
+        /// Where to; target/report.html without it.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
     /// Look at tools, room and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -124,6 +134,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
         Verb::Check => check::check(&place),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }

@@ -32,8 +32,8 @@
 //! | cached write | another domain is dirty | `TwoDirty` | its clean |
 //! | device write | a domain is dirty | `LostUpdate` | its invalidate |
 //! | any read | the newest value was invalidated, not cleaned | `LostUpdate` | that clean |
-//! | fetch | any domain is dirty, its own included | `FetchUncleaned` | that clean |
-//! | uncached read or write | any domain is dirty, its own included | `UncachedAlias` | that clean |
+//! | fetch | a domain is dirty, itself too | `FetchUncleaned` | that clean |
+//! | uncached read, write | a domain is dirty, itself too | `UncachedAlias` | that clean |
 //! | exclusive, read-modify-write | another domain holds or polls it | `SharedAtomic` | |
 //! | store of more than 64 bits | see below | `WideStore` | |
 //!
@@ -50,8 +50,8 @@
 //!   a balloon move) ends a domain's part in a line, so memory that changes hands properly may hold
 //!   locks of whoever has it. Ranges given to [`Model::allow`] (hardware spinlocks) are exempt.
 //! - A device is no second party of an atomic: nothing ever says that it has let go of a line.
-//! - Each combination of kind, line, accessing pc and writer's pc is reported once; [`Counts`] count
-//!   every time.
+//! - Each combination of kind, line, accessing pc and writer's pc is reported once; [`Counts`]
+//!   count every time.
 //!
 //! # After a report
 //! The model goes on as the hardware would: two dirty copies stay two dirty copies. A copy written
