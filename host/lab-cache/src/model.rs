@@ -78,46 +78,46 @@ impl<'a> Model<'a> {
     /// A cached load.
     #[inline]
     pub fn read(&mut self, access: Access, report: Report) {
-        let line = self.layout.only_line(access.pa, access.len);
-        if !line.is_some_and(|line| line.read_is_settled(access.domain)) {
-            self.each_line(access, report, |m, line, r| m.bring_in(line, Event::Read, access, r));
+        let settled = |line: Line| line.read_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.bring_in(line, Event::Read, access, report));
         }
     }
 
     /// A cached store.
     #[inline]
     pub fn write(&mut self, access: Access, report: Report) {
-        let line = self.layout.only_line(access.pa, access.len);
-        if !line.is_some_and(|line| line.write_is_settled(access.domain)) {
-            self.each_line(access, report, |m, line, r| m.change(line, access, r));
+        let settled = |line: Line| line.write_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.change(line, access, report));
         }
     }
 
     /// An instruction fetch: once for each run of a translated block will do.
     #[inline]
     pub fn fetch(&mut self, domain: Domain, pa: u64, len: u64, report: Report) {
-        let line = self.layout.only_line(pa, len);
-        if !line.is_some_and(|line| line.fetch_is_settled(domain)) {
+        let settled = |line: Line| line.fetch_is_settled(domain);
+        if !self.layout.only_line(pa, len).is_some_and(settled) {
             let access = Access { domain, pa, len, pc: pa };
-            self.each_line(access, report, |m, line, r| m.bring_in(line, Event::Fetch, access, r));
+            self.each(access, settled, |m, line| m.bring_in(line, Event::Fetch, access, report));
         }
     }
 
     /// A load past the cache.
     #[inline]
     pub fn uncached_read(&mut self, access: Access, report: Report) {
-        let line = self.layout.only_line(access.pa, access.len);
-        if !line.is_some_and(|line| line.uncached_read_is_settled(access.domain)) {
-            self.each_line(access, report, |m, line, r| m.poll(line, access, r));
+        let settled = |line: Line| line.uncached_read_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.poll(line, access, report));
         }
     }
 
     /// A store past the cache.
     #[inline]
     pub fn uncached_write(&mut self, access: Access, report: Report) {
-        let line = self.layout.only_line(access.pa, access.len);
-        if !line.is_some_and(|line| line.uncached_write_is_settled(access.domain)) {
-            self.each_line(access, report, |m, line, r| m.post(line, access, r));
+        let settled = |line: Line| line.uncached_write_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.post(line, access, report));
         }
     }
 
@@ -194,16 +194,20 @@ impl<'a> Model<'a> {
         self.allowed.iter().any(|range| range.contains(&pa))
     }
 
-    #[cold]
+    /// Makes `event` happen to every line of the access that is not settled.
     #[inline(never)]
-    fn each_line(
+    fn each(
         &mut self,
         access: Access,
-        report: Report,
-        event: impl Fn(&mut Self, usize, Report),
+        settled: impl Fn(Line) -> bool,
+        mut event: impl FnMut(&mut Self, usize),
     ) {
         let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
-        (first..=last).for_each(|line| event(self, line, &mut *report));
+        for line in first..=last {
+            if !settled(self.layout.line(line)) {
+                event(self, line);
+            }
+        }
     }
 
     fn bring_in(&mut self, line: usize, event: Event, access: Access, report: Report) {

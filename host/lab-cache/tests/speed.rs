@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const SIZE: u64 = 64 << 20;
-const COUNT: u64 = 8_000_000;
+const COUNT: u64 = 2_000_000;
 
 /// Runs `event` at addresses a stride apart, prints its cost, and answers what was reported.
 fn cost(name: &str, stride: u64, event: impl Fn(&mut Model, u64, &mut dyn FnMut(&Violation))) {

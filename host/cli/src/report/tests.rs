@@ -298,7 +298,7 @@ fn without_records_it_says_how_to_make_some() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = place(folder.path());
     let said = |paths: &[PathBuf]| report(&place, paths, None).expect_err("no records").to_string();
-    assert!(said(&[]).contains("`./pen bench --json >"), "{}", said(&[]));
+    assert!(said(&[]).contains("./pen bench --json >"), "{}", said(&[]));
     std::fs::create_dir(folder.path().join("records")).expect("a folder");
     assert!(said(&[]).contains("there are no records in"), "{}", said(&[]));
     assert!(said(&[folder.path().join("not-there")]).contains("not-there"));
