@@ -5,9 +5,10 @@ use crate::commands;
 use crate::kernels::Profile;
 use crate::machine::Options;
 use crate::place::Place;
+use crate::report::record;
 use crate::scenario::{Parts, Rig};
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -56,16 +57,6 @@ struct Bench {
 
 /// A record as the kernel said it: name, value, unit.
 type Said = (String, f64, String);
-
-/// One line of `--json`. Names are stable.
-#[derive(Serialize)]
-struct Record<'a> {
-    name: &'a str,
-    value: f64,
-    unit: &'a str,
-    board: &'a str,
-    config: String,
-}
 
 /// `pen bench [PREFIX] [--json]`
 pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
@@ -181,8 +172,10 @@ fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()>
         (false, label) => label.to_string(),
     };
     if json {
-        let (unit, board) = (bench.unit.as_str(), bench.board.as_str());
-        let record = Record { name, value, unit, board, config };
+        let name = name.to_string();
+        let (unit, board) = (bench.unit.clone(), bench.board.clone());
+        let (linux, linux_what) = (bench.linux, bench.linux_what.clone());
+        let record = record::Bench { name, value, unit, board, config, linux, linux_what };
         println!("{}", serde_json::to_string(&record)?);
         return Ok(());
     }

@@ -14,11 +14,13 @@ mod lab;
 mod machine;
 mod place;
 mod progress;
+mod report;
 mod scenario;
 mod test;
 
 use clap::{Parser, Subcommand};
 use kernels::Profile;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -121,6 +123,14 @@ enum Verb {
     },
     /// Run a scenario in exact chip time and energy; without one list them.
     Lab(lab::Line),
+    /// Make one page of records of measurements.
+    Report {
+        /// Files of records, and folders whose .jsonl files are read; target/records without any.
+        paths: Vec<PathBuf>,
+        /// Where to; target/report.html without it.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
     /// Look at tools, room and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -150,6 +160,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Check => check::check(&place),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
         Verb::Lab(line) => lab::lab(&place, &line),
+        Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }

@@ -90,8 +90,9 @@ fn series(
 ) -> anyhow::Result<ExitCode> {
     let (_, kernels) = commands::prepare(place, &scenario.board, Profile::Kernel)?;
     let folder = place.target.join("lab");
-    std::fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{title}.jsonl"));
+    let records = place.target.join("records");
+    std::fs::create_dir_all(&records)?;
+    let path = records.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     let mut agreed = true;
     for &quantum_ns in &scenario.quanta_ns {
@@ -119,7 +120,7 @@ fn series(
             first.get_or_insert(outcome);
         }
     }
-    println!("records: {}; a page of them: ./pen report {0}", path.display());
+    println!("records: {}; `./pen report` makes a page of them", path.display());
     if !agreed {
         bail!(
             "repetitions differ: the board has more than one core a process, or the lab is wrong"

@@ -1,0 +1,66 @@
+//! `pen report`: records of measurements become one page: static HTML with pictures inside, no
+//! script, no network, the same bytes for the same records. What it reads is in `record`; the
+//! manual is docs/report.md.
+
+mod chart;
+mod number;
+mod page;
+mod palette;
+mod read;
+pub mod record;
+mod runs;
+mod section;
+mod steps;
+
+#[cfg(test)]
+mod tests;
+
+use crate::place::Place;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// `pen report [FILES or FOLDERS] [-o FILE]`
+pub fn report(place: &Place, paths: &[PathBuf], to: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let records = place.target.join("records");
+    let paths = match paths {
+        [] if records.is_dir() => std::slice::from_ref(&records),
+        [] => bail!("{} is not there. {}", records.display(), how_to(&records)),
+        given => given,
+    };
+    let input = read::read(paths)?;
+    if input.lines.is_empty() && input.problems.is_empty() {
+        let named: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        bail!("there are no records in {}. {}", named.join(", "), how_to(&records));
+    }
+    let report = runs::assemble(input);
+    for problem in &report.problems {
+        eprintln!("{problem}");
+    }
+    let path = to.map_or_else(|| place.target.join("report.html"), Path::to_path_buf);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).context(folder.display().to_string())?;
+    }
+    std::fs::write(&path, page::page(&report)?).context(path.display().to_string())?;
+    let counts = [
+        (report.records, "record"),
+        (report.setups.iter().map(|setup| setup.runs.len()).sum(), "run"),
+        (report.problems.len(), "line left out"),
+    ];
+    let [records, runs, left_out] = counts.map(|(n, what)| plural(n, what));
+    println!("{}: {records}, {runs}, {left_out}", path.display());
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn how_to(records: &Path) -> String {
+    format!(
+        "`mkdir -p {0}; ./pen bench --json >{0}/bench.jsonl` makes some; see docs/report.md",
+        records.display()
+    )
+}
+
+/// "1 run", "2 runs", "2 lines left out".
+fn plural(number: usize, what: &str) -> String {
+    let (noun, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
+    format!("{} {noun}{}{rest}", number::count(number as u64), if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,299 @@
+//! The page around the runs: its head, what went wrong, the table of setups, and benchmarks beside
+//! Linux. Everything from a record goes through maud, which escapes it.
+
+use super::chart::ChartError;
+use super::record::{Bench, Costs, Mode};
+use super::runs::{Report, Setup};
+use super::{number, palette, plural, section};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("style.css");
+/// Problems and violations that are shown; the rest is counted.
+const SHOWN: usize = 100;
+
+/// The whole page.
+pub fn page(report: &Report) -> Result<String, ChartError> {
+    let sections: Vec<Markup> = report
+        .setups
+        .iter()
+        .enumerate()
+        .map(|(number, setup)| section::section(number, setup))
+        .collect::<Result<_, _>>()?;
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Penumbra: report" }
+                style { (PreEscaped(STYLE)) (PreEscaped(palette::style())) }
+            }
+            body {
+                (head(report))
+                main {
+                    (problems(report))
+                    (violations(report))
+                    (setups(&report.setups))
+                    @for section in &sections { (section) }
+                    (benches(&report.benches))
+                }
+                footer { (footer(report)) }
+            }
+        }
+    };
+    Ok(markup.into_string())
+}
+
+/// Name of a mode.
+pub fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Time => "time",
+        Mode::Energy => "time and energy",
+        Mode::Sanitizer => "sanitizer",
+        Mode::Full => "time, energy and sanitizer",
+    }
+}
+
+/// Name of a source of costs.
+pub fn costs(costs: Costs) -> &'static str {
+    match costs {
+        Costs::Board => "costs of the board",
+        Costs::Zero => "costs zero",
+    }
+}
+
+fn head(report: &Report) -> Markup {
+    let runs: usize = report.setups.iter().map(|setup| setup.runs.len()).sum();
+    let exact_setups = report.setups.iter().filter(|setup| setup.head().exact);
+    let compared: Vec<bool> = exact_setups.filter_map(Setup::identical).collect();
+    let same = compared.iter().filter(|same| **same).count();
+    let exact = report.setups.iter().flat_map(|s| &s.runs).filter(|r| r.head.exact).count();
+    html! {
+        header {
+            p.eyebrow { "Penumbra" }
+            h1 { "Measurements" }
+            @if runs > 0 {
+                div.tiles {
+                    (tile("runs", &number::count(runs as u64), &boards(report), ""))
+                    (tile("exact", &format!("{exact} of {runs}"),
+                        "come out the same every time", ""))
+                    @if !compared.is_empty() {
+                        @let good = if same == compared.len() { "good" } else { "bad" };
+                        (tile("repetitions agree", &format!("{same} of {}", compared.len()),
+                            "exact setups, compared to the bit", good))
+                    }
+                    (violation_tile(report))
+                }
+            }
+        }
+    }
+}
+
+fn boards(report: &Report) -> String {
+    let mut boards: Vec<&str> = Vec::new();
+    for setup in &report.setups {
+        if !boards.contains(&setup.head().board.as_str()) {
+            boards.push(&setup.head().board);
+        }
+    }
+    format!("on {}", boards.join(", "))
+}
+
+fn violation_tile(report: &Report) -> Markup {
+    let found: usize = report.setups.iter().map(|setup| setup.violations().count()).sum();
+    let watched = |setup: &&Setup| matches!(setup.head().mode, Mode::Sanitizer | Mode::Full);
+    let watching: usize = report.setups.iter().filter(watched).map(|setup| setup.runs.len()).sum();
+    let where_ = format!("{} with the sanitizer", plural(watching, "run"));
+    let class = match (found, watching) {
+        (0, 0) => "",
+        (0, _) => "good",
+        _ => "bad",
+    };
+    tile("violations", &number::count(found as u64), &where_, class)
+}
+
+fn tile(name: &str, value: &str, note: &str, class: &str) -> Markup {
+    html! {
+        div class={ "tile " (class) } {
+            p.name { (name) }
+            p.value { (value) }
+            p.note { (note) }
+        }
+    }
+}
+
+fn problems(report: &Report) -> Markup {
+    let all = &report.problems;
+    html! {
+        @if !all.is_empty() {
+            section.notice.warn {
+                h2 { (plural(all.len(), "line left out")) }
+                p { "These are no records, or do not fit the others. The rest of the page is "
+                    "complete without them." }
+                ul { @for problem in all.iter().take(SHOWN) { li { code { (problem) } } } }
+                (more(all.len()))
+            }
+        }
+    }
+}
+
+fn more(all: usize) -> Markup {
+    html! { @if all > SHOWN { p { "and " (number::count((all - SHOWN) as u64)) " more" } } }
+}
+
+/// Violations, the same ones together, most frequent first.
+fn violations(report: &Report) -> Markup {
+    let mut rows: Vec<(&str, &str, &str, usize)> = Vec::new();
+    for setup in &report.setups {
+        for v in setup.violations() {
+            let scenario = setup.head().scenario.as_str();
+            let same = |r: &&mut (&str, &str, &str, usize)| {
+                (r.0, r.1, r.2) == (scenario, v.domain.as_str(), v.text.as_str())
+            };
+            match rows.iter_mut().find(same) {
+                Some(row) => row.3 += 1,
+                None => rows.push((scenario, &v.domain, &v.text, 1)),
+            }
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.3));
+    html! {
+        @if !rows.is_empty() {
+            section.notice.bad #violations {
+                h2 { (plural(rows.len(), "violation")) }
+                div.wide { table {
+                    thead { tr { th { "scenario" } th { "domain" } th { "what happened" }
+                        th.number { "times" } } }
+                    tbody { @for (scenario, domain, text, times) in rows.iter().take(SHOWN) {
+                        tr { td.name { (scenario) } td.name { (domain) } td { (text) }
+                            td.number { (number::count(*times as u64)) } }
+                    } }
+                } }
+                (more(rows.len()))
+            }
+        }
+    }
+}
+
+/// The table of what was run; each row leads to its section.
+fn setups(setups: &[Setup]) -> Markup {
+    html! {
+        @if !setups.is_empty() {
+            section {
+                h2 { "What was run" }
+                div.wide { table {
+                    thead { tr {
+                        th { "scenario" } th { "board" } th { "mode" } th { "exact" }
+                        th.number { "repetitions" } th.number { "SoC time" }
+                        th.number { "energy" } th { "model" }
+                    } }
+                    tbody { @for (number, setup) in setups.iter().enumerate() {
+                        (setup_row(number, setup))
+                    } }
+                } }
+            }
+        }
+    }
+}
+
+fn setup_row(number: usize, setup: &Setup) -> Markup {
+    let (head, first) = (setup.head(), &setup.runs[0]);
+    let energy = first.accounted_uj().or(first.drawn_uj());
+    html! {
+        tr {
+            td { a.name href={ "#s" (number) } { (head.scenario) }
+                @if !head.config.is_empty() { " " span.quiet { (head.config) } } }
+            td.name { (head.board) }
+            td { (mode(head.mode)) }
+            td { @if head.exact { "yes" } @else { "no" } }
+            td.number { (setup.runs.len()) " " (agreement(setup)) }
+            td.number { (number::time(first.length())) }
+            td.number { @if let Some(uj) = energy { (number::energy(uj)) } @else { "\u{2013}" } }
+            td { code { (head.model) } }
+        }
+    }
+}
+
+/// Do the repetitions agree?
+pub fn agreement(setup: &Setup) -> Markup {
+    html! {
+        @match setup.identical() {
+            Some(true) => span.badge.good { "identical" },
+            Some(false) if setup.head().exact => span.badge.bad { "differ" },
+            Some(false) => span.badge { "differ" },
+            None => {}
+        }
+    }
+}
+
+fn benches(benches: &[Bench]) -> Markup {
+    html! {
+        @if !benches.is_empty() {
+            section #benches {
+                h2 { "Benchmarks" }
+                p.quiet { "What " code { "./pen bench" } " has measured, beside Linux on the same "
+                    "emulator where it was measured there." }
+                div.wide { table {
+                    thead { tr {
+                        th { "what" } th { "board" } th.number { "value" } th { "unit" }
+                        th.number { "Linux" } th { "compared" } th { "what Linux does" }
+                    } }
+                    tbody { @for bench in benches { (bench_row(bench)) } }
+                } }
+            }
+        }
+    }
+}
+
+fn bench_row(bench: &Bench) -> Markup {
+    html! {
+        tr {
+            td { span.name { (bench.name) }
+                @if !bench.config.is_empty() { " " span.quiet { (bench.config) } } }
+            td.name { (bench.board) }
+            td.number { (number::full(bench.value)) }
+            td { (bench.unit) }
+            td.number { (linux(bench.linux)) }
+            td { (compared(bench.value, bench.linux)) }
+            td.quiet { (bench.linux_what) }
+        }
+    }
+}
+
+/// A value of Linux, if there is one.
+pub fn linux(value: Option<f64>) -> Markup {
+    html! { @if let Some(value) = value { (number::full(value)) } @else { "\u{2013}" } }
+}
+
+/// A bar on a scale of decades: to the left for less than Linux, to the right for more.
+pub fn compared(value: f64, linux: Option<f64>) -> Markup {
+    let ratio = linux.map(|linux| value / linux).filter(|r| r.is_finite() && *r > 0.0);
+    let Some(ratio) = ratio else { return html! {} };
+    let half = (ratio.log10().abs() / 3.0 * 50.0).clamp(0.8, 50.0);
+    let (class, left, text) = match ratio <= 1.0 {
+        true => ("less", 50.0 - half, format!("{}\u{d7} less", number::short(1.0 / ratio))),
+        false => ("more", 50.0, format!("{}\u{d7} more", number::short(ratio))),
+    };
+    html! {
+        div.compared {
+            div.scale { div class=(class) style={
+                "left:" (format!("{left:.1}")) "%;width:" (format!("{half:.1}")) "%"
+            } {} }
+            span { (text) }
+        }
+    }
+}
+
+fn footer(report: &Report) -> Markup {
+    html! {
+        p { (plural(report.records, "record")) " from " (plural(report.files.len(), "file")) ": "
+            @for (at, file) in report.files.iter().take(SHOWN).enumerate() {
+                @if at > 0 { ", " }
+                code { (file) }
+            }
+            "." }
+        p { "Times are SoC time: the lab's clock, not the host's. An area under a power curve is "
+            "an energy. docs/report.md describes the records." }
+    }
+}

@@ -1,0 +1,251 @@
+//! What is known of one line, in one word, and how events change it. Rules only: no memory, no pcs.
+//!
+//! ```text
+//!   bit 40      39..36   35..32   31..24   23..16   15..8    7..0
+//!   discarded | reader | writer | polled | held   | stale  | dirty
+//! ```
+//! The low fields are sets of domains. `writer` made the newest value, `reader` last brought the
+//! line into its cache. `discarded`: the newest value was invalidated before it was cleaned.
+//! Invariants: dirty and stale lines are held; a line with a dirty domain is not discarded.
+
+use crate::party::{Domain, Party};
+use crate::violation::{Kind, Missing, Operation};
+
+const SET: u64 = 0xff;
+const STALE: u32 = 8;
+const HELD: u32 = 16;
+const POLLED: u32 = 24;
+const WRITER: u32 = 32;
+const READER: u32 = 36;
+const CODE: u64 = 0xf;
+const DISCARDED: u64 = 1 << 40;
+
+/// The word of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line(pub u64);
+
+/// Why an access is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub kind: Kind,
+    /// Who is at the other side of it.
+    pub other: Party,
+    /// What would have made it right.
+    pub missing: Option<Missing>,
+}
+
+impl Fault {
+    fn new(kind: Kind, other: Party, by: Party, operation: Operation) -> Fault {
+        Fault { kind, other, missing: Some(Missing { by, operation }) }
+    }
+
+    fn uncleaned(kind: Kind, holder: Party) -> Fault {
+        Fault::new(kind, holder, holder, Operation::Clean)
+    }
+}
+
+impl Line {
+    /// Domains that may be dirty.
+    pub fn dirty(self) -> u64 {
+        self.0 & SET
+    }
+
+    /// Domains whose copy may be old.
+    pub fn stale(self) -> u64 {
+        self.0 >> STALE & SET
+    }
+
+    /// Domains that may hold a copy.
+    pub fn held(self) -> u64 {
+        self.0 >> HELD & SET
+    }
+
+    /// Domains that have accessed it past their cache.
+    pub fn polled(self) -> u64 {
+        self.0 >> POLLED & SET
+    }
+
+    /// Whose write made the newest value.
+    pub fn writer(self) -> Option<Party> {
+        Party::from_code(self.0 >> WRITER & CODE)
+    }
+
+    /// Who last brought it into a cache.
+    pub fn reader(self) -> Option<Party> {
+        Party::from_code(self.0 >> READER & CODE)
+    }
+
+    fn is_discarded(self) -> bool {
+        self.0 & DISCARDED != 0
+    }
+
+    /// The same line without any trace of the domains of `set`, as if they had never held it.
+    pub fn without(self, set: u64) -> Line {
+        Line(self.0 & !(set | set << STALE | set << HELD | set << POLLED))
+    }
+
+    fn written_by(self, party: Party) -> Line {
+        Line(self.0 & !(CODE << WRITER | DISCARDED) | party.code() << WRITER)
+    }
+
+    fn make_stale(self, set: u64) -> Line {
+        Line(self.0 | (set & self.held()) << STALE)
+    }
+
+    /// Would a read neither be wrong nor change anything?
+    #[inline]
+    pub fn read_is_settled(self, domain: Domain) -> bool {
+        let own = domain.bit();
+        let care = (SET & !own) | own << STALE | own << HELD | DISCARDED;
+        self.0 & care == own << HELD
+    }
+
+    /// The same for a write.
+    #[inline]
+    pub fn write_is_settled(self, domain: Domain) -> bool {
+        let own = domain.bit();
+        self.0 & (SET | own << STALE) == own
+    }
+
+    /// The same for an instruction fetch.
+    #[inline]
+    pub fn fetch_is_settled(self, domain: Domain) -> bool {
+        let own = domain.bit();
+        self.0 & (SET | own << STALE | own << HELD | DISCARDED) == own << HELD
+    }
+
+    /// The same for an uncached read.
+    #[inline]
+    pub fn uncached_read_is_settled(self, domain: Domain) -> bool {
+        let own = domain.bit() << POLLED;
+        self.0 & (SET | own | DISCARDED) == own
+    }
+
+    /// The same for an uncached write.
+    #[inline]
+    pub fn uncached_write_is_settled(self, domain: Domain) -> bool {
+        let own = domain.bit() << POLLED;
+        let code = Party::from(domain).code() << WRITER;
+        let fresh = self.held() & !self.stale();
+        self.0 & (SET | own | CODE << WRITER | DISCARDED) == own | code && fresh == 0
+    }
+
+    /// What is wrong with a cached read.
+    pub fn fault_of_read(self, domain: Domain) -> Option<Fault> {
+        if let Some(holder) = Party::first(self.dirty() & !domain.bit()) {
+            return Some(Fault::uncleaned(Kind::MissingClean, holder));
+        }
+        self.fault_of_discard().or_else(|| self.fault_of_stale(Kind::MissingInvalidate, domain))
+    }
+
+    /// What is wrong with a cached write.
+    pub fn fault_of_write(self, domain: Domain) -> Option<Fault> {
+        if let Some(holder) = Party::first(self.dirty() & !domain.bit()) {
+            return Some(Fault::uncleaned(Kind::TwoDirty, holder));
+        }
+        self.fault_of_stale(Kind::LostUpdate, domain)
+    }
+
+    /// What is wrong with an instruction fetch.
+    pub fn fault_of_fetch(self, domain: Domain) -> Option<Fault> {
+        if let Some(holder) = Party::first(self.dirty()) {
+            return Some(Fault::uncleaned(Kind::FetchUncleaned, holder));
+        }
+        self.fault_of_discard().or_else(|| self.fault_of_stale(Kind::MissingInvalidate, domain))
+    }
+
+    /// What is wrong with reading memory itself.
+    pub fn fault_of_memory_read(self, kind: Kind) -> Option<Fault> {
+        let holder = Party::first(self.dirty());
+        holder.map(|holder| Fault::uncleaned(kind, holder)).or_else(|| self.fault_of_discard())
+    }
+
+    /// What is wrong with an uncached write.
+    pub fn fault_of_uncached_write(self) -> Option<Fault> {
+        Party::first(self.dirty()).map(|holder| Fault::uncleaned(Kind::UncachedAlias, holder))
+    }
+
+    /// What is wrong with a device's write.
+    pub fn fault_of_device_write(self) -> Option<Fault> {
+        let holder = Party::first(self.dirty())?;
+        Some(Fault::new(Kind::LostUpdate, holder, holder, Operation::Invalidate))
+    }
+
+    fn fault_of_stale(self, kind: Kind, domain: Domain) -> Option<Fault> {
+        let own = Party::from(domain);
+        let stale = self.stale() & domain.bit() != 0;
+        stale.then(|| Fault::new(kind, self.writer().unwrap_or(own), own, Operation::Invalidate))
+    }
+
+    fn fault_of_discard(self) -> Option<Fault> {
+        let writer = self.writer().filter(|_| self.is_discarded())?;
+        Some(Fault::uncleaned(Kind::LostUpdate, writer))
+    }
+
+    /// What is wrong with an exclusive or a read-modify-write.
+    pub fn fault_of_atomic(self, domain: Domain) -> Option<Fault> {
+        let other = Party::first((self.held() | self.polled()) & !domain.bit())?;
+        Some(Fault { kind: Kind::SharedAtomic, other, missing: None })
+    }
+
+    /// What is wrong with a store of more than 64 bits.
+    pub fn fault_of_wide_store(self, domain: Domain, cached: bool) -> Option<Fault> {
+        let others = if cached { self.polled() } else { self.polled() | self.held() };
+        let other = Party::first(others & !domain.bit())?;
+        Some(Fault { kind: Kind::WideStore, other, missing: None })
+    }
+
+    /// After a cached read or a fetch: held, and old if another has what memory lacks.
+    pub fn after_read(self, domain: Domain) -> Line {
+        let own = domain.bit();
+        let held = Line(self.0 | own << HELD);
+        let seen = Line(held.0 & !(CODE << READER) | Party::from(domain).code() << READER);
+        if self.dirty() & !own != 0 { seen.make_stale(own) } else { seen }
+    }
+
+    /// After a cached write: dirty, and everybody else's copy is old.
+    pub fn after_write(self, domain: Domain) -> Line {
+        let own = domain.bit();
+        let dirty = Line(self.0 | own | own << HELD).written_by(domain.into());
+        let lacks = if self.dirty() & !own != 0 { SET } else { SET & !own };
+        dirty.make_stale(lacks)
+    }
+
+    /// After an uncached read.
+    pub fn after_uncached_read(self, domain: Domain) -> Line {
+        Line(self.0 | domain.bit() << POLLED)
+    }
+
+    /// After an uncached write: every copy is old, the domain's own included.
+    pub fn after_uncached_write(self, domain: Domain) -> Line {
+        self.after_uncached_read(domain).written_by(domain.into()).make_stale(SET)
+    }
+
+    /// After a device's write: every copy is old.
+    pub fn after_device_write(self) -> Line {
+        self.written_by(Party::DEVICES).make_stale(SET)
+    }
+
+    /// After a clean. Writing an old copy back makes it the newest value, unless another's write
+    /// is still to come.
+    pub fn after_clean(self, domain: Domain) -> Line {
+        let own = domain.bit();
+        if self.dirty() & own == 0 {
+            return self;
+        }
+        let clean = Line(self.0 & !own);
+        if self.stale() & own == 0 || clean.dirty() != 0 {
+            return clean;
+        }
+        Line(clean.0 & !(own << STALE)).make_stale(SET & !own)
+    }
+
+    /// After an invalidate: the domain has no part in the line any more.
+    pub fn after_invalidate(self, domain: Domain) -> Line {
+        let own = domain.bit();
+        let loses = self.dirty() == own && self.stale() & own == 0;
+        let line = self.without(own);
+        if loses { Line(line.0 | DISCARDED) } else { line }
+    }
+}

@@ -1,0 +1,277 @@
+//! The model: one function an event. Each looks its line up, and leaves at once when the access
+//! neither is wrong nor changes what is known; that is the path of nearly all accesses.
+
+use core::ops::Range;
+use core::sync::atomic::AtomicU64;
+
+use crate::layout::{AttachError, Layout};
+use crate::line::{Fault, Line};
+use crate::party::{Access, Domain, Party, Site};
+use crate::seen::{Counts, Seen};
+use crate::violation::{Event, Kind, Violation};
+
+/// Ranges that may be given to [`Model::allow`].
+const RANGES: usize = 8;
+
+/// Who is told of a violation.
+type Report<'r> = &'r mut dyn FnMut(&Violation);
+
+/// No room for another range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyRanges;
+
+impl core::fmt::Display for TooManyRanges {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "at most {RANGES} ranges may be exempt from the rules of atomics")
+    }
+}
+
+impl core::error::Error for TooManyRanges {}
+
+/// What kind of atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomic {
+    /// The load of an exclusive pair.
+    ExclusiveLoad,
+    /// The store of an exclusive pair, or a read-modify-write.
+    Change,
+    /// A store of more than 64 bits.
+    WideStore,
+}
+
+/// How an access reaches memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Through the domain's caches.
+    Cached,
+    /// Past them.
+    Uncached,
+}
+
+/// The state of all caches, as one process sees it.
+pub struct Model<'a> {
+    pub(crate) layout: Layout<'a>,
+    allowed: [Range<u64>; RANGES],
+    seen: Seen,
+}
+
+impl<'a> Model<'a> {
+    /// Over `words` (see [`crate::words_for`]), for `bytes` of RAM from physical address `base`.
+    /// Words that are all 0 are a chip whose caches are empty; others go on where they were left.
+    pub fn attach(words: &'a [AtomicU64], base: u64, bytes: u64) -> Result<Self, AttachError> {
+        let layout = Layout::attach(words, base, bytes)?;
+        Ok(Model { layout, allowed: [const { 0..0 }; RANGES], seen: Seen::new() })
+    }
+
+    /// Exempts a range of physical addresses from the rules of atomics: hardware spinlocks.
+    pub fn allow(&mut self, range: Range<u64>) -> Result<(), TooManyRanges> {
+        let free = self.allowed.iter_mut().find(|r| r.is_empty()).ok_or(TooManyRanges)?;
+        *free = range;
+        Ok(())
+    }
+
+    /// How often what was wrong, in this process.
+    pub fn counts(&self) -> Counts {
+        self.seen.counts()
+    }
+
+    /// A cached load.
+    #[inline]
+    pub fn read(&mut self, access: Access, report: Report) {
+        let settled = |line: Line| line.read_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.bring_in(line, Event::Read, access, report));
+        }
+    }
+
+    /// A cached store.
+    #[inline]
+    pub fn write(&mut self, access: Access, report: Report) {
+        let settled = |line: Line| line.write_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.change(line, access, report));
+        }
+    }
+
+    /// An instruction fetch: once for each run of a translated block will do.
+    #[inline]
+    pub fn fetch(&mut self, domain: Domain, pa: u64, len: u64, report: Report) {
+        let settled = |line: Line| line.fetch_is_settled(domain);
+        if !self.layout.only_line(pa, len).is_some_and(settled) {
+            let access = Access { domain, pa, len, pc: pa };
+            self.each(access, settled, |m, line| m.bring_in(line, Event::Fetch, access, report));
+        }
+    }
+
+    /// A load past the cache.
+    #[inline]
+    pub fn uncached_read(&mut self, access: Access, report: Report) {
+        let settled = |line: Line| line.uncached_read_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.poll(line, access, report));
+        }
+    }
+
+    /// A store past the cache.
+    #[inline]
+    pub fn uncached_write(&mut self, access: Access, report: Report) {
+        let settled = |line: Line| line.uncached_write_is_settled(access.domain);
+        if !self.layout.only_line(access.pa, access.len).is_some_and(settled) {
+            self.each(access, settled, |m, line| m.post(line, access, report));
+        }
+    }
+
+    /// A device reads memory. `pc` is shown in reports: whatever tells the devices apart.
+    pub fn device_read(&mut self, pa: u64, len: u64, pc: u64, report: Report) {
+        let Some((first, last)) = self.layout.span(pa, len) else { return };
+        let site = Site { party: Party::DEVICES, pc };
+        for line in first..=last {
+            let now = self.layout.line(line);
+            let fault = now.fault_of_memory_read(Kind::MissingClean);
+            self.tell(line, now, fault, Event::DeviceRead, site, report);
+        }
+    }
+
+    /// A device writes memory.
+    pub fn device_write(&mut self, pa: u64, len: u64, pc: u64, report: Report) {
+        let Some((first, last)) = self.layout.span(pa, len) else { return };
+        let site = Site { party: Party::DEVICES, pc };
+        for line in first..=last {
+            let now = self.layout.line(line);
+            self.tell(line, now, now.fault_of_device_write(), Event::DeviceWrite, site, report);
+            self.layout.set_line(line, now.after_device_write());
+            self.layout.set_writer_pc(line, pc);
+            self.layout.mark(line, 0);
+        }
+    }
+
+    /// An exclusive, a read-modify-write, or a store of more than 64 bits. Everything that holds
+    /// for the load or store it contains is checked too: it needs no second call.
+    pub fn atomic(&mut self, access: Access, what: Atomic, path: Path, report: Report) {
+        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
+        for line in first..=last {
+            let now = self.layout.line(line);
+            let fault = match what {
+                Atomic::WideStore => now.fault_of_wide_store(access.domain, path == Path::Cached),
+                _ => now.fault_of_atomic(access.domain),
+            };
+            let fault = fault.filter(|_| !self.is_allowed(access.pa));
+            self.tell(line, now, fault, Event::Atomic, access.site(), report);
+        }
+        match (what, path) {
+            (Atomic::ExclusiveLoad, Path::Cached) => self.read(access, report),
+            (Atomic::ExclusiveLoad, Path::Uncached) => self.uncached_read(access, report),
+            (_, Path::Cached) => self.write(access, report),
+            (_, Path::Uncached) => self.uncached_write(access, report),
+        }
+    }
+
+    /// The domain writes its changes of the line at `pa` back, and may keep it.
+    pub fn clean(&mut self, domain: Domain, pa: u64) {
+        self.maintain(pa, |line| line.after_clean(domain));
+    }
+
+    /// The domain drops the line at `pa`, changes and all.
+    pub fn invalidate(&mut self, domain: Domain, pa: u64) {
+        self.maintain(pa, |line| line.after_invalidate(domain));
+    }
+
+    /// The domain writes its changes of the line at `pa` back and drops it.
+    pub fn clean_invalidate(&mut self, domain: Domain, pa: u64) {
+        self.maintain(pa, |line| line.after_clean(domain).after_invalidate(domain));
+    }
+
+    fn maintain(&mut self, pa: u64, change: impl Fn(Line) -> Line) {
+        let Some((line, _)) = self.layout.span(pa, 1) else { return };
+        let now = self.layout.line(line);
+        let next = change(now);
+        if next != now {
+            self.layout.set_line(line, next);
+        }
+    }
+
+    fn is_allowed(&self, pa: u64) -> bool {
+        self.allowed.iter().any(|range| range.contains(&pa))
+    }
+
+    /// Makes `event` happen to every line of the access that is not settled.
+    #[inline(never)]
+    fn each(
+        &mut self,
+        access: Access,
+        settled: impl Fn(Line) -> bool,
+        mut event: impl FnMut(&mut Self, usize),
+    ) {
+        let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
+        for line in first..=last {
+            if !settled(self.layout.line(line)) {
+                event(self, line);
+            }
+        }
+    }
+
+    fn bring_in(&mut self, line: usize, event: Event, access: Access, report: Report) {
+        let now = self.layout.line(line);
+        let fault = match event {
+            Event::Fetch => now.fault_of_fetch(access.domain),
+            _ => now.fault_of_read(access.domain),
+        };
+        self.tell(line, now, fault, event, access.site(), report);
+        self.layout.set_line(line, now.after_read(access.domain));
+        self.layout.set_reader_pc(line, access.pc);
+        self.layout.mark(line, access.domain.bit());
+    }
+
+    fn change(&mut self, line: usize, access: Access, report: Report) {
+        let now = self.layout.line(line);
+        let fault = now.fault_of_write(access.domain);
+        self.tell(line, now, fault, Event::Write, access.site(), report);
+        self.layout.set_line(line, now.after_write(access.domain));
+        self.layout.set_writer_pc(line, access.pc);
+        self.layout.mark(line, access.domain.bit());
+    }
+
+    fn poll(&mut self, line: usize, access: Access, report: Report) {
+        let now = self.layout.line(line);
+        let fault = now.fault_of_memory_read(Kind::UncachedAlias);
+        self.tell(line, now, fault, Event::UncachedRead, access.site(), report);
+        self.layout.set_line(line, now.after_uncached_read(access.domain));
+        self.layout.mark(line, access.domain.bit());
+    }
+
+    fn post(&mut self, line: usize, access: Access, report: Report) {
+        let now = self.layout.line(line);
+        let fault = now.fault_of_uncached_write();
+        self.tell(line, now, fault, Event::UncachedWrite, access.site(), report);
+        self.layout.set_line(line, now.after_uncached_write(access.domain));
+        self.layout.set_writer_pc(line, access.pc);
+        self.layout.mark(line, access.domain.bit());
+    }
+
+    /// Reports `fault`, if there is one, unless the same was reported before.
+    fn tell(
+        &mut self,
+        line: usize,
+        now: Line,
+        fault: Option<Fault>,
+        event: Event,
+        access: Site,
+        report: Report,
+    ) {
+        let Some(Fault { kind, other, missing }) = fault else { return };
+        let site = |pc: u64| move |party: Party| Site { party, pc };
+        let violation = Violation {
+            kind,
+            line: self.layout.address(line),
+            event,
+            access,
+            other,
+            missing,
+            writer: now.writer().map(site(self.layout.writer_pc(line))),
+            reader: now.reader().map(site(self.layout.reader_pc(line))),
+        };
+        if self.seen.is_new(&violation) {
+            report(&violation);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a report says.
+
+use crate::party::{Party, Site};
+use core::fmt;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The newest value may still be in another's cache only.
+    MissingClean,
+    /// The reader may see an old copy of its own.
+    MissingInvalidate,
+    /// A write is lost, or may be overwritten by older data.
+    LostUpdate,
+    /// Two domains have changed one line: one write-back overwrites the other.
+    TwoDirty,
+    /// Instructions may be fetched that were not cleaned to memory.
+    FetchUncleaned,
+    /// An atomic that is none: the other domain's cache does not take part.
+    SharedAtomic,
+    /// A store that another domain may see half of.
+    WideStore,
+    /// An access past the caches to a line that a cache has changed.
+    UncachedAlias,
+}
+
+impl Kind {
+    /// All of them, in the order of [`crate::Counts`].
+    pub const ALL: [Kind; 8] = [
+        Kind::MissingClean,
+        Kind::MissingInvalidate,
+        Kind::LostUpdate,
+        Kind::TwoDirty,
+        Kind::FetchUncleaned,
+        Kind::SharedAtomic,
+        Kind::WideStore,
+        Kind::UncachedAlias,
+    ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::MissingClean => "missing clean",
+            Kind::MissingInvalidate => "missing invalidate",
+            Kind::LostUpdate => "lost update",
+            Kind::TwoDirty => "two dirty copies",
+            Kind::FetchUncleaned => "fetch of uncleaned code",
+            Kind::SharedAtomic => "atomic on a shared line",
+            Kind::WideStore => "wide store to a shared line",
+            Kind::UncachedAlias => "uncached access to a dirty line",
+        }
+    }
+}
+
+/// Cache maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Write changes back (DC CVAC, cbo.clean).
+    Clean,
+    /// Drop the copy (DC IVAC, cbo.inval).
+    Invalidate,
+}
+
+/// What would have made it right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Who should have done it.
+    pub by: Party,
+    /// What, before the reported access.
+    pub operation: Operation,
+}
+
+/// How memory was accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A load through the cache.
+    Read,
+    /// A store through the cache.
+    Write,
+    /// An instruction fetch.
+    Fetch,
+    /// A load past the cache.
+    UncachedRead,
+    /// A store past the cache.
+    UncachedWrite,
+    /// A device read memory.
+    DeviceRead,
+    /// A device wrote memory.
+    DeviceWrite,
+    /// An exclusive, a read-modify-write, or a store of more than 64 bits.
+    Atomic,
+}
+
+impl Event {
+    const fn verb(self) -> &'static str {
+        match self {
+            Event::Read => "reads",
+            Event::Write => "writes",
+            Event::Fetch => "fetches code from",
+            Event::UncachedRead => "reads, uncached,",
+            Event::UncachedWrite => "writes, uncached,",
+            Event::DeviceRead => "read",
+            Event::DeviceWrite => "write",
+            Event::Atomic => "changes atomically",
+        }
+    }
+}
+
+/// An access that is wrong under some choice of the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What is wrong.
+    pub kind: Kind,
+    /// Physical address of the line.
+    pub line: u64,
+    /// How it was accessed.
+    pub event: Event,
+    /// Who accessed it.
+    pub access: Site,
+    /// Who is at the other side: the dirty holder, the newest writer, the other sharer.
+    pub other: Party,
+    /// What would have made it right; nothing would for an atomic or a wide store.
+    pub missing: Option<Missing>,
+    /// The write that made the newest value (the first of a row of writes by one domain).
+    pub writer: Option<Site>,
+    /// The read that last brought the line into a cache.
+    pub reader: Option<Site>,
+}
+
+impl Violation {
+    /// As a sentence, with the domains' names in order of their numbers.
+    pub fn describe<'a>(&'a self, names: &'a [&'a str]) -> Described<'a> {
+        Described { violation: self, names }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(&[]).fmt(f)
+    }
+}
+
+/// A violation in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Described<'a> {
+    violation: &'a Violation,
+    names: &'a [&'a str],
+}
+
+impl Described<'_> {
+    fn party(&self, f: &mut fmt::Formatter<'_>, party: Party) -> fmt::Result {
+        match self.names.get(usize::from(party.number())) {
+            _ if party == Party::DEVICES => f.write_str("devices"),
+            Some(name) => f.write_str(name),
+            None => write!(f, "domain {}", party.number()),
+        }
+    }
+
+    fn site(&self, f: &mut fmt::Formatter<'_>, what: &str, site: Option<Site>) -> fmt::Result {
+        let Some(site) = site else { return Ok(()) };
+        write!(f, "; {what} by ")?;
+        self.party(f, site.party)?;
+        write!(f, " at pc {:#x}", site.pc)
+    }
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let it = self.violation;
+        write!(f, "{}: ", it.kind.name())?;
+        self.party(f, it.access.party)?;
+        write!(f, " {} line {:#x} at pc {:#x}", it.event.verb(), it.line, it.access.pc)?;
+        match it.missing {
+            Some(missing) => {
+                let operation = match missing.operation {
+                    Operation::Clean => "a clean",
+                    Operation::Invalidate => "an invalidate",
+                };
+                write!(f, " without {operation} by ")?;
+                self.party(f, missing.by)?;
+            }
+            None => {
+                f.write_str(", shared with ")?;
+                self.party(f, it.other)?;
+            }
+        }
+        self.site(f, "last written", it.writer)?;
+        self.site(f, "last brought into a cache", it.reader)
+    }
+}
