@@ -3,12 +3,15 @@
 
 use crate::commands;
 use crate::kernels::{self, Profile};
+use crate::lab::checks::{self, Check, Kit};
 use crate::place::Place;
 use crate::progress::Step;
 use crate::scenario::{self, Parts, Rig, Scenario};
+use board::Isa;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -32,6 +35,11 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
         .collect();
     if !chosen.is_empty() {
         timed("scenarios", || scenarios(place, &chosen, &mut tally))?;
+    }
+    let matches = |name: &str| filter.is_none_or(|f| name.contains(f));
+    let checks: Vec<&Check> = checks::ALL.iter().filter(|c| matches(c.name)).collect();
+    if !checks.is_empty() {
+        timed("the lab", || lab(place, &checks, &mut tally))?;
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     let nothing = tally.passed + tally.failed == 0;
@@ -109,21 +117,44 @@ fn scenarios(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::
             kernels: built.clone(),
             options: Default::default(),
         };
-        let start = Instant::now();
-        let result = one(scenario, &parts);
-        let seconds = start.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                println!("{:<40} ok      {seconds:>6.1} s", scenario.name);
-                tally.passed += 1;
-                std::fs::remove_dir_all(&parts.folder)?;
-            }
-            Err(why) => {
-                println!("{:<40} FAILED  {seconds:>6.1} s", scenario.name);
-                println!("{why}\nits folder: {}", parts.folder.display());
-                tally.failed += 1;
-            }
+        judge(scenario.name, &parts.folder, tally, || one(scenario, &parts))?;
+    }
+    Ok(())
+}
+
+/// Runs one test and says how it went; the folder of a failed one is kept.
+fn judge(
+    name: &str,
+    folder: &Path,
+    tally: &mut Tally,
+    test: impl FnOnce() -> Result<(), String>,
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let result = test();
+    let seconds = start.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => {
+            println!("{name:<40} ok      {seconds:>6.1} s");
+            tally.passed += 1;
+            std::fs::remove_dir_all(folder)?;
         }
+        Err(why) => {
+            println!("{name:<40} FAILED  {seconds:>6.1} s");
+            println!("{why}\nits folder: {}", folder.display());
+            tally.failed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The lab's own tests, with the kernels that it measures.
+fn lab(place: &Place, chosen: &[&Check], tally: &mut Tally) -> anyhow::Result<()> {
+    let isas = [Isa::Aarch64, Isa::Riscv64];
+    let built = kernels::build(place, &isas, Profile::Kernel)?;
+    for check in chosen {
+        let folder = place.target.join("tests").join(check.name);
+        let kit = Kit { place, kernels: &built, folder: folder.clone() };
+        judge(check.name, &folder, tally, || (check.run)(&kit).map_err(|e| format!("{e:#}")))?;
     }
     Ok(())
 }

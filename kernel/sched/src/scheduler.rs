@@ -6,10 +6,10 @@
 //! happens with the lock held; whoever comes releases it, each thread with the guard in its own
 //! frame, a new one in its first step.
 
+use crate::MAX_THREADS;
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
-use crate::MAX_THREADS;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;

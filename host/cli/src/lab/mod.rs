@@ -1,6 +1,7 @@
 //! `pen lab`: boards in exact chip time. What soc and plugin are told, scenarios, and what their
 //! runs leave as records for `pen report`.
 
+pub mod checks;
 pub mod model;
 mod records;
 pub mod run;

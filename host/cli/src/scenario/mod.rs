@@ -4,8 +4,8 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod boot;
-mod dma;
 mod clock;
+mod dma;
 mod machine;
 mod peers;
 pub mod rig;

@@ -4,11 +4,13 @@ use super::engine::Engine;
 use super::limits::Limits;
 use super::*;
 use crate::config;
+use crate::gate::Gate;
 use crate::memory::Ram;
 use abi::boot::{Region, kind};
 use abi::dma::*;
 use base::prng::Prng;
 use std::mem::offset_of;
+use std::time::Instant;
 
 const BASE: u64 = 0x4000_0000;
 const REGISTERS: u64 = BASE + 0x1000;
@@ -35,7 +37,7 @@ impl Rig {
     fn new() -> Rig {
         let folder = tempfile::tempdir().unwrap();
         let ram = Ram::create(&folder.path().join("ram"), 4 << 20, BASE).unwrap();
-        let fabric = Fabric::new(3, 4, 0, 4096).unwrap();
+        let fabric = Fabric::new(3, 4, 0, 4096, Gate::open(Instant::now())).unwrap();
         let dma = config::Dma {
             channels: 4,
             home: 0,
@@ -366,8 +368,8 @@ fn scribble(rig: &mut Rig, prng: &mut Prng) {
 fn the_thread_keeps_host_time() {
     let rig = Rig::open();
     let Rig { engine, ram, fabric, device, _folder } = rig;
-    let start = Instant::now();
-    let handle = Handle::new(engine, &device, fabric.clone(), start);
+    let gate = fabric.gate().clone();
+    let handle = Handle::new(engine, &device, fabric.clone());
     let stop = Arc::new(Doorbell::new().unwrap());
     let thread = std::thread::spawn({
         let (handle, stop) = (handle.clone(), stop.clone());
@@ -377,14 +379,14 @@ fn the_thread_keeps_host_time() {
     let words = [0x55, OPEN, 40_000, flag::FILL, at(1, 0).pack()];
     words.iter().enumerate().for_each(|(i, &word)| ram.store(rings(i), word).unwrap());
     let submitted = REGISTERS + control_at(0, offset_of!(Control, submitted)) as u64;
-    let before = start.elapsed().as_nanos() as u64;
+    let before = gate.now();
     ram.store(submitted, at(1, 1).pack()).unwrap();
     fabric.ring(0, KICK);
     let completed = REGISTERS + status_at(0, offset_of!(Status, completed)) as u64;
     while ram.load(completed).unwrap() != at(1, 1).pack() {
         std::thread::yield_now();
     }
-    let after = start.elapsed().as_nanos() as u64;
+    let after = gate.now();
     let time = ram.load(rings(6)).unwrap();
     assert!(time >= before + SETUP + 1_000_000 && after >= time, "{before} {time} {after}");
     // A fence wakes the thread as well, and nothing is wrong with one that drops nothing.

@@ -7,6 +7,7 @@
 mod bench;
 mod chip;
 mod dma;
+mod frequency;
 mod inspect;
 mod line;
 pub mod pingpong;
@@ -56,6 +57,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         inspect::COMMANDS,
         chip::COMMANDS,
         dma::COMMANDS,
+        frequency::COMMANDS,
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,

@@ -1,0 +1,133 @@
+//! Tests of the lab itself: that its time is exact, that it adds up, that nobody is waited for who
+//! is dead. `pen test lab`.
+
+use super::model::Choice;
+use super::records;
+use super::run::{Bench, COUNTS, Outcome};
+use crate::kernels::Built;
+use crate::machine::Options;
+use crate::place::Place;
+use crate::scenario::{PATIENCE, Parts, Rig};
+use ::lab::page::{Count, State};
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Signal, kill_process};
+use std::path::PathBuf;
+
+/// What a check works with.
+pub struct Kit<'a> {
+    /// Where boards are.
+    pub place: &'a Place,
+    /// Kernels of both ISAs.
+    pub kernels: &'a [Built],
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// One check.
+pub struct Check {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens.
+    pub run: fn(&Kit<'_>) -> anyhow::Result<()>,
+}
+
+/// All of them.
+pub const ALL: &[Check] = &[
+    Check { name: "lab.exact", run: exact },
+    Check { name: "lab.adds-up", run: adds_up },
+    Check { name: "lab.inactive", run: inactive },
+    Check { name: "lab.killed", run: killed },
+];
+
+const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
+                    ping-pong spinlock 50";
+
+impl Kit<'_> {
+    fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
+        let board = &self.place.board_file(board);
+        let arguments = format!("run={run};poweroff");
+        let folder = self.folder.clone();
+        Bench { folder, board, kernels: self.kernels, arguments, choice }.run()
+    }
+}
+
+/// The same picoseconds with the host idle and loaded, and those of the block-exact reference.
+fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let first = kit.run("duo-1x1", GAME, Choice::default())?;
+    let load = super::Load::begin(2);
+    let loaded = kit.run("duo-1x1", GAME, Choice::default())?;
+    drop(load);
+    ensure!(records::agree(&first, &loaded), "a loaded host changes time:\n{first:?}\n{loaded:?}");
+    let reference = kit.run("duo-1x1", GAME, Choice { quantum_ns: 0, ..Choice::default() })?;
+    ensure!(reference.values.len() == 3, "records are missing: {:?}", reference.values);
+    for ((name, value, _), (_, exact, _)) in first.values.iter().zip(&reference.values) {
+        ensure!((value - exact).abs() <= exact * 0.02, "{name}: {value}, block-exact {exact}");
+    }
+    Ok(())
+}
+
+/// With instructions of one cycle and no other cost, time active times frequency is instructions,
+/// over a change of frequency too; five idle seconds pass at once.
+fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let choice = Choice { no_costs: true, ..Choice::default() };
+    let run = "smp 20; frequency 1200; smp 200; frequency 350; nap 5000; frequency 77";
+    let outcome = kit.run("solo-1", run, choice)?;
+    let domain = outcome.lab.domains.first().context("a board without domains")?;
+    let shares = outcome.shares.first().context("no shares")?;
+    let (mut cycles, mut points, mut idle) = (0.0, 0, 0);
+    for share in shares {
+        match share.state {
+            State::Active(point) => {
+                cycles += share.time as f64 * f64::from(domain.powers.points[point].khz) / 1e9;
+                points += 1;
+            }
+            State::Idle(_) => idle += share.time,
+            State::Inactive | State::Off => {}
+        }
+    }
+    let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);
+    let counted = index.map_or(0, |index| outcome.counts[0][index]) as f64;
+    ensure!(points == 2, "both frequencies have their share: {shares:?}");
+    ensure!((cycles - counted).abs() < 10.0, "{cycles} cycles, {counted} instructions");
+    ensure!(idle >= 4_999_000_000_000, "of 5 s asleep only {idle} ps were idle");
+    Ok(())
+}
+
+/// A stopped domain's clock stands, for as long as the other says, at its own power.
+fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let run = "ping shadow 1; domain inactive shadow; nap 1000; domain on shadow; ping shadow 1";
+    let outcome = kit.run("duo-1x1", run, Choice::default())?;
+    let shadow = outcome.shares.get(1).context("no shadow")?;
+    let found = shadow.iter().find(|share| share.state == State::Inactive);
+    let share = found.context("it was never inactive")?;
+    let second = 1_000_000_000_000;
+    ensure!((second..second + second / 100).contains(&share.time), "inactive for {share:?}");
+    // 0.1 mW.
+    ensure!(share.energy_pj == u128::from(share.time) / 10_000, "at another power: {share:?}");
+    Ok(())
+}
+
+/// A QEMU that is killed, with the turn or without, stalls nobody, and its domain comes back.
+fn killed(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let options =
+        Options { lab: Some((Choice::default(), super::plugin()?)), ..Options::default() };
+    let parts = Parts {
+        folder: kit.folder.clone(),
+        soc: crate::commands::soc_binary()?,
+        board_file: kit.place.board_file("duo-1x1"),
+        kernels: kit.kernels.to_vec(),
+        options,
+    };
+    let mut rig = Rig::start(&parts)?;
+    rig.expect("main> ", PATIENCE)?;
+    for round in 0..3 {
+        rig.ask("main", "ping shadow 1", PATIENCE)?;
+        let Some(pid) = rig.instance.machine("shadow") else { bail!("round {round}: no shadow") };
+        kill_process(pid, Signal::KILL)?;
+        let answer = rig.ask("main", "nap 100", PATIENCE)?;
+        ensure!(answer.contains("slept 100 ms"), "round {round}: {answer}");
+    }
+    let answer = rig.ask("main", "ping shadow 1", PATIENCE)?;
+    ensure!(answer.contains("answer from"), "it did not come back: {answer}");
+    Ok(())
+}
