@@ -125,7 +125,7 @@ enum Verb {
     Lab(lab::Line),
     /// Make one page of records of measurements.
     Report {
-        /// Files of records, and folders whose .jsonl files are read; target/records without any.
+        /// Files of records, and folders whose .jsonl files are read; target/lab without any.
         paths: Vec<PathBuf>,
         /// Where to; target/report.html without it.
         #[arg(short, long)]

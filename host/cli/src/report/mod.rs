@@ -20,18 +20,22 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// For those who have no records yet.
+const HOW_TO: &str = "`./pen lab` lists scenarios that leave some in target/lab when run; \
+    `./pen bench --json >FILE` makes others; docs/report.md is the manual";
+
 /// `pen report [FILES or FOLDERS] [-o FILE]`
 pub fn report(place: &Place, paths: &[PathBuf], to: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let records = place.target.join("records");
+    let records = place.target.join("lab");
     let paths = match paths {
         [] if records.is_dir() => std::slice::from_ref(&records),
-        [] => bail!("{} is not there. {}", records.display(), how_to(&records)),
+        [] => bail!("{} is not there. {}", records.display(), HOW_TO),
         given => given,
     };
     let input = read::read(paths)?;
     if input.lines.is_empty() && input.problems.is_empty() {
         let named: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        bail!("there are no records in {}. {}", named.join(", "), how_to(&records));
+        bail!("there are no records in {}. {}", named.join(", "), HOW_TO);
     }
     let report = runs::assemble(input);
     for problem in &report.problems {
@@ -50,13 +54,6 @@ pub fn report(place: &Place, paths: &[PathBuf], to: Option<&Path>) -> anyhow::Re
     let [records, runs, left_out] = counts.map(|(n, what)| plural(n, what));
     println!("{}: {records}, {runs}, {left_out}", path.display());
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn how_to(records: &Path) -> String {
-    format!(
-        "`mkdir -p {0}; ./pen bench --json >{0}/bench.jsonl` makes some; see docs/report.md",
-        records.display()
-    )
 }
 
 /// "1 run", "2 runs", "2 lines left out".

@@ -104,13 +104,20 @@ fn violation_tile(report: &Report) -> Markup {
     let found: usize = report.setups.iter().map(|setup| setup.violations().count()).sum();
     let watched = |setup: &&Setup| matches!(setup.head().mode, Mode::Sanitizer | Mode::Full);
     let watching: usize = report.setups.iter().filter(watched).map(|setup| setup.runs.len()).sum();
-    let where_ = format!("{} with the sanitizer", plural(watching, "run"));
+    let note = match watching {
+        0 => "nothing ran with the sanitizer".to_string(),
+        some => format!("{} with the sanitizer", plural(some, "run")),
+    };
     let class = match (found, watching) {
         (0, 0) => "",
         (0, _) => "good",
         _ => "bad",
     };
-    tile("violations", &number::count(found as u64), &where_, class)
+    let value = match (found, watching) {
+        (0, 0) => "\u{2013}".to_string(),
+        _ => number::count(found as u64),
+    };
+    tile("violations", &value, &note, class)
 }
 
 fn tile(name: &str, value: &str, note: &str, class: &str) -> Markup {

@@ -299,7 +299,7 @@ fn without_records_it_says_how_to_make_some() {
     let place = place(folder.path());
     let said = |paths: &[PathBuf]| report(&place, paths, None).expect_err("no records").to_string();
     assert!(said(&[]).contains("./pen bench --json >"), "{}", said(&[]));
-    std::fs::create_dir(folder.path().join("records")).expect("a folder");
+    std::fs::create_dir(folder.path().join("lab")).expect("a folder");
     assert!(said(&[]).contains("there are no records in"), "{}", said(&[]));
     assert!(said(&[folder.path().join("not-there")]).contains("not-there"));
     assert!(!folder.path().join("report.html").exists());
@@ -308,7 +308,7 @@ fn without_records_it_says_how_to_make_some() {
 #[test]
 fn folders_are_searched_and_the_page_lands_in_the_target_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let records = folder.path().join("records");
+    let records = folder.path().join("lab");
     std::fs::create_dir_all(records.join("b/c")).expect("folders");
     std::fs::write(records.join("a.jsonl"), value("r", "v", 42.5)).expect("a file");
     std::fs::write(records.join("b/c/z.jsonl"), head("r", 1)).expect("a file");
