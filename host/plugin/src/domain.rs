@@ -153,8 +153,8 @@ impl Domain {
 
     /// A block's start, and the counter has reached its limit, or the block reaches across domains.
     pub fn limit(&self, machine: &Machine) {
-        let at_work = self.at_work.load(Ordering::Relaxed);
-        if !(at_work && self.table.mine()) && !self.come(machine) {
+        let in_turn = self.at_work.load(Ordering::Relaxed) && self.table.mine();
+        if !in_turn && !self.come(machine) {
             return;
         }
         self.commit(machine);

@@ -3,8 +3,8 @@
 //!
 //! The gatekeeper thread takes the soc's turns. In each it sets the soc's time, rings those of our
 //! own doorbells that have arrived, opens the gate, and passes the turn on when every rung thread
-//! has settled and no visitor is left. A thread that has work from outside (a key typed, a QEMU that
-//! ended) asks for a turn by visiting. Visits are one at a time.
+//! has settled and no visitor is left. A thread that has work from outside (a key typed, a QEMU
+//! that ended) asks for a turn by visiting. Visits are one at a time.
 //!
 //! No visitor waits for a QEMU whose next step needs the turn; a QEMU that dies with the turn loses
 //! it to us.
@@ -125,7 +125,7 @@ impl Gate {
         }
     }
 
-    /// In the lab: our own doorbell `vector` rings at `at` ns, or no longer. False: there is no lab.
+    /// In the lab: our own doorbell `vector` rings at `at` ns, or no longer. False: no lab.
     pub fn alarm(&self, vector: usize, at: Option<u64>) -> bool {
         let Some(lab) = &self.lab else { return false };
         let mut door = lock(&lab.state);

@@ -91,9 +91,8 @@ fn series(
 ) -> anyhow::Result<ExitCode> {
     let (_, kernels) = commands::prepare(place, &scenario.board, Profile::Kernel)?;
     let folder = place.target.join("lab");
-    let records = place.target.join("records");
-    std::fs::create_dir_all(&records)?;
-    let path = records.join(format!("{title}.jsonl"));
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     let mut agreed = true;
     for &quantum_ns in &scenario.quanta_ns {
