@@ -13,7 +13,7 @@ use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
 use abi::soc::{DomainPage, command, state};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::lock::Lock;
+use arch::lock::{Guard, Lock};
 use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
@@ -277,37 +277,39 @@ impl Peer {
     }
 
     fn receive(&self, class: Class, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
-        let received = self.server.lock().receive(&self.wires, class, buffer);
+        self.received(self.server.lock(), class, buffer)
+    }
+
+    fn received(
+        &self,
+        mut server: Guard<'_, Server>,
+        class: Class,
+        buffer: &mut [u8; MAX_PAYLOAD],
+    ) -> Option<Request> {
+        let epoch = server.peer()?;
+        let received = server.receive(&self.wires, class, buffer);
+        drop(server);
         received.unwrap_or_else(|_| {
-            self.distrust();
+            self.distrust(epoch);
             None
         })
     }
 
-    /// The peer wrote what the protocol does not allow: nothing of it is believed until it
-    /// restarts. May run while this core waits for any lock, so it says nothing; `peers` shows
-    /// the count.
-    fn distrust(&self) {
+    /// The peer wrote in `epoch` what the protocol does not allow: nothing of it is believed until
+    /// it restarts. The serving side has found that and is shut already. May run while this core
+    /// waits for any lock, so it says nothing; `peers` shows the count.
+    fn distrust(&self, epoch: Epoch) {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        self.caller.lock().lose();
-        self.server.lock().lose();
+        self.caller.lock().lose(epoch);
     }
 
     fn serve_one_urgent(&self, kernel: &Kernel, vector: u32, scratch: &mut Scratch) -> bool {
-        let Some(mut server) = self.server.try_lock() else { return false };
+        let Some(server) = self.server.try_lock() else { return false };
         if !server.is_waiting(&self.wires, Class::Urgent) {
             return false;
         }
-        let received = server.receive(&self.wires, Class::Urgent, &mut scratch.request);
-        drop(server);
-        let request = match received {
-            Ok(Some(request)) => request,
-            Ok(None) => return false,
-            Err(_) => {
-                self.distrust();
-                return false;
-            }
-        };
+        let received = self.received(server, Class::Urgent, &mut scratch.request);
+        let Some(request) = received else { return false };
         let payload = &scratch.request[..request.bytes];
         let result = procs::urgent(kernel, &request, payload, &mut scratch.reply);
         self.reply(kernel, vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
@@ -414,10 +416,16 @@ impl Peer {
     }
 
     /// For a waiter that may run with interrupts masked, so that nobody looks at the chip page.
+    /// The word is read under the lock that it is applied under: a core that was held up in between
+    /// would bring an old epoch back.
     fn look(&self, kernel: &Kernel) {
-        let epoch = peer_epoch(kernel.soc.state_word(self.id));
-        self.caller.lock().peer_changed(&self.wires, epoch);
-        self.server.lock().peer_changed(&self.wires, epoch);
+        let epoch = || peer_epoch(kernel.soc.state_word(self.id));
+        {
+            let mut caller = self.caller.lock();
+            caller.peer_changed(&self.wires, epoch());
+        }
+        let mut server = self.server.lock();
+        server.peer_changed(&self.wires, epoch());
     }
 
     /// Sleeps; from a thread only.
