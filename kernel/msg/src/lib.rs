@@ -6,6 +6,7 @@
 //!   them
 //! - [`server`]    one peer's calls to us: requests in, replies out
 //! - [`notify`]    when the doorbell must be rung, and how a core goes to sleep without missing it
+//! - [`pace`]      when a waiting caller rings again, and when it gives up
 //! - [`pool`]      policy of the handler threads of one core
 //! - [`endpoint`]  all peers of one kernel bundled behind one `&mut`, for the simulator and
 //!   one-lock users
@@ -22,6 +23,7 @@
 pub mod caller;
 pub mod endpoint;
 pub mod notify;
+pub mod pace;
 pub mod pool;
 pub mod ring;
 pub mod rpc;

@@ -1,8 +1,8 @@
 //! Commands about the chip and the other kernels: peers, calls, power, panic, devices.
 
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
+use crate::peers::Ask;
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
@@ -74,7 +74,8 @@ fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
     Ok(peer)
 }
 
-fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     writeln!(
         out,
         "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults"
@@ -95,17 +96,14 @@ fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Says why a call did not come back with an answer.
-pub fn explain(failure: CallFailure) -> Failure {
-    Failure::Failed(failure.text())
-}
-
-fn ping(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn ping(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let peer = find_peer(kernel, arguments)?;
     for _ in 0..number(arguments, 1, 3)?.min(1000) {
         let start = arch::time::local_ns();
-        let there = kernel.peers.call_value(peer, Ask::Echo, start).map_err(explain)?;
-        let took = arch::time::local_ns() - start;
+        let there = session.call_value(peer, Ask::Echo, start)?;
+        // A power-off in between may have reset the counter.
+        let took = arch::time::local_ns().saturating_sub(start);
         if there != start {
             return Err(Failure::Failed("the answer is not what was sent"));
         }
@@ -114,28 +112,29 @@ fn ping(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Out
     Ok(())
 }
 
-fn on(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let [name, words @ ..] = arguments else { return Err(Failure::Usage) };
     if words.is_empty() {
         return Err(Failure::Usage);
     }
-    let peer = find(kernel, name)?;
+    let peer = find(session.kernel, name)?;
     let mut line = crate::panic::Text::<{ super::line::LINE }>::new();
     for word in words {
         write!(line, "{word} ")?;
     }
-    if peer == kernel.me {
-        super::run(kernel, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
+    if peer == session.kernel.me {
+        super::run(session, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
         return Ok(());
     }
     let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
-    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer).map_err(explain)?;
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;
     Ok(())
 }
 
-fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let &[action, name] = arguments else { return Err(Failure::Usage) };
     if !["on", "off", "cold", "inactive"].contains(&action) {
         return Err(Failure::Usage);
@@ -150,7 +149,7 @@ fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> O
         "inactive" => (ask_soc(command::INACTIVE), "inactive"),
         "cold" => (ask_soc(command::OFF), "off; next boot cold"),
         _ => {
-            switch_off(kernel, target)?;
+            switch_off(session, target)?;
             (Ok(()), "off; memory kept")
         }
     };
@@ -164,21 +163,23 @@ fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> O
 }
 
 /// Asks the other kernel to switch itself off, which keeps its memory.
-fn switch_off(kernel: &Kernel, target: DomainId) -> Result<(), Failure> {
-    kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
-    if kernel.peers.wait_for_state(target, state::OFF) {
+fn switch_off(session: &Session, target: DomainId) -> Result<(), Failure> {
+    session.call_value(target, Ask::PowerOff, 0)?;
+    if session.kernel.peers.wait_for_state(target, state::OFF) {
         return Ok(());
     }
     Err(Failure::Failed("it did not go off within two seconds; see its log"))
 }
 
-fn disk(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let sectors = kernel.devices.disk_check(kernel).map_err(Failure::Failed)?;
     writeln!(out, "disk of {sectors} sectors: wrote, flushed and read back its last one")?;
     Ok(())
 }
 
-fn random(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn random(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let bytes = kernel.devices.random(kernel).map_err(Failure::Failed)?;
     for byte in bytes {
         write!(out, "{byte:02x}")?;
@@ -187,11 +188,11 @@ fn random(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn panic(_: &'static Kernel, _: &mut dyn Write, _: &[&str]) -> Outcome {
+fn panic(_: &Session, _: &mut dyn Write, _: &[&str]) -> Outcome {
     panic!("asked for on the monitor")
 }
 
-fn overflow(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn overflow(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "depth {}", dig(1))?;
     Ok(())
 }
@@ -203,7 +204,8 @@ fn dig(depth: u64) -> u64 {
     dig(core::hint::black_box(here[0] + 1)) + here[63]
 }
 
-fn poweroff(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     writeln!(out, "powering off")?;
     kernel.soc.request(command::SHUTDOWN, 0, 0).map_err(|_| Failure::Failed("the soc refused"))?;
     Ok(())
