@@ -73,7 +73,7 @@ pub fn blockable(
         Ask::Nest => nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
-            let mut text = Answer(Vec::new());
+            let mut text = Answer(with_room(MAX_PAYLOAD)?);
             let _blocked = kernel.peers.handlers.will_block(kernel);
             let session = Session::at(kernel, request.level.deeper());
             crate::monitor::run(&session, &mut text, line);
@@ -90,9 +90,10 @@ pub fn blockable(
 fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
     if depth > 0 {
-        let mut onward = payload.clone();
-        onward[..8].copy_from_slice(&(depth - 1).to_le_bytes());
-        let mut back = alloc::vec![0; payload.len()];
+        let (mut onward, mut back) = (with_room(payload.len())?, with_room(payload.len())?);
+        onward.extend_from_slice(&(depth - 1).to_le_bytes());
+        onward.extend_from_slice(&payload[8..]);
+        back.resize(payload.len(), 0);
         let _blocked = kernel.peers.handlers.will_block(kernel);
         let terms = Terms { level: request.level.deeper(), patience: None };
         let called = kernel.peers.call(terms, request.from, Ask::Nest, &onward, &mut back);
@@ -104,7 +105,14 @@ fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<
     Ok(payload)
 }
 
-/// Text of an answer, cut where a reply ends.
+/// Memory for what another kernel asked for: it may ask when there is none.
+fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
+    Ok(room)
+}
+
+/// Text of an answer, cut where a reply ends; it has that much room from the start.
 struct Answer(Vec<u8>);
 
 impl core::fmt::Write for Answer {

@@ -118,7 +118,7 @@ fn rpc(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     if peer.index() >= kernel.blob.domains().len() {
         return Err(Failure::Failed("this board has no other kernel"));
     }
-    let (payload, mut answer) = (alloc::vec![0; 4096], alloc::vec![0; 4096]);
+    let (payload, mut answer) = (super::buffer(4096)?, super::buffer(4096)?);
     for (name, bytes) in
         [("rpc.roundtrip_int", 8), ("rpc.roundtrip_64", 64), ("rpc.roundtrip_4k", 4096)]
     {

@@ -126,7 +126,7 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
         super::run(session, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
         return Ok(());
     }
-    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    let mut answer = super::buffer(abi::msg::MAX_PAYLOAD)?;
     let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;

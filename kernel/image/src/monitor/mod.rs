@@ -12,6 +12,7 @@ mod stress;
 
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure, Terms};
+use alloc::vec::Vec;
 use base::id::DomainId;
 use core::fmt::{self, Write};
 use kernel_msg::Level;
@@ -187,6 +188,15 @@ fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
         writeln!(out, "ctrl-a x leaves this terminal.")?;
     }
     Ok(())
+}
+
+/// Zeroed memory for a message.
+fn buffer(bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(bytes);
+    reserved.map_err(|_| Failure::Failed("no memory for a buffer"))?;
+    buffer.resize(bytes, 0);
+    Ok(buffer)
 }
 
 /// A number among the words, or how it is meant.

@@ -117,7 +117,7 @@ fn far_storm(count: usize) {
     let Some(session) = of_the_storm() else { return };
     let peer = DomainId(u8::from(session.kernel.me.0 == 0));
     let mut line = crate::panic::Text::<32>::new();
-    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    let Ok(mut answer) = super::buffer(abi::msg::MAX_PAYLOAD) else { return };
     if write!(line, "rpc {count}").is_err() {
         return;
     }
@@ -154,7 +154,10 @@ fn storm(index: usize) {
     let Some(session) = of_the_storm() else { return };
     let mut prng = Prng::new(SEED.load(Ordering::Relaxed) ^ (index as u64) << 32);
     let domains = session.kernel.blob.domains().len() as u64;
-    let mut buffers = Buffers::new();
+    let Ok(mut buffers) = Buffers::new() else {
+        TALLY.refused.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
     for _ in 0..CALLS.load(Ordering::Relaxed) {
         let peer = DomainId(prng.below(domains) as u8);
         if peer != session.kernel.me && !one_call(&session, peer, &mut prng, &mut buffers) {
@@ -169,9 +172,9 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new() -> Self {
-        let empty = alloc::vec![0; abi::msg::MAX_PAYLOAD];
-        Buffers { out: empty.clone(), back: empty }
+    fn new() -> Result<Self, Failure> {
+        let empty = || super::buffer(abi::msg::MAX_PAYLOAD);
+        Ok(Buffers { out: empty()?, back: empty()? })
     }
 }
 
