@@ -59,6 +59,15 @@ pub struct Peers {
     open: AtomicBool,
 }
 
+/// How much a look at the urgent requests wants to see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Everything that has come by now.
+    All,
+    /// What nobody is looking at: it comes again soon, and may hold any lock meanwhile.
+    Free,
+}
+
 struct Scratch {
     request: [u8; MAX_PAYLOAD],
     reply: [u8; MAX_PAYLOAD],
@@ -107,23 +116,28 @@ impl Peers {
         self.changed.wake_all(&kernel.scheduler);
     }
 
-    /// Serves urgent requests of all peers, unless somebody else does. Interrupts masked; no wait.
+    /// Between two looks of a waiting core: serves urgent requests, but waits for no lock.
+    /// Interrupts masked.
     pub fn serve_urgent(&self, kernel: &Kernel) {
-        if !self.open.load(Ordering::Acquire) {
-            return;
+        if self.open.load(Ordering::Acquire) {
+            self.look_at_urgent(kernel, Look::Free);
         }
+    }
+
+    fn look_at_urgent(&self, kernel: &Kernel, look: Look) {
+        // Taken only when this core is serving already, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
-            while peer.serve_one_urgent(kernel, self.vector, &mut scratch) {}
+            while peer.serve_one_urgent(kernel, self.vector, look, &mut scratch) {}
         }
     }
 
     /// Looks at everything that may have come: replies, urgent requests, blockable ones.
     pub fn poll(&self, kernel: &Kernel) {
-        self.serve_urgent(kernel);
         if !self.open.load(Ordering::Acquire) {
             return;
         }
+        self.look_at_urgent(kernel, Look::All);
         for peer in self.iter() {
             peer.wake_answered(kernel);
             if peer.blockable_waits() {
@@ -230,8 +244,20 @@ impl Peer {
         self.caller.lock().lose(epoch);
     }
 
-    fn serve_one_urgent(&self, kernel: &Kernel, vector: u32, scratch: &mut Scratch) -> bool {
-        let Some(server) = self.server.try_lock() else { return false };
+    fn serve_one_urgent(
+        &self,
+        kernel: &Kernel,
+        vector: u32,
+        look: Look,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let server = match look {
+            Look::All => self.server.lock(),
+            Look::Free => match self.server.try_lock() {
+                Some(server) => server,
+                None => return false,
+            },
+        };
         if !server.is_waiting(&self.wires, Class::Urgent) {
             return false;
         }

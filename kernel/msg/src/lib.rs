@@ -16,7 +16,8 @@
 //! [`Caller`] and [`Server`] of a peer share no state: put each behind a lock of its own, so that a
 //! call holds one lock for the copy of its request only. Both are leaf locks: **never wait (attend)
 //! with one held**; a hook that serves urgent messages while waiting takes them with `try_lock` and
-//! moves on when that fails, because then another core is serving. A handler runs outside both.
+//! moves on when that fails, because it comes again. Whoever polls only once has to lock: the other
+//! holder may have looked already. A handler runs outside both.
 //! [`notify`] needs no lock. A [`pool::Pool`] belongs to its core.
 #![cfg_attr(not(test), no_std)]
 
