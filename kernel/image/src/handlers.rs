@@ -8,7 +8,7 @@
 use crate::kernel::Kernel;
 use crate::peers::Peer;
 use crate::procs;
-use abi::msg::{MAX_PAYLOAD, MAX_REPLIES};
+use abi::msg::{LAYOUT, MAX_PAYLOAD, MAX_REPLIES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -95,9 +95,9 @@ impl Handlers {
         &self.cores[arch::cpu::core().index()]
     }
 
-    /// Takes a peer's blockable requests and finds somebody to run them.
+    /// Takes a peer's blockable requests, one ring's worth at most, and finds somebody to run them.
     pub fn arrived(&self, kernel: &Kernel, peer: &Peer) {
-        loop {
+        for _ in 0..LAYOUT.blockable_slots {
             let mut payload = Vec::new();
             if payload.try_reserve_exact(MAX_PAYLOAD).is_err() {
                 return self.refuse_arrived(kernel, peer);
@@ -113,7 +113,8 @@ impl Handlers {
     /// The out-of-memory handler: answers what it cannot even take.
     fn refuse_arrived(&self, kernel: &Kernel, peer: &Peer) {
         let mut buffer = self.overflow[arch::cpu::core().index()].lock();
-        while let Some(request) = peer.receive(&mut buffer) {
+        for _ in 0..LAYOUT.blockable_slots {
+            let Some(request) = peer.receive(&mut buffer) else { return };
             kernel.peers.reply(&request, Err(Refusal::NoMemory));
         }
     }

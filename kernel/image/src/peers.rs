@@ -4,6 +4,9 @@
 //! peer has two leaf locks, one for our calls ([`calls`]) and one for theirs. Urgent requests are
 //! served by whoever looks: the doorbell, a released lock, any core that waits. Blockable ones are
 //! taken by handler threads.
+//!
+//! A look takes at most one ring's worth of each peer, so that none that never stops sending keeps
+//! a core; what is left is found by the next look, which comes before the core sleeps.
 
 mod calls;
 
@@ -128,7 +131,11 @@ impl Peers {
         // Taken only when this core is serving already, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
-            while peer.serve_one_urgent(kernel, self.vector, look, &mut scratch) {}
+            for _ in 0..LAYOUT.urgent_slots {
+                if !peer.serve_one_urgent(kernel, self.vector, look, &mut scratch) {
+                    break;
+                }
+            }
         }
     }
 
