@@ -3,7 +3,8 @@
 //! The policy is `kernel_msg::pool`, one per core; here are its threads and its queue. A request is
 //! taken off its ring into memory of its own as soon as somebody polls, so a ring never fills up
 //! behind a slow handler. **Full**: requests under way are bounded by their callers' reply slots;
-//! without memory, or without a handler that could ever take it, a request is answered `NoMemory`.
+//! without memory, or without a handler that could ever take it, a request is answered `NoMemory`
+//! (and a notice, which nobody waits for, is dropped and counted).
 
 use crate::kernel::Kernel;
 use crate::peers::Peer;

@@ -46,6 +46,8 @@ pub struct Peer {
     served: AtomicU64,
     /// Times it broke the protocol.
     faults: AtomicU64,
+    /// Its notices that nobody here took.
+    dropped: AtomicU64,
 }
 
 /// All others.
@@ -174,10 +176,10 @@ impl Peers {
         }
     }
 
-    /// Calls sent to a peer, served for it, and times it broke the protocol.
-    pub fn counts(&self, id: DomainId) -> Option<[u64; 3]> {
+    /// Calls sent to a peer, served for it, times it broke the protocol, notices of it dropped.
+    pub fn counts(&self, id: DomainId) -> Option<[u64; 4]> {
         let peer = self.peer(id)?;
-        let counters = [&peer.sent, &peer.served, &peer.faults];
+        let counters = [&peer.sent, &peer.served, &peer.faults, &peer.dropped];
         Some(counters.map(|count| count.load(Ordering::Relaxed)))
     }
 
@@ -213,6 +215,7 @@ impl Peer {
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         })
     }
 
@@ -276,8 +279,12 @@ impl Peer {
         true
     }
 
+    /// Answers a call. A notice that was refused is counted: its sender hears nothing.
     fn reply(&self, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
-        let Some(to) = request.reply else { return };
+        let Some(to) = request.reply else {
+            self.dropped.fetch_add(result.is_err().into(), Ordering::Relaxed);
+            return;
+        };
         self.served.fetch_add(1, Ordering::Relaxed);
         // A stale reply has no one to go to: its caller died.
         if self.server.lock().reply(&self.wires, to, result).is_ok() {

@@ -78,7 +78,7 @@ fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let kernel = session.kernel;
     writeln!(
         out,
-        "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults"
+        "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults  dropped"
     )?;
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let id = DomainId(index as u8);
@@ -89,7 +89,10 @@ fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;
         write!(out, "{:<9} {epoch:<6} {:<7} ", state_name(state), kernel.soc.deaths(id))?;
         match kernel.peers.counts(id) {
-            Some([sent, served, faults]) => writeln!(out, "{sent}/{served}/{faults}")?,
+            Some([sent, served, faults, dropped]) => {
+                let calls = format_args!("{sent}/{served}/{faults}");
+                writeln!(out, "{calls}  {dropped}")?;
+            }
             None => writeln!(out, "(this kernel)")?,
         }
     }
