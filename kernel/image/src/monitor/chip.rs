@@ -3,6 +3,7 @@
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::Ask;
+use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
@@ -136,6 +137,12 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
+/// Is the system console driven there? Then whoever types is there, whoever runs the command.
+fn holds_console(kernel: &Kernel, target: DomainId) -> bool {
+    let here = |d: &Device| d.kind == device::CONSOLE && d.home == u32::from(target.0);
+    kernel.blob.devices().iter().any(here)
+}
+
 fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let &[action, name] = arguments else { return Err(Failure::Usage) };
@@ -143,8 +150,8 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         return Err(Failure::Usage);
     }
     let target = find(kernel, name)?;
-    if target == kernel.me && action != "on" {
-        return Err(Failure::Failed("this kernel holds the console: nobody could wake it"));
+    if action != "on" && holds_console(kernel, target) {
+        return Err(Failure::Failed("that kernel holds the console: nobody could wake it"));
     }
     let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
     let (done, now) = match action {
