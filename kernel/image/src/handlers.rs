@@ -3,18 +3,20 @@
 //! The policy is `kernel_msg::pool`, one per core; here are its threads and its queue. A request is
 //! taken off its ring into memory of its own as soon as somebody polls, so a ring never fills up
 //! behind a slow handler. **Full**: requests under way are bounded by their callers' reply slots;
-//! without memory, or without a handler that could ever take it, a request is answered `NoMemory`.
+//! without memory, or without a handler that could ever take it, a request is answered `NoMemory`
+//! (and a notice, which nobody waits for, is dropped and counted).
 
 use crate::kernel::Kernel;
+use crate::peers::Peer;
 use crate::procs;
-use abi::msg::{MAX_PAYLOAD, MAX_REPLIES};
+use abi::msg::{LAYOUT, MAX_PAYLOAD, MAX_REPLIES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::id::CoreId;
 use base::port::Trace;
 use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
-use kernel_msg::{Level, Refusal, Request};
+use kernel_msg::{Refusal, Request};
 use kernel_sched::{PRIORITY_SERVE, WaitQueue};
 
 /// Most handler threads of a core.
@@ -47,13 +49,11 @@ pub struct Handlers {
 }
 
 /// A handler that is about to block; it goes on when this is dropped.
-pub struct Blocked<'a>(Option<&'a Core>);
+pub struct Blocked<'a>(&'a Core);
 
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
-        if let Some(core) = self.0 {
-            core.state.lock().pool.unblocked();
-        }
+        self.0.state.lock().pool.unblocked();
     }
 }
 
@@ -96,40 +96,38 @@ impl Handlers {
         &self.cores[arch::cpu::core().index()]
     }
 
-    /// Takes all blockable requests there are and finds somebody to run them.
-    pub fn arrived(&self, kernel: &Kernel) {
-        let mut payload = Vec::new();
-        loop {
-            if payload.is_empty() && payload.try_reserve_exact(MAX_PAYLOAD).is_err() {
-                return self.refuse_arrived(kernel);
+    /// Takes a peer's blockable requests, one ring's worth at most, and finds somebody to run them.
+    pub fn arrived(&self, kernel: &Kernel, peer: &Peer) {
+        for _ in 0..LAYOUT.blockable_slots {
+            let mut payload = Vec::new();
+            if payload.try_reserve_exact(MAX_PAYLOAD).is_err() {
+                return self.refuse_arrived(kernel, peer);
             }
             payload.resize(MAX_PAYLOAD, 0);
             let Some(buffer) = payload.first_chunk_mut() else { return };
-            let Some(request) = kernel.peers.receive(buffer) else { return };
+            let Some(request) = peer.receive(buffer) else { return };
             payload.truncate(request.bytes);
-            self.hand_over(kernel, Job { request, payload: core::mem::take(&mut payload) });
+            self.hand_over(kernel, Job { request, payload });
         }
     }
 
     /// The out-of-memory handler: answers what it cannot even take.
-    fn refuse_arrived(&self, kernel: &Kernel) {
+    fn refuse_arrived(&self, kernel: &Kernel, peer: &Peer) {
         let mut buffer = self.overflow[arch::cpu::core().index()].lock();
-        while let Some(request) = kernel.peers.receive(&mut buffer) {
-            kernel.peers.reply(kernel, &request, Err(Refusal::NoMemory));
+        for _ in 0..LAYOUT.blockable_slots {
+            let Some(request) = peer.receive(&mut buffer) else { return };
+            kernel.peers.reply(&request, Err(Refusal::NoMemory));
         }
     }
 
     fn hand_over(&self, kernel: &Kernel, job: Job) {
         let core = self.here();
         let mut state = core.state.lock();
-        if state.jobs.len() == MAX_JOBS {
-            drop(state);
-            return kernel.peers.reply(kernel, &job.request, Err(Refusal::NoMemory));
-        }
-        let arrival = state.pool.arrived();
+        let full = state.jobs.len() == MAX_JOBS;
+        let arrival = if full { Arrival::Refuse } else { state.pool.arrived() };
         if arrival == Arrival::Refuse {
             drop(state);
-            return kernel.peers.reply(kernel, &job.request, Err(Refusal::NoMemory));
+            return kernel.peers.reply(&job.request, Err(Refusal::NoMemory));
         }
         state.jobs.push_back(job);
         drop(state);
@@ -160,21 +158,19 @@ impl Handlers {
             Shortage::RefuseQueue(count) => {
                 for _ in 0..count {
                     let Some(job) = self.here().state.lock().jobs.pop_front() else { return };
-                    kernel.peers.reply(kernel, &job.request, Err(Refusal::NoMemory));
+                    kernel.peers.reply(&job.request, Err(Refusal::NoMemory));
                 }
             }
         }
     }
 
-    /// A handler (whose own calls are of `level` 1 or deeper) is about to block.
-    pub fn will_block(&self, kernel: &Kernel, level: Level) -> Blocked<'_> {
-        if level == Level(0) {
-            return Blocked(None);
-        }
+    /// This thread, a handler, is about to block or to do what may; it counts as blocked until the
+    /// answer is dropped, also while it runs. Once: what it does meanwhile does not say so again.
+    pub fn will_block(&self, kernel: &Kernel) -> Blocked<'_> {
         let core = self.here();
         let shortage = core.state.lock().pool.will_block();
         self.act_on(kernel, shortage);
-        Blocked(Some(core))
+        Blocked(core)
     }
 }
 
@@ -194,8 +190,8 @@ fn handler(argument: usize) {
         });
         if let Some(Job { request, payload }) = job {
             match procs::blockable(kernel, &request, payload) {
-                Ok(reply) => kernel.peers.reply(kernel, &request, Ok(&reply)),
-                Err(refusal) => kernel.peers.reply(kernel, &request, Err(refusal)),
+                Ok(reply) => kernel.peers.reply(&request, Ok(&reply)),
+                Err(refusal) => kernel.peers.reply(&request, Err(refusal)),
             }
         }
         next = core.state.lock().pool.finished();

@@ -1,63 +1,34 @@
 //! The other kernels: calls to them and from them.
 //!
 //! The protocol is `kernel_msg`; here it meets locks, threads, doorbells and the chip page. Each
-//! peer has two leaf locks, one for our calls and one for theirs. Urgent requests are served by
-//! whoever looks: the doorbell, a released lock, any core that waits. Blockable ones are taken by
-//! handler threads.
+//! peer has two leaf locks, one for our calls ([`calls`]) and one for theirs. Urgent requests are
+//! served by whoever looks: the doorbell, a released lock, any core that waits. Blockable ones are
+//! taken by handler threads.
+//!
+//! A look takes at most one ring's worth of each peer, so that none that never stops sending keeps
+//! a core; what is left is found by the next look, which comes before the core sleeps.
+
+mod calls;
 
 use crate::handlers::Handlers;
 use crate::kernel::Kernel;
 use crate::procs;
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
-use abi::soc::{DomainPage, command, state};
+use abi::soc::DomainPage;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::lock::Lock;
+use arch::lock::{Guard, Lock};
 use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
-use kernel_msg::{Busy, CallError, CallId, Caller, Class, Level, Refusal, Request, Server, Wires};
+use kernel_msg::{Caller, Class, Refusal, Request, Server, Wires};
 use kernel_sched::{ThreadId, WaitQueue};
 
 pub use crate::procs::Ask;
-
-/// A pending call rings its peer again after this long: an edge can be lost while the peer's
-/// controller is being set up.
-const RING_AGAIN_NS: u64 = 20_000_000;
-
-/// A thread that found the ring full looks again after this long: the peer frees room without
-/// telling, so that its common path has one barrier less.
-const TRY_AGAIN_NS: u64 = 300_000;
-
-/// Why a call has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallFailure {
-    /// The peer died before it answered, or is not there.
-    PeerLost,
-    /// The peer refused.
-    Refused(Refusal),
-    /// Request, answer or nesting beyond the limits.
-    Limits,
-    /// Not sent: no reply slot or no room, and the caller may not wait.
-    Busy,
-}
-
-impl CallFailure {
-    /// For people.
-    pub fn text(self) -> &'static str {
-        match self {
-            CallFailure::PeerLost => "PeerLost: that kernel is not running, or died meanwhile",
-            CallFailure::Refused(Refusal::NoMemory) => "that kernel has no memory for it",
-            CallFailure::Refused(Refusal::NoSuchProc) => "that kernel does not know this call",
-            CallFailure::Refused(_) => "that kernel refused",
-            CallFailure::Limits => "larger or deeper nested than a call can be",
-            CallFailure::Busy => "too many calls under way",
-        }
-    }
-}
+pub use calls::{CallFailure, Terms};
 
 /// One other kernel.
 pub struct Peer {
@@ -75,6 +46,8 @@ pub struct Peer {
     served: AtomicU64,
     /// Times it broke the protocol.
     faults: AtomicU64,
+    /// Its notices that nobody here took.
+    dropped: AtomicU64,
 }
 
 /// All others.
@@ -89,6 +62,15 @@ pub struct Peers {
     /// Something ends or arrives; for those who wait for a peer's state.
     pub changed: WaitQueue,
     open: AtomicBool,
+}
+
+/// How much a look at the urgent requests wants to see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Everything that has come by now.
+    All,
+    /// What nobody is looking at: it comes again soon, and may hold any lock meanwhile.
+    Free,
 }
 
 struct Scratch {
@@ -120,8 +102,8 @@ impl Peers {
         self.peers.iter().flatten().map(Box::as_ref)
     }
 
-    fn peer(&self, id: DomainId) -> Result<&Peer, CallFailure> {
-        self.peers.get(id.index()).and_then(Option::as_deref).ok_or(CallFailure::PeerLost)
+    fn peer(&self, id: DomainId) -> Option<&Peer> {
+        self.peers.get(id.index())?.as_deref()
     }
 
     /// Serves from now on.
@@ -139,27 +121,36 @@ impl Peers {
         self.changed.wake_all(&kernel.scheduler);
     }
 
-    /// Serves urgent requests of all peers, unless somebody else does. Interrupts masked; no wait.
+    /// Between two looks of a waiting core: serves urgent requests, but waits for no lock.
+    /// Interrupts masked.
     pub fn serve_urgent(&self, kernel: &Kernel) {
-        if !self.open.load(Ordering::Acquire) {
-            return;
+        if self.open.load(Ordering::Acquire) {
+            self.look_at_urgent(kernel, Look::Free);
         }
+    }
+
+    fn look_at_urgent(&self, kernel: &Kernel, look: Look) {
+        // Taken only when this core is serving already, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
-            while peer.serve_one_urgent(kernel, self.vector, &mut scratch) {}
+            for _ in 0..LAYOUT.urgent_slots {
+                if !peer.serve_one_urgent(kernel, self.vector, look, &mut scratch) {
+                    break;
+                }
+            }
         }
     }
 
     /// Looks at everything that may have come: replies, urgent requests, blockable ones.
     pub fn poll(&self, kernel: &Kernel) {
-        self.serve_urgent(kernel);
         if !self.open.load(Ordering::Acquire) {
             return;
         }
+        self.look_at_urgent(kernel, Look::All);
         for peer in self.iter() {
             peer.wake_answered(kernel);
             if peer.blockable_waits() {
-                self.handlers.arrived(kernel);
+                self.handlers.arrived(kernel, peer);
             }
         }
     }
@@ -178,60 +169,18 @@ impl Peers {
             })
     }
 
-    /// The next blockable request of any peer.
-    pub fn receive(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
-        self.iter().find_map(|peer| peer.receive(Class::Blockable, buffer))
-    }
-
-    /// Answers a request that [`Peers::receive`] gave.
-    pub fn reply(&self, kernel: &Kernel, request: &Request, result: Result<&[u8], Refusal>) {
-        if let Ok(peer) = self.peer(request.from) {
-            peer.reply(kernel, self.vector, request, result);
+    /// Answers a request that [`Peer::receive`] gave.
+    pub fn reply(&self, request: &Request, result: Result<&[u8], Refusal>) {
+        if let Some(peer) = self.peer(request.from) {
+            peer.reply(self.vector, request, result);
         }
     }
 
-    /// Calls from a thread, or from the handler of a request of that thread; waits for the answer.
-    pub fn call(
-        &self,
-        id: DomainId,
-        ask: Ask,
-        payload: &[u8],
-        buffer: &mut [u8],
-    ) -> Result<usize, CallFailure> {
-        self.call_at(Level(0), id, ask, payload, buffer)
-    }
-
-    /// [`Peers::call`] from the handler of a request of the level above.
-    pub fn call_at(
-        &self,
-        level: Level,
-        id: DomainId,
-        ask: Ask,
-        payload: &[u8],
-        buffer: &mut [u8],
-    ) -> Result<usize, CallFailure> {
-        let kernel = crate::kernel::get().ok_or(CallFailure::PeerLost)?;
+    /// Calls sent to a peer, served for it, times it broke the protocol, notices of it dropped.
+    pub fn counts(&self, id: DomainId) -> Option<[u64; 4]> {
         let peer = self.peer(id)?;
-        match ask.class() {
-            Class::Urgent => peer.call_urgent(kernel, self.vector, ask, payload, buffer),
-            Class::Blockable => {
-                let _blocked = self.handlers.will_block(kernel, level);
-                peer.call_blockable(kernel, self.vector, level, ask, payload, buffer)
-            }
-        }
-    }
-
-    /// A call of one number for another.
-    pub fn call_value(&self, id: DomainId, ask: Ask, value: u64) -> Result<u64, CallFailure> {
-        let mut answer = [0; 8];
-        let bytes = self.call(id, ask, &value.to_le_bytes(), &mut answer)?;
-        if bytes == 8 { Ok(u64::from_le_bytes(answer)) } else { Err(CallFailure::Limits) }
-    }
-
-    /// Calls sent to a peer, served for it, and times it broke the protocol.
-    pub fn counts(&self, id: DomainId) -> Option<[u64; 3]> {
-        let peer = self.peers.get(id.index())?.as_ref()?;
-        Some([&peer.sent, &peer.served, &peer.faults].map(|count| count.load(Ordering::Relaxed)))
+        let counters = [&peer.sent, &peer.served, &peer.faults, &peer.dropped];
+        Some(counters.map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// Waits until the chip page shows a state, two seconds at most.
@@ -266,6 +215,7 @@ impl Peer {
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         })
     }
 
@@ -276,46 +226,65 @@ impl Peer {
         }
     }
 
-    fn receive(&self, class: Class, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
-        let received = self.server.lock().receive(&self.wires, class, buffer);
+    /// The next blockable request, if there is one.
+    pub fn receive(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
+        self.received(self.server.lock(), Class::Blockable, buffer)
+    }
+
+    fn received(
+        &self,
+        mut server: Guard<'_, Server>,
+        class: Class,
+        buffer: &mut [u8; MAX_PAYLOAD],
+    ) -> Option<Request> {
+        let epoch = server.peer()?;
+        let received = server.receive(&self.wires, class, buffer);
+        drop(server);
         received.unwrap_or_else(|_| {
-            self.distrust();
+            self.distrust(epoch);
             None
         })
     }
 
-    /// The peer wrote what the protocol does not allow: nothing of it is believed until it
-    /// restarts. May run while this core waits for any lock, so it says nothing; `peers` shows
-    /// the count.
-    fn distrust(&self) {
+    /// The peer wrote in `epoch` what the protocol does not allow: nothing of it is believed until
+    /// it restarts. The serving side has found that and is shut already. May run while this core
+    /// waits for any lock, so it says nothing; `peers` shows the count.
+    fn distrust(&self, epoch: Epoch) {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        self.caller.lock().lose();
-        self.server.lock().lose();
+        self.caller.lock().lose(epoch);
     }
 
-    fn serve_one_urgent(&self, kernel: &Kernel, vector: u32, scratch: &mut Scratch) -> bool {
-        let Some(mut server) = self.server.try_lock() else { return false };
+    fn serve_one_urgent(
+        &self,
+        kernel: &Kernel,
+        vector: u32,
+        look: Look,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let server = match look {
+            Look::All => self.server.lock(),
+            Look::Free => match self.server.try_lock() {
+                Some(server) => server,
+                None => return false,
+            },
+        };
         if !server.is_waiting(&self.wires, Class::Urgent) {
             return false;
         }
-        let received = server.receive(&self.wires, Class::Urgent, &mut scratch.request);
-        drop(server);
-        let request = match received {
-            Ok(Some(request)) => request,
-            Ok(None) => return false,
-            Err(_) => {
-                self.distrust();
-                return false;
-            }
-        };
+        let received = self.received(server, Class::Urgent, &mut scratch.request);
+        let Some(request) = received else { return false };
         let payload = &scratch.request[..request.bytes];
         let result = procs::urgent(kernel, &request, payload, &mut scratch.reply);
-        self.reply(kernel, vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
+        self.reply(vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
         true
     }
 
-    fn reply(&self, _: &Kernel, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
-        let Some(to) = request.reply else { return };
+    /// Answers a call. A notice that was refused is counted: its sender hears nothing.
+    fn reply(&self, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
+        let Some(to) = request.reply else {
+            self.dropped.fetch_add(result.is_err().into(), Ordering::Relaxed);
+            return;
+        };
         self.served.fetch_add(1, Ordering::Relaxed);
         // A stale reply has no one to go to: its caller died.
         if self.server.lock().reply(&self.wires, to, result).is_ok() {
@@ -345,128 +314,16 @@ impl Peer {
         }
     }
 
-    fn begin(
-        &self,
-        class: Class,
-        level: Level,
-        ask: Ask,
-        payload: &[u8],
-        token: u64,
-    ) -> Result<CallId, CallError> {
-        self.caller.lock().begin(&self.wires, class, level, ask as u16, payload, token)
-    }
-
-    fn finish(&self, call: CallId, buffer: &mut [u8]) -> Option<Result<usize, CallError>> {
-        self.caller.lock().finish(&self.wires, call, buffer)
-    }
-
-    /// Waits in `attend`: from any context without leaf locks.
-    fn call_urgent(
-        &self,
-        kernel: &Kernel,
-        vector: u32,
-        ask: Ask,
-        payload: &[u8],
-        buffer: &mut [u8],
-    ) -> Result<usize, CallFailure> {
-        self.wake_if_asleep(kernel);
-        let mut begun = Err(CallError::Busy(Busy::NoSlot));
-        arch::attend::until(|| {
-            begun = self.begin(Class::Urgent, Level(0), ask, payload, 0);
-            !matches!(begun, Err(CallError::Busy(_))) || self.is_gone(kernel)
-        });
-        let call = begun.map_err(explain)?;
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        self.ring(vector);
-        let mut ring_at = arch::time::local_ns() + RING_AGAIN_NS;
-        let mut result = None;
-        arch::attend::until(|| {
-            result = self.finish(call, buffer);
-            if result.is_none() && arch::time::local_ns() > ring_at {
-                ring_at += RING_AGAIN_NS;
-                self.nudge(kernel, vector);
-            }
-            result.is_some()
-        });
-        result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
-    }
-
-    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
-    /// `PeerLost` or stays as it is until somebody tries again.
-    fn wake_if_asleep(&self, kernel: &Kernel) {
-        if matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
-            && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
-        {
-            self.look(kernel);
-        }
-    }
-
-    /// Rings again, in case the last ring was lost or the peer went to sleep over it.
-    fn nudge(&self, kernel: &Kernel, vector: u32) {
-        self.wake_if_asleep(kernel);
-        arch::doorbell::ring(self.slot, vector);
-        self.look(kernel);
-    }
-
-    /// Can the peer not answer: dead, or never started?
-    fn is_gone(&self, kernel: &Kernel) -> bool {
-        peer_epoch(kernel.soc.state_word(self.id)).is_none()
-    }
-
     /// For a waiter that may run with interrupts masked, so that nobody looks at the chip page.
+    /// The word is read under the lock that it is applied under: a core that was held up in between
+    /// would bring an old epoch back.
     fn look(&self, kernel: &Kernel) {
-        let epoch = peer_epoch(kernel.soc.state_word(self.id));
-        self.caller.lock().peer_changed(&self.wires, epoch);
-        self.server.lock().peer_changed(&self.wires, epoch);
-    }
-
-    /// Sleeps; from a thread only.
-    fn call_blockable(
-        &self,
-        kernel: &Kernel,
-        vector: u32,
-        level: Level,
-        ask: Ask,
-        payload: &[u8],
-        buffer: &mut [u8],
-    ) -> Result<usize, CallFailure> {
-        self.wake_if_asleep(kernel);
-        let token = kernel.scheduler.current().token();
-        let again = || Some(arch::time::soc_time() + RING_AGAIN_NS);
-        let mut begun;
-        loop {
-            begun = Err(CallError::PeerLost);
-            let soon = Some(arch::time::soc_time() + TRY_AGAIN_NS);
-            let sent = kernel.scheduler.wait_until(&self.room, soon, || {
-                begun = self.begin(Class::Blockable, level, ask, payload, token);
-                !matches!(begun, Err(CallError::Busy(_))) || self.is_gone(kernel)
-            });
-            if sent {
-                break;
-            }
-            self.nudge(kernel, vector);
+        let epoch = || peer_epoch(kernel.soc.state_word(self.id));
+        {
+            let mut caller = self.caller.lock();
+            caller.peer_changed(&self.wires, epoch());
         }
-        let call = begun.map_err(explain)?;
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        self.ring(vector);
-        let waiting = WaitQueue::new();
-        let mut result = None;
-        while !kernel.scheduler.wait_until(&waiting, again(), || {
-            result = self.finish(call, buffer);
-            result.is_some()
-        }) {
-            self.nudge(kernel, vector);
-        }
-        self.room.wake_all(&kernel.scheduler);
-        result.unwrap_or(Err(CallError::PeerLost)).map_err(explain)
-    }
-}
-
-fn explain(error: CallError) -> CallFailure {
-    match error {
-        CallError::PeerLost | CallError::Busy(Busy::NoSession) => CallFailure::PeerLost,
-        CallError::TooLarge | CallError::TooDeep => CallFailure::Limits,
-        CallError::Refused(refusal) => CallFailure::Refused(refusal),
-        CallError::Busy(_) => CallFailure::Busy,
+        let mut server = self.server.lock();
+        server.peer_changed(&self.wires, epoch());
     }
 }

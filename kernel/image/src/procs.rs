@@ -1,6 +1,9 @@
 //! What this kernel does for others: the procedures behind [`Ask`].
 
 use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::peers::Terms;
+use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use kernel_msg::{Class, Refusal, Request};
 
@@ -52,7 +55,8 @@ pub fn urgent(
     }
 }
 
-/// Runs a blockable request on a handler thread; may sleep and call on.
+/// Runs a blockable request on a handler thread; may sleep and call on. What may block tells the
+/// pool first, and calls at the level below the request's: rules 4 and 5 of `docs/messages.md`.
 pub fn blockable(
     kernel: &'static Kernel,
     request: &Request,
@@ -62,15 +66,17 @@ pub fn blockable(
         Ask::Echo => Err(Refusal::Refused),
         Ask::SlowEcho => {
             let moment = 20_000 + payload.len() as u64 * 50;
-            let _blocked = kernel.peers.handlers.will_block(kernel, request.level.deeper());
+            let _blocked = kernel.peers.handlers.will_block(kernel);
             kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
             Ok(payload)
         }
         Ask::Nest => nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
-            let mut text = Answer(Vec::new());
-            crate::monitor::run(kernel, &mut text, line);
+            let mut text = Answer(with_room(MAX_PAYLOAD)?);
+            let _blocked = kernel.peers.handlers.will_block(kernel);
+            let session = Session::at(kernel, request.level.deeper());
+            crate::monitor::run(&session, &mut text, line);
             Ok(text.0)
         }
         Ask::PowerOff => {
@@ -84,13 +90,14 @@ pub fn blockable(
 fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
     if depth > 0 {
-        let mut onward = payload.clone();
-        onward[..8].copy_from_slice(&(depth - 1).to_le_bytes());
-        let mut back = alloc::vec![0; payload.len()];
-        let bytes = kernel
-            .peers
-            .call_at(request.level.deeper(), request.from, Ask::Nest, &onward, &mut back)
-            .map_err(|_| Refusal::Fault)?;
+        let (mut onward, mut back) = (with_room(payload.len())?, with_room(payload.len())?);
+        onward.extend_from_slice(&(depth - 1).to_le_bytes());
+        onward.extend_from_slice(&payload[8..]);
+        back.resize(payload.len(), 0);
+        let _blocked = kernel.peers.handlers.will_block(kernel);
+        let terms = Terms { level: request.level.deeper(), patience: None };
+        let called = kernel.peers.call(terms, request.from, Ask::Nest, &onward, &mut back);
+        let bytes = called.map_err(|_| Refusal::Fault)?;
         if back[..bytes] != onward {
             return Err(Refusal::Fault);
         }
@@ -98,12 +105,19 @@ fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<
     Ok(payload)
 }
 
-/// Text of an answer, cut where a reply ends.
+/// Memory for what another kernel asked for: it may ask when there is none.
+fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
+    Ok(room)
+}
+
+/// Text of an answer, cut where a reply ends; it has that much room from the start.
 struct Answer(Vec<u8>);
 
 impl core::fmt::Write for Answer {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = abi::msg::MAX_PAYLOAD - self.0.len();
+        let room = MAX_PAYLOAD - self.0.len();
         let mut end = text.len().min(room);
         while !text.is_char_boundary(end) {
             end -= 1;

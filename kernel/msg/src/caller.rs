@@ -84,7 +84,7 @@ impl Caller {
             return;
         }
         if peer != Some(self.last) {
-            self.lose();
+            self.end();
         }
         if let Some(epoch) = peer.filter(|epoch| *epoch != self.last) {
             (self.peer, self.last) = (peer, epoch);
@@ -92,9 +92,15 @@ impl Caller {
         }
     }
 
-    /// The peer is dead or not to be believed: ends all calls, refuses new ones until its next
-    /// epoch.
-    pub fn lose(&mut self) {
+    /// The peer's epoch `epoch` is not to be believed: ends all calls to it, refuses new ones until
+    /// the next one. Says nothing about another epoch: it may have been heard of meanwhile.
+    pub fn lose(&mut self, epoch: Epoch) {
+        if self.peer == Some(epoch) {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
         self.peer = None;
         self.rings.iter_mut().for_each(Producer::close);
         for (i, slot) in self.slots.iter_mut().enumerate() {
@@ -130,7 +136,8 @@ impl Caller {
         Ok(CallId { slot, epoch, sequence })
     }
 
-    /// Sends a one-way message: it arrives once, or the peer dies.
+    /// Sends a one-way message: it arrives at most once. A peer that lives takes it off the ring, and
+    /// may then have nobody to run it; it drops and counts such notices, and nobody here hears of it.
     pub fn notice(
         &mut self,
         wires: &Wires<impl Words>,
@@ -232,7 +239,7 @@ impl Caller {
             PushError::Full => CallError::Busy(Busy::RingFull),
             PushError::NoSession => CallError::Busy(Busy::NoSession),
             PushError::Fault(_) => {
-                self.lose();
+                self.end();
                 CallError::PeerLost
             }
         })

@@ -159,11 +159,12 @@ impl<W: Words> Peer<W> {
         out: &mut dyn FnMut(Event<'_>),
     ) {
         for _ in 0..abi::msg::LAYOUT.blockable_slots {
+            let Some(epoch) = self.server.peer() else { return };
             match self.server.receive(&self.wires, class, buffer) {
                 Ok(Some(request)) => out(Event::Request(request, &buffer[..request.bytes])),
                 Ok(None) => return,
                 Err(fault) => {
-                    self.caller.lose();
+                    self.caller.lose(epoch);
                     return out(Event::Fault(id, fault));
                 }
             }

@@ -84,7 +84,7 @@ impl Server {
             return;
         }
         if peer != Some(self.last) {
-            self.lose();
+            self.end();
         }
         if let Some(epoch) = peer.filter(|epoch| *epoch != self.last) {
             (self.peer, self.last) = (peer, epoch);
@@ -93,14 +93,15 @@ impl Server {
     }
 
     /// The peer is dead or not to be believed: its open requests are void until its next epoch.
-    pub fn lose(&mut self) {
+    fn end(&mut self) {
         self.peer = None;
         self.rings.iter_mut().for_each(Consumer::close);
         self.open = [None; MAX_REPLIES];
     }
 
     /// The next message of `class`, if there is one. A fault has lost the peer here; tell its
-    /// [`Caller`](crate::Caller) with `lose` as well.
+    /// [`Caller`](crate::Caller) with `lose` as well, by the epoch that [`Server::peer`] named
+    /// before.
     pub fn receive(
         &mut self,
         wires: &Wires<impl Words>,
@@ -108,7 +109,7 @@ impl Server {
         buffer: &mut [u8; MAX_PAYLOAD],
     ) -> Result<Option<Request>, PeerFault> {
         let Some(epoch) = self.peer else { return Ok(None) };
-        let popped = self.rings[class as usize].pop(wires, buffer).inspect_err(|_| self.lose())?;
+        let popped = self.rings[class as usize].pop(wires, buffer).inspect_err(|_| self.end())?;
         let Some((header, bytes)) = popped else { return Ok(None) };
         let Header { kind, proc, slot, level, sequence } = header;
         let mut reply = None;
@@ -181,7 +182,7 @@ impl Server {
                 Ok(())
             }
             None => {
-                self.lose();
+                self.end();
                 Err(PeerFault::Slot(header.slot))
             }
         }

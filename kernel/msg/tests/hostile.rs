@@ -79,6 +79,22 @@ fn each_wrong_header_is_refused() {
 }
 
 #[test]
+fn distrust_of_an_epoch_leaves_the_next_one_alone() {
+    let mut pair = Pair::new();
+    // A core found a fault in epoch 1; before it could say so, another heard of epoch 2.
+    pair.a.peer_changed(B, Some(Epoch(2)));
+    pair.restart_b(Epoch(2));
+    let call = pair.a.begin(B, Class::Urgent, Level(0), 1, &[5], 0).unwrap();
+    pair.a.peer_mut(B).unwrap().caller.lose(Epoch(1));
+    let (request, _) = poll(&mut pair.b).requests.remove(0);
+    pair.b.reply(request.reply.unwrap(), Ok(&[6])).unwrap();
+    assert_eq!(pair.a.finish(B, call, &mut [0; 8]), Some(Ok(1)));
+    pair.a.peer_mut(B).unwrap().caller.lose(Epoch(2));
+    let refused = pair.a.begin(B, Class::Urgent, Level(0), 1, &[], 0);
+    assert_eq!(refused, Err(CallError::PeerLost));
+}
+
+#[test]
 fn a_reply_slot_in_use_cannot_be_asked_for_again() {
     let mut pair = Pair::new();
     for index in 0..2 {

@@ -4,6 +4,7 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod boot;
+mod calls;
 mod clock;
 mod dma;
 mod machine;
@@ -42,6 +43,8 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
     Scenario { name: "domain.clock", board: "duo", nightly: false, run: clock::wakes },
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
+    Scenario { name: "rpc.nested", board: "duo", nightly: false, run: calls::nested },
+    Scenario { name: "rpc.hung-peer", board: "duo", nightly: false, run: calls::hung },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },
     Scenario { name: "domain.kills", board: "duo", nightly: false, run: peers::kills },

@@ -63,6 +63,10 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
             demand(rig, "rpc 20", " 0 wrong")?;
         }
     }
+    // The kernel with the console stays on, whoever is asked to stop it.
+    for (line, action) in [("", "off"), ("on shadow ", "inactive"), ("on shadow ", "off")] {
+        demand(rig, &format!("{line}domain {action} main"), "holds the console")?;
+    }
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 

@@ -159,8 +159,17 @@ impl Rig {
 
     /// Kills the QEMU of `domain`, as kill -9 does.
     pub fn kill(&self, domain: &str) -> Result<(), Failure> {
+        self.signal(domain, Signal::KILL)
+    }
+
+    /// The QEMU of `domain` does nothing any more, or goes on; nobody is told.
+    pub fn hang(&self, domain: &str, hung: bool) -> Result<(), Failure> {
+        self.signal(domain, if hung { Signal::STOP } else { Signal::CONT })
+    }
+
+    fn signal(&self, domain: &str, signal: Signal) -> Result<(), Failure> {
         let pid = self.machine(domain, Duration::from_secs(5))?;
-        kill_process(pid, Signal::KILL).map_err(|e| Failure::Console(e.into()))
+        kill_process(pid, signal).map_err(|e| Failure::Console(e.into()))
     }
 
     /// Asks the soc through its control socket.

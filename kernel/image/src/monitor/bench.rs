@@ -4,7 +4,7 @@
 //! emulator's instruction clock one of them is one instruction; `./pen bench` sets that up and
 //! labels the records.
 
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
 use crate::peers::Ask;
@@ -20,18 +20,19 @@ pub const COMMANDS: &[Command] = &[Command {
     run: bench,
 }];
 
-fn bench(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
     match arguments.first() {
         Some(&"boot") => {
             let ticks = kernel.boot_ticks.load(Ordering::Relaxed);
             record(out, "boot.instructions", arch::time::to_ns(ticks, arch::cpu::clock_hz()), 1)
         }
-        Some(&"memory") => memory(kernel, out),
+        Some(&"memory") => memory(session, out),
         Some(&"used") => Ok(writeln!(out, "{}", used())?),
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
-        Some(&"rpc") => rpc(kernel, out, rounds),
+        Some(&"rpc") => rpc(session, out, rounds),
         _ => Err(Failure::Usage),
     }
 }
@@ -41,7 +42,8 @@ fn used() -> u64 {
 }
 
 /// Of this kernel, and of each other one that runs, under its name.
-fn memory(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
+fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
+    let kernel = session.kernel;
     writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let peer = DomainId(index as u8);
@@ -49,10 +51,7 @@ fn memory(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
             continue;
         }
         let mut answer = [0; 64];
-        let bytes = kernel
-            .peers
-            .call(peer, Ask::Run, b"bench used", &mut answer)
-            .map_err(super::chip::explain)?;
+        let bytes = session.call(peer, Ask::Run, b"bench used", &mut answer)?;
         let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("").trim_end();
         let name = abi::boot::text(&domain.name);
         writeln!(out, "record memory.after_boot_bytes.{name} {text} bytes")?;
@@ -111,22 +110,19 @@ fn frames(out: &mut dyn Write, rounds: u64) -> Outcome {
     Ok(())
 }
 
-fn rpc(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
+fn rpc(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
+    let kernel = session.kernel;
     let peer = DomainId(if kernel.me.0 == 0 { 1 } else { 0 });
     if peer.index() >= kernel.blob.domains().len() {
         return Err(Failure::Failed("this board has no other kernel"));
     }
-    let payload = alloc::vec![0x5a; 4096];
-    let mut answer = alloc::vec![0; 4096];
+    let (payload, mut answer) = (super::buffer(4096)?, super::buffer(4096)?);
     for (name, bytes) in
         [("rpc.roundtrip_int", 8), ("rpc.roundtrip_64", 64), ("rpc.roundtrip_4k", 4096)]
     {
         let start = worked();
         for _ in 0..rounds {
-            kernel
-                .peers
-                .call(peer, Ask::Echo, &payload[..bytes], &mut answer)
-                .map_err(super::chip::explain)?;
+            session.call(peer, Ask::Echo, &payload[..bytes], &mut answer)?;
         }
         record(out, name, worked() - start, rounds)?;
     }

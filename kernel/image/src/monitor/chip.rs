@@ -1,8 +1,9 @@
 //! Commands about the chip and the other kernels: peers, calls, power, panic, devices.
 
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
+use crate::peers::Ask;
+use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
@@ -74,10 +75,11 @@ fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
     Ok(peer)
 }
 
-fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     writeln!(
         out,
-        "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults"
+        "  domain    isa      role    cores  state     epoch  deaths  calls out/in/faults  dropped"
     )?;
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let id = DomainId(index as u8);
@@ -88,24 +90,24 @@ fn peers(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
         write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;
         write!(out, "{:<9} {epoch:<6} {:<7} ", state_name(state), kernel.soc.deaths(id))?;
         match kernel.peers.counts(id) {
-            Some([sent, served, faults]) => writeln!(out, "{sent}/{served}/{faults}")?,
+            Some([sent, served, faults, dropped]) => {
+                let calls = format_args!("{sent}/{served}/{faults}");
+                writeln!(out, "{calls}  {dropped}")?;
+            }
             None => writeln!(out, "(this kernel)")?,
         }
     }
     Ok(())
 }
 
-/// Says why a call did not come back with an answer.
-pub fn explain(failure: CallFailure) -> Failure {
-    Failure::Failed(failure.text())
-}
-
-fn ping(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn ping(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let peer = find_peer(kernel, arguments)?;
     for _ in 0..number(arguments, 1, 3)?.min(1000) {
         let start = arch::time::local_ns();
-        let there = kernel.peers.call_value(peer, Ask::Echo, start).map_err(explain)?;
-        let took = arch::time::local_ns() - start;
+        let there = session.call_value(peer, Ask::Echo, start)?;
+        // A power-off in between may have reset the counter.
+        let took = arch::time::local_ns().saturating_sub(start);
         if there != start {
             return Err(Failure::Failed("the answer is not what was sent"));
         }
@@ -114,35 +116,42 @@ fn ping(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Out
     Ok(())
 }
 
-fn on(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let [name, words @ ..] = arguments else { return Err(Failure::Usage) };
     if words.is_empty() {
         return Err(Failure::Usage);
     }
-    let peer = find(kernel, name)?;
+    let peer = find(session.kernel, name)?;
     let mut line = crate::panic::Text::<{ super::line::LINE }>::new();
     for word in words {
         write!(line, "{word} ")?;
     }
-    if peer == kernel.me {
-        super::run(kernel, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
+    if peer == session.kernel.me {
+        super::run(session, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
         return Ok(());
     }
-    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
-    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer).map_err(explain)?;
+    let mut answer = super::buffer(abi::msg::MAX_PAYLOAD)?;
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
     let text = core::str::from_utf8(&answer[..bytes]);
     out.write_str(text.map_err(|_| Failure::Failed("the answer is not text"))?)?;
     Ok(())
 }
 
-fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+/// Is the system console driven there? Then whoever types is there, whoever runs the command.
+fn holds_console(kernel: &Kernel, target: DomainId) -> bool {
+    let here = |d: &Device| d.kind == device::CONSOLE && d.home == u32::from(target.0);
+    kernel.blob.devices().iter().any(here)
+}
+
+fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let &[action, name] = arguments else { return Err(Failure::Usage) };
     if !["on", "off", "cold", "inactive"].contains(&action) {
         return Err(Failure::Usage);
     }
     let target = find(kernel, name)?;
-    if target == kernel.me && action != "on" {
-        return Err(Failure::Failed("this kernel holds the console: nobody could wake it"));
+    if action != "on" && holds_console(kernel, target) {
+        return Err(Failure::Failed("that kernel holds the console: nobody could wake it"));
     }
     let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
     let (done, now) = match action {
@@ -150,7 +159,7 @@ fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> O
         "inactive" => (ask_soc(command::INACTIVE), "inactive"),
         "cold" => (ask_soc(command::OFF), "off; next boot cold"),
         _ => {
-            switch_off(kernel, target)?;
+            switch_off(session, target)?;
             (Ok(()), "off; memory kept")
         }
     };
@@ -164,21 +173,23 @@ fn domain(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> O
 }
 
 /// Asks the other kernel to switch itself off, which keeps its memory.
-fn switch_off(kernel: &Kernel, target: DomainId) -> Result<(), Failure> {
-    kernel.peers.call_value(target, Ask::PowerOff, 0).map_err(explain)?;
-    if kernel.peers.wait_for_state(target, state::OFF) {
+fn switch_off(session: &Session, target: DomainId) -> Result<(), Failure> {
+    session.call_value(target, Ask::PowerOff, 0)?;
+    if session.kernel.peers.wait_for_state(target, state::OFF) {
         return Ok(());
     }
     Err(Failure::Failed("it did not go off within two seconds; see its log"))
 }
 
-fn disk(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let sectors = kernel.devices.disk_check(kernel).map_err(Failure::Failed)?;
     writeln!(out, "disk of {sectors} sectors: wrote, flushed and read back its last one")?;
     Ok(())
 }
 
-fn random(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn random(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let bytes = kernel.devices.random(kernel).map_err(Failure::Failed)?;
     for byte in bytes {
         write!(out, "{byte:02x}")?;
@@ -187,11 +198,11 @@ fn random(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn panic(_: &'static Kernel, _: &mut dyn Write, _: &[&str]) -> Outcome {
+fn panic(_: &Session, _: &mut dyn Write, _: &[&str]) -> Outcome {
     panic!("asked for on the monitor")
 }
 
-fn overflow(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn overflow(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     writeln!(out, "depth {}", dig(1))?;
     Ok(())
 }
@@ -203,7 +214,8 @@ fn dig(depth: u64) -> u64 {
     dig(core::hint::black_box(here[0] + 1)) + here[63]
 }
 
-fn poweroff(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     writeln!(out, "powering off")?;
     kernel.soc.request(command::SHUTDOWN, 0, 0).map_err(|_| Failure::Failed("the soc refused"))?;
     Ok(())

@@ -1,7 +1,7 @@
 //! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
 
 use super::stress::on_all_cores;
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, buffer, number};
 use crate::devices::dma::{Buffer, DmaError};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
@@ -14,6 +14,7 @@ use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use drivers::dma::{BATCH, Refusal, Transfer};
+use kernel_msg::Level;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
@@ -29,7 +30,8 @@ const TOTAL: u64 = 1 << 20;
 /// Most bytes: a typing error must not keep this monitor for hours.
 const MOST: u64 = 1 << 30;
 
-fn dma(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn dma(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let (both, sizes) = match arguments {
         ["faults"] => return faults(kernel, out),
         ["crowd", rounds @ ..] => return crowd(kernel, out, number(rounds, 0, 50)?),
@@ -50,8 +52,11 @@ fn dma(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outc
     describe(kernel, out)?;
     let mut good = true;
     for batch in core::iter::once(batch).chain(more) {
-        let run = if both { run_both } else { run };
-        good &= run(kernel, out, total, batch)?;
+        good &= if both {
+            run_both(session, out, total, batch)?
+        } else {
+            run(kernel, out, total, batch)?
+        };
     }
     if good { Ok(()) } else { Err(Failure::Failed("not everything was copied as it should be")) }
 }
@@ -121,6 +126,7 @@ fn run(
 /// What the peer is asked to do, and what it answered; one at a time.
 struct Far {
     busy: bool,
+    level: Level,
     total: u64,
     batch: u64,
     answer: Result<Vec<u8>, CallFailure>,
@@ -128,21 +134,22 @@ struct Far {
 
 static FAR: Lock<Far> = Lock::new(
     crate::ranks::TEST,
-    Far { busy: false, total: 0, batch: 0, answer: Err(CallFailure::Busy) },
+    Far { busy: false, level: Level(0), total: 0, batch: 0, answer: Err(CallFailure::Busy) },
 );
 
 /// [`run`] here and in the first peer at the same time.
 fn run_both(
-    kernel: &'static Kernel,
+    session: &Session,
     out: &mut dyn Write,
     total: u64,
     batch: u64,
 ) -> Result<bool, Failure> {
+    let kernel = session.kernel;
     let mut far = FAR.lock();
     if core::mem::replace(&mut far.busy, true) {
         return Err(Failure::Failed("the peer is asked already"));
     }
-    (far.total, far.batch) = (total, batch);
+    (far.level, far.total, far.batch) = (session.level, total, batch);
     drop(far);
     let thread = kernel.spawn("far dma", None, run_far, 0);
     let here = run(kernel, out, total, batch);
@@ -153,7 +160,7 @@ fn run_both(
     far.busy = false;
     let answer = core::mem::replace(&mut far.answer, Err(CallFailure::Busy));
     drop(far);
-    let answer = answer.map_err(super::chip::explain)?;
+    let answer = answer?;
     let text = core::str::from_utf8(&answer).unwrap_or("");
     let there = text.lines().find(|line| line.contains("batch"));
     writeln!(out, "{}, over there", there.unwrap_or("  no batch"))?;
@@ -163,16 +170,17 @@ fn run_both(
 fn run_far(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let peer = DomainId(u8::from(kernel.me.0 == 0));
-    let (total, batch) = {
+    let (level, total, batch) = {
         let far = FAR.lock();
-        (far.total, far.batch)
+        (far.level, far.total, far.batch)
     };
     let mut line = crate::panic::Text::<64>::new();
-    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    let Ok(mut answer) = buffer(abi::msg::MAX_PAYLOAD) else { return };
     if write!(line, "dma {total} {batch}").is_err() {
         return;
     }
-    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    let session = Session::at(kernel, level);
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
     FAR.lock().answer = bytes.map(|bytes| {
         answer.truncate(bytes);
         answer

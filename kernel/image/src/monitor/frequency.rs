@@ -1,7 +1,6 @@
 //! The frequency of this domain: a word of its page, which the chip follows at the store.
 
-use super::{Command, Failure, Outcome, number};
-use crate::kernel::Kernel;
+use super::{Command, Failure, Outcome, Session, number};
 use abi::soc::DomainPage;
 use base::port::Words;
 use core::fmt::Write;
@@ -15,11 +14,11 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// The chip ignores a frequency that the board does not list; time goes on at the old one.
-fn frequency(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn frequency(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let mhz = number(arguments, 0, 0)?;
     if mhz == 0 {
         return Err(Failure::Usage);
     }
-    kernel.own_page.store(offset_of!(DomainPage, frequency_mhz), mhz);
+    session.kernel.own_page.store(offset_of!(DomainPage, frequency_mhz), mhz);
     Ok(writeln!(out, "  asked for {mhz} MHz")?)
 }

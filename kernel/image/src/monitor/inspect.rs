@@ -1,8 +1,7 @@
 //! Commands that look at this kernel and change nothing.
 
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::interrupts::COUNTS;
-use crate::kernel::Kernel;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 use kernel_sched::table::Phase;
@@ -30,7 +29,8 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "where", arguments: "ADDRESS", help: "name a code address", run: whereis },
 ];
 
-fn cpus(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn cpus(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let domain = kernel.domain();
     let isa = if domain.isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
     for core in 0..domain.cores as usize {
@@ -47,7 +47,8 @@ fn cpus(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn mem(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let use_now = crate::memory::Use::now();
     writeln!(out, "  {:>8} KiB of memory local to this kernel", use_now.total >> 10)?;
     writeln!(out, "  {:>8} KiB in use, of which", use_now.used() >> 10)?;
@@ -71,7 +72,7 @@ fn mem(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn irq(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn irq(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let count = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     writeln!(out, "  timer       {}", count(&COUNTS.timer))?;
     for (kind, name) in ["reschedule", "shootdown", "stop"].iter().enumerate() {
@@ -84,7 +85,8 @@ fn irq(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn threads(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn threads(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     writeln!(out, "  id     core  prio  state      cpu ms   switches  name")?;
     let mut result = Ok(());
     kernel.scheduler.for_each(&mut |t| {
@@ -114,7 +116,8 @@ fn phase(phase: Phase) -> &'static str {
     }
 }
 
-fn services(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let modes = ["?", "private", "independent", "shadowed", "partitioned", "delegated"];
     for service in kernel.blob.services() {
         let mode = modes.get(service.mode as usize).unwrap_or(&"?");
@@ -125,7 +128,8 @@ fn services(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome
     Ok(())
 }
 
-fn time(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn time(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let now = arch::time::soc_time();
     let up = now.saturating_sub(kernel.booted_at);
     writeln!(out, "  chip time {}.{:09} s", now / 1_000_000_000, now % 1_000_000_000)?;
@@ -133,12 +137,14 @@ fn time(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn log(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn log(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let wanted = number(arguments, 0, 20)?;
     Ok(kernel.write_trace(out, wanted as usize)?)
 }
 
-fn audit(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn audit(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     match kernel.audit() {
         Ok(report) => writeln!(out, "  {report}: the invariant holds")?,
         Err(violation) => {
@@ -149,7 +155,7 @@ fn audit(kernel: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn guards(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
+fn guards(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let checks = arch::probe::self_test();
     for check in checks {
         writeln!(
@@ -166,7 +172,8 @@ fn guards(_: &'static Kernel, out: &mut dyn Write, _: &[&str]) -> Outcome {
     }
 }
 
-fn whereis(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn whereis(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let word = arguments.first().ok_or(Failure::Usage)?;
     let digits = word.strip_prefix("0x").unwrap_or(word);
     let address = u64::from_str_radix(digits, 16).map_err(|_| Failure::Usage)?;

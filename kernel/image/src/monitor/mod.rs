@@ -14,11 +14,53 @@ pub mod pingpong;
 mod stress;
 
 use crate::kernel::Kernel;
+use crate::peers::{Ask, CallFailure, Terms};
+use alloc::vec::Vec;
+use base::id::DomainId;
 use core::fmt::{self, Write};
+use kernel_msg::Level;
 use line::{Edit, Line};
 
 /// Most words of a command line; the rest is refused.
 const WORDS: usize = 16;
+
+/// A kernel without a sign of life for this long is given up by the commands that asked it.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// On whose behalf a command runs: here on the console, or for another kernel's request.
+#[derive(Clone, Copy)]
+pub struct Session {
+    /// The kernel it runs in.
+    pub kernel: &'static Kernel,
+    /// Level of its calls, and of those of the threads that it makes and waits for.
+    pub level: Level,
+}
+
+impl Session {
+    /// In `kernel`, calling at `level`.
+    pub fn at(kernel: &'static Kernel, level: Level) -> Self {
+        Session { kernel, level }
+    }
+
+    /// Calls another kernel.
+    pub fn call(
+        &self,
+        peer: DomainId,
+        ask: Ask,
+        payload: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<usize, CallFailure> {
+        let terms = Terms { level: self.level, patience: Some(PATIENCE_NS) };
+        self.kernel.peers.call(terms, peer, ask, payload, buffer)
+    }
+
+    /// A call of one number for another.
+    pub fn call_value(&self, peer: DomainId, ask: Ask, value: u64) -> Result<u64, CallFailure> {
+        let mut answer = [0; 8];
+        let bytes = self.call(peer, ask, &value.to_le_bytes(), &mut answer)?;
+        if bytes == 8 { Ok(u64::from_le_bytes(answer)) } else { Err(CallFailure::Limits) }
+    }
+}
 
 /// Why a command did not do what it was asked.
 pub enum Failure {
@@ -28,6 +70,12 @@ pub enum Failure {
     Failed(&'static str),
     /// The place to write went away or is full.
     Output,
+}
+
+impl From<CallFailure> for Failure {
+    fn from(failure: CallFailure) -> Self {
+        Failure::Failed(failure.text())
+    }
 }
 
 impl From<fmt::Error> for Failure {
@@ -44,7 +92,7 @@ pub struct Command {
     name: &'static str,
     arguments: &'static str,
     help: &'static str,
-    run: fn(&'static Kernel, &mut dyn Write, &[&str]) -> Outcome,
+    run: fn(&Session, &mut dyn Write, &[&str]) -> Outcome,
 }
 
 const HELP: Command =
@@ -99,7 +147,7 @@ fn scripted(kernel: &'static Kernel) {
     for line in script.split(';') {
         let mut out = kernel.console();
         let _ = writeln!(out, "{}> {}", kernel.name(), line.trim());
-        run(kernel, &mut out, line);
+        run(&Session::at(kernel, Level(0)), &mut out, line);
     }
 }
 
@@ -122,7 +170,7 @@ fn typed(kernel: &'static Kernel, line: &mut Line, byte: u8) {
         Edit::Nothing => Ok(()),
         Edit::Enter => {
             let _ = out.write_char('\n');
-            run(kernel, &mut out, line.text());
+            run(&Session::at(kernel, Level(0)), &mut out, line.text());
             line.reset();
             prompt(kernel);
             Ok(())
@@ -131,7 +179,7 @@ fn typed(kernel: &'static Kernel, line: &mut Line, byte: u8) {
 }
 
 /// Runs one command line; everything it has to say goes to `out`.
-pub fn run(kernel: &'static Kernel, out: &mut dyn Write, text: &str) {
+pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
     let mut words = [""; WORDS];
     let mut count = 0;
     for word in text.split_ascii_whitespace() {
@@ -148,14 +196,14 @@ pub fn run(kernel: &'static Kernel, out: &mut dyn Write, text: &str) {
         return;
     };
     // Nothing is left to tell when the output itself fails.
-    let _ = match (command.run)(kernel, out, arguments) {
+    let _ = match (command.run)(session, out, arguments) {
         Ok(()) | Err(Failure::Output) => Ok(()),
         Err(Failure::Usage) => writeln!(out, "usage: {} {}", command.name, command.arguments),
         Err(Failure::Failed(why)) => writeln!(out, "{}: {why}", command.name),
     };
 }
 
-fn help(_: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let wanted = arguments.first();
     for command in commands().filter(|c| wanted.is_none_or(|&name| c.name == name)) {
         writeln!(out, "  {:<8}{:<32}{}", command.name, command.arguments, command.help)?;
@@ -170,6 +218,15 @@ fn help(_: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
 fn record(out: &mut dyn Write, total: u64, rounds: u64) -> Outcome {
     let tenths = total * 10 / rounds;
     Ok(writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?)
+}
+
+/// Zeroed memory for a message.
+fn buffer(bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(bytes);
+    reserved.map_err(|_| Failure::Failed("no memory for a buffer"))?;
+    buffer.resize(bytes, 0);
+    Ok(buffer)
 }
 
 /// A number among the words, or how it is meant.

@@ -4,7 +4,7 @@
 //!
 //! Each domain writes its own page's `play` words only: how many rounds it has played.
 
-use super::{Command, Failure, Outcome, number, record};
+use super::{Command, Failure, Outcome, Session, number, record};
 use crate::kernel::Kernel;
 use crate::peers::Ask;
 use abi::soc::DomainPage;
@@ -151,17 +151,15 @@ fn ring(kernel: &Kernel, slot: u32, rounds: u64) -> bool {
     true
 }
 
-fn play(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let way = Way::named(arguments)?;
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
     let (board, peer) = (Board::of(kernel)?, peer(kernel)?);
     board.own.store(0, 0);
     let line = alloc::format!("pong {} {rounds}", arguments[0]);
     let mut answer = [0; 64];
-    let bytes = kernel
-        .peers
-        .call(peer, Ask::Run, line.as_bytes(), &mut answer)
-        .map_err(super::chip::explain)?;
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
     if answer[..bytes] != *b"ready\n" {
         return Err(Failure::Failed("the peer does not join in"));
     }
@@ -182,7 +180,8 @@ fn play(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Out
 /// The rounds of the thread that `pong` starts.
 static GAME: AtomicU64 = AtomicU64::new(0);
 
-fn join_in(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn join_in(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let way = Way::named(arguments)?;
     let rounds = number(arguments, 1, 0)?;
     Board::of(kernel)?.own.store(0, 0);

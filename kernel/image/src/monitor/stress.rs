@@ -1,13 +1,15 @@
 //! Commands that load this kernel and the others, and check every answer.
 
-use super::{Command, Failure, Outcome, number};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
+use abi::msg::LEVELS;
 use base::id::{CoreId, DomainId};
 use base::port::Trace;
 use base::prng::Prng;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use kernel_msg::Level;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -51,11 +53,14 @@ static TALLY: Tally = Tally {
     wrong: AtomicU64::new(0),
 };
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Level of the calls: who asked for the storm waits for its threads.
+static LEVEL: AtomicU8 = AtomicU8::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
 /// One storm at a time.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
-fn rpc(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn rpc(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let count = number(arguments, 0, 1000)?;
     let seed = number(arguments, 1, arch::time::soc_time())?;
     if kernel.blob.domains().len() < 2 {
@@ -68,6 +73,7 @@ fn rpc(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outc
         counter.store(0, Ordering::Relaxed);
     }
     CALLS.store(count, Ordering::Relaxed);
+    LEVEL.store(session.level.0, Ordering::Relaxed);
     SEED.store(seed, Ordering::Relaxed);
     let done = on_all_cores(kernel, "storm", storm);
     BUSY.store(0, Ordering::Release);
@@ -84,15 +90,17 @@ fn rpc(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outc
     if wrong == 0 { Ok(()) } else { Err(Failure::Failed("wrong answers")) }
 }
 
-fn both(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn both(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let count = number(arguments, 0, 500)?;
     THEIRS.store(0, Ordering::Relaxed);
     CALLS.store(count, Ordering::Relaxed);
+    LEVEL.store(session.level.0, Ordering::Relaxed);
     let no_memory = |_| Failure::Failed("no memory for a thread");
     let peer = kernel.spawn("far storm", None, far_storm, count as usize).map_err(no_memory)?;
     let mut text = crate::panic::Text::<16>::new();
     write!(text, "{count}")?;
-    let ours = rpc(kernel, out, &[core::str::from_utf8(text.as_bytes()).unwrap_or("")]);
+    let ours = rpc(session, out, &[core::str::from_utf8(text.as_bytes()).unwrap_or("")]);
     kernel.scheduler.join(peer);
     ours?;
     if THEIRS.load(Ordering::Relaxed) == 0 {
@@ -106,14 +114,14 @@ fn both(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Out
 static THEIRS: AtomicU64 = AtomicU64::new(0);
 
 fn far_storm(count: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let peer = DomainId(u8::from(kernel.me.0 == 0));
+    let Some(session) = of_the_storm() else { return };
+    let peer = DomainId(u8::from(session.kernel.me.0 == 0));
     let mut line = crate::panic::Text::<32>::new();
-    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    let Ok(mut answer) = super::buffer(abi::msg::MAX_PAYLOAD) else { return };
     if write!(line, "rpc {count}").is_err() {
         return;
     }
-    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
     let text = bytes.ok().and_then(|bytes| core::str::from_utf8(&answer[..bytes]).ok());
     if text.is_some_and(|text| text.contains(" 0 lost with their peer, 0 refused, 0 wrong")) {
         THEIRS.store(1, Ordering::Relaxed);
@@ -135,16 +143,25 @@ pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize
     if started { Ok(()) } else { Err(Failure::Failed("no memory for all of its threads")) }
 }
 
-/// One thread's part of a storm.
+/// For a thread that works for the storm under way.
+fn of_the_storm() -> Option<Session> {
+    let level = Level(LEVEL.load(Ordering::Relaxed));
+    Some(Session::at(crate::kernel::get()?, level))
+}
+
+/// One thread's part of a storm; it ends early when a peer is silent, which takes long to find.
 fn storm(index: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(session) = of_the_storm() else { return };
     let mut prng = Prng::new(SEED.load(Ordering::Relaxed) ^ (index as u64) << 32);
-    let domains = kernel.blob.domains().len() as u64;
-    let mut buffers = Buffers::new();
+    let domains = session.kernel.blob.domains().len() as u64;
+    let Ok(mut buffers) = Buffers::new() else {
+        TALLY.refused.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
     for _ in 0..CALLS.load(Ordering::Relaxed) {
         let peer = DomainId(prng.below(domains) as u8);
-        if peer != kernel.me {
-            one_call(kernel, peer, &mut prng, &mut buffers);
+        if peer != session.kernel.me && !one_call(&session, peer, &mut prng, &mut buffers) {
+            return;
         }
     }
 }
@@ -155,34 +172,39 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new() -> Self {
-        let empty = alloc::vec![0; abi::msg::MAX_PAYLOAD];
-        Buffers { out: empty.clone(), back: empty }
+    fn new() -> Result<Self, Failure> {
+        let empty = || super::buffer(abi::msg::MAX_PAYLOAD);
+        Ok(Buffers { out: empty()?, back: empty()? })
     }
 }
 
-fn one_call(kernel: &'static Kernel, peer: DomainId, prng: &mut Prng, buffers: &mut Buffers) {
+/// False when the peer showed no sign of life.
+fn one_call(session: &Session, peer: DomainId, prng: &mut Prng, buffers: &mut Buffers) -> bool {
     let ask = [Ask::Echo, Ask::SlowEcho, Ask::Nest][prng.below(3) as usize];
     let sizes = [8, 64, prng.below(4097)];
     let size = if ask == Ask::Nest { 16 } else { sizes[prng.below(3) as usize] as usize };
     buffers.out[..size].iter_mut().for_each(|byte| *byte = prng.next() as u8);
     if ask == Ask::Nest {
         // How often the answer is asked for on the way, within the levels there are.
-        buffers.out[..8].copy_from_slice(&prng.below(3).to_le_bytes());
+        let deeper = (LEVELS as u64).saturating_sub(session.level.0.into()).clamp(1, 3);
+        buffers.out[..8].copy_from_slice(&prng.below(deeper).to_le_bytes());
     }
-    let counter = match kernel.peers.call(peer, ask, &buffers.out[..size], &mut buffers.back) {
+    let called = session.call(peer, ask, &buffers.out[..size], &mut buffers.back);
+    let counter = match called {
         Ok(bytes) if buffers.back[..bytes] == buffers.out[..size] => &TALLY.answered,
         Ok(_) => &TALLY.wrong,
-        Err(CallFailure::PeerLost) => &TALLY.lost,
+        Err(CallFailure::PeerLost | CallFailure::Silent) => &TALLY.lost,
         Err(_) => &TALLY.refused,
     };
     counter.fetch_add(1, Ordering::Relaxed);
+    called != Err(CallFailure::Silent)
 }
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static SHARED: arch::lock::Lock<u64> = arch::lock::Lock::new(crate::ranks::TEST, 0);
 
-fn smp(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let rounds = number(arguments, 0, 200)?.min(100_000);
     ROUNDS.store(rounds, Ordering::Relaxed);
     *SHARED.lock() = 0;
@@ -206,7 +228,8 @@ fn worker(index: usize) {
     }
 }
 
-fn nap(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+fn nap(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
     let length = number(arguments, 0, 50)?.min(60_000);
     if arguments.get(1) == Some(&"aside") {
         let made = kernel.spawn("nap", None, nap_aside, length as usize);

@@ -1,0 +1,224 @@
+//! Our calls to the other kernels: how they are made, waited for, and given up.
+
+use super::{Peer, Peers};
+use crate::kernel::Kernel;
+use crate::procs::Ask;
+use abi::soc::{command, state};
+use arch::time::soc_time;
+use base::id::DomainId;
+use core::sync::atomic::Ordering;
+use kernel_msg::endpoint::peer_epoch;
+use kernel_msg::pace::{Pace, Turn};
+use kernel_msg::{Busy, CallError, CallId, Class, Level, Refusal};
+use kernel_sched::WaitQueue;
+
+/// A pending call rings its peer again after this long: an edge can be lost while the peer's
+/// controller is being set up.
+const RING_AGAIN_NS: u64 = 20_000_000;
+
+/// A thread that found the ring full looks again after this long: the peer frees room without
+/// telling, so that its common path has one barrier less.
+const TRY_AGAIN_NS: u64 = 300_000;
+
+/// On what terms a call is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// 0 from a thread of this kernel's own; `request.level.deeper()` on behalf of a request, whose
+    /// handler has told the pool that it blocks.
+    pub level: Level,
+    /// A peer that shows no sign of life for this long (ns) is given up as [`CallFailure::Silent`].
+    /// Without it the call lasts as long as the peer is not known to be dead.
+    pub patience: Option<u64>,
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// The peer died before it answered, or is not there.
+    PeerLost,
+    /// The peer is not dead, but showed no sign of life.
+    Silent,
+    /// The peer refused.
+    Refused(Refusal),
+    /// Request, answer or nesting beyond the limits.
+    Limits,
+    /// Not sent: no reply slot or no room, and the caller may not wait.
+    Busy,
+}
+
+impl CallFailure {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            CallFailure::PeerLost => "PeerLost: that kernel is not running, or died meanwhile",
+            CallFailure::Silent => "Silent: that kernel runs, but does not answer; given up",
+            CallFailure::Refused(Refusal::NoMemory) => "that kernel has no memory for it",
+            CallFailure::Refused(Refusal::NoSuchProc) => "that kernel does not know this call",
+            CallFailure::Refused(_) => "that kernel refused",
+            CallFailure::Limits => "larger or deeper nested than a call can be",
+            CallFailure::Busy => "too many calls under way",
+        }
+    }
+}
+
+fn explain(error: CallError) -> CallFailure {
+    match error {
+        CallError::PeerLost | CallError::Busy(Busy::NoSession) => CallFailure::PeerLost,
+        CallError::TooLarge | CallError::TooDeep => CallFailure::Limits,
+        CallError::Refused(refusal) => CallFailure::Refused(refusal),
+        CallError::Busy(_) => CallFailure::Busy,
+    }
+}
+
+impl Peers {
+    /// Calls, and waits for the answer. From a thread without leaf locks.
+    pub fn call(
+        &self,
+        terms: Terms,
+        id: DomainId,
+        ask: Ask,
+        payload: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<usize, CallFailure> {
+        let kernel = crate::kernel::get().ok_or(CallFailure::PeerLost)?;
+        let peer = self.peer(id).ok_or(CallFailure::PeerLost)?;
+        let call = Call { kernel, peer, vector: self.vector, terms, ask, payload };
+        peer.wake_if_asleep(kernel);
+        match ask.class() {
+            Class::Urgent => call.urgent(buffer),
+            Class::Blockable => call.blockable(buffer),
+        }
+    }
+}
+
+/// One call under way.
+struct Call<'a> {
+    kernel: &'a Kernel,
+    peer: &'a Peer,
+    vector: u32,
+    terms: Terms,
+    ask: Ask,
+    payload: &'a [u8],
+}
+
+impl Call<'_> {
+    /// `None`: not now.
+    fn begin(&self, token: u64) -> Option<Result<CallId, CallFailure>> {
+        let (class, level) = (self.ask.class(), self.terms.level);
+        let mut caller = self.peer.caller.lock();
+        let proc = self.ask as u16;
+        match caller.begin(&self.peer.wires, class, level, proc, self.payload, token) {
+            Err(CallError::Busy(_)) if !self.is_gone() => None,
+            result => Some(result.map_err(explain)),
+        }
+    }
+
+    /// `None`: not yet.
+    fn finish(&self, id: CallId, buffer: &mut [u8]) -> Option<Result<usize, CallFailure>> {
+        let ended = self.peer.caller.lock().finish(&self.peer.wires, id, buffer);
+        ended.map(|result| result.map_err(explain))
+    }
+
+    /// Can the peer not answer: dead, or never started?
+    fn is_gone(&self) -> bool {
+        peer_epoch(self.kernel.soc.state_word(self.peer.id)).is_none()
+    }
+
+    fn sent(&self) {
+        self.peer.sent.fetch_add(1, Ordering::Relaxed);
+        self.peer.ring(self.vector);
+    }
+
+    fn abandon(&self, id: CallId) -> CallFailure {
+        self.peer.caller.lock().abandon(id);
+        CallFailure::Silent
+    }
+
+    /// Another look found nothing: is it to be the last one?
+    fn gives_up(&self, pace: &mut Pace) -> bool {
+        let turn = pace.turn(soc_time());
+        if turn == Turn::Ring {
+            self.peer.nudge(self.kernel, self.vector);
+        }
+        turn == Turn::GiveUp
+    }
+
+    /// Waits in `attend`: from any context without leaf locks.
+    fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
+        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
+        let mut begun = None;
+        arch::attend::until(|| {
+            begun = self.begin(0);
+            begun.is_some() || self.gives_up(&mut pace)
+        });
+        let id = begun.unwrap_or(Err(CallFailure::Silent))?;
+        self.sent();
+        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
+        let mut ended = None;
+        arch::attend::until(|| {
+            ended = self.finish(id, buffer);
+            ended.is_some() || self.gives_up(&mut pace)
+        });
+        ended.unwrap_or_else(|| Err(self.abandon(id)))
+    }
+
+    /// Sleeps; from a thread only.
+    fn blockable(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
+        let scheduler = &self.kernel.scheduler;
+        let token = scheduler.current().token();
+        let mut begun = None;
+        self.sleep(&self.peer.room, TRY_AGAIN_NS, || {
+            begun = self.begin(token);
+            begun.is_some()
+        });
+        let id = begun.unwrap_or(Err(CallFailure::Silent))?;
+        self.sent();
+        let mut ended = None;
+        self.sleep(&WaitQueue::new(), RING_AGAIN_NS, || {
+            ended = self.finish(id, buffer);
+            ended.is_some()
+        });
+        self.peer.room.wake_all(scheduler);
+        ended.unwrap_or_else(|| Err(self.abandon(id)))
+    }
+
+    /// Sleeps in `queue` until `done`, which is looked at again every `again` ns. A handler may
+    /// take as long as it likes: when patience ends, a kernel that answers an urgent call lives.
+    fn sleep(&self, queue: &WaitQueue, again: u64, mut done: impl FnMut() -> bool) {
+        let half = self.terms.patience.map(|patience| patience / 2);
+        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, half);
+        loop {
+            let look = Some(soc_time() + again);
+            if self.kernel.scheduler.wait_until(queue, look, &mut done) {
+                return;
+            }
+            if self.gives_up(&mut pace) {
+                let terms = Terms { patience: half, ..self.terms };
+                let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
+                if echo.urgent(&mut []) == Err(CallFailure::Silent) {
+                    return;
+                }
+                pace.restart();
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
+    /// `PeerLost` or stays as it is until somebody tries again.
+    fn wake_if_asleep(&self, kernel: &Kernel) {
+        if matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
+            && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
+        {
+            self.look(kernel);
+        }
+    }
+
+    /// Rings again, in case the last ring was lost or the peer went to sleep over it.
+    fn nudge(&self, kernel: &Kernel, vector: u32) {
+        self.wake_if_asleep(kernel);
+        arch::doorbell::ring(self.slot, vector);
+        self.look(kernel);
+    }
+}
