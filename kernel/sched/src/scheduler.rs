@@ -6,10 +6,10 @@
 //! happens with the lock held; whoever comes releases it, each thread with the guard in its own
 //! frame, a new one in its first step.
 
+use crate::MAX_THREADS;
 use crate::raw::Contexts;
 use crate::table::{New, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
-use crate::MAX_THREADS;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;
@@ -171,6 +171,19 @@ impl Scheduler {
     /// The caller.
     pub fn current(&self) -> ThreadId {
         self.table.lock().current(here())
+    }
+
+    /// Keeps the caller on the core it is on while it does `work`.
+    pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = {
+            let mut table = self.table.lock();
+            table.set_affinity(here(), Some(here() as u8))
+        };
+        let result = work();
+        let mut table = self.table.lock();
+        table.set_affinity(here(), before);
+        drop(table);
+        result
     }
 
     /// Lets others of the same priority run.

@@ -36,6 +36,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "boot.duo-1x1", board: "duo-1x1", nightly: false, run: boot::to_prompt },
     Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
+    Scenario { name: "cores.bench", board: "duo", nightly: false, run: machine::bench },
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
     Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
     Scenario { name: "domain.clock", board: "duo", nightly: false, run: clock::wakes },
