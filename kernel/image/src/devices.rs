@@ -32,10 +32,12 @@ impl<T> Slot<T> {
         }
     }
 
-    fn unmask(&self) {
+    /// Who waits looks at the device: an edge that came meanwhile is lost.
+    fn unmask(&self, kernel: &Kernel) {
         let started = self.driver.lock().is_some();
         if started {
             arch::irq::unmask(Vector(self.vector as u8));
+            self.waiting.wake_all(&kernel.scheduler);
         }
     }
 }
@@ -102,10 +104,10 @@ impl Devices {
     }
 
     /// Listens again, after the controller was set up anew.
-    pub fn unmask(&self) {
-        self.console.unmask();
-        self.block.unmask();
-        self.rng.unmask();
+    pub fn unmask(&self, kernel: &Kernel) {
+        self.console.unmask(kernel);
+        self.block.unmask(kernel);
+        self.rng.unmask(kernel);
     }
 
     /// Is the system console ours?
