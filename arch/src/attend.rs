@@ -18,10 +18,13 @@ hook! { static RELEASED: fn(); }
 /// What a core knows about its waiting.
 struct State {
     spent: u64,
+    /// In a round of some wait: one that begins in there is part of it.
+    waiting: bool,
+    /// In the hook.
     inside: bool,
 }
 
-per_core! { static STATE: State = State { spent: 0, inside: false }; }
+per_core! { static STATE: State = State { spent: 0, waiting: false, inside: false }; }
 
 /// Installs what a waiting core does meanwhile; once, before a second core runs.
 pub fn install(hook: fn()) {
@@ -42,7 +45,8 @@ pub(crate) fn released() {
     }
 }
 
-/// Ticks of `cpu::clock` that this core has spent waiting, so that a measurement can subtract them.
+/// Ticks of `cpu::clock` that this core has spent waiting, so that a measurement can subtract them;
+/// of waits within waits, each tick once. A thread that moves to another core finds that core's.
 pub fn spent() -> u64 {
     STATE.with(|state| state.spent)
 }
@@ -79,10 +83,17 @@ impl base::port::Attend for Attending {
 fn wait(ready: &mut dyn FnMut() -> bool) {
     loop {
         let on = cpu::irqs_off();
+        let outermost = !STATE.with(|state| core::mem::replace(&mut state.waiting, true));
         let from = cpu::clock();
         serve();
         let done = ready();
-        STATE.with(|state| state.spent += cpu::clock().wrapping_sub(from));
+        if outermost {
+            let took = cpu::clock().wrapping_sub(from);
+            STATE.with(|state| {
+                state.waiting = false;
+                state.spent = state.spent.wrapping_add(took);
+            });
+        }
         cpu::irqs_restore(on);
         if done {
             return;
@@ -104,6 +115,26 @@ fn serve() {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn a_wait_within_a_wait_is_spent_once() {
+        let machine = cpu::machine::Machine::virtual_time();
+        machine.enter(base::id::CoreId(0));
+        let (before, start) = (spent(), cpu::clock());
+        let mut rounds = 0;
+        until(|| {
+            let mut inner = 0;
+            until(|| {
+                machine.advance(1000);
+                inner += 1;
+                inner > 3
+            });
+            rounds += 1;
+            rounds > 3
+        });
+        let (waited, passed) = (spent() - before, cpu::clock() - start);
+        assert!(waited > 12_000 && waited <= passed, "waited {waited} of {passed}");
+    }
 
     std::thread_local!(static SERVED: Cell<u32> = const { Cell::new(0) });
 

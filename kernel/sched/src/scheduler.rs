@@ -173,6 +173,19 @@ impl Scheduler {
         self.table.lock().current(here())
     }
 
+    /// Keeps the caller on the core it is on while it does `work`.
+    pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = {
+            let mut table = self.table.lock();
+            table.set_affinity(here(), Some(here() as u8))
+        };
+        let result = work();
+        let mut table = self.table.lock();
+        table.set_affinity(here(), before);
+        drop(table);
+        result
+    }
+
     /// Lets others of the same priority run.
     pub fn yield_now(&self) {
         let mut table = self.table.lock();

@@ -19,8 +19,9 @@
 //! **Full**: with [`MAX_THREADS`] threads, `create` answers `None`.
 
 use crate::kicks::Kicks;
-use crate::runqueue::{Index, Links, NONE, RunQueue};
+use crate::runqueue::{Index, NONE, RunQueue};
 use crate::sleepers::Sleepers;
+use crate::wait::{append, unlink};
 use crate::{MAX_THREADS, PRIORITIES};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -452,6 +453,12 @@ impl Table {
         blocked
     }
 
+    /// Where the running thread may run from now on, in place of what it was told before.
+    pub fn set_affinity(&mut self, core: usize, affinity: Option<u8>) -> Option<u8> {
+        let index = self.cores[core].current;
+        core::mem::replace(&mut self.entries[index as usize].affinity, affinity)
+    }
+
     /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).
     pub fn core_info(&self, core: usize, now: u64) -> (u64, u64, &'static str) {
         let on_core = |entry: &&Entry| entry.core as usize == core;
@@ -459,34 +466,6 @@ impl Table {
         let running = self.entries[self.cores[core].current as usize].name;
         let since = if self.is_idle(core) { now.saturating_sub(self.cores[core].since) } else { 0 };
         (switches, self.entries[core].ran + since, running)
-    }
-}
-
-fn append(links: &mut Links, head: &mut Index, index: Index) {
-    if *head == NONE {
-        *head = index;
-        return;
-    }
-    let mut last = *head;
-    while links[last as usize] != NONE {
-        last = links[last as usize];
-    }
-    links[last as usize] = index;
-}
-
-fn unlink(links: &mut Links, head: &mut Index, index: Index) {
-    if *head == index {
-        *head = links[index as usize];
-        return;
-    }
-    let mut before = *head;
-    while before != NONE {
-        let next = links[before as usize];
-        if next == index {
-            links[before as usize] = links[index as usize];
-            return;
-        }
-        before = next;
     }
 }
 

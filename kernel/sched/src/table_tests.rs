@@ -152,6 +152,23 @@ fn after_the_clock_was_set_every_core_looks() {
 }
 
 #[test]
+fn a_pinned_thread_stays() {
+    let mut table = Table::new(2);
+    (0..2).for_each(|core| table.online(core, 0));
+    let id = table.create(new(5, None), 0).unwrap();
+    table.requeue_current(0);
+    assert_eq!(table.pick(0, 0, 10), id.index());
+    assert_eq!(table.set_affinity(0, Some(0)), None);
+    table.create(new(9, Some(0)), 0).unwrap();
+    table.requeue_current(0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.pick(1, 0, 10), 1, "core 1 idles on");
+    table.exit_current(0);
+    assert_eq!(table.pick(0, 0, 10), id.index());
+    assert_eq!(table.set_affinity(0, None), Some(0));
+}
+
+#[test]
 fn a_wake_before_the_block_is_not_lost() {
     let mut table = Table::new(1);
     table.online(0, 0);

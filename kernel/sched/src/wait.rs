@@ -8,7 +8,7 @@
 //! ```
 //! At least one of the two sees the other's store.
 
-use crate::runqueue::{Index, NONE};
+use crate::runqueue::{Index, Links, NONE};
 use crate::scheduler::Scheduler;
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 
@@ -52,5 +52,35 @@ impl WaitQueue {
         self.0.store(head, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         result
+    }
+}
+
+/// Puts a thread at the end of the list that `head` begins.
+pub(crate) fn append(links: &mut Links, head: &mut Index, index: Index) {
+    if *head == NONE {
+        *head = index;
+        return;
+    }
+    let mut last = *head;
+    while links[last as usize] != NONE {
+        last = links[last as usize];
+    }
+    links[last as usize] = index;
+}
+
+/// Takes a thread out of the list that `head` begins.
+pub(crate) fn unlink(links: &mut Links, head: &mut Index, index: Index) {
+    if *head == index {
+        *head = links[index as usize];
+        return;
+    }
+    let mut before = *head;
+    while before != NONE {
+        let next = links[before as usize];
+        if next == index {
+            links[before as usize] = links[index as usize];
+            return;
+        }
+        before = next;
     }
 }

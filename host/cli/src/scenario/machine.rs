@@ -40,6 +40,15 @@ pub fn threads(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
+/// The thread that measures may be woken by any core, and its figures are of one.
+pub fn bench(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for _ in 0..20 {
+        demand(rig, "bench threads 1", "record thread.create_join")?;
+    }
+    demand(rig, "bench rpc 10", "record rpc.roundtrip_4k").map(|_| ())
+}
+
 /// How often an interrupt has come, from what `irq` says.
 fn interrupts(counts: &str, name: &str) -> Result<u64, Failure> {
     let line = counts.lines().find(|line| line.trim_start().starts_with(name));

@@ -37,6 +37,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "boot.duo-1x1", board: "duo-1x1", nightly: false, run: boot::to_prompt },
     Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
+    Scenario { name: "cores.bench", board: "duo", nightly: false, run: machine::bench },
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
     Scenario { name: "devices.dma-solo-1", board: "solo-1", nightly: false, run: dma::solo },
     Scenario { name: "devices.dma-duo", board: "duo", nightly: false, run: dma::duo },

@@ -23,7 +23,8 @@ pub const COMMANDS: &[Command] = &[Command {
 fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
-    match arguments.first() {
+    // What a core works is known by that core.
+    kernel.scheduler.pinned(|| match arguments.first() {
         Some(&"boot") => {
             let ticks = kernel.boot_ticks.load(Ordering::Relaxed);
             record(out, "boot.instructions", arch::time::to_ns(ticks, arch::cpu::clock_hz()), 1)
@@ -34,7 +35,7 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"frames") => frames(out, rounds),
         Some(&"rpc") => rpc(session, out, rounds),
         _ => Err(Failure::Usage),
-    }
+    })
 }
 
 fn used() -> u64 {
@@ -59,9 +60,23 @@ fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// Nanoseconds this core has worked.
-fn worked() -> u64 {
-    arch::time::to_ns(arch::cpu::clock() - arch::attend::spent(), arch::cpu::clock_hz())
+/// Measures what this core works, without its waits. The thread that holds it is pinned.
+struct Watch(u64);
+
+impl Watch {
+    fn start() -> Watch {
+        Watch(Self::worked())
+    }
+
+    /// Nanoseconds since.
+    fn ns(&self) -> u64 {
+        arch::time::to_ns(Self::worked().wrapping_sub(self.0), arch::cpu::clock_hz())
+    }
+
+    /// Ticks that mean something only in differences: a power-off may reset the counter.
+    fn worked() -> u64 {
+        arch::cpu::clock().wrapping_sub(arch::attend::spent())
+    }
 }
 
 fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
@@ -84,26 +99,26 @@ fn threads(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome
     ROUNDS.store(rounds, Ordering::Relaxed);
     let first = kernel.spawn("yield", here, yielder, 0).map_err(no_memory)?;
     let second = kernel.spawn("yield", here, yielder, 0).map_err(no_memory)?;
-    let start = worked();
+    let watch = Watch::start();
     kernel.scheduler.join(first);
     kernel.scheduler.join(second);
-    record(out, "thread.switch", worked() - start, 2 * rounds)?;
-    let start = worked();
+    record(out, "thread.switch", watch.ns(), 2 * rounds)?;
+    let watch = Watch::start();
     for _ in 0..rounds {
         let thread = kernel.spawn("short", here, |_| (), 0).map_err(no_memory)?;
         kernel.scheduler.join(thread);
     }
-    record(out, "thread.create_join", worked() - start, rounds)
+    record(out, "thread.create_join", watch.ns(), rounds)
 }
 
 fn frames(out: &mut dyn Write, rounds: u64) -> Outcome {
     for (name, order) in [("4k", 0), ("256k", 6), ("1m", 8)] {
-        let start = worked();
+        let watch = Watch::start();
         for _ in 0..rounds {
             let block = FRAMES.allocate(order).ok_or(Failure::Failed("no memory"))?;
             FRAMES.free(block, order);
         }
-        let took = worked() - start;
+        let took = watch.ns();
         write!(out, "record frame.alloc_{name} ")?;
         super::record(out, took, rounds)?;
     }
@@ -120,11 +135,11 @@ fn rpc(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     for (name, bytes) in
         [("rpc.roundtrip_int", 8), ("rpc.roundtrip_64", 64), ("rpc.roundtrip_4k", 4096)]
     {
-        let start = worked();
+        let watch = Watch::start();
         for _ in 0..rounds {
             session.call(peer, Ask::Echo, &payload[..bytes], &mut answer)?;
         }
-        record(out, name, worked() - start, rounds)?;
+        record(out, name, watch.ns(), rounds)?;
     }
     Ok(())
 }

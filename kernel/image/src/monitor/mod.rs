@@ -216,7 +216,7 @@ fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
 
 /// What one of `rounds` took, behind the name of a record.
 fn record(out: &mut dyn Write, total: u64, rounds: u64) -> Outcome {
-    let tenths = total * 10 / rounds;
+    let tenths = total.saturating_mul(10) / rounds.max(1);
     Ok(writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?)
 }
 
