@@ -59,12 +59,17 @@ type Said = (String, f64, String);
 
 /// One line of `--json`. Names are stable.
 #[derive(Serialize)]
-struct Record<'a> {
-    name: &'a str,
-    value: f64,
-    unit: &'a str,
-    board: &'a str,
-    config: String,
+pub struct Record<'a> {
+    /// Of what was measured.
+    pub name: &'a str,
+    /// How much.
+    pub value: f64,
+    /// Of what.
+    pub unit: &'a str,
+    /// What it was measured on.
+    pub board: &'a str,
+    /// How.
+    pub config: String,
 }
 
 /// `pen bench [PREFIX] [--json]`

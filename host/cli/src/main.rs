@@ -10,6 +10,7 @@ mod doctor;
 mod image;
 mod instance;
 mod kernels;
+mod lab;
 mod machine;
 mod place;
 mod progress;
@@ -96,6 +97,12 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Measure whole systems in the lab.
+    Lab {
+        /// Which.
+        #[command(subcommand)]
+        verb: lab::Verb,
+    },
     /// Look at tools, room and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -124,6 +131,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
         Verb::Check => check::check(&place),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Lab { verb } => lab::lab(&place, &verb),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }
