@@ -28,6 +28,11 @@ pub const RING_BYTES: u64 = (RING * size_of::<Descriptor>()) as u64;
 /// Most bytes of one transfer.
 pub const MAX_BYTES: u64 = 4 << 20;
 
+/// Longest set-up that an engine can have.
+pub const MAX_SETUP_NS: u64 = 1_000_000_000;
+/// Highest bandwidth that an engine can have.
+pub const MAX_BANDWIDTH_MBPS: u64 = 100_000;
+
 /// Bits of [`Descriptor::flags`]: exactly one of them, nothing else.
 pub mod flag {
     /// `destination` gets the bytes at `source`.
@@ -41,21 +46,21 @@ pub mod flag {
 /// [`DONE`]: status::DONE
 pub mod status {
     /// All bytes are where they should be.
-    pub const DONE: u32 = 1;
+    pub const DONE: u16 = 1;
     /// Source or destination is outside RAM.
-    pub const ADDRESS: u32 = 2;
+    pub const ADDRESS: u16 = 2;
     /// Source or destination is neither local nor global memory: reserved, staging, the uncached
     /// window, or nobody's.
-    pub const PROTECTED: u32 = 3;
+    pub const PROTECTED: u16 = 3;
     /// No bytes, or more than [`super::MAX_BYTES`].
-    pub const LENGTH: u32 = 4;
+    pub const LENGTH: u16 = 4;
     /// Source and destination share a byte.
-    pub const OVERLAP: u32 = 5;
+    pub const OVERLAP: u16 = 5;
     /// Not exactly one of [`super::flag`].
-    pub const FLAGS: u32 = 6;
+    pub const FLAGS: u16 = 6;
     /// The ring is damaged: a descriptor that is not the one announced or, in [`super::Status`],
     /// more of them than the ring has.
-    pub const QUEUE: u32 = 7;
+    pub const QUEUE: u16 = 7;
 }
 
 /// A place in a session of a channel.
@@ -92,14 +97,16 @@ impl Position {
     }
 }
 
-/// [`Descriptor::status`]: `[index:32 | one of status:32]`.
-pub const fn pack_status(index: u32, status: u32) -> u64 {
-    (index as u64) << 32 | status as u64
+/// [`Descriptor::status`] of the descriptor at `position`: `[one of status:16 | generation:16 |
+/// index:32]`, so that what an earlier lap or session left there is not taken for it.
+pub const fn pack_status(position: Position, status: u16) -> u64 {
+    pack_session(status, position.generation, position.index)
 }
 
-/// Takes [`pack_status`] apart.
-pub const fn unpack_status(word: u64) -> (u32, u32) {
-    ((word >> 32) as u32, word as u32)
+/// The status in a word of [`pack_status`]; `None` when it is not of the descriptor at `position`.
+pub const fn unpack_status(word: u64, position: Position) -> Option<u16> {
+    let (status, generation, index) = unpack_session(word);
+    if generation == position.generation && index == position.index { Some(status) } else { None }
 }
 
 /// One transfer.

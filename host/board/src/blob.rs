@@ -113,6 +113,7 @@ impl Board {
                     DeviceKind::Console => boot::device::CONSOLE,
                     DeviceKind::Block => boot::device::BLOCK,
                     DeviceKind::Rng => boot::device::RNG,
+                    DeviceKind::Dma => boot::device::DMA,
                 },
                 home: from.home as u32,
                 vector: from.vector,

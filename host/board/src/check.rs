@@ -1,21 +1,18 @@
 //! From the file as written to a [`Board`] that holds together. The first problem ends it.
 
+use crate::device;
 use crate::error::{Place, Reason};
 use crate::file::{self, File};
 use crate::memory::{self, Placed, domain_index, range};
 use crate::types::{
-    Block, Board, Cost, Costs, Device, DeviceKind, Domain, Fabric, Isa, Kind, Mode, Point, Power,
-    Role, Service,
+    Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Point, Power, Role, Service,
 };
 use crate::window::Layout;
-use abi::boot::{MAX_CORES, MAX_DEVICES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
+use abi::boot::{MAX_CORES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
 use toml::Spanned;
 
 /// Vectors that any machine here can take (GICv2m has 64 lines; one word has 32 bits).
 const MAX_VECTORS: u32 = 32;
-
-/// The vector at the soc that means "a domain has a request".
-const REQUEST_KICK: u32 = 0;
 
 impl Costs {
     /// Costs that the timing model knows, each ending with its unit.
@@ -61,7 +58,7 @@ pub fn board(raw: File) -> Place<Board> {
         arguments: arguments(raw.arguments.as_ref())?,
         ram,
         fabric,
-        devices: devices(&raw.device, &fabric, &layout, &names)?,
+        devices: device::all(&raw.device, &fabric, &layout, &names)?,
         services: services(&raw.services, &names)?,
         regions: placed.iter().map(|p| p.region).collect(),
         domains,
@@ -78,7 +75,7 @@ fn name_of(name: &Spanned<String>) -> Place<String> {
 }
 
 /// Takes `name` into `taken` unless it is there.
-fn unique(what: &'static str, name: &Spanned<String>, taken: &mut Vec<String>) -> Place<()> {
+pub fn unique(what: &'static str, name: &Spanned<String>, taken: &mut Vec<String>) -> Place<()> {
     let text = name_of(name)?;
     if taken.contains(&text) {
         return Err((name.span().start, Reason::Duplicate { what, name: text }));
@@ -87,7 +84,7 @@ fn unique(what: &'static str, name: &Spanned<String>, taken: &mut Vec<String>) -
     Ok(())
 }
 
-fn count(what: &'static str, number: usize, most: usize, at: usize) -> Place<()> {
+pub fn count(what: &'static str, number: usize, most: usize, at: usize) -> Place<()> {
     if number <= most {
         return Ok(());
     }
@@ -256,7 +253,7 @@ fn costs(raw: &file::Domain) -> Place<Costs> {
     Ok(Costs(list))
 }
 
-fn sourced(at: usize, source: &str) -> Place<()> {
+pub fn sourced(at: usize, source: &str) -> Place<()> {
     if source.is_empty() {
         let why = "source must say where the figure comes from".to_string();
         return Err((at, Reason::Missing(why)));
@@ -317,7 +314,7 @@ fn fabric(raw: &Spanned<file::Fabric>) -> Place<Fabric> {
     })
 }
 
-fn take(
+pub fn take(
     vector: &Spanned<u32>,
     vectors: u32,
     who: String,
@@ -329,62 +326,6 @@ fn take(
     }
     taken.push((v, who));
     Ok(v)
-}
-
-fn devices(
-    raw: &[Spanned<file::Device>],
-    fabric: &Fabric,
-    layout: &Layout,
-    names: &[String],
-) -> Place<Vec<Device>> {
-    let ours = [(fabric.message, "message"), (fabric.dsm, "dsm"), (fabric.chip, "chip")];
-    let mut vectors: Vec<_> = ours.iter().map(|(v, n)| (*v, format!("fabric.{n}"))).collect();
-    let mut kicks = vec![(REQUEST_KICK, "the domains' requests to the soc".to_string())];
-    let (mut taken, mut devices, mut next) = (Vec::new(), Vec::new(), layout.memory);
-    for entry in raw {
-        let d = entry.get_ref();
-        unique("device", &d.name, &mut taken)?;
-        count("devices", taken.len(), MAX_DEVICES, entry.span().start)?;
-        let who = format!("device \"{}\"", d.name.get_ref());
-        let size = d.memory.get_ref().0;
-        if size == 0 || !size.is_multiple_of(4096) {
-            let at = d.memory.span().start;
-            return Err((at, range("device memory", &format!("{size} B"), "whole pages")));
-        }
-        devices.push(Device {
-            name: d.name.get_ref().clone(),
-            kind: d.kind,
-            home: domain_index(&d.home, names)?,
-            vector: take(&d.vector, fabric.vectors, who.clone(), &mut vectors)?,
-            kick: take(&d.kick, fabric.vectors, who, &mut kicks)?,
-            registers: layout.registers_of(devices.len()),
-            memory: Block { base: next, size },
-            disk: disk(d, entry.span().start)?,
-        });
-        next += size;
-    }
-    Ok(devices)
-}
-
-fn disk(device: &file::Device, at: usize) -> Place<u64> {
-    match (device.kind, &device.disk) {
-        (DeviceKind::Block, Some(size)) => {
-            let bytes = size.get_ref().0;
-            if bytes == 0 || !bytes.is_multiple_of(512) {
-                let shown = format!("{bytes} B");
-                return Err((size.span().start, range("disk", &shown, "whole 512 B sectors")));
-            }
-            Ok(bytes)
-        }
-        (DeviceKind::Block, None) => {
-            Err((at, Reason::Missing("a block device needs `disk`, its size".to_string())))
-        }
-        (_, Some(size)) => {
-            let why = "`disk` is for block devices only".to_string();
-            Err((size.span().start, Reason::Conflict(why)))
-        }
-        (_, None) => Ok(0),
-    }
 }
 
 type Services = std::collections::BTreeMap<Spanned<String>, Spanned<file::Service>>;

@@ -129,6 +129,19 @@ pub struct Device {
     pub memory: Spanned<Bytes>,
     #[serde(default)]
     pub disk: Option<Spanned<Bytes>>,
+    #[serde(default)]
+    pub channels: Option<Spanned<Figure>>,
+    #[serde(default)]
+    pub bandwidth_mbps: Option<Spanned<Figure>>,
+    #[serde(default)]
+    pub setup_ns: Option<Spanned<Figure>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub value: u64,
+    pub source: String,
 }
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@
 
 mod blob;
 mod check;
+mod device;
 mod error;
 mod file;
 mod memory;
@@ -17,8 +18,8 @@ mod window;
 
 pub use error::{BoardError, Reason};
 pub use types::{
-    Block, Board, Cost, Costs, Device, DeviceKind, Domain, Fabric, Isa, Kind, Mode, Point, Power,
-    Region, Restart, Role, Service,
+    Block, Board, Cost, Costs, Device, DeviceKind, Dma, Domain, Fabric, Figure, Isa, Kind, Mode,
+    Point, Power, Region, Restart, Role, Service,
 };
 pub use window::Layout;
 

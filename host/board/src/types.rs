@@ -69,6 +69,8 @@ pub enum DeviceKind {
     Block,
     /// virtio entropy.
     Rng,
+    /// The DMA engine.
+    Dma,
 }
 
 impl DeviceKind {
@@ -78,6 +80,7 @@ impl DeviceKind {
             DeviceKind::Console => "console",
             DeviceKind::Block => "block",
             DeviceKind::Rng => "rng",
+            DeviceKind::Dma => "dma",
         }
     }
 }
@@ -241,6 +244,28 @@ pub struct Device {
     pub memory: Block,
     /// Bytes of a new disk image; 0 for other kinds.
     pub disk: u64,
+    /// What the DMA engine is like.
+    pub dma: Option<Dma>,
+}
+
+/// A whole number with where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// In the unit of its key.
+    pub value: u64,
+    /// Paper, measurement or estimate.
+    pub source: String,
+}
+
+/// A DMA engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dma {
+    /// Channels, dealt to the domains in turn, the first one to its home.
+    pub channels: Figure,
+    /// MB (10^6 bytes) a second, all channels together.
+    pub bandwidth_mbps: Figure,
+    /// ns from the start of a transfer to its first byte.
+    pub setup_ns: Figure,
 }
 
 /// A service's mode.

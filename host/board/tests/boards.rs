@@ -169,6 +169,39 @@ fn names_and_references() {
 }
 
 #[test]
+fn dma_engines_have_defaults_and_limits() {
+    let all = duo();
+    let lines = ["channels", "bandwidth_mbps", "setup_ns"]
+        .map(|key| all.lines().find(|line| line.starts_with(key)).unwrap());
+    let spare = lines.iter().fold(duo(), |text, line| text.replace(&format!("{line}\n"), ""));
+    let board = board::parse("boards/spare.toml", &spare).unwrap();
+    let dma = board.devices.iter().find_map(|d| d.dma.as_ref()).unwrap();
+    let values = [&dma.channels, &dma.bandwidth_mbps, &dma.setup_ns].map(|f| f.value);
+    assert_eq!(values, [4, 43, 1000]);
+    assert!(dma.setup_ns.source.starts_with("default"));
+    check("channels = { value = 4", "channels = { value = 3", "channels", "4 to 16");
+    check("channels = { value = 4", "channels = { value = 17", "channels", "4 to 16");
+    check("channels = { value = 4", "channels = { value = -4", "channels", "invalid value");
+    check("channels = { value = 4", "channels = { valeu = 4", "channels", "unknown field");
+    check("bandwidth_mbps = { value = 43", "bandwidth_mbps = { value = 0", "bandwidth", "1 to 100");
+    check("setup_ns = { value = 1000", "setup_ns = { value = 2000000000", "setup", "0 to 1000000");
+    check("setup_ns = { value = 1000", "setup_ns = { value = \"soon\"", "setup", "invalid type");
+    check("source = \"estimate, nothing is published\"", "source = \"\"", "setup", "comes from");
+    check(", source = \"estimate, nothing is published\"", "", "setup", "missing field `source`");
+    check("memory = \"16 KiB\"", "memory = \"4 KiB\"\ndisk = \"1 MiB\"", "disk", "block devices");
+    let many = "channels = { value = 16, source = \"x\" }\n#";
+    let text = spoiled("channels = {", many).replacen("\"16 KiB\"", "\"4 KiB\"", 1);
+    let (line, why) = refused(&text);
+    assert!(line.contains("memory") && why.to_string().contains("16 KiB for 16 rings"), "{why}");
+    check(
+        "disk = \"16 MiB\"",
+        "disk = \"16 MiB\"\nsetup_ns = { value = 1, source = \"x\" }",
+        "setup",
+        "dma",
+    );
+}
+
+#[test]
 fn services_costs_and_power_say_where_they_come_from() {
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
     check(

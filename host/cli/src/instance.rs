@@ -309,20 +309,24 @@ impl Instance {
         })
     }
 
+    /// A word of the board's memory, as it is now.
+    pub fn word(&self, board: &Board, pa: u64) -> Option<u64> {
+        let ram = std::fs::File::open(self.path("ram")).ok()?;
+        let mut bytes = [0; 8];
+        ram.read_exact_at(&mut bytes, board.offset(pa)).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
     /// Epoch, state and deaths of each domain, as the soc published them in the chip page.
     pub fn states(&self, board: &Board) -> Vec<(u64, u64, u64)> {
-        let Ok(ram) = std::fs::File::open(self.path("ram")) else { return Vec::new() };
-        let word = |offset: usize| {
-            let mut bytes = [0; 8];
-            let at = board.offset(board.layout.chip) + offset as u64;
-            ram.read_exact_at(&mut bytes, at).map(|()| u64::from_le_bytes(bytes)).unwrap_or(0)
-        };
+        let line =
+            |i: usize| std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
+        let word = |i, field| self.word(board, board.layout.chip + (line(i) + field) as u64);
         (0..board.domains.len())
-            .map(|i| {
-                let line = std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
-                let (epoch, state) =
-                    unpack_state(word(line + std::mem::offset_of!(DomainStatus, state)));
-                (epoch, state, word(line + std::mem::offset_of!(DomainStatus, deaths)))
+            .map_while(|i| {
+                let state = word(i, std::mem::offset_of!(DomainStatus, state))?;
+                let (epoch, state) = unpack_state(state);
+                Some((epoch, state, word(i, std::mem::offset_of!(DomainStatus, deaths))?))
             })
             .collect()
     }
@@ -371,6 +375,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
             DeviceKind::Console => config::DeviceKind::Console,
             DeviceKind::Block => config::DeviceKind::Block,
             DeviceKind::Rng => config::DeviceKind::Rng,
+            DeviceKind::Dma => config::DeviceKind::Dma,
         },
         vector: d.vector as u16,
         kick: d.kick as u16,
@@ -378,10 +383,17 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         path: match d.kind {
             DeviceKind::Console => Some("console.sock".into()),
             DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
-            DeviceKind::Rng => None,
+            DeviceKind::Rng | DeviceKind::Dma => None,
         },
         log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
         read_only: false,
+        dma: d.dma.as_ref().map(|dma| config::Dma {
+            channels: dma.channels.value as u16,
+            home: d.home as u16,
+            rings: d.memory.base,
+            setup_ns: dma.setup_ns.value,
+            bandwidth_mbps: dma.bandwidth_mbps.value,
+        }),
     });
     config::Config {
         soc_slot: Board::SOC_SLOT as u16,

@@ -2,6 +2,9 @@
 
 use crate::config::{Config, ConfigError, Device, DeviceKind, Domain};
 use crate::control::{Action, Control};
+use crate::dma;
+use crate::dma::engine::Engine;
+use crate::dma::limits::Limits;
 use crate::fabric::{Doorbell, Fabric, Slot};
 use crate::memory::{Chip, MemoryError, Ram};
 use crate::power::Policy;
@@ -62,40 +65,45 @@ struct Devices {
     threads: Vec<JoinHandle<()>>,
     voice: Option<Voice>,
     sockets: Vec<PathBuf>,
+    engines: Vec<dma::Handle>,
+}
+
+/// What every device is made with.
+struct Ground<'a> {
+    config: &'a Config,
+    folder: &'a Path,
+    chip: &'a Chip,
+    fabric: &'a Fabric,
+    start: Instant,
 }
 
 impl Devices {
-    fn start(
-        config: &Config,
-        folder: &Path,
-        ram: &Ram,
-        fabric: &Fabric,
-    ) -> Result<Devices, BoardError> {
-        let stop = Arc::new(Doorbell::new().map_err(host("eventfd"))?);
-        let mut devices = Devices { stop, threads: Vec::new(), voice: None, sockets: Vec::new() };
-        for device in &config.devices {
+    fn start(ground: &Ground<'_>) -> Result<Devices, BoardError> {
+        let mut devices = Devices {
+            stop: Arc::new(Doorbell::new().map_err(host("eventfd"))?),
+            threads: Vec::new(),
+            voice: None,
+            sockets: Vec::new(),
+            engines: Vec::new(),
+        };
+        for device in &ground.config.devices {
             // Those started before one that fails end with the process.
-            devices.add(device, folder, ram, fabric)?;
+            devices.add(device, ground)?;
         }
         Ok(devices)
     }
 
-    fn add(
-        &mut self,
-        device: &Device,
-        folder: &Path,
-        ram: &Ram,
-        fabric: &Fabric,
-    ) -> Result<(), BoardError> {
-        let path =
-            |path: &Option<PathBuf>, default| path.clone().unwrap_or_else(|| folder.join(default));
+    fn add(&mut self, device: &Device, ground: &Ground<'_>) -> Result<(), BoardError> {
+        let path = |path: &Option<PathBuf>, default| {
+            path.clone().unwrap_or_else(|| ground.folder.join(default))
+        };
         match device.kind {
-            DeviceKind::Rng => self.spawn(device, ram, fabric, Rng),
+            DeviceKind::Rng => self.add_virtio(device, ground, Rng),
             DeviceKind::Block => {
                 let image = path(&device.path, "disk.img");
                 let block = Block::open(&image, &device.name, device.read_only)
                     .map_err(host(image.display()))?;
-                self.spawn(device, ram, fabric, block)
+                self.add_virtio(device, ground, block)
             }
             DeviceKind::Console => {
                 let socket = path(&device.path, "console.sock");
@@ -103,23 +111,45 @@ impl Devices {
                     .map_err(host(socket.display()))?;
                 self.voice = Some(voice);
                 self.sockets.push(socket);
-                self.spawn(device, ram, fabric, console)
+                self.add_virtio(device, ground, console)
             }
+            DeviceKind::Dma => self.add_dma(device, ground),
         }
     }
 
-    fn spawn<M: Model + 'static>(
+    fn add_virtio<M: Model + 'static>(
         &mut self,
         config: &Device,
-        ram: &Ram,
-        fabric: &Fabric,
+        ground: &Ground<'_>,
         model: M,
     ) -> Result<(), BoardError> {
-        let device = virtio::Device::new(config, ram.clone(), fabric.clone(), model)?;
+        let (ram, fabric) = (ground.chip.ram().clone(), ground.fabric.clone());
+        let device = virtio::Device::new(config, ram, fabric, model)?;
+        self.spawn(config, move |stop| virtio::run(device, stop))
+    }
+
+    fn add_dma(&mut self, device: &Device, ground: &Ground<'_>) -> Result<(), BoardError> {
+        let Some(dma) = &device.dma else { return Ok(()) };
+        let Ground { config, chip, fabric, start, .. } = *ground;
+        let ram = config.ram.base_pa..config.ram.base_pa + config.ram.size;
+        let owners: Vec<String> = config.domains.iter().map(|d| d.name.clone()).collect();
+        let limits = Limits::new(ram, chip.regions());
+        let (memory, bells) = (chip.ram().clone(), fabric.clone());
+        let engine = Engine::new(device, dma, &owners, limits, memory, bells)?;
+        let handle = dma::Handle::new(engine, device, fabric.clone(), start);
+        self.engines.push(handle.clone());
+        self.spawn(device, move |stop| dma::run(&handle, stop))
+    }
+
+    fn spawn(
+        &mut self,
+        config: &Device,
+        run: impl FnOnce(&Arc<Doorbell>) + Send + 'static,
+    ) -> Result<(), BoardError> {
         let stop = self.stop.clone();
         let thread = std::thread::Builder::new()
             .name(config.name.clone())
-            .spawn(move || virtio::run(device, &stop))
+            .spawn(move || run(&stop))
             .map_err(host("thread"))?;
         self.threads.push(thread);
         Ok(())
@@ -143,20 +173,20 @@ impl Chip {
 }
 
 /// Memory with the blob in it, and the words shared with kernels.
-fn memory(config: &Config) -> Result<(Ram, Chip), BoardError> {
+fn memory(config: &Config) -> Result<Chip, BoardError> {
     let ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
     let size = size_of::<abi::boot::Blob>() as u64;
     if ram.write_file(config.blob_pa, &config.blob, size)? != size {
         return Err(MemoryError::Blob("it has another size than ours").into());
     }
-    let chip = Chip::new(ram.clone(), config.blob_pa)?;
+    let chip = Chip::new(ram, config.blob_pa)?;
     if chip.domains() != config.domains.len() {
         return Err(BoardError::Domains(chip.domains(), config.domains.len()));
     }
     if chip.vector() >= u64::from(config.vectors) {
         return Err(MemoryError::Blob("its vector for the chip page does not exist").into());
     }
-    Ok((ram, chip))
+    Ok(chip)
 }
 
 /// SIGTERM and SIGINT as something readable.
@@ -171,7 +201,7 @@ fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
 /// Runs the board of `folder` to its end; the calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
-    let (ram, chip) = memory(&config)?;
+    let chip = memory(&config)?;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
     let fabric = Fabric::new(config.domains.len() + 1, vectors, soc_slot, config.bar2_size)
         .map_err(host("doorbells"))?;
@@ -179,7 +209,8 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
         Slot::listen(usize::from(d.slot), &d.slot_socket).map_err(host(d.slot_socket.display()))
     };
     let slots = config.domains.iter().map(listen).collect::<Result<_, _>>()?;
-    let devices = Devices::start(&config, folder, &ram, &fabric)?;
+    let ground = Ground { config: &config, folder, chip: &chip, fabric: &fabric, start };
+    let devices = Devices::start(&ground)?;
     let control_path = folder.join("control.sock");
     let control = Control::open(&control_path).map_err(host(control_path.display()))?;
     let mut sockets = devices.sockets.clone();
@@ -193,6 +224,7 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
         slots,
         control,
         voice: devices.voice.clone(),
+        engines: devices.engines.clone(),
         signals: signals().map_err(host("signals"))?,
         start,
     };

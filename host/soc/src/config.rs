@@ -4,6 +4,7 @@
 //! Relative paths are relative to the run folder. What kernels are told (the uncached window, the
 //! vector of the chip page) is not repeated here: it is read from the blob.
 
+use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RING_BYTES};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -112,9 +113,11 @@ pub enum DeviceKind {
     Block,
     /// Random bytes of the host.
     Rng,
+    /// The DMA engine; not virtio.
+    Dma,
 }
 
-/// One virtio device.
+/// One device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -126,7 +129,7 @@ pub struct Device {
     pub vector: u16,
     /// Doorbell vector at the soc that means "look at this device"; not 0, one device each.
     pub kick: u16,
-    /// Physical address of its [`abi::soc::DeviceRegisters`].
+    /// Physical address of its [`abi::soc::DeviceRegisters`] or [`abi::dma::Registers`].
     pub registers: u64,
     /// Block: the image file. Console: the unix socket (default `console.sock`). Rng: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +140,25 @@ pub struct Device {
     /// Block: refuse writes.
     #[serde(default)]
     pub read_only: bool,
+    /// Dma: what only it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dma: Option<Dma>,
+}
+
+/// What a DMA engine has beyond other devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dma {
+    /// Channels, dealt to the domains in turn.
+    pub channels: u16,
+    /// Index of the domain that gets the first one.
+    pub home: u16,
+    /// Physical address of the first channel's ring.
+    pub rings: u64,
+    /// ns before the first byte of a transfer.
+    pub setup_ns: u64,
+    /// MB (10^6 bytes) a second.
+    pub bandwidth_mbps: u64,
 }
 
 /// The vector at the soc that means "a domain has a request".
@@ -268,6 +290,26 @@ impl Config {
             if device.kind == DeviceKind::Block && device.path.is_none() {
                 return wrong(format!("device {name} needs a path"));
             }
+            if (device.kind == DeviceKind::Dma) != device.dma.is_some() {
+                return wrong(format!("device {name}: a dma engine has a table `dma`, no other"));
+            }
+            device.dma.as_ref().map_or(Ok(()), |dma| self.check_dma(name, dma))?;
+        }
+        Ok(())
+    }
+
+    fn check_dma(&self, name: &str, dma: &Dma) -> Result<(), ConfigError> {
+        let channels = usize::from(dma.channels);
+        if !(MIN_CHANNELS..=MAX_CHANNELS).contains(&channels)
+            || usize::from(dma.home) >= self.domains.len()
+        {
+            return wrong(format!("device {name}: its channels or its home do not exist"));
+        }
+        if !(1..=MAX_BANDWIDTH_MBPS).contains(&dma.bandwidth_mbps) || dma.setup_ns > MAX_SETUP_NS {
+            return wrong(format!("device {name}: nothing is that fast or that slow"));
+        }
+        if !self.in_ram(dma.rings, channels as u64 * RING_BYTES) {
+            return wrong(format!("the rings of {name} are not an aligned place in RAM"));
         }
         Ok(())
     }
@@ -299,7 +341,7 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         type Break = fn(&mut Config);
-        let breaks: [Break; 8] = [
+        let breaks: [Break; 13] = [
             |c| c.domains.clear(),
             |c| c.vectors = 0,
             |c| c.soc_slot = 7,
@@ -308,6 +350,11 @@ mod tests {
             |c| c.devices[0].kick = 0,
             |c| c.devices[1].kick = c.devices[0].kick,
             |c| c.ram.size += 1,
+            |c| c.devices[3].dma = None,
+            |c| c.devices[0].dma = c.devices[3].dma.clone(),
+            |c| c.devices[3].dma.as_mut().unwrap().channels = 17,
+            |c| c.devices[3].dma.as_mut().unwrap().bandwidth_mbps = 0,
+            |c| c.devices[3].dma.as_mut().unwrap().rings = u64::MAX - 7,
         ];
         for (i, spoil) in breaks.iter().enumerate() {
             let mut config = example();

@@ -7,11 +7,13 @@
 //!         |------- control                     pen's questions
 //!         |------- memory, fabric              words and doorbells shared with kernels
 //!       virtio (a thread each) -- memory, fabric
+//!       dma (a thread) -- memory, fabric           the supervisor fences its channels
 //! ```
 
 pub mod board;
 pub mod config;
 pub mod control;
+pub mod dma;
 pub mod fabric;
 pub mod logging;
 pub mod memory;

@@ -4,13 +4,16 @@
 //! exceptions are made while a domain is fenced and cannot write itself: its request page is
 //! cleared, and hardware spinlocks that it held are freed.
 
-use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, StubTable, VERSION, Window};
+use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
 use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
-use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, guest_memory};
+use vm_memory::{
+    Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap,
+    guest_memory,
+};
 
 /// Why shared memory could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,9 @@ pub enum MemoryError {
     #[error("{0} has {1} bytes, but its staging area only {2}")]
     TooLarge(PathBuf, u64, u64),
 }
+
+/// Words of a pattern that are written at once.
+const FILL: usize = 512;
 
 /// The chip's memory, addressed as the chip does. Clones share it.
 #[derive(Clone, Debug)]
@@ -92,6 +98,23 @@ impl Ram {
         Ok(self.memory.write_slice(bytes, GuestAddress(pa))?)
     }
 
+    /// Moves bytes inside RAM; the two ranges do not overlap.
+    pub fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
+        let slice = |at| self.memory.get_slice(GuestAddress(at), bytes as usize);
+        slice(from)?.copy_to_volatile_slice(slice(to)?);
+        Ok(())
+    }
+
+    /// Writes the eight bytes of `word` again and again, cut at the end.
+    pub fn fill(&self, word: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
+        let slice = self.memory.get_slice(GuestAddress(to), bytes as usize)?;
+        let pattern = word.to_le_bytes().repeat(FILL);
+        for at in (0..slice.len()).step_by(pattern.len()) {
+            slice.offset(at).map_err(guest_memory::Error::from)?.copy_from(&pattern);
+        }
+        Ok(())
+    }
+
     /// Copies a whole file to memory that no kernel reads yet; `most` 0 means no limit but RAM's.
     pub fn write_file(&self, pa: u64, path: &Path, most: u64) -> Result<u64, MemoryError> {
         let bytes = std::fs::read(path).map_err(|e| MemoryError::Io(path.to_owned(), e))?;
@@ -137,6 +160,7 @@ pub struct Chip {
     spinlocks: u64,
     vector: u64,
     domains: usize,
+    regions: Vec<Region>,
 }
 
 impl Chip {
@@ -157,12 +181,27 @@ impl Chip {
             return Err(MemoryError::Blob("it has too many domains, or none"));
         }
         let window = |field: usize| word(offset_of!(Blob, window) + field);
+        let regions = high(word(offset_of!(Blob, domain_count))?) as usize;
+        if regions > MAX_REGIONS {
+            return Err(MemoryError::Blob("it has too many memory regions"));
+        }
+        let region = |index: usize| {
+            let at = offset_of!(Blob, regions) + index * size_of::<Region>();
+            let last = word(at + offset_of!(Region, kind))?;
+            Ok::<_, MemoryError>(Region {
+                base: word(at + offset_of!(Region, base))?,
+                size: word(at + offset_of!(Region, size))?,
+                kind: low(last) as u32,
+                owner: high(last) as u32,
+            })
+        };
         Ok(Chip {
             chip: window(offset_of!(Window, chip))?,
             pages: window(offset_of!(Window, domains))?,
             spinlocks: window(offset_of!(Window, spinlocks))?,
             vector: low(word(offset_of!(Blob, vector_chip))?),
             domains,
+            regions: (0..regions).map(region).collect::<Result<_, _>>()?,
             ram,
         })
     }
@@ -175,6 +214,11 @@ impl Chip {
     /// Domains of the blob.
     pub fn domains(&self) -> usize {
         self.domains
+    }
+
+    /// Memory regions of the blob.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
     }
 
     /// The doorbell vector that announces changes of the chip page.

@@ -8,6 +8,7 @@ mod requests;
 
 use crate::config::{Config, REQUEST_KICK, Start};
 use crate::control::Control;
+use crate::dma;
 use crate::fabric::{Doorbell, Fabric, Slot};
 use crate::memory::{Chip, MemoryError};
 use crate::power::{Effect, Event, Fate, Power};
@@ -50,6 +51,8 @@ pub struct Parts {
     pub control: Control,
     /// The console, if the board has one.
     pub voice: Option<Voice>,
+    /// DMA engines.
+    pub engines: Vec<dma::Handle>,
     /// Readable when a signal asks for the end.
     pub signals: UnixStream,
     /// Start of soc time.
@@ -217,13 +220,17 @@ impl Supervisor {
     fn apply(&mut self, effect: Effect) -> Result<Option<Event>, MemoryError> {
         match effect {
             Effect::Publish(d, word, deaths) => {
-                self.parts.chip.publish(d, word, deaths)?;
                 let (epoch, state) = unpack_state(word);
+                if state == state::BOOTING {
+                    self.parts.engines.iter().for_each(|dma| dma.powered(d, epoch as u16));
+                }
+                self.parts.chip.publish(d, word, deaths)?;
                 log::info!("{} is {} (epoch {epoch}).", self.name(d), state_name(state));
                 self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
             }
             Effect::Fence(d) => {
                 self.handled[d] = 0;
+                self.parts.engines.iter().for_each(|dma| dma.fence(d));
                 let freed = self.parts.chip.fence(d)?;
                 if freed > 0 {
                     log::warn!("{freed} hardware spinlocks of {} were freed.", self.name(d));

@@ -1,17 +1,21 @@
-//! The devices whose home is this kernel: their drivers, their interrupts, and who waits for them.
+//! The devices that this kernel drives (those whose home it is, and its channels of the DMA engine):
+//! their drivers, their interrupts, and who waits for them.
 //!
 //! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
 //! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
+
+pub mod dma;
 
 use crate::kernel::Kernel;
 use abi::boot::{Device, device};
 use arch::attend::Attending;
 use arch::lock::Lock;
 use arch::shared::Window;
-use base::id::Vector;
+use base::id::{DomainId, Vector};
 use core::fmt;
 use drivers::block::{Block, BlockError, Request, SECTOR, Token};
 use drivers::console::Console;
+use drivers::dma::Dma;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
 use kernel_sched::WaitQueue;
@@ -32,10 +36,12 @@ impl<T> Slot<T> {
         }
     }
 
-    fn unmask(&self) {
+    /// What happened while nobody listened did not ring: all look once more.
+    fn unmask(&self, kernel: &Kernel) {
         let started = self.driver.lock().is_some();
         if started {
             arch::irq::unmask(Vector(self.vector as u8));
+            self.waiting.wake_all(&kernel.scheduler);
         }
     }
 }
@@ -45,12 +51,18 @@ pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
     rng: Slot<Rng>,
+    dma: Slot<Dma>,
 }
 
 fn kick(vector: u32) {
     if let Some(kernel) = crate::kernel::get() {
         arch::doorbell::ring(kernel.blob.soc_slot, vector);
     }
+}
+
+/// Every domain has channels of its own.
+fn is_mine(found: &Device, me: DomainId) -> bool {
+    found.kind == device::DMA || found.home == u32::from(me.0)
 }
 
 fn bus(kernel: &Kernel) -> Bus<'static, Window> {
@@ -63,14 +75,20 @@ fn bus(kernel: &Kernel) -> Bus<'static, Window> {
 }
 
 impl Devices {
-    /// Slots for the devices of `blob` whose home is `me`, none started.
-    pub fn new(blob: &abi::boot::Blob, me: base::id::DomainId) -> Self {
-        let mut devices = Devices { console: Slot::new(), block: Slot::new(), rng: Slot::new() };
-        for found in blob.devices().iter().filter(|d| d.home == u32::from(me.0)) {
+    /// Slots for the devices of `blob` that `me` drives, none started.
+    pub fn new(blob: &abi::boot::Blob, me: DomainId) -> Self {
+        let mut devices = Devices {
+            console: Slot::new(),
+            block: Slot::new(),
+            rng: Slot::new(),
+            dma: Slot::new(),
+        };
+        for found in blob.devices().iter().filter(|found| is_mine(found, me)) {
             match found.kind {
                 device::CONSOLE => devices.console.vector = found.vector,
                 device::BLOCK => devices.block.vector = found.vector,
                 device::RNG => devices.rng.vector = found.vector,
+                device::DMA => devices.dma.vector = found.vector,
                 _ => {}
             }
         }
@@ -79,9 +97,8 @@ impl Devices {
 
     /// Starts them; one that does not start is reported and left alone.
     pub fn start(&self, kernel: &'static Kernel) {
-        let mine = |d: &&Device| d.home == u32::from(kernel.me.0);
         let bus = bus(kernel);
-        for found in kernel.blob.devices().iter().filter(mine) {
+        for found in kernel.blob.devices().iter().filter(|found| is_mine(found, kernel.me)) {
             let started = match found.kind {
                 device::CONSOLE => Console::start(&bus, found)
                     .map(|console| *self.console.driver.lock() = Some(console)),
@@ -91,6 +108,8 @@ impl Devices {
                 device::RNG => {
                     Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
                 }
+                device::DMA => Dma::start(&bus, found, kernel.me, kernel.epoch)
+                    .map(|dma| *self.dma.driver.lock() = Some(dma)),
                 _ => continue,
             };
             let name = abi::boot::text(&found.name);
@@ -102,10 +121,11 @@ impl Devices {
     }
 
     /// Listens again, after the controller was set up anew.
-    pub fn unmask(&self) {
-        self.console.unmask();
-        self.block.unmask();
-        self.rng.unmask();
+    pub fn unmask(&self, kernel: &Kernel) {
+        self.console.unmask(kernel);
+        self.block.unmask(kernel);
+        self.rng.unmask(kernel);
+        self.dma.unmask(kernel);
     }
 
     /// Is the system console ours?
@@ -121,6 +141,8 @@ impl Devices {
             self.block.waiting.wake_all(&kernel.scheduler);
         } else if vector == self.rng.vector {
             self.rng.waiting.wake_all(&kernel.scheduler);
+        } else if vector == self.dma.vector {
+            self.dma.waiting.wake_all(&kernel.scheduler);
         }
     }
 

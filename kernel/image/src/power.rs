@@ -129,7 +129,7 @@ fn come_back(kernel: &Kernel) {
     kernel.soc.resume();
     kernel.soc.calibrate_clock();
     boot::unmask_doorbells(kernel.blob);
-    kernel.devices.unmask();
+    kernel.devices.unmask(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc does not take READY after the sleep");
     }

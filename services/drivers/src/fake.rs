@@ -14,7 +14,7 @@ use std::mem::offset_of;
 const WINDOW: u64 = 0x8020_0000;
 const MEMORY: u64 = 0x2000;
 
-struct Ram(Vec<Cell<u64>>);
+pub struct Ram(pub Vec<Cell<u64>>);
 
 impl Words for Ram {
     fn load(&self, at: usize) -> u64 {
@@ -26,7 +26,7 @@ impl Words for Ram {
     fn barrier(&self) {}
 }
 
-struct Once;
+pub struct Once;
 
 impl Attend for Once {
     fn until(&self, ready: &mut dyn FnMut() -> bool) {

@@ -20,7 +20,7 @@ mod status {
 pub const VERSION_1: u64 = 1 << 32;
 
 /// Looks at the soc's answer this often before giving up; each look attends to others.
-const PATIENCE: u32 = 50_000_000;
+pub const PATIENCE: u32 = 50_000_000;
 
 /// What a driver needs from its kernel.
 pub struct Bus<'a, W: Words> {
@@ -47,6 +47,8 @@ pub enum InitError {
     QueueTooSmall,
     /// The device's memory in the board file is too small.
     Memory,
+    /// None of its channels belongs to this kernel.
+    NoChannel,
 }
 
 /// One device's registers, as offsets into the window.

@@ -4,6 +4,7 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod boot;
+mod dma;
 mod machine;
 mod peers;
 pub mod rig;
@@ -35,6 +36,8 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
     Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
+    Scenario { name: "devices.dma-solo-1", board: "solo-1", nightly: false, run: dma::solo },
+    Scenario { name: "devices.dma-duo", board: "duo", nightly: false, run: dma::duo },
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },

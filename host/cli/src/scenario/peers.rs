@@ -20,7 +20,8 @@ pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "both 500", "0 wrong from either side").map(|_| ())
 }
 
-fn wait_for(
+/// Waits until epoch and state of the weak domain are as wanted; answers the epoch.
+pub fn wait_for(
     rig: &Rig,
     what: &str,
     mut wanted: impl FnMut(u64, u64) -> bool,

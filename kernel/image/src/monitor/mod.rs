@@ -6,6 +6,7 @@
 
 mod bench;
 mod chip;
+mod dma;
 mod inspect;
 mod line;
 mod stress;
@@ -49,7 +50,7 @@ const HELP: Command =
 
 /// All commands, in the order of `help`.
 fn commands() -> impl Iterator<Item = &'static Command> {
-    [HELP_LIST, inspect::COMMANDS, chip::COMMANDS, stress::COMMANDS, bench::COMMANDS]
+    [HELP_LIST, inspect::COMMANDS, chip::COMMANDS, dma::COMMANDS, stress::COMMANDS, bench::COMMANDS]
         .into_iter()
         .flatten()
 }

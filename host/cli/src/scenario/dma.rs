@@ -1,0 +1,152 @@
+//! The DMA engine: contents, time, what it refuses, and a kernel that dies while bytes move.
+
+use super::machine::demand;
+use super::peers::wait_for;
+use super::{Failure, PATIENCE, Rig};
+use abi::boot::device;
+use abi::dma::{Control, Position, Status, control_at, status_at};
+use abi::soc::state;
+use std::mem::offset_of;
+use std::time::{Duration, Instant};
+
+/// What the engine of every board moves at most, in tenths of MB/s.
+const TENTHS: u64 = 430;
+/// Bad transfers that `dma faults` asks for.
+const FAULTS: usize = 16;
+/// Times the weak kernel is killed while bytes move.
+const KILLS: usize = 6;
+
+/// One kernel has all channels.
+pub fn solo(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    exercise(rig, "", "our channels 0 1 2 3\r\n")?;
+    demand(rig, "dma sideways", "usage: dma")?;
+    demand(rig, "dma 4096 0", "usage: dma")?;
+    demand(rig, "dma 1 2 3", "usage: dma")?;
+    demand(rig, "dma 2000M", "at most")?;
+    demand(rig, "dma 64M 64M", "no memory in one piece")?;
+    demand(rig, "audit", "the invariant holds").map(|_| ())
+}
+
+/// Channels are dealt to both kernels; one dies under its transfers, sleeps, and comes back.
+pub fn duo(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    exercise(rig, "", "our channels 0 2\r\n")?;
+    exercise(rig, "on shadow ", "our channels 1 3\n")?;
+    let both = demand(rig, "dma both 2M 128K", "over there")?;
+    copied(&both, 2, 2 << 20, TENTHS)?;
+    kills(rig)?;
+    sleeps(rig)?;
+    exercise(rig, "on shadow ", "our channels 1 3\n")?;
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
+/// Everything one kernel can do with the engine.
+fn exercise(rig: &mut Rig, kernel: &str, channels: &str) -> Result<(), Failure> {
+    let answer = demand(rig, &format!("{kernel}dma"), channels.trim_end())?;
+    copied(&answer, 4, 1 << 20, TENTHS)?;
+    // Odd ends, several descriptors a batch, many small ones.
+    for (line, batches, bytes) in [
+        ("dma 4096", 1, 4096),
+        ("dma 9M 9M", 1, 9 << 20),
+        ("dma 1000003 99991", 1, 1_000_003),
+        ("dma 1 1", 1, 1),
+        ("dma 10000 100", 1, 10_000),
+    ] {
+        let answer = demand(rig, &format!("{kernel}{line}"), "batch")?;
+        copied(&answer, batches, bytes, TENTHS)?;
+    }
+    for _ in 0..3 {
+        let answer = demand(rig, &format!("{kernel}dma faults"), "the engine copies as before")?;
+        if answer.matches(" refused: ").count() != FAULTS || answer.contains("DONE") {
+            return Err(Failure::Wrong(format!("{kernel}dma faults: {answer}")));
+        }
+    }
+    Ok(())
+}
+
+/// So many batches of `bytes` bytes were copied, none wrong, and none faster than the engine is.
+fn copied(answer: &str, batches: usize, bytes: u64, tenths: u64) -> Result<(), Failure> {
+    let wrong = |why| Err(Failure::Wrong(format!("{why}: {answer}")));
+    let lines: Vec<&str> = answer.lines().filter(|line| line.contains("  batch ")).collect();
+    if lines.len() != batches {
+        return wrong("another number of batches");
+    }
+    for line in lines {
+        if !line.contains(&format!(": {bytes} bytes in ")) || !line.contains(" 0 errors, 0 wrong, ")
+        {
+            return wrong("not everything was copied");
+        }
+        let speed = line.split(" MB/s").next().and_then(|head| head.rsplit(' ').next());
+        match speed.and_then(|speed| speed.replace('.', "").parse::<u64>().ok()) {
+            Some(speed) if speed <= tenths => {}
+            _ => return wrong("faster than the engine, or no speed at all"),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a channel of the weak domain has something to do.
+fn until_busy(rig: &Rig) -> Result<(), Failure> {
+    let board = rig.instance.board()?;
+    let blob = board.blob().map_err(|e| Failure::Wrong(format!("its blob: {e:?}")))?;
+    let engine = blob.devices().iter().find(|found| found.kind == device::DMA);
+    let registers = engine.ok_or(Failure::Wrong("no engine".to_string()))?.registers;
+    let word = |at: usize| rig.instance.word(&board, registers + at as u64).unwrap_or(0);
+    let busy = |channel: usize| {
+        let submitted = Position::unpack(word(control_at(channel, offset_of!(Control, submitted))));
+        let completed = Position::unpack(word(status_at(channel, offset_of!(Status, completed))));
+        submitted.same_session(completed) && submitted != completed
+    };
+    let start = Instant::now();
+    while ![1, 3].into_iter().any(busy) {
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong("shadow's channels are never busy".to_string()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Killed in the middle: what was under way is dropped and said so, and both kernels copy on.
+fn kills(rig: &mut Rig) -> Result<(), Failure> {
+    let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    for _ in 0..KILLS {
+        rig.send("on shadow dma 256M 4M")?;
+        until_busy(rig)?;
+        rig.kill("shadow")?;
+        let answer = rig.expect("main> ", PATIENCE)?;
+        if !answer.contains("PeerLost") {
+            return Err(Failure::Wrong(format!("it outlives its kernel: {answer}")));
+        }
+        copied(&rig.ask("main", "dma 128K 128K", PATIENCE)?, 1, 128 << 10, TENTHS)?;
+        let before = epoch;
+        epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+        copied(&rig.ask("main", "on shadow dma 128K 128K", PATIENCE)?, 1, 128 << 10, TENTHS)?;
+    }
+    let log = std::fs::read_to_string(rig.instance.path("soc.log"))?;
+    let dropped = log.matches("transfers of shadow dropped from channel").count();
+    if dropped == 0 {
+        return Err(Failure::Wrong("no kill hit a transfer: the test is blind".to_string()));
+    }
+    Ok(())
+}
+
+/// Off with memory kept, off for good, stopped in the middle.
+fn sleeps(rig: &mut Rig) -> Result<(), Failure> {
+    for action in ["off", "cold", "inactive"] {
+        demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;
+        demand(rig, "domain on shadow", "woken")?;
+        wait_for(rig, "woke", |_, now| now == state::RUNNING)?;
+        copied(&rig.ask("main", "on shadow dma 128K 4K", PATIENCE)?, 1, 128 << 10, TENTHS)?;
+    }
+    rig.send("on shadow dma 16M 4M")?;
+    until_busy(rig)?;
+    // The engine goes on; main's call wakes it, or we do.
+    for action in ["inactive", "wake"] {
+        let order = serde_json::json!({ "op": "power", "domain": "shadow", "action": action });
+        soc::control::ask(&rig.instance.path("control.sock"), &order)?;
+    }
+    let answer = rig.expect("main> ", PATIENCE)?;
+    copied(&answer, 1, 16 << 20, TENTHS)
+}

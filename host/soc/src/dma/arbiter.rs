@@ -1,0 +1,182 @@
+//! When transfers end: the engine's timing and the arbitration of its channels, as a state machine
+//! without I/O and without a clock of its own. Events with their time in, ends of transfers out.
+//!
+//! ```text
+//!            1                2                 3
+//!   idle ---------> setting up ------> moving ------> idle, or setting up the next one
+//!    ^                  |                 |           1 something is queued
+//!    +------- 4 --------+-----------------+           2 `setup_ns` later; no bytes: straight to 3
+//!                                                     3 its last byte is through
+//!                                                     4 dropped: nothing of it is reported
+//! ```
+//!
+//! A channel does one transfer after the other, in order. Channels set up side by side; those that
+//! move bytes share the bandwidth equally, at every moment (what a real engine approaches by short
+//! bursts in turn). So a transfer that moves alone takes `setup_ns + bytes / bandwidth`, and the
+//! engine is never idle while a channel has bytes to move.
+//!
+//! Whoever drives it passes the time: the soc's thread the host's, a lab its own. Steps may come
+//! late: ends are reported with the time at which they were due, and what follows starts then.
+
+use std::collections::VecDeque;
+
+/// Any number of channels up to [`abi::dma::MAX_CHANNELS`] shares this without a remainder.
+const SHARES: u64 = 720_720;
+/// Work of one byte: at 1 MB/s it takes 1000 ns.
+const BYTE: u64 = 1000 * SHARES;
+
+/// How fast the engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// From the start of a transfer to its first byte.
+    pub setup_ns: u64,
+    /// MB (10^6 bytes) a second, all channels together; not 0.
+    pub bandwidth_mbps: u64,
+}
+
+impl Timing {
+    /// When `work` that begins at `start_ns` is through, while `sharers` channels move bytes.
+    fn through(self, start_ns: u64, work: u64, sharers: u64) -> u64 {
+        start_ns + work.div_ceil(self.rate(sharers))
+    }
+
+    /// Work done a ns for each of `sharers` channels.
+    fn rate(self, sharers: u64) -> u64 {
+        self.bandwidth_mbps * (SHARES / sharers)
+    }
+
+    /// When the last of `queued` transfers (bytes of each) of one channel ends, when the first one
+    /// starts at `start_ns` and no other channel has work: the contract of the whole machine.
+    pub fn completion(self, start_ns: u64, queued: &[u64]) -> u64 {
+        let next = |now, &bytes: &u64| self.through(now + self.setup_ns, bytes * BYTE, 1);
+        queued.iter().fold(start_ns, next)
+    }
+}
+
+/// What happens to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A transfer of so many bytes is queued on a channel; at most [`abi::dma::MAX_BYTES`], and 0
+    /// for one that ends after its set-up.
+    Submit(usize, u64),
+    /// Everything queued on a channel is dropped.
+    Drop(usize),
+    /// Time has passed.
+    Time,
+}
+
+/// The oldest transfer of a channel has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which channel.
+    pub channel: usize,
+    /// When, in ns.
+    pub at: u64,
+}
+
+/// The oldest transfer of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    SettingUp { until: u64 },
+    Moving { left: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Channel {
+    phase: Phase,
+    /// Bytes of each transfer, the oldest first.
+    queued: VecDeque<u64>,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Arbiter {
+    timing: Timing,
+    now: u64,
+    channels: Vec<Channel>,
+}
+
+impl Arbiter {
+    /// An idle engine.
+    pub fn new(timing: Timing, channels: usize) -> Arbiter {
+        let idle = Channel { phase: Phase::Idle, queued: VecDeque::new() };
+        Arbiter { timing, now: 0, channels: vec![idle; channels] }
+    }
+
+    /// One step at `now` (an earlier time than the last step's counts as that): what has ended up
+    /// to now, in the order of time, and when to step again at the latest.
+    pub fn step(&mut self, now: u64, event: Event) -> (Vec<Ended>, Option<u64>) {
+        let mut ended = Vec::new();
+        while let Some(next) = self.next().filter(|&next| next <= now) {
+            self.pass_until(next);
+            self.settle(&mut ended);
+        }
+        self.pass_until(now);
+        match event {
+            Event::Submit(channel, bytes) => self.channels[channel].queued.push_back(bytes),
+            Event::Drop(channel) => {
+                self.channels[channel].queued.clear();
+                self.channels[channel].phase = Phase::Idle;
+            }
+            Event::Time => {}
+        }
+        self.settle(&mut ended);
+        (ended, self.next())
+    }
+
+    /// When something changes by itself.
+    fn next(&self) -> Option<u64> {
+        let sharers = self.sharers();
+        let change = |channel: &Channel| match channel.phase {
+            Phase::Idle => None,
+            Phase::SettingUp { until } => Some(until),
+            Phase::Moving { left } => Some(self.timing.through(self.now, left, sharers)),
+        };
+        self.channels.iter().filter_map(change).min()
+    }
+
+    /// Channels that move bytes.
+    fn sharers(&self) -> u64 {
+        let moving = |channel: &&Channel| matches!(channel.phase, Phase::Moving { .. });
+        self.channels.iter().filter(moving).count() as u64
+    }
+
+    /// Nothing changes by itself until `then`: bytes move.
+    fn pass_until(&mut self, then: u64) {
+        let passed = then.saturating_sub(self.now);
+        self.now += passed;
+        let sharers = self.sharers();
+        for channel in &mut self.channels {
+            if let Phase::Moving { left } = &mut channel.phase {
+                // The last ns of a transfer may do more than was left.
+                *left = left.saturating_sub(passed.saturating_mul(self.timing.rate(sharers)));
+            }
+        }
+    }
+
+    /// Everything that takes no time.
+    fn settle(&mut self, ended: &mut Vec<Ended>) {
+        let (now, setup) = (self.now, self.timing.setup_ns);
+        for (index, channel) in self.channels.iter_mut().enumerate() {
+            while let Some(&bytes) = channel.queued.front() {
+                match channel.phase {
+                    Phase::Idle => channel.phase = Phase::SettingUp { until: now + setup },
+                    Phase::SettingUp { until } if until <= now => {
+                        channel.phase = Phase::Moving { left: bytes * BYTE };
+                    }
+                    Phase::Moving { left: 0 } => {
+                        channel.queued.pop_front();
+                        channel.phase = Phase::Idle;
+                        ended.push(Ended { channel: index, at: now });
+                    }
+                    Phase::SettingUp { .. } | Phase::Moving { .. } => break,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "arbiter_tests.rs"]
+mod tests;

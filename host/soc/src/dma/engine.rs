@@ -1,0 +1,273 @@
+//! The engine: rings and registers in memory on one side, the arbiter on the other. Time comes in.
+//!
+//! What domains write is loaded once and checked; what the engine wrote is never read back. So a
+//! mistake, or malice, costs its own channel and nobody else: a bad descriptor ends with its
+//! status, a ring that makes no sense ends the session with a fault in the channel's status line.
+//!
+//! Data moves at the moment a transfer ends: until then its destination is untouched, and after a
+//! drop it stays so.
+
+use super::arbiter::{Arbiter, Ended, Event, Timing};
+use super::limits::{Found, Limits, Transfer};
+use crate::config;
+use crate::fabric::Fabric;
+use crate::memory::{MemoryError, Ram};
+use abi::dma::{
+    Control, Descriptor, MAGIC, Position, RING, Registers, Status, control_at, descriptor_at,
+    pack_status, status, status_at,
+};
+use std::collections::VecDeque;
+use std::mem::offset_of;
+use std::sync::atomic::{Ordering, fence};
+
+/// A domain, as the owner of channels.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// For the log.
+    pub name: String,
+    /// Its epoch, from its boot until it is fenced.
+    pub epoch: Option<u16>,
+}
+
+struct Channel {
+    /// Index of its domain.
+    owner: usize,
+    /// The open session; its index counts descriptors taken.
+    session: Option<Position>,
+    /// Descriptors of the session that have ended.
+    completed: u32,
+    /// Taken and not ended: the transfer, or the status that refuses it.
+    queued: VecDeque<Result<Transfer, u16>>,
+    /// The session is over by a fault.
+    broken: bool,
+}
+
+/// The engine.
+pub struct Engine {
+    name: String,
+    ram: Ram,
+    fabric: Fabric,
+    registers: u64,
+    rings: u64,
+    vector: usize,
+    limits: Limits,
+    owners: Vec<Owner>,
+    arbiter: Arbiter,
+    channels: Vec<Channel>,
+    interrupts: u64,
+    /// Something was told since the last interrupt.
+    news: bool,
+}
+
+impl Engine {
+    /// Puts the engine on the interconnect. Channels are dealt to the domains in turn, beginning
+    /// with the engine's home.
+    pub fn new(
+        device: &config::Device,
+        dma: &config::Dma,
+        owners: &[String],
+        limits: Limits,
+        ram: Ram,
+        fabric: Fabric,
+    ) -> Result<Engine, MemoryError> {
+        let timing = Timing { setup_ns: dma.setup_ns, bandwidth_mbps: dma.bandwidth_mbps };
+        let count = usize::from(dma.channels);
+        let channel = |index| Channel {
+            owner: (usize::from(dma.home) + index) % owners.len(),
+            session: None,
+            completed: 0,
+            queued: VecDeque::new(),
+            broken: false,
+        };
+        let owner = |name: &String| Owner { name: name.clone(), epoch: None };
+        let engine = Engine {
+            name: device.name.clone(),
+            ram,
+            fabric,
+            registers: device.registers,
+            rings: dma.rings,
+            vector: usize::from(device.vector),
+            limits,
+            owners: owners.iter().map(owner).collect(),
+            arbiter: Arbiter::new(timing, count),
+            channels: (0..count).map(channel).collect(),
+            interrupts: 0,
+            news: false,
+        };
+        engine.describe(dma)?;
+        Ok(engine)
+    }
+
+    fn describe(&self, dma: &config::Dma) -> Result<(), MemoryError> {
+        for (index, channel) in self.channels.iter().enumerate() {
+            self.tell(index, offset_of!(Status, owner), channel.owner as u64)?;
+        }
+        let word = |field: usize, value| self.store(offset_of!(Registers, engine) + field, value);
+        word(offset_of!(abi::dma::Engine, channels), u64::from(dma.channels))?;
+        word(offset_of!(abi::dma::Engine, setup_ns), dma.setup_ns)?;
+        word(offset_of!(abi::dma::Engine, bandwidth_mbps), dma.bandwidth_mbps)?;
+        word(offset_of!(abi::dma::Engine, magic), MAGIC)
+    }
+
+    fn store(&self, field: usize, value: u64) -> Result<(), MemoryError> {
+        self.ram.store(self.registers + field as u64, value)
+    }
+
+    fn tell(&self, channel: usize, field: usize, value: u64) -> Result<(), MemoryError> {
+        self.store(status_at(channel, field), value)
+    }
+
+    fn ring_word(&self, channel: usize, index: u32, field: usize) -> u64 {
+        self.rings + descriptor_at(channel, index, field) as u64
+    }
+
+    /// One turn at `now`: ends what is due, takes what is new, and says when the next is due.
+    pub fn turn(&mut self, now: u64) -> Result<Option<u64>, MemoryError> {
+        self.step(now, Event::Time)?;
+        (0..self.channels.len()).try_for_each(|channel| self.look(channel, now))?;
+        let next = self.step(now, Event::Time)?;
+        self.interrupt()?;
+        Ok(next)
+    }
+
+    /// The arbiter's step, and what follows from it.
+    fn step(&mut self, now: u64, event: Event) -> Result<Option<u64>, MemoryError> {
+        let (ended, next) = self.arbiter.step(now, event);
+        ended.into_iter().try_for_each(|ended| self.end(ended))?;
+        Ok(next)
+    }
+
+    /// Takes what a channel's owner has written.
+    fn look(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
+        let field = control_at(index, offset_of!(Control, submitted));
+        let submitted = Position::unpack(self.ram.load(self.registers + field as u64)?);
+        fence(Ordering::SeqCst); // descriptors are read after the word that announces them
+        let channel = &self.channels[index];
+        if self.owners[channel.owner].epoch != Some(submitted.epoch) {
+            return Ok(());
+        }
+        let session = channel.session.filter(|session| session.same_session(submitted));
+        let Some(session) = session else { return self.open(index, submitted, now) };
+        let fresh = submitted.index.wrapping_sub(session.index) as usize;
+        if channel.broken || fresh == 0 {
+            return Ok(());
+        }
+        if fresh > RING - channel.queued.len() {
+            return self.fault(index, now);
+        }
+        (0..fresh).try_for_each(|_| self.take(index, now))
+    }
+
+    /// A new session; its owner has given up what was before.
+    fn open(&mut self, index: usize, position: Position, now: u64) -> Result<(), MemoryError> {
+        self.drop_queued(index, now, "the channel was opened anew")?;
+        let channel = &mut self.channels[index];
+        channel.session = Some(position);
+        channel.completed = 0;
+        channel.broken = false;
+        self.tell(index, offset_of!(Status, fault), 0)?;
+        fence(Ordering::SeqCst); // a fault of the session before is gone when this one is seen
+        self.tell(index, offset_of!(Status, completed), position.at(0).pack())?;
+        self.news = true;
+        // A session that does not begin at its beginning is open, so that its owner sees the fault.
+        if position.index == 0 { Ok(()) } else { self.fault(index, now) }
+    }
+
+    fn fault(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
+        self.drop_queued(index, now, "the ring is damaged")?;
+        let channel = &mut self.channels[index];
+        channel.broken = true;
+        let owner = &self.owners[channel.owner].name;
+        log::error!("Device {}: {owner} damaged the ring of channel {index}.", self.name);
+        self.tell(index, offset_of!(Status, fault), u64::from(status::QUEUE))?;
+        self.news = true;
+        Ok(())
+    }
+
+    /// Takes the next descriptor of the open session.
+    fn take(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
+        let Some(session) = self.channels[index].session else { return Ok(()) };
+        let word = |field| self.ram.load(self.ring_word(index, session.index, field));
+        let found = Found {
+            source: word(offset_of!(Descriptor, source))?,
+            destination: word(offset_of!(Descriptor, destination))?,
+            bytes: word(offset_of!(Descriptor, bytes))?,
+            flags: word(offset_of!(Descriptor, flags))?,
+            position: word(offset_of!(Descriptor, position))?,
+        };
+        let transfer = self.limits.check(&found, session);
+        let channel = &mut self.channels[index];
+        channel.session = Some(session.at(session.index.wrapping_add(1)));
+        channel.queued.push_back(transfer);
+        self.step(now, Event::Submit(index, transfer.map_or(0, Transfer::bytes)))?;
+        Ok(())
+    }
+
+    /// The oldest transfer of a channel is through: data, status, then the word that says so.
+    fn end(&mut self, Ended { channel: index, at }: Ended) -> Result<(), MemoryError> {
+        let channel = &mut self.channels[index];
+        // Nothing there: it was dropped, and only the arbiter did not know yet.
+        let (Some(transfer), Some(session)) = (channel.queued.pop_front(), channel.session) else {
+            return Ok(());
+        };
+        let place = channel.completed;
+        channel.completed = place.wrapping_add(1);
+        let status = match transfer {
+            Ok(Transfer::Copy(from, to, bytes)) => self.ram.copy(from, to, bytes),
+            Ok(Transfer::Fill(word, to, bytes)) => self.ram.fill(word, to, bytes),
+            Err(_) => Ok(()),
+        }
+        .map_or(status::ADDRESS, |()| transfer.err().unwrap_or(status::DONE));
+        self.ram.store(self.ring_word(index, place, offset_of!(Descriptor, time)), at)?;
+        let word = self.ring_word(index, place, offset_of!(Descriptor, status));
+        self.ram.store(word, pack_status(session.at(place), status))?;
+        fence(Ordering::SeqCst); // data and status are seen before the word that announces them
+        let completed = session.at(place.wrapping_add(1)).pack();
+        self.tell(index, offset_of!(Status, completed), completed)?;
+        self.news = true;
+        Ok(())
+    }
+
+    fn drop_queued(&mut self, index: usize, now: u64, why: &str) -> Result<(), MemoryError> {
+        let channel = &mut self.channels[index];
+        let count = std::mem::take(&mut channel.queued).len();
+        if count > 0 {
+            let (name, owner) = (&self.name, &self.owners[channel.owner].name);
+            log::warn!(
+                "Device {name}: transfers of {owner} dropped from channel {index}: {count}; {why}."
+            );
+        }
+        self.step(now, Event::Drop(index))?;
+        Ok(())
+    }
+
+    fn interrupt(&mut self) -> Result<(), MemoryError> {
+        if !std::mem::take(&mut self.news) {
+            return Ok(());
+        }
+        self.interrupts += 1;
+        let field = offset_of!(Registers, engine) + offset_of!(abi::dma::Engine, interrupts);
+        self.store(field, self.interrupts)?;
+        fence(Ordering::SeqCst); // everything told is seen before the interrupt
+        self.fabric.ring_all(self.vector);
+        Ok(())
+    }
+
+    /// A domain runs under `epoch` from now on.
+    pub fn powered(&mut self, domain: usize, epoch: u16) {
+        self.owners[domain].epoch = Some(epoch);
+    }
+
+    /// A domain is fenced: nothing of it is carried out any more, and its words are as after reset.
+    pub fn fence(&mut self, domain: usize, now: u64) -> Result<(), MemoryError> {
+        self.owners[domain].epoch = None;
+        for index in 0..self.channels.len() {
+            if self.channels[index].owner == domain {
+                self.store(control_at(index, offset_of!(Control, submitted)), 0)?;
+                self.drop_queued(index, now, "it was fenced")?;
+                self.channels[index].session = None;
+            }
+        }
+        self.interrupt()
+    }
+}

@@ -1,0 +1,242 @@
+//! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
+
+use super::{Command, Failure, Outcome};
+use crate::devices::dma::{Buffer, DmaError};
+use crate::kernel::Kernel;
+use crate::peers::{Ask, CallFailure};
+use abi::boot::kind;
+use abi::dma::{MAX_BYTES, RING, flag};
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use base::id::DomainId;
+use base::prng::Prng;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+use drivers::dma::{Refusal, Transfer};
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "dma",
+    arguments: "[both] [BYTES [BATCH]]|faults",
+    help: "DMA copies, checked (both: here and in the first peer at once); what is refused",
+    run: dma,
+}];
+
+/// Bytes of a transfer in K2's table 6.
+const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
+/// Bytes copied with each, unless the command says otherwise.
+const TOTAL: u64 = 1 << 20;
+/// Most bytes: a typing error must not keep this monitor for hours.
+const MOST: u64 = 1 << 30;
+
+fn dma(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let (both, sizes) = match arguments {
+        ["faults"] => return faults(kernel, out),
+        ["both", sizes @ ..] => (true, sizes),
+        sizes => (false, sizes),
+    };
+    if sizes.len() > 2 {
+        return Err(Failure::Usage);
+    }
+    let size = |index: usize, default| sizes.get(index).map_or(Some(default), |word| size(word));
+    let total = size(0, TOTAL).ok_or(Failure::Usage)?;
+    let batch = size(1, total.min(BATCHES[0])).ok_or(Failure::Usage)?;
+    if total > MOST {
+        return Err(Failure::Failed("at most 1024M at a time"));
+    }
+    let more = BATCHES.iter().copied().filter(|&other| other > batch && other <= total);
+    let more = more.take(if sizes.len() < 2 { BATCHES.len() } else { 0 });
+    describe(kernel, out)?;
+    let mut good = true;
+    for batch in core::iter::once(batch).chain(more) {
+        let run = if both { run_both } else { run };
+        good &= run(kernel, out, total, batch)?;
+    }
+    if good { Ok(()) } else { Err(Failure::Failed("not everything was copied as it should be")) }
+}
+
+fn describe(kernel: &Kernel, out: &mut dyn Write) -> Outcome {
+    let engine = kernel.devices.dma_engine(kernel).ok_or(explain(DmaError::NoEngine))?;
+    write!(out, "  engine: {} MB/s, set-up ", engine.bandwidth_mbps)?;
+    write!(out, "{} ns; our channels", engine.setup_ns)?;
+    for channel in (0..u64::BITS).filter(|channel| engine.channels >> channel & 1 != 0) {
+        write!(out, " {channel}")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+/// `4096`, `128K` or `1M`; not 0.
+fn size(word: &str) -> Option<u64> {
+    let (digits, shift) = match word.as_bytes().last()? {
+        b'K' => (&word[..word.len() - 1], 10),
+        b'M' => (&word[..word.len() - 1], 20),
+        _ => (word, 0),
+    };
+    let size = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (size > 0).then_some(size)
+}
+
+fn explain(error: DmaError) -> Failure {
+    Failure::Failed(error.text())
+}
+
+/// In the line of a batch that went well.
+const GOOD: &str = " 0 errors, 0 wrong, ";
+
+/// `total` bytes, `batch` at a time, each copy compared with its source; was all well?
+fn run(
+    kernel: &'static Kernel,
+    out: &mut dyn Write,
+    total: u64,
+    batch: u64,
+) -> Result<bool, Failure> {
+    let buffer = || Buffer::new(batch.min(total) as usize);
+    let (Some(from), Some(mut to)) = (buffer(), buffer()) else {
+        return Err(Failure::Failed("no memory in one piece for a batch of that size"));
+    };
+    let mut prng = Prng::new(arch::time::soc_time());
+    from.words().for_each(|word| word.store(prng.next(), Ordering::Relaxed));
+    let (mut count, mut errors, mut wrong, mut took) = (0, 0, 0, 0);
+    let mut left = total;
+    while left > 0 {
+        let bytes = batch.min(left) as usize;
+        let start = arch::time::local_ns();
+        let result = kernel.devices.dma_copy(kernel, &from, &mut to, bytes);
+        took += arch::time::local_ns() - start;
+        match result {
+            Err(_) => errors += 1,
+            Ok(_) => wrong += u64::from(!to.holds(&from, bytes)),
+        }
+        count += 1;
+        left -= bytes as u64;
+    }
+    let tenths = total * 10_000 / took.max(1);
+    write!(out, "  batch {batch:>8}: {total} bytes in {count} transfers, ")?;
+    write!(out, "{errors} errors, {wrong} wrong, ")?;
+    writeln!(out, "{}.{} MB/s", tenths / 10, tenths % 10)?;
+    Ok(errors + wrong == 0)
+}
+
+/// What the peer is asked to do, and what it answered; one at a time.
+struct Far {
+    busy: bool,
+    total: u64,
+    batch: u64,
+    answer: Result<Vec<u8>, CallFailure>,
+}
+
+static FAR: Lock<Far> = Lock::new(
+    crate::ranks::TEST,
+    Far { busy: false, total: 0, batch: 0, answer: Err(CallFailure::Busy) },
+);
+
+/// [`run`] here and in the first peer at the same time.
+fn run_both(
+    kernel: &'static Kernel,
+    out: &mut dyn Write,
+    total: u64,
+    batch: u64,
+) -> Result<bool, Failure> {
+    let mut far = FAR.lock();
+    if core::mem::replace(&mut far.busy, true) {
+        return Err(Failure::Failed("the peer is asked already"));
+    }
+    (far.total, far.batch) = (total, batch);
+    drop(far);
+    let thread = kernel.spawn("far dma", None, run_far, 0);
+    let here = run(kernel, out, total, batch);
+    if let Ok(thread) = thread {
+        kernel.scheduler.join(thread);
+    }
+    let mut far = FAR.lock();
+    far.busy = false;
+    let answer = core::mem::replace(&mut far.answer, Err(CallFailure::Busy));
+    drop(far);
+    let answer = answer.map_err(super::chip::explain)?;
+    let text = core::str::from_utf8(&answer).unwrap_or("");
+    let there = text.lines().find(|line| line.contains("batch"));
+    writeln!(out, "{}, over there", there.unwrap_or("  no batch"))?;
+    Ok(here? && there.is_some_and(|line| line.contains(GOOD)))
+}
+
+fn run_far(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let peer = DomainId(u8::from(kernel.me.0 == 0));
+    let (total, batch) = {
+        let far = FAR.lock();
+        (far.total, far.batch)
+    };
+    let mut line = crate::panic::Text::<64>::new();
+    let mut answer = alloc::vec![0; abi::msg::MAX_PAYLOAD];
+    if write!(line, "dma {total} {batch}").is_err() {
+        return;
+    }
+    let bytes = kernel.peers.call(peer, Ask::Run, line.as_bytes(), &mut answer);
+    FAR.lock().answer = bytes.map(|bytes| {
+        answer.truncate(bytes);
+        answer
+    });
+}
+
+/// Bytes of the buffers that the refused transfers are about.
+const SMALL: usize = 4096;
+
+fn faults(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
+    let (Some(from), Some(mut to)) = (Buffer::new(SMALL), Buffer::new(SMALL)) else {
+        return Err(Failure::Failed("no memory"));
+    };
+    describe(kernel, out)?;
+    let mut failed = 0;
+    for (name, transfer, wanted) in bad_transfers(kernel, from.address().0, to.address().0) {
+        let result = kernel.devices.dma_transfer(kernel, &[transfer]);
+        failed += u32::from(result != Err(DmaError::Refused(wanted)));
+        match result {
+            Ok(_) => writeln!(out, "  {name:<28} DONE")?,
+            Err(why) => writeln!(out, "  {name:<28} refused: {}", why.text())?,
+        }
+    }
+    for (name, count) in
+        [("a descriptor never written", 1), ("more than the ring holds", RING as u32 + 1)]
+    {
+        kernel.devices.dma_damage(kernel, count).map_err(explain)?;
+        writeln!(out, "  {name:<28} refused: the channel is opened anew")?;
+    }
+    from.words().for_each(|word| word.store(0x5ca1_ab1e, Ordering::Relaxed));
+    kernel.devices.dma_copy(kernel, &from, &mut to, SMALL).map_err(explain)?;
+    if failed > 0 || !to.holds(&from, SMALL) {
+        return Err(Failure::Failed("the engine did what it must refuse, or the reverse"));
+    }
+    writeln!(out, "  all refused, and the engine copies as before")?;
+    Ok(())
+}
+
+/// What nobody may ask for, by name, and how it must be refused.
+fn bad_transfers(
+    kernel: &Kernel,
+    from: u64,
+    to: u64,
+) -> impl Iterator<Item = (&'static str, Transfer, Refusal)> {
+    let top = kernel.blob.domains().iter().map(|d| d.ram_base + d.ram_size).max().unwrap_or(0);
+    let regions = kernel.blob.regions();
+    let reserved = regions.iter().find(|region| region.kind == kind::RESERVED);
+    let reserved = reserved.map_or(kernel.blob.window.base, |region| region.base);
+    let (window, staging) = (kernel.blob.window.base, kernel.domain().staging_pa);
+    let bytes = SMALL as u64;
+    let flags = |flags| Transfer { flags, ..Transfer::copy(from, to, bytes) };
+    [
+        ("source outside RAM", Transfer::copy(top, to, bytes), Refusal::Address),
+        ("destination outside RAM", Transfer::copy(from, u64::MAX - 63, bytes), Refusal::Address),
+        ("fill across the end of RAM", Transfer::fill(1, top - 8, bytes), Refusal::Address),
+        ("destination reserved", Transfer::copy(from, reserved, bytes), Refusal::Protected),
+        ("destination uncached window", Transfer::copy(from, window, bytes), Refusal::Protected),
+        ("source uncached window", Transfer::copy(window, to, bytes), Refusal::Protected),
+        ("destination staging area", Transfer::copy(from, staging, bytes), Refusal::Protected),
+        ("no bytes", Transfer::copy(from, to, 0), Refusal::Length),
+        ("too many bytes", Transfer::copy(from, to, MAX_BYTES + 1), Refusal::Length),
+        ("source is destination", Transfer::copy(from, from, bytes), Refusal::Overlap),
+        ("destination inside source", Transfer::copy(from, from + 64, bytes), Refusal::Overlap),
+        ("neither copy nor fill", flags(0), Refusal::Flags),
+        ("copy and fill", flags(flag::COPY | flag::FILL), Refusal::Flags),
+        ("unknown flags", flags(flag::COPY | 1 << 63), Refusal::Flags),
+    ]
+    .into_iter()
+}
