@@ -33,6 +33,8 @@
 #define NAME "penumbra_dma"
 /* Registers of the ivshmem device, in BAR 0. */
 #define IVSHMEM_RING 0x0c
+/* Of a session; beside it a position has the epoch, and a status how it went. */
+#define GENERATION 0x0000ffff00000000UL
 #define PATIENCE (2 * HZ)
 
 static unsigned long registers, rings, chip, buffer;
@@ -180,7 +182,7 @@ static int transfer(size_t bytes)
 	status = readq(slot + PD_DESCRIPTOR_STATUS);
 	maintain(engine.destination, bytes, true);
 	give_slot(index);
-	if (status != ((u64)index << 32 | PD_STATUS_DONE)) {
+	if (status != (PD_STATUS_DONE << 48 | (engine.session & GENERATION) | index)) {
 		pr_err(NAME ": descriptor %u ended with status %#llx\n", index, status);
 		return -EIO;
 	}

@@ -1,22 +1,30 @@
 //! One QEMU with Debian's kernel in it: its command line, its life, and what a person may choose.
 //!
-//! The QEMU dies with us: it is killed when [`Guest`] is dropped, and by the system when this
-//! process is killed.
+//! Cases of the DMA engine need the chip around it: a soc runs, and the QEMU under it (`chip.rs`).
+//! All others run in a QEMU of our own. It dies with us: it is killed when [`Guest`] is dropped,
+//! and by the system when this process is killed.
 
-use super::Folders;
+use super::chip::Chip;
 use super::packages::Kernel;
 use super::records::{self, Reader};
+use super::{Folders, chip};
+use crate::place::Place;
 use crate::progress::Step;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 const PROGRAM: &str = "qemu-system-aarch64";
 /// Longer than any case takes without a word.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// How soon an interrupt from the keyboard is seen.
+const LOOK: Duration = Duration::from_millis(200);
 /// The case that is none: busybox's shell on this terminal.
 const SHELL: &str = "shell";
 
@@ -49,6 +57,12 @@ pub enum GuestError {
     /// No QEMU.
     #[error("cannot run {0}: {1}; `./pen setup` installs it")]
     Start(&'static str, std::io::Error),
+    /// The engine's clock is the host's.
+    #[error("the DMA engine works in the host's time, which --icount knows nothing of")]
+    Time,
+    /// Ctrl-c, or a kill.
+    #[error("interrupted")]
+    Interrupted,
     /// Silence.
     #[error("the guest was silent for {0} s; the console's last words:\n{1}")]
     Silent(u64, String),
@@ -95,22 +109,28 @@ impl Choice {
     }
 }
 
-/// The complete command, program first.
-fn command(kernel: &Path, image: &Path, choice: &Choice) -> Vec<String> {
+/// What every guest has: QEMU's command line without console and memory, program first; `more`
+/// goes on the kernel's.
+pub fn command(kernel: &Path, image: &Path, choice: &Choice, more: &str) -> Vec<String> {
     let mut line: Vec<String> =
-        [PROGRAM, "-M", "virt,gic-version=2", "-cpu", choice.cpu(), "-smp", "1", "-m", "1G"]
-            .map(String::from)
-            .to_vec();
-    line.extend(["-nodefaults", "-display", "none", "-serial", "stdio"].map(String::from));
+        [PROGRAM, "-cpu", choice.cpu(), "-smp", "1"].map(String::from).to_vec();
+    line.extend(["-nodefaults", "-display", "none"].map(String::from));
     // Nothing of the host's: neither its random numbers nor its time of day.
     line.extend(["-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"].map(String::from));
     line.extend(["-no-reboot", "-kernel"].map(String::from));
     line.push(kernel.display().to_string());
     line.extend(["-initrd".to_string(), image.display().to_string()]);
-    line.extend(["-append".to_string(), choice.arguments()]);
+    line.extend(["-append".to_string(), format!("{}{more}", choice.arguments())]);
     let counting = ["-icount", "shift=0,sleep=off"];
     let free = ["-accel", "tcg,thread=multi"];
     line.extend((if choice.icount { counting } else { free }).map(String::from));
+    line
+}
+
+/// The whole of it for a guest without a chip.
+fn alone(kernel: &Path, image: &Path, choice: &Choice) -> Vec<String> {
+    let mut line = command(kernel, image, choice, "");
+    line.extend(["-M", "virt,gic-version=2", "-m", "1G", "-serial", "stdio"].map(String::from));
     line
 }
 
@@ -158,21 +178,32 @@ impl Drop for Guest {
 
 /// `pen lab linux run`
 pub fn run(
+    place: &Place,
     folders: &Folders,
     kernel: &Kernel,
     image: &Path,
     choice: &Choice,
 ) -> anyhow::Result<ExitCode> {
-    let line = command(&kernel.image(), image, choice);
+    let paths = (kernel.image(), image);
     if choice.case == SHELL {
-        return shell(&line);
+        return shell(&alone(&paths.0, paths.1, choice));
     }
     let step = Step::begin("Linux measures");
-    let mut guest = Guest::start(&line)?;
+    // Whichever it is lives until this function ends.
+    let (mut guest, mut chip) = (None, None);
+    let lines = if choice.case.starts_with(chip::CASES) {
+        if choice.icount {
+            return Err(GuestError::Time.into());
+        }
+        let line = |more: &str| command(&paths.0, paths.1, choice, more);
+        &chip.insert(Chip::start(place, folders, line)?).lines
+    } else {
+        &guest.insert(Guest::start(&alone(&paths.0, paths.1, choice))?).lines
+    };
     let config = choice.config(kernel);
     let console = folders.base.join("console.log");
     let (mut reader, mut said) = (Reader::default(), String::new());
-    let ended = listen(&mut guest, &mut said, |line| {
+    let ended = listen(lines, &mut said, |line| {
         if let Some(figure) = reader.line(line) {
             println!("{}", records::json(&figure, choice.icount, &config)?);
         }
@@ -189,20 +220,30 @@ pub fn run(
 
 /// Hands every line on, until the guest has closed its console.
 fn listen(
-    guest: &mut Guest,
+    lines: &Receiver<String>,
     said: &mut String,
     mut take: impl FnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone())?;
+    }
+    let mut heard = Instant::now();
     loop {
-        match guest.lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(LOOK) {
             Ok(line) => {
+                heard = Instant::now();
                 said.push_str(&line);
                 take(&line)?;
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() > PATIENCE => {
                 return Err(GuestError::Silent(PATIENCE.as_secs(), last_lines(said)).into());
             }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(GuestError::Interrupted.into());
         }
     }
 }
@@ -242,7 +283,7 @@ mod tests {
 
     #[test]
     fn counting_and_free_running_exclude_each_other() {
-        let line = |icount| command(Path::new("k"), Path::new("i"), &choice(icount)).join(" ");
+        let line = |icount| alone(Path::new("k"), Path::new("i"), &choice(icount)).join(" ");
         assert!(line(true).contains("-cpu cortex-a53") && line(true).contains("-icount"));
         assert!(line(false).contains("-cpu cortex-a76") && !line(false).contains("-icount"));
         assert!(line(false).contains("thread=multi"));

@@ -11,7 +11,7 @@ use std::mem::offset_of;
 /// The header's text.
 pub fn header() -> String {
     let mut text = String::from(
-        "/* Made by `./pen lab linux setup` from abi/src/dma.rs. Offsets are bytes: PD_ENGINE_* and\n \
+        "/* Made by `./pen lab linux setup` from abi/src/dma.rs. Offsets are bytes: PD_ENGINE_*,\n \
          * PD_CONTROL and PD_STATUS in the register block, the rest in their lines. */\n",
     );
     for (name, value) in numbers() {
@@ -62,6 +62,7 @@ const _: () = assert!(size_of::<abi::soc::DomainStatus>() == abi::soc::LINE);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::dma::{Position, pack_status};
 
     /// Every name that the driver uses is defined, and none that it does not use.
     #[test]
@@ -76,6 +77,17 @@ mod tests {
         for name in used {
             assert!(numbers().iter().any(|(n, _)| *n == name), "PD_{name} is not defined");
         }
+    }
+
+    /// The driver packs words by hand, as they stand here.
+    #[test]
+    fn words_are_packed_as_the_driver_packs_them() {
+        let position = Position { epoch: 3, generation: 7, index: 0x8000_0001 };
+        let session = 3u64 << 48 | 7 << 32;
+        assert_eq!(position.pack(), session | 0x8000_0001);
+        let status = u64::from(status::DONE) << 48 | session & 0xffff_0000_0000 | 0x8000_0001;
+        assert_eq!(pack_status(position, status::DONE), status);
+        assert_eq!(abi::soc::pack_state(3, 1) >> 8, 3);
     }
 
     #[test]

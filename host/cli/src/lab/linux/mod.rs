@@ -4,6 +4,7 @@
 //! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
 //! compiler alone. docs/lab-linux.md is the manual.
 
+mod chip;
 mod compile;
 mod guest;
 mod image;
@@ -87,7 +88,7 @@ pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Run(choice) => {
             let kernel = packages::found(&folders)?;
             let image = image::build(&folders, &kernel)?;
-            guest::run(&folders, &kernel, &image, choice)
+            guest::run(&place, &folders, &kernel, &image, choice)
         }
     }
 }

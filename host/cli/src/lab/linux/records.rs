@@ -140,10 +140,9 @@ mod tests {
     #[test]
     fn exact_counts_are_instructions() {
         let figure = Figure { name: "a".into(), value: 2.5, unit: "ns/KiB".into() };
-        assert_eq!(
-            json(&figure, true, "icount").unwrap(),
-            r#"{"name":"a","value":2.5,"unit":"instructions/KiB","board":"linux-arm64","config":"icount"}"#
-        );
+        let head = r#"{"name":"a","value":2.5,"unit":"instructions/KiB","#;
+        let tail = r#""board":"linux-arm64","config":"icount"}"#;
+        assert_eq!(json(&figure, true, "icount").unwrap(), format!("{head}{tail}"));
         assert!(json(&figure, false, "").unwrap().contains(r#""unit":"ns/KiB""#));
     }
 }
