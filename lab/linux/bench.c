@@ -115,7 +115,7 @@ static void measure(const struct bench *bench)
 /* Sleeps to a point in time, so that what it takes to get there is part of the idle time. */
 static void idle_exactly(long seconds)
 {
-    long end = now(CLOCK_MONOTONIC) + seconds * 1000000000L;
+    long begin = now(CLOCK_MONOTONIC), end = begin + seconds * 1000000000L;
     struct timespec until = { end / 1000000000L, end % 1000000000L };
 
     prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
@@ -123,6 +123,7 @@ static void idle_exactly(long seconds)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         ;
     mark(MARK_FINAL);
+    printf("idle %ld ns\n", now(CLOCK_MONOTONIC) - begin);
 }
 
 /* The wanted name means the case of that name; where there is none, all that begin so. */

@@ -22,7 +22,7 @@ use thiserror::Error;
 /// Names of cases that need a chip begin so.
 pub const CASES: &str = "dma";
 /// Whose engine, doorbells and memory the guest gets.
-const BOARD: &str = "solo-1";
+pub const BOARD: &str = "solo-1";
 /// Memory that Linux is told of; it ends below everything that the board has plans for.
 const MEMORY: &str = "1G";
 /// How often the guest's log is looked at.

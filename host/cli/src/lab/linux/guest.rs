@@ -82,6 +82,10 @@ impl Choice {
         self.cpu.as_deref().unwrap_or(usual)
     }
 
+    fn needs_chip(&self) -> bool {
+        self.case.starts_with(chip::CASES)
+    }
+
     /// The kernel's command line. Without `nokaslr` two runs would differ.
     fn arguments(&self) -> String {
         let mut line = format!("console=ttyAMA0 nokaslr panic=-1 penumbra.case={}", self.case);
@@ -100,6 +104,9 @@ impl Choice {
     fn config(&self, kernel: &Kernel) -> String {
         let mode = if self.icount { "icount" } else { "tcg" };
         let mut text = format!("{mode}; {}; Linux {}", self.cpu(), kernel.release);
+        if self.needs_chip() {
+            text.push_str(&format!("; chip {}", chip::BOARD));
+        }
         for (name, value) in [("rounds", self.rounds), ("warmup", self.warmup)] {
             if let Some(value) = value {
                 text.push_str(&format!("; {name}={value}"));
@@ -191,7 +198,7 @@ pub fn run(
     let step = Step::begin("Linux measures");
     // Whichever it is lives until this function ends.
     let (mut guest, mut chip) = (None, None);
-    let lines = if choice.case.starts_with(chip::CASES) {
+    let lines = if choice.needs_chip() {
         if choice.icount {
             return Err(GuestError::Time.into());
         }
