@@ -1,5 +1,5 @@
-//! The devices that this kernel drives (those whose home it is, and its channels of the DMA engine):
-//! their drivers, their interrupts, and who waits for them.
+//! The devices that this kernel drives, those whose home it is and its channels of the DMA engine:
+//! drivers, interrupts, and who waits for them.
 //!
 //! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
 //! it, and they look at the device themselves. Interrupts are edges that may come for nothing.

@@ -329,6 +329,37 @@ struct Flying {
     batch: Vec<Transfer>,
 }
 
+impl Flying {
+    /// A random batch to destinations from `next` on, if there is room.
+    fn submit(
+        dma: &mut Dma,
+        bus: &Bus<&Fake>,
+        below: &dyn Fn(u64) -> u64,
+        next: &mut u64,
+    ) -> Option<Flying> {
+        let first = *next;
+        *next += 1 + below(BATCH as u64);
+        let batch: Vec<_> = (first..*next)
+            .map(|to| if below(9) == 0 { BAD } else { to })
+            .map(|to| Transfer::copy(first, to, 64))
+            .collect();
+        let ticket = dma.submit(bus, &batch).ok()?;
+        Some(Flying { ticket, batch })
+    }
+
+    /// Finishes and checks it, or gives it back.
+    fn finish(self, dma: &mut Dma, bus: &Bus<&Fake>, seed: u64) -> Option<Flying> {
+        let Flying { ticket, batch } = self;
+        match dma.finish(bus, ticket) {
+            Ok(outcome) => {
+                check(bus.words, &outcome, &batch, seed);
+                None
+            }
+            Err(ticket) => Some(Flying { ticket, batch }),
+        }
+    }
+}
+
 /// Random batches, an engine that is late, faults, and is lied about; every batch ends exactly
 /// once, with what happened to it, and the engine does not hold it any more.
 #[test]
@@ -349,26 +380,14 @@ fn every_batch_ends_once_whatever_happens() {
         for step in 0..300 {
             match below(8) {
                 0..3 if step < 250 => {
-                    let count = 1 + below(BATCH as u64);
-                    let batch: Vec<_> = (next..next + count)
-                        .map(|to| if below(9) == 0 { BAD } else { to })
-                        .map(|to| Transfer::copy(next, to, 64))
-                        .collect();
-                    next += count;
-                    if let Ok(ticket) = dma.submit(&bus, &batch) {
-                        flying.push(Flying { ticket, batch });
-                    }
+                    flying.extend(Flying::submit(&mut dma, &bus, &below, &mut next));
                 }
                 3 => fake.look(),
                 4 | 5 => fake.end(below(4) as usize, below(12) as usize),
                 6 if below(10) == 0 => harm(&fake, &dma, &prng),
                 _ if !flying.is_empty() => {
-                    let index = below(flying.len() as u64) as usize;
-                    let Flying { ticket, batch } = flying.swap_remove(index);
-                    match dma.finish(&bus, ticket) {
-                        Ok(outcome) => check(&fake, &outcome, &batch, seed),
-                        Err(ticket) => flying.push(Flying { ticket, batch }),
-                    }
+                    let one = flying.swap_remove(below(flying.len() as u64) as usize);
+                    flying.extend(one.finish(&mut dma, &bus, seed));
                 }
                 _ => {}
             }
@@ -378,16 +397,8 @@ fn every_batch_ends_once_whatever_happens() {
             fake.look();
             (0..4).for_each(|channel| fake.end(channel, 100));
             dma.poll(&bus);
-            flying = flying
-                .into_iter()
-                .filter_map(|Flying { ticket, batch }| match dma.finish(&bus, ticket) {
-                    Ok(outcome) => {
-                        check(&fake, &outcome, &batch, seed);
-                        None
-                    }
-                    Err(ticket) => Some(Flying { ticket, batch }),
-                })
-                .collect();
+            flying =
+                flying.into_iter().filter_map(|one| one.finish(&mut dma, &bus, seed)).collect();
         }
         assert!(flying.is_empty(), "seed {seed}: {} batches never end", flying.len());
         let room: Vec<_> = dma.mine().iter().map(Channel::room).collect();

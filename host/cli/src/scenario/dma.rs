@@ -33,6 +33,8 @@ pub fn duo(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     exercise(rig, "", "our channels 0 2\r\n")?;
     exercise(rig, "on shadow ", "our channels 1 3\n")?;
+    // Four threads with a batch each: twice what our two rings hold.
+    demand(rig, "dma crowd 50", "  3200 of 3200 fills were right")?;
     let both = demand(rig, "dma both 2M 128K", "over there")?;
     copied(&both, 2, 2 << 20, TENTHS)?;
     kills(rig)?;

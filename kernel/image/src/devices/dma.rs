@@ -4,9 +4,9 @@
 //! clear destination -> clean source, clean and drop destination -> submit -> sleep
 //!                                              interrupt -> drop destination -> slots are free
 //! ```
-//! The destination is written back before it is dropped, so that a transfer that fails leaves zeroes
-//! there and not what the memory held before; it is dropped again afterwards, because a core may
-//! have fetched lines of it meanwhile. Both are whole lines of their own: nothing else shares them.
+//! The destination is written back before it is dropped, so that a transfer that fails leaves
+//! zeroes there and not what the memory held before; it is dropped again afterwards, because a core
+//! may have fetched lines of it meanwhile. Both are whole lines: nothing else shares them.
 
 use super::{Devices, bus};
 use crate::kernel::Kernel;
@@ -61,6 +61,21 @@ impl Buffer {
     /// All zero.
     pub fn clear(&mut self) {
         self.0.fill_with(Line::zero);
+    }
+
+    /// Gives it to a device that reads it.
+    pub fn write_back(&self) {
+        cache::clean(self.start(), self.bytes());
+    }
+
+    /// Gives it to a device that writes it.
+    pub fn hand_over(&self) {
+        cache::clean_invalidate(self.start(), self.bytes());
+    }
+
+    /// Takes it back from a device that wrote it.
+    pub fn take_back(&self) {
+        cache::invalidate(self.start(), self.bytes());
     }
 
     /// Its words, in order.
@@ -133,10 +148,10 @@ impl Devices {
             count += 1;
         }
         to.clear();
-        cache::clean(from.start(), from.bytes());
-        cache::clean_invalidate(to.start(), to.bytes());
+        from.write_back();
+        to.hand_over();
         let outcome = self.dma_transfer(kernel, &batch[..count]);
-        cache::invalidate(to.start(), to.bytes());
+        to.take_back();
         outcome
     }
 

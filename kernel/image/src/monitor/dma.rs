@@ -1,6 +1,7 @@
 //! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
 
-use super::{Command, Failure, Outcome};
+use super::stress::on_all_cores;
+use super::{Command, Failure, Outcome, number};
 use crate::devices::dma::{Buffer, DmaError};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
@@ -11,13 +12,13 @@ use arch::lock::Lock;
 use base::id::DomainId;
 use base::prng::Prng;
 use core::fmt::Write;
-use core::sync::atomic::Ordering;
-use drivers::dma::{Refusal, Transfer};
+use core::sync::atomic::{AtomicU64, Ordering};
+use drivers::dma::{BATCH, Refusal, Transfer};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
-    arguments: "[both] [BYTES [BATCH]]|faults",
-    help: "DMA copies, checked (both: here and in the first peer at once); what is refused",
+    arguments: "[both] [BYTES [BATCH]]|faults|crowd",
+    help: "DMA copies, compared (both: with a peer); what is refused; full rings",
     run: dma,
 }];
 
@@ -31,6 +32,7 @@ const MOST: u64 = 1 << 30;
 fn dma(kernel: &'static Kernel, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let (both, sizes) = match arguments {
         ["faults"] => return faults(kernel, out),
+        ["crowd", rounds @ ..] => return crowd(kernel, out, number(rounds, 0, 50)?),
         ["both", sizes @ ..] => (true, sizes),
         sizes => (false, sizes),
     };
@@ -175,6 +177,47 @@ fn run_far(_: usize) {
         answer.truncate(bytes);
         answer
     });
+}
+
+/// Rounds of each thread of a crowd, and transfers that were right.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+static RIGHT: AtomicU64 = AtomicU64::new(0);
+
+/// Full batches from two threads a core at once: together more than the rings hold.
+fn crowd(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
+    let rounds = rounds.min(100_000);
+    ROUNDS.store(rounds, Ordering::Relaxed);
+    RIGHT.store(0, Ordering::Relaxed);
+    on_all_cores(kernel, "dma crowd", one_of_crowd)?;
+    let wanted = rounds * BATCH as u64 * 2 * u64::from(kernel.domain().cores);
+    let right = RIGHT.load(Ordering::Relaxed);
+    writeln!(out, "  {right} of {wanted} fills were right")?;
+    if right == wanted { Ok(()) } else { Err(Failure::Failed("some were lost or wrong")) }
+}
+
+fn one_of_crowd(index: usize) {
+    /// Bytes of a fill.
+    const PART: usize = 512;
+    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(mut buffer) = Buffer::new(PART * BATCH) else { return };
+    let start = buffer.address().0;
+    for round in 0..ROUNDS.load(Ordering::Relaxed) {
+        let pattern = |part: usize| round << 32 | (index * BATCH + part) as u64 | 1 << 63;
+        let fill = |part| Transfer::fill(pattern(part), start + (part * PART) as u64, PART as u64);
+        let batch: [Transfer; BATCH] = core::array::from_fn(fill);
+        buffer.clear();
+        buffer.hand_over();
+        let result = kernel.devices.dma_transfer(kernel, &batch);
+        buffer.take_back();
+        let mut words = buffer.words();
+        let right = (0..BATCH).filter(|&part| {
+            let filled = |word: &AtomicU64| word.load(Ordering::Relaxed) == pattern(part);
+            words.by_ref().take(PART / 8).filter(|word| filled(word)).count() == PART / 8
+        });
+        if result.is_ok() {
+            RIGHT.fetch_add(right.count() as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Bytes of the buffers that the refused transfers are about.

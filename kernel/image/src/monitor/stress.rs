@@ -120,7 +120,7 @@ fn far_storm(count: usize) {
 }
 
 /// Two threads on each core, and waits for them.
-fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize)) -> Outcome {
+pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize)) -> Outcome {
     let cores = kernel.domain().cores as usize;
     let mut threads = [None; 2 * abi::boot::MAX_CORES];
     for (index, thread) in threads[..2 * cores].iter_mut().enumerate() {
