@@ -172,14 +172,27 @@ impl Instance {
         }
         self.stage(&board, kernels)?;
         let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
-        let blob = board.blob_with(arguments).map_err(InstanceError::Blob)?;
-        self.write("blob.bin", blob.as_bytes())?;
-        self.disks(&board)?;
-        self.write("soc.toml", toml::to_string(&config_of(&board, options))?.as_bytes())?;
         if let Some((choice, _)) = &options.lab {
             self.model(&board, *choice, kernels)?;
         }
-        self.launch(soc)
+        self.launch(soc, &board, arguments, &config_of(&board, options))
+    }
+
+    /// Like `start`, for a board whose one domain runs something else than a kernel of ours:
+    /// `machine` is the command line of its QEMU, with paths relative to the folder.
+    pub fn start_foreign(&self, soc: &Path, board_file: &Path, machine: &[String]) -> Outcome<()> {
+        if self.soc().is_some() {
+            return Err(InstanceError::Running(self.name.clone()));
+        }
+        let board = board::read(board_file)?;
+        self.empty()?;
+        self.copy(board_file, "board.toml")?;
+        let mut config = config_of(&board, &Options::default());
+        for domain in &mut config.domains {
+            domain.command = machine.to_vec();
+            domain.image = None;
+        }
+        self.launch(soc, &board, "", &config)
     }
 
     /// Writes what the lab has to know.
@@ -239,9 +252,19 @@ impl Instance {
         Ok(())
     }
 
-    /// Starts the soc in a session of its own, so that neither ctrl-c nor the end of this terminal
-    /// reaches it.
-    fn launch(&self, soc: &Path) -> Outcome<()> {
+    /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
+    /// neither ctrl-c nor the end of this terminal reaches it.
+    fn launch(
+        &self,
+        soc: &Path,
+        board: &Board,
+        arguments: &str,
+        config: &config::Config,
+    ) -> Outcome<()> {
+        let blob = board.blob_with(arguments).map_err(InstanceError::Blob)?;
+        self.write("blob.bin", blob.as_bytes())?;
+        self.disks(board)?;
+        self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;
         let errors = file(&log_path, log.try_clone())?;

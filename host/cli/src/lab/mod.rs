@@ -2,6 +2,7 @@
 //! runs leave as records for `pen report`.
 
 pub mod checks;
+pub mod linux;
 pub mod model;
 mod records;
 pub mod run;
@@ -22,9 +23,23 @@ use std::process::ExitCode;
 /// Name of the plugin's file, beside this program.
 const PLUGIN: &str = "libpenumbra_lab.so";
 
+/// What else the lab does.
+#[derive(clap::Subcommand)]
+pub enum Verb {
+    /// Debian's stock arm64 kernel with benchmarks of ours, on one core.
+    Linux {
+        /// What to do with it.
+        #[command(subcommand)]
+        verb: linux::Verb,
+    },
+}
+
 /// How to run a scenario.
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Line {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// A name from lab/, or a path to a .toml file; without one the list of them.
     scenario: Option<String>,
     /// Instead of the file's.
@@ -50,6 +65,9 @@ pub fn plugin() -> anyhow::Result<PathBuf> {
 
 /// `pen lab`
 pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
+    if let Some(Verb::Linux { verb }) = &line.verb {
+        return linux::linux(place, verb);
+    }
     let folder = place.root.join("lab");
     let Some(name) = &line.scenario else { return list(&folder) };
     let named = folder.join(format!("{name}.toml"));

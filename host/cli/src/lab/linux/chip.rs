@@ -1,0 +1,205 @@
+//! The chip around the guest, for cases of the DMA engine: the board solo-1 with Debian's kernel in
+//! the place of ours, under our soc. So both systems drive the same engine.
+//!
+//! ```text
+//! 0x4000_0000  1 GiB   Linux's memory, all that it is told of (`mem=`)
+//! uncached window      registers, rings and chip page: ioremap
+//! local memory         8 MiB for transfers, where the board lets the engine reach
+//! ```
+
+use super::Folders;
+use crate::commands;
+use crate::instance::{Instance, InstanceError};
+use crate::place::Place;
+use abi::dma::MAX_BYTES;
+use board::{Board, DeviceKind, Kind};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Names of cases that need a chip begin so.
+pub const CASES: &str = "dma";
+/// Whose engine, doorbells and memory the guest gets.
+pub const BOARD: &str = "solo-1";
+/// Memory that Linux is told of; it ends below everything that the board has plans for.
+const MEMORY: &str = "1G";
+/// How often the guest's log is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why there is no chip.
+#[derive(Debug, Error)]
+pub enum ChipError {
+    /// It did not start.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    /// The board.
+    #[error(transparent)]
+    Board(#[from] board::BoardError),
+    /// The board has changed.
+    #[error("boards/{BOARD}.toml has no {0}, which the guest's driver needs")]
+    Lacks(&'static str),
+    /// One at a time.
+    #[error("another run with a chip is under way; its soc is process {0}: wait, or end that")]
+    Busy(i32),
+    /// The guest's log.
+    #[error("{0}: {1}")]
+    Log(std::path::PathBuf, std::io::Error),
+}
+
+/// A chip with Linux in it; it is taken down when dropped.
+pub struct Chip {
+    instance: Instance,
+    /// What the guest says; closed when the board is gone.
+    pub lines: Receiver<String>,
+}
+
+impl Chip {
+    /// Starts it. `command` makes QEMU's command line from more words for the kernel's.
+    pub fn start(
+        place: &Place,
+        folders: &Folders,
+        command: impl FnOnce(&str) -> Vec<String>,
+    ) -> anyhow::Result<Self> {
+        let file = place.root.join("boards").join(format!("{BOARD}.toml"));
+        let board = board::read(&file).map_err(ChipError::from)?;
+        let mut line = command(&parameters(&board)?);
+        line.extend(machine(&board));
+        let instance = Instance::at(folders.base.join("chip"));
+        if let Some(soc) = instance.soc() {
+            return Err(ChipError::Busy(soc.as_raw_nonzero().get()).into());
+        }
+        let (sender, lines) = channel();
+        instance.start_foreign(&commands::soc_binary()?, &file, &line).map_err(ChipError::from)?;
+        let chip = Self { instance, lines };
+        let log = chip.instance.path("main.log");
+        // The soc makes it when it starts the QEMU; an empty one is as good.
+        let opened = File::options().create(true).append(true).read(true).open(&log);
+        let opened = opened.map_err(|e| ChipError::Log(log, e))?;
+        let instance = chip.instance.clone();
+        std::thread::spawn(move || follow(opened, &sender, || instance.soc().is_some()));
+        Ok(chip)
+    }
+}
+
+impl Drop for Chip {
+    fn drop(&mut self) {
+        if let Err(e) = self.instance.stop() {
+            eprintln!("pen: {}: {e}", self.instance.folder.display());
+        }
+    }
+}
+
+/// Hands over the lines of a growing file until nobody writes it any more.
+fn follow(file: File, lines: &Sender<String>, alive: impl Fn() -> bool) {
+    let (mut file, mut bytes) = (BufReader::new(file), Vec::new());
+    loop {
+        // What is written before the end is read after this look.
+        let last = !alive();
+        while let Ok(1..) = file.read_until(b'\n', &mut bytes) {
+            if !bytes.ends_with(b"\n") && !last {
+                break;
+            }
+            if lines.send(String::from_utf8_lossy(&bytes).into_owned()).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+        if last {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Words for the kernel's command line: its memory, and the parameters of our driver.
+fn parameters(board: &Board) -> Result<String, ChipError> {
+    let engine = board.devices.iter().find(|d| d.kind == DeviceKind::Dma);
+    let engine = engine.ok_or(ChipError::Lacks("dma device"))?;
+    let main = board.domains.iter().position(|d| d.name == board.main().name);
+    let domain = main.ok_or(ChipError::Lacks("main domain"))?;
+    let local = board.regions.iter().find(|region| {
+        let ours = region.owner == Some(domain) && region.kind == Kind::Local;
+        ours && region.block.size >= 2 * MAX_BYTES
+    });
+    let buffer = local.ok_or(ChipError::Lacks("8 MiB of local memory"))?.block.base;
+    let words = [
+        ("registers", engine.registers),
+        ("rings", engine.memory.base),
+        ("chip", board.layout.chip),
+        ("buffer", buffer),
+        ("domain", domain as u64),
+        ("vector", u64::from(engine.vector)),
+        ("kick", u64::from(engine.kick)),
+        ("soc", u64::from(Board::SOC_SLOT)),
+    ];
+    let words = words.map(|(name, value)| format!(" penumbra_dma.{name}={value:#x}"));
+    Ok(format!(" mem={MEMORY}{}", words.concat()))
+}
+
+/// The part of QEMU's command line that puts it on the chip.
+fn machine(board: &Board) -> Vec<String> {
+    let domain = board.main();
+    let (size, offset) = (domain.ram.size, board.offset(domain.ram.base));
+    let file = format!("memory-backend-file,id=ram,mem-path=ram,size={size}");
+    let words = [
+        "-M",
+        "virt,gic-version=2,memory-backend=ram",
+        "-m",
+        &format!("{}M", size >> 20),
+        "-object",
+        &format!("{file},offset={offset},share=on"),
+        "-chardev",
+        "file,id=uart,path=main.log,append=on",
+        "-serial",
+        "chardev:uart",
+        "-chardev",
+        &format!("socket,id=iv,path={}", crate::machine::slot_socket(domain)),
+        "-device",
+        &format!("ivshmem-doorbell,chardev=iv,vectors={}", board.fabric.vectors),
+        "-qmp",
+        &format!("unix:{},server=on,wait=off", crate::machine::qmp(domain)),
+    ];
+    words.map(String::from).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        board::read(&std::path::Path::new(root).join(format!("boards/{BOARD}.toml"))).unwrap()
+    }
+
+    #[test]
+    fn the_driver_is_told_where_the_engine_is() {
+        let board = board();
+        let words = parameters(&board).unwrap();
+        let engine = board.devices.iter().find(|d| d.kind == DeviceKind::Dma).unwrap();
+        assert!(words.contains(&format!(" penumbra_dma.registers={:#x}", engine.registers)));
+        assert!(words.starts_with(" mem=1G "), "{words}");
+    }
+
+    /// What Linux takes for its own must not be part of anything that the board uses.
+    #[test]
+    fn linux_and_the_board_do_not_share_memory() {
+        let board = board();
+        let end = board.main().ram.base + (1 << 30);
+        for region in board.regions.iter().filter(|r| r.kind != Kind::Reserved) {
+            assert!(region.block.base >= end, "{region:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_followed_to_its_last_line() {
+        let path = std::env::temp_dir().join(format!("pen-follow-{}", std::process::id()));
+        std::fs::write(&path, "one\ntwo\nthree").unwrap();
+        let (sender, lines) = channel();
+        follow(File::open(&path).unwrap(), &sender, || false);
+        drop(sender);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(lines.iter().collect::<Vec<_>>(), ["one\n", "two\n", "three"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! `pen lab linux`: what Penumbra is compared with. `setup` fetches Debian's stock arm64 kernel and
+//! builds our benchmarks for it; `run` boots them in one QEMU and prints their records.
+//!
+//! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
+//! compiler alone. docs/lab-linux.md is the manual.
+
+mod chip;
+mod compile;
+mod guest;
+mod image;
+mod layout;
+mod packages;
+mod records;
+mod sources;
+mod toolbox;
+
+use crate::place::Place;
+use clap::Subcommand;
+use guest::Choice;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Fetch kernel and headers, build benchmarks and image. Quick when nothing is missing.
+    Setup,
+    /// Boot and measure; one JSON object a record.
+    Run(Choice),
+}
+
+/// Where things of this lab are.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// Sources of the guest's programs, in the tree.
+    sources: PathBuf,
+    /// All that can be removed at any time.
+    base: PathBuf,
+}
+
+impl Folders {
+    fn new(place: &Place) -> Self {
+        let base = place.target.join("lab").join("linux");
+        Self { sources: place.root.join("lab").join("linux"), base }
+    }
+
+    /// The private apt root.
+    fn apt(&self) -> PathBuf {
+        self.base.join("apt")
+    }
+
+    /// Fetched packages.
+    fn packages(&self) -> PathBuf {
+        self.base.join("packages")
+    }
+
+    /// The packages' files.
+    fn tree(&self) -> PathBuf {
+        self.base.join("tree")
+    }
+
+    /// What was compiled.
+    fn built(&self) -> PathBuf {
+        self.base.join("built")
+    }
+
+    /// What every command said.
+    fn log(&self) -> PathBuf {
+        self.base.join("setup.log")
+    }
+}
+
+/// `pen lab linux`
+pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
+    // Commands run in folders of their own.
+    std::fs::create_dir_all(&place.target)?;
+    let place = Place { target: place.target.canonicalize()?, ..place.clone() };
+    let folders = Folders::new(&place);
+    match verb {
+        Verb::Setup => {
+            std::fs::create_dir_all(&folders.base)?;
+            toolbox::compiler(&folders)?;
+            let kernel = packages::setup(&folders)?;
+            let image = image::build(&folders, &kernel)?;
+            println!("Linux {} is ready: {}", kernel.release, image.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Run(choice) => {
+            let kernel = packages::found(&folders)?;
+            let image = image::build(&folders, &kernel)?;
+            guest::run(&place, &folders, &kernel, &image, choice)
+        }
+    }
+}
