@@ -107,6 +107,9 @@ extern "C" fn online(core: usize) -> ! {
 }
 
 /// Everything saved: memory is written back, the soc is asked, and the rest is waiting.
+///
+/// What is dirty when the power goes is lost. So **no lock is taken behind the last `clean`**, nor
+/// anything else written that is needed again: the walk's own lock would be held by nobody for ever.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
     if let Some(table) = crate::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {
@@ -115,6 +118,9 @@ fn sleep(kernel: &Kernel, warm_entry: u64) {
             }
         });
     }
+    // Locks and the bookkeeping of who holds them are the image's own data.
+    let (start, end) = arch::image::layout().data;
+    arch::cache::clean(start as usize, (end - start) as usize);
     kernel.soc.last_words(command::OFF, u64::from(kernel.me.0), warm_entry);
     loop {
         arch::cpu::wait();
