@@ -229,7 +229,7 @@ impl Inner {
         if !door.open {
             self.table.want();
         }
-        while !(door.open && !door.inside) && !door.ended {
+        while (door.inside || !door.open) && !door.ended {
             door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
         }
         door.waiting -= 1;

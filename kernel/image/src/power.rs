@@ -109,7 +109,7 @@ extern "C" fn online(core: usize) -> ! {
 /// Everything saved: memory is written back, the soc is asked, and the rest is waiting.
 ///
 /// What is dirty when the power goes is lost. So **no lock is taken behind the last `clean`**, nor
-/// anything else written that is needed again: the walk's own lock would be held by nobody for ever.
+/// anything else written that is needed again: the walk's own lock would be nobody's for ever.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
     if let Some(table) = crate::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {

@@ -136,8 +136,9 @@ impl Caller {
         Ok(CallId { slot, epoch, sequence })
     }
 
-    /// Sends a one-way message: it arrives at most once. A peer that lives takes it off the ring, and
-    /// may then have nobody to run it; it drops and counts such notices, and nobody here hears of it.
+    /// Sends a one-way message: it arrives at most once. A peer that lives takes it off the ring,
+    /// and may then have nobody to run it; it drops and counts such notices, and nobody here hears
+    /// of it.
     pub fn notice(
         &mut self,
         wires: &Wires<impl Words>,

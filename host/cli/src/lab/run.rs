@@ -111,7 +111,7 @@ fn wait(instance: &Instance) -> bool {
 
 /// `record NAME VALUE UNIT`.
 fn record(line: &str) -> Option<(String, f64, String)> {
-    let mut words = line.trim().split_whitespace();
+    let mut words = line.split_whitespace();
     if words.next() != Some("record") {
         return None;
     }
