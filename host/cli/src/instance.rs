@@ -78,10 +78,21 @@ pub enum InstanceError {
         /// Its log.
         log: PathBuf,
     },
+    /// RAM is a sparse file: on a full disk the board would die at some later store.
+    #[error("{folder} has {free} MiB of disk left, a board wants {ROOM}: make room there")]
+    Full {
+        /// The run folder.
+        folder: PathBuf,
+        /// What is left.
+        free: u64,
+    },
     /// It does not die.
     #[error("process {0} of the board cannot be ended")]
     Stuck(i32),
 }
+
+/// MiB of disk that a board may come to use: its logs, and the memory that it touches.
+const ROOM: u64 = 64;
 
 type Outcome<T> = Result<T, InstanceError>;
 
@@ -219,9 +230,20 @@ impl Instance {
         self.write(name, &bytes)
     }
 
+    fn room(&self) -> Outcome<()> {
+        let disk = rustix::fs::statvfs(&self.folder);
+        let disk = file(&self.folder, disk.map_err(std::io::Error::from))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
+        if free < ROOM {
+            return Err(InstanceError::Full { folder: self.folder.clone(), free });
+        }
+        Ok(())
+    }
+
     /// Removes what an earlier board left, disk images excepted.
     fn empty(&self) -> Outcome<()> {
         file(&self.folder, std::fs::create_dir_all(&self.folder))?;
+        self.room()?;
         for entry in file(&self.folder, std::fs::read_dir(&self.folder))?.flatten() {
             let path = entry.path();
             if path.extension().is_none_or(|e| e != "disk") && !path.is_dir() {
