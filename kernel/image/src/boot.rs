@@ -18,6 +18,7 @@ use abi::boot::{Blob, BlobError, FNV_START, fnv, kind};
 use abi::soc::{DomainPage, command};
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
+use arch::types::StartError;
 use base::addr::PhysAddr;
 use base::id::{CoreId, DomainId, Epoch, Vector};
 use base::port::{Stacks, Trace};
@@ -157,16 +158,20 @@ fn start_cores(kernel: &'static Kernel) {
     for core in 1..kernel.domain().cores as usize {
         let stack = STACKS.allocate();
         let Some(stack) = stack else { panic!("no memory for the stack of core {core}") };
-        start_core(core, stack, secondary);
+        if let Err(why) = start_core(core, stack, secondary) {
+            log!("core {core} does not start: {why:?}");
+        }
     }
 }
 
-/// Starts a core of this domain.
-pub fn start_core(core: usize, stack: usize, entry: extern "C" fn(usize) -> !) {
+/// Starts a core of this domain that is off.
+pub fn start_core(
+    core: usize,
+    stack: usize,
+    entry: extern "C" fn(usize) -> !,
+) -> Result<(), StartError> {
     let root = memory::TABLE.get().map_or(PhysAddr(0), |table| table.lock().root());
-    if let Err(why) = arch::smp::start(CoreId(core as u8), entry, stack, core, root) {
-        log!("core {core} does not start: {why:?}");
-    }
+    arch::smp::start(CoreId(core as u8), entry, stack, core, root)
 }
 
 extern "C" fn secondary(core: usize) -> ! {

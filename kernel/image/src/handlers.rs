@@ -190,7 +190,10 @@ fn handler(argument: usize) {
         });
         if let Some(Job { request, payload }) = job {
             match procs::blockable(kernel, &request, payload) {
-                Ok(reply) => kernel.peers.reply(&request, Ok(&reply)),
+                Ok(reply) => {
+                    kernel.peers.reply(&request, Ok(&reply));
+                    procs::answered(kernel, &request);
+                }
                 Err(refusal) => kernel.peers.reply(&request, Err(refusal)),
             }
         }

@@ -3,13 +3,13 @@
 //! ```text
 //! running -1-> quiet -2-> suspended -3-> off -4-> stub -5-> running
 //! ```
-//! 1 the other cores are off; 2 registers saved, dirty lines written back; 3 the soc stops and
+//! 1 one at a time; the other cores are off; 2 registers saved, dirty lines written back; 3 the soc stops and
 //! resets the domain; 4 somebody wakes it; 5 controllers, doorbells and clock as after a cold boot.
 //! Being INACTIVE needs nothing of this: the soc stops the domain where it is, and only the clock
 //! is behind afterwards.
 
 use crate::kernel::Kernel;
-use crate::{boot, log};
+use crate::{boot, log, shootdown};
 use abi::soc::command;
 use arch::lock::Lock;
 use arch::power::Resume;
@@ -17,12 +17,13 @@ use arch::types::{Memory, Rights};
 use base::id::{CoreId, DomainId};
 use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
-use kernel_sched::{SpawnError, WaitQueue};
+use kernel_sched::WaitQueue;
 
 /// Of the thread that turns the domain off: before everything else.
 const PRIORITY: u8 = 31;
-/// Until the answer to who asked for it is on its way.
-const GRACE_NS: u64 = 2_000_000;
+
+/// Longer than a core takes from saying that it is out until it is.
+const OUT_NS: u64 = 1_000_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
 static CLOCK: WaitQueue = WaitQueue::new();
@@ -51,37 +52,88 @@ fn keep_clock(_: usize) {
     }
 }
 
+/// Why this domain does not go off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffError {
+    /// It is about to, or on its way back.
+    UnderWay,
+    /// For the thread that does it.
+    NoMemory,
+}
+
+/// From the request until all cores run again.
+static UNDER_WAY: AtomicBool = AtomicBool::new(false);
+/// Who asked has been answered.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+static GATE: WaitQueue = WaitQueue::new();
+
 impl Kernel {
-    /// Powers this domain off in a moment, memory kept.
-    pub fn power_off_soon(&'static self) -> Result<(), SpawnError> {
-        let core = Some(CoreId(0));
-        self.scheduler.spawn("power", PRIORITY, core, power_off, 0).map(|_| ())
+    /// Powers this domain off, memory kept, as soon as [`Kernel::answered_power_off`] says so: a
+    /// caller without an answer would wake it again.
+    pub fn power_off_soon(&'static self) -> Result<(), OffError> {
+        if UNDER_WAY.swap(true, Ordering::AcqRel) {
+            return Err(OffError::UnderWay);
+        }
+        let made = self.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
+        made.map(|_| ()).map_err(|_| {
+            UNDER_WAY.store(false, Ordering::Release);
+            OffError::NoMemory
+        })
+    }
+
+    /// The answer to who asked for it is where the caller will look.
+    pub fn answered_power_off(&self) {
+        ANSWERED.store(true, Ordering::Release);
+        GATE.wake_all(&self.scheduler);
     }
 }
 
 fn power_off(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
-    kernel.scheduler.sleep_until(arch::time::soc_time() + GRACE_NS);
-    let others = 1..kernel.domain().cores as usize;
-    for core in others.clone() {
-        let core = Some(CoreId(core as u8));
-        if kernel.scheduler.spawn("offline", PRIORITY, core, offline, 0).is_err() {
-            log!("power off: no memory for it");
-            return;
-        }
+    kernel.scheduler.wait(&GATE, || ANSWERED.swap(false, Ordering::AcqRel));
+    if stop_others(kernel) {
+        kernel.trace.event("power off", u64::from(kernel.epoch.0), 0);
+        let on = arch::cpu::irqs_off();
+        arch::power::suspend(&mut RESUME.lock(), &mut |warm| sleep(kernel, warm));
+        come_back(kernel);
+        arch::cpu::irqs_restore(on);
+    } else {
+        log!("power off: no memory for it");
     }
-    for core in others.clone() {
+    start_others(kernel);
+    UNDER_WAY.store(false, Ordering::Release);
+}
+
+/// Takes the other cores out. False when one could not be told to, for lack of memory; those that
+/// were told are out by then.
+fn stop_others(kernel: &'static Kernel) -> bool {
+    let others = 1..kernel.domain().cores as usize;
+    let tell = |core: usize| {
+        let here = Some(CoreId(core as u8));
+        kernel.scheduler.spawn("offline", PRIORITY, here, offline, 0).is_ok()
+    };
+    let told = others.clone().take_while(|&core| tell(core)).count();
+    for core in others.clone().take(told) {
         arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
     }
-    kernel.trace.event("power off", u64::from(kernel.epoch.0), 0);
-    let on = arch::cpu::irqs_off();
-    arch::power::suspend(&mut RESUME.lock(), &mut |warm| sleep(kernel, warm));
-    come_back(kernel);
-    arch::cpu::irqs_restore(on);
-    for core in others {
-        OFFLINE[core].store(false, Ordering::Release);
-        let id = kernel.scheduler.running_on(core);
-        boot::start_core(core, kernel.scheduler.stack_of(id), online);
+    told == others.len()
+}
+
+/// Brings back the cores that are out.
+fn start_others(kernel: &Kernel) {
+    let out = |&core: &usize| OFFLINE[core].swap(false, Ordering::AcqRel);
+    for core in (1..kernel.domain().cores as usize).filter(out) {
+        let stack = kernel.scheduler.stack_of(kernel.scheduler.running_on(core));
+        // One that was not off with its domain may still be on the last steps of its way out.
+        let give_up = arch::time::soc_time() + OUT_NS;
+        let mut started = Ok(());
+        arch::attend::until(|| {
+            started = boot::start_core(core, stack, online);
+            started.is_ok() || arch::time::soc_time() > give_up
+        });
+        if let Err(why) = started {
+            log!("core {core} does not come back: {why:?}");
+        }
     }
 }
 
@@ -91,6 +143,7 @@ static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
 /// Takes this core out, as its running thread, until [`online`].
 fn offline(_: usize) {
     arch::cpu::irqs_off();
+    shootdown::core_stopped();
     OFFLINE[arch::cpu::core().index()].store(true, Ordering::Release);
     arch::power::cpu_off()
 }

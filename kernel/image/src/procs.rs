@@ -3,6 +3,7 @@
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::peers::Terms;
+use crate::power::OffError;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use kernel_msg::{Class, Refusal, Request};
@@ -80,10 +81,20 @@ pub fn blockable(
             Ok(text.0)
         }
         Ask::PowerOff => {
-            kernel.power_off_soon().map_err(|_| Refusal::NoMemory)?;
+            kernel.power_off_soon().map_err(|why| match why {
+                OffError::UnderWay => Refusal::Refused,
+                OffError::NoMemory => Refusal::NoMemory,
+            })?;
             payload.truncate(8);
             Ok(payload)
         }
+    }
+}
+
+/// The request was served and its answer written: does what had to wait for that.
+pub fn answered(kernel: &Kernel, request: &Request) {
+    if Ask::from_code(request.proc) == Ok(Ask::PowerOff) {
+        kernel.answered_power_off();
     }
 }
 

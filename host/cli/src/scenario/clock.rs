@@ -20,7 +20,7 @@ const WRONG_NS: u64 = 50_000_000;
 /// Threads that sleep while their domain is inactive or off wake when they wanted to.
 pub fn sleepers(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    demand(rig, &format!("on shadow nap {NAP_MS} aside"), "asleep")?;
+    demand(rig, &format!("on shadow aside nap {NAP_MS}"), "begun")?;
     rig.send(&format!("nap {NAP_MS}"))?;
     std::thread::sleep(Duration::from_millis(300));
     for domain in ["main", "shadow"] {
@@ -34,26 +34,16 @@ pub fn sleepers(rig: &mut Rig) -> Result<(), Failure> {
     in_time(&said, "woke ", " us late")?;
     woke_in_time(rig, 1)?;
     // A power-off may reset the counter: its deadlines would be late by all that came before.
-    demand(rig, &format!("on shadow nap {NAP_MS} aside"), "asleep")?;
+    demand(rig, &format!("on shadow aside nap {NAP_MS}"), "begun")?;
     demand(rig, "domain off shadow", "memory kept")?;
     demand(rig, "domain on shadow", "woken")?;
     woke_in_time(rig, 2)
 }
 
-/// Waits for the `count`th nap of the shadow that was taken aside.
-fn woke_in_time(rig: &mut Rig, count: usize) -> Result<(), Failure> {
-    let start = Instant::now();
-    loop {
-        let log = rig.ask("main", "on shadow log 100", PATIENCE)?;
-        let mut naps = log.lines().filter(|line| line.contains("slept (ms), late (us)"));
-        if let Some(nap) = naps.nth(count - 1) {
-            return in_time(&format!("{nap}\n"), &format!("late (us) {NAP_MS} "), "\n");
-        }
-        if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong(format!("no nap {count} in the shadow's log:\n{log}")));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+/// The `count`th nap that the shadow took aside.
+fn woke_in_time(rig: &Rig, count: usize) -> Result<(), Failure> {
+    let said = rig.said_aside("shadow", &format!("nap {NAP_MS}"), " us late", count)?;
+    in_time(&said, "woke ", " us late")
 }
 
 /// The number of us between two texts is not large.

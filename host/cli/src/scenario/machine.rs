@@ -40,6 +40,17 @@ pub fn threads(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
+/// Two harts whose flushes reach themselves only: what one unmaps, the other is told to forget.
+pub fn shootdown(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let answer = demand(rig, "smp 200", "800 turns on 2 cores")?;
+    let told = interrupts(&rig.ask("main", "irq", PATIENCE)?, "shootdown")?;
+    if told == 0 || answer.contains(" 0 stacks unmapped") {
+        return Err(Failure::Wrong(format!("{told} shootdowns; {answer}")));
+    }
+    demand(rig, "audit", "the invariant holds").map(|_| ())
+}
+
 /// The thread that measures may be woken by any core, and its figures are of one.
 pub fn bench(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;

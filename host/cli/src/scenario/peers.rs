@@ -70,6 +70,49 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
+/// Two requests to go off at once are one: who is woken stays on.
+pub fn off_twice(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for round in 1..=5 {
+        demand(rig, "ping shadow", "answer from 1")?;
+        rig.send("aside domain off shadow")?;
+        rig.send("domain off shadow")?;
+        rig.expect("main> ", PATIENCE)?;
+        rig.expect("main> ", PATIENCE)?;
+        rig.said_aside("main", "domain off shadow", "\n", round)?;
+        // Off, or on again when the second request was late, found it off and so woke it.
+        demand(rig, "domain on shadow", "woken")?;
+        wait_for(rig, "woke", |_, now| now == state::RUNNING)?;
+        // A second power-off that was waiting behind the first would come now.
+        std::thread::sleep(Duration::from_millis(200));
+        let states = rig.instance.states(&rig.instance.board()?);
+        if states[SHADOW].1 != state::RUNNING {
+            return Err(Failure::Wrong(format!("round {round}: it went off again: {states:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// A kernel of three harts goes off and comes back while all of them work, shootdowns included;
+/// their work ends as if nothing had been.
+pub fn off_busy(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    for round in 1..=3 {
+        demand(rig, "on shadow aside smp 10", "begun")?;
+        std::thread::sleep(Duration::from_millis(round * 7 % 20));
+        // Four cores on a host with two may take longer than the command waits.
+        rig.ask("main", "domain off shadow", PATIENCE)?;
+        wait_for(rig, "went off", |_, now| now == state::OFF)?;
+        demand(rig, "domain on shadow", "woken")?;
+        demand(rig, "rpc 20", " 0 wrong")?;
+        let said = rig.said_aside("shadow", "smp 10", "\n", round as usize)?;
+        if !said.contains("60 turns on 3 cores") {
+            return Err(Failure::Wrong(format!("round {round}: {said}")));
+        }
+    }
+    demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
+}
+
 /// The weak domain's QEMU is killed again and again under a storm: no wrong answer, no hang, and
 /// the weak kernel is back each time, under a new epoch.
 pub fn kills(rig: &mut Rig) -> Result<(), Failure> {

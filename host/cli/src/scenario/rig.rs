@@ -205,6 +205,33 @@ impl Rig {
         String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
     }
 
+    /// What the `count`th `aside COMMAND` of `domain` said up to `text`; waits for it.
+    pub fn said_aside(
+        &self,
+        domain: &str,
+        command: &str,
+        text: &str,
+        count: usize,
+    ) -> Result<String, Failure> {
+        let start = Instant::now();
+        let name = format!("] {command}: ");
+        loop {
+            let log = self.early_log(domain);
+            let mut answers = log.match_indices(&name).filter_map(|(at, _)| {
+                let answer = &log[at + name.len()..];
+                answer.find(text).map(|end| &answer[..end + text.len()])
+            });
+            if let Some(answer) = answers.nth(count - 1) {
+                return Ok(answer.to_string());
+            }
+            if start.elapsed() > super::PATIENCE {
+                let text = format!("`{command}`, {count}: no {text:?} in the log:\n{log}");
+                return Err(Failure::Wrong(text));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Everything the console has said so far.
     pub fn transcript(&self) -> &str {
         &self.seen

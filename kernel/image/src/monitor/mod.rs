@@ -4,6 +4,7 @@
 //! sent by another kernel's `on`. Nothing typed can panic this kernel, except the command that
 //! says so.
 
+mod aside;
 mod bench;
 mod chip;
 mod dma;
@@ -109,6 +110,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,
+        aside::COMMANDS,
     ]
     .into_iter()
     .flatten()

@@ -3,13 +3,14 @@
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
+use crate::shootdown;
 use abi::msg::LEVELS;
 use base::id::{CoreId, DomainId};
-use base::port::Trace;
 use base::prng::Prng;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_sched::WaitQueue;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -27,13 +28,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "smp",
         arguments: "[ROUNDS]",
-        help: "threads on all cores: locks, wake-ups, sleep, shootdowns",
+        help: "threads on all cores: locks, wake-ups, sleep, unmapping of stacks",
         run: smp,
     },
     Command {
         name: "nap",
-        arguments: "[MILLISECONDS [aside]]",
-        help: "sleep, and say how late it woke; aside: on a thread of its own, told in `log`",
+        arguments: "[MILLISECONDS]",
+        help: "sleep, and say how late it woke",
         run: nap,
     },
 ];
@@ -128,10 +129,13 @@ fn far_storm(count: usize) {
     }
 }
 
+/// Most threads of [`on_all_cores`].
+const WORKERS: usize = 2 * abi::boot::MAX_CORES;
+
 /// Two threads on each core, and waits for them.
 pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize)) -> Outcome {
     let cores = kernel.domain().cores as usize;
-    let mut threads = [None; 2 * abi::boot::MAX_CORES];
+    let mut threads = [None; WORKERS];
     for (index, thread) in threads[..2 * cores].iter_mut().enumerate() {
         let core = Some(CoreId((index / 2) as u8));
         *thread = kernel.spawn(name, core, entry, index).ok();
@@ -208,15 +212,19 @@ fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let rounds = number(arguments, 0, 200)?.min(100_000);
     ROUNDS.store(rounds, Ordering::Relaxed);
     *SHARED.lock() = 0;
+    let before = shootdown::count();
     on_all_cores(kernel, "smp", worker)?;
+    let unmapped = shootdown::count() - before;
     let (sum, wanted) = (*SHARED.lock(), rounds * 2 * u64::from(kernel.domain().cores));
-    writeln!(out, "  {sum} turns on {} cores", kernel.domain().cores)?;
+    let cores = kernel.domain().cores;
+    writeln!(out, "  {sum} turns on {cores} cores, {unmapped} stacks unmapped on all")?;
     if sum == wanted { Ok(()) } else { Err(Failure::Failed("turns were lost")) }
 }
 
-/// Adds under a lock, yields, sleeps, and makes and frees memory that needs shootdowns.
+/// Adds under a lock, yields, sleeps, makes threads, and first so many that stacks are unmapped.
 fn worker(index: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
+    burst(kernel, index);
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         *SHARED.lock() += 1;
         match (round + index as u64) % 16 {
@@ -228,31 +236,30 @@ fn worker(index: usize) {
     }
 }
 
+/// Do the burst threads of a worker go?
+static GO: [AtomicBool; WORKERS] = [const { AtomicBool::new(false) }; WORKERS];
+static BURST: WaitQueue = WaitQueue::new();
+
+/// More threads at once than leave a stack for the next: those of the others are unmapped when
+/// they have ended, which the other cores have to hear of.
+fn burst(kernel: &'static Kernel, index: usize) {
+    let held = |index: usize| {
+        if let Some(kernel) = crate::kernel::get() {
+            kernel.scheduler.wait(&BURST, || GO[index].load(Ordering::Acquire));
+        }
+    };
+    GO[index].store(false, Ordering::Release);
+    let threads: [_; 24] = core::array::from_fn(|_| kernel.spawn("burst", None, held, index));
+    GO[index].store(true, Ordering::Release);
+    BURST.wake_all(&kernel.scheduler);
+    threads.into_iter().flatten().for_each(|thread| kernel.scheduler.join(thread));
+}
+
 fn nap(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let kernel = session.kernel;
     let length = number(arguments, 0, 50)?.min(60_000);
-    if arguments.get(1) == Some(&"aside") {
-        let made = kernel.spawn("nap", None, nap_aside, length as usize);
-        made.map_err(|_| Failure::Failed("no memory for a thread"))?;
-        writeln!(out, "  asleep for {length} ms")?;
-        return Ok(());
-    }
-    let late = oversleep(kernel, length).ok_or(Failure::Failed("woke too early"))?;
-    writeln!(out, "  slept {length} ms, woke {late} us late")?;
-    Ok(())
-}
-
-fn nap_aside(length: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    match oversleep(kernel, length as u64) {
-        Some(late) => kernel.trace.event("slept (ms), late (us)", length as u64, late),
-        None => kernel.trace.event("woke too early", length as u64, 0),
-    }
-}
-
-/// Sleeps for `length` ms of chip time; how many us too long, `None` when it was too short.
-fn oversleep(kernel: &Kernel, length: u64) -> Option<u64> {
     let due = arch::time::soc_time() + length * 1_000_000;
-    kernel.scheduler.sleep_until(due);
-    arch::time::soc_time().checked_sub(due).map(|late| late / 1000)
+    session.kernel.scheduler.sleep_until(due);
+    let late = arch::time::soc_time().checked_sub(due).ok_or(Failure::Failed("woke too early"))?;
+    writeln!(out, "  slept {length} ms, woke {} us late", late / 1000)?;
+    Ok(())
 }

@@ -102,7 +102,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// `None`: not now.
+    /// `None`: not now. Once begun it is not asked again.
     fn begin(&self, token: u64) -> Option<Result<CallId, CallFailure>> {
         let (class, level) = (self.ask.class(), self.terms.level);
         let mut caller = self.peer.caller.lock();
@@ -134,30 +134,35 @@ impl Call<'_> {
         CallFailure::Silent
     }
 
-    /// Another look found nothing: is it to be the last one?
-    fn gives_up(&self, pace: &mut Pace) -> bool {
+    /// A look found nothing: is it to be the last one? One that goes to sleep has answered before,
+    /// so who sleeps is looked at once more before it is woken for an answer that is there.
+    fn gives_up(&self, pace: &mut Pace, done: &mut impl FnMut() -> bool) -> bool {
         let turn = pace.turn(soc_time());
-        if turn == Turn::Ring {
+        if turn == Turn::Ring && !(self.peer.is_asleep(self.kernel) && done()) {
             self.peer.nudge(self.kernel, self.vector);
         }
         turn == Turn::GiveUp
     }
 
+    /// Waits in `attend` until `done`, or out of patience.
+    fn attend(&self, mut done: impl FnMut() -> bool) {
+        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
+        arch::attend::until(|| done() || self.gives_up(&mut pace, &mut done));
+    }
+
     /// Waits in `attend`: from any context without leaf locks.
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
-        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
         let mut begun = None;
-        arch::attend::until(|| {
-            begun = self.begin(0);
-            begun.is_some() || self.gives_up(&mut pace)
+        self.attend(|| {
+            begun = begun.or_else(|| self.begin(0));
+            begun.is_some()
         });
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
         self.sent();
-        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
         let mut ended = None;
-        arch::attend::until(|| {
-            ended = self.finish(id, buffer);
-            ended.is_some() || self.gives_up(&mut pace)
+        self.attend(|| {
+            ended = ended.or_else(|| self.finish(id, buffer));
+            ended.is_some()
         });
         ended.unwrap_or_else(|| Err(self.abandon(id)))
     }
@@ -168,14 +173,14 @@ impl Call<'_> {
         let token = scheduler.current().token();
         let mut begun = None;
         self.sleep(&self.peer.room, TRY_AGAIN_NS, || {
-            begun = self.begin(token);
+            begun = begun.or_else(|| self.begin(token));
             begun.is_some()
         });
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
         self.sent();
         let mut ended = None;
         self.sleep(&WaitQueue::new(), RING_AGAIN_NS, || {
-            ended = self.finish(id, buffer);
+            ended = ended.or_else(|| self.finish(id, buffer));
             ended.is_some()
         });
         self.peer.room.wake_all(scheduler);
@@ -192,7 +197,7 @@ impl Call<'_> {
             if self.kernel.scheduler.wait_until(queue, look, &mut done) {
                 return;
             }
-            if self.gives_up(&mut pace) {
+            if self.gives_up(&mut pace, &mut done) {
                 let terms = Terms { patience: half, ..self.terms };
                 let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
                 if echo.urgent(&mut []) == Err(CallFailure::Silent) {
@@ -208,11 +213,15 @@ impl Peer {
     /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
     /// `PeerLost` or stays as it is until somebody tries again.
     fn wake_if_asleep(&self, kernel: &Kernel) {
-        if matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
+        if self.is_asleep(kernel)
             && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
         {
             self.look(kernel);
         }
+    }
+
+    fn is_asleep(&self, kernel: &Kernel) -> bool {
+        matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
     }
 
     /// Rings again, in case the last ring was lost or the peer went to sleep over it.
