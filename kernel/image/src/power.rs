@@ -4,7 +4,8 @@
 //! running -1-> quiet -2-> suspended -3-> off -4-> stub -5-> running
 //! ```
 //! 1 one request at a time; the other cores are off; 2 registers saved, dirty lines written back;
-//! 3 the soc stops and resets the domain; 4 somebody wakes it; 5 controllers, doorbells and clock as after a cold boot.
+//! 3 the soc stops and resets the domain; 4 somebody wakes it;
+//! 5 controllers, doorbells and clock as after a cold boot.
 //! Being INACTIVE needs nothing of this: the soc stops the domain where it is, and only the clock
 //! is behind afterwards.
 
