@@ -6,6 +6,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Bytes of the kernels' command line, with the zero behind it.
+pub const MAX_ARGUMENTS: usize = 512;
 /// Most domains a board can have; arrays over domains have this length.
 pub const MAX_DOMAINS: usize = 8;
 /// Most cores of one domain.
@@ -223,7 +225,7 @@ pub struct Blob {
     /// Bit 0: boot to the monitor. Bit 1: run the self-test named on the command line.
     pub flags: u32,
     /// Command line of the kernels, NUL padded.
-    pub arguments: [u8; 128],
+    pub arguments: [u8; MAX_ARGUMENTS],
     /// Layout of the uncached window.
     pub window: Window,
     /// Domains.

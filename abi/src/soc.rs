@@ -80,6 +80,9 @@ pub mod command {
     pub const SHUTDOWN: u64 = 6;
     /// The kernel of the caller has panicked: fence it (state DEAD); `arg0` 1: boot it again.
     pub const PANIC: u64 = 7;
+    /// Energy that domain `arg0` has used since the board's start, in nJ: the answer's value.
+    /// [`super::error::ABSENT`] outside of the lab.
+    pub const ENERGY: u64 = 8;
 }
 
 /// Why the soc refused a request.
@@ -92,6 +95,8 @@ pub mod error {
     pub const STATE: u64 = 2;
     /// The emulator did not answer; see the soc's log.
     pub const PLATFORM: u64 = 3;
+    /// This board has no such thing.
+    pub const ABSENT: u64 = 4;
 }
 
 /// Written by one domain only. One request at a time, so nothing can be full.
@@ -108,12 +113,15 @@ pub struct DomainPage {
     pub sequence: u64,
     /// The frequency that the domain asks for, in MHz; acts at the store. 0: its nominal one.
     pub frequency_mhz: u64,
+    /// 1: the clock is gated while a core waits: less power, and a moment to wake. Acts at the
+    /// store.
+    pub gate_idle: u64,
     /// Words for self-tests: this domain writes, others poll.
     pub play: [u64; 3],
     /// Per core: 1 while it is in kernel code and polls, 0 when it must be rung.
     pub attending: [u64; MAX_CORES],
     /// Unused.
-    pub rest: [u64; 512 - 8 - MAX_CORES],
+    pub rest: [u64; 512 - 9 - MAX_CORES],
 }
 
 /// Hardware spinlocks in the bank.

@@ -4,11 +4,12 @@ use crate::device;
 use crate::error::{Place, Reason};
 use crate::file::{self, File};
 use crate::memory::{self, Placed, domain_index, range};
+use crate::power;
 use crate::types::{
-    Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Point, Power, Role, Service,
+    Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Role, Service,
 };
 use crate::window::Layout;
-use abi::boot::{MAX_CORES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
+use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
 use toml::Spanned;
 
 /// Vectors that any machine here can take (GICv2m has 64 lines; one word has 32 bits).
@@ -29,6 +30,7 @@ impl Costs {
         "uncached_store_cycles",
         "spinlock_access_cycles",
         "mailbox_ns",
+        "wake_gated_ns",
         "wake_inactive_us",
         "wake_off_us",
         "memory_mb_per_s",
@@ -101,9 +103,10 @@ fn between(what: &'static str, value: &Spanned<u32>, low: u32, high: u32) -> Pla
 
 fn arguments(text: Option<&Spanned<String>>) -> Place<String> {
     let Some(text) = text else { return Ok(String::new()) };
-    if text.get_ref().len() > 127 {
+    if text.get_ref().len() >= MAX_ARGUMENTS {
         let shown = format!("{} bytes", text.get_ref().len());
-        return Err((text.span().start, range("arguments", &shown, "at most 127 bytes")));
+        let must = format!("less than {MAX_ARGUMENTS} bytes");
+        return Err((text.span().start, range("arguments", &shown, &must)));
     }
     Ok(text.get_ref().clone())
 }
@@ -188,7 +191,7 @@ fn domain(
         frequencies_mhz: raw.frequencies_mhz.get_ref().clone(),
         nominal_mhz: frequency(raw)?,
         costs: costs(raw)?,
-        power: power(raw)?,
+        power: power::power(raw)?,
         slot: index as u32 + 1,
     })
 }
@@ -259,44 +262,6 @@ pub fn sourced(at: usize, source: &str) -> Place<()> {
         return Err((at, Reason::Missing(why)));
     }
     Ok(())
-}
-
-fn power(raw: &file::Domain) -> Place<Option<Power>> {
-    let Some(power) = &raw.power else { return Ok(None) };
-    let at = power.points.span().start;
-    sourced(at, &power.source)?;
-    for point in power.points.get_ref() {
-        let (at, p) = (point.span().start, point.get_ref());
-        if !(p.idle_mw >= 0.0 && p.active_mw >= p.idle_mw && p.active_mw.is_finite()) {
-            let shown = format!("{} mW active, {} mW idle", p.active_mw, p.idle_mw);
-            return Err((at, range("power", &shown, "idle from 0 to active")));
-        }
-        if !raw.frequencies_mhz.get_ref().contains(&p.mhz) {
-            let must = "one of frequencies_mhz";
-            return Err((at, range("frequency of a power point", &p.mhz.to_string(), must)));
-        }
-    }
-    Ok(Some(Power {
-        source: power.source.clone(),
-        rail: power.rail.clone(),
-        inactive_mw: milliwatts(&power.inactive_mw)?,
-        off_mw: power.off_mw.as_ref().map_or(Ok(0.0), milliwatts)?,
-        points: power.points.get_ref().iter().map(|p| Point::from(p.get_ref())).collect(),
-    }))
-}
-
-fn milliwatts(value: &Spanned<f64>) -> Place<f64> {
-    let v = *value.get_ref();
-    if v >= 0.0 && v.is_finite() {
-        return Ok(v);
-    }
-    Err((value.span().start, range("power", &format!("{v} mW"), "0 or more")))
-}
-
-impl From<&file::Point> for Point {
-    fn from(p: &file::Point) -> Self {
-        Point { mhz: p.mhz, active_mw: p.active_mw, idle_mw: p.idle_mw }
-    }
 }
 
 fn fabric(raw: &Spanned<file::Fabric>) -> Place<Fabric> {

@@ -94,7 +94,12 @@ pub struct Power {
     pub inactive_mw: Spanned<f64>,
     #[serde(default)]
     pub off_mw: Option<Spanned<f64>>,
-    pub points: Spanned<Vec<Spanned<Point>>>,
+    #[serde(default)]
+    pub cluster: Option<String>,
+    #[serde(default)]
+    pub points: Option<Spanned<Vec<Spanned<Point>>>>,
+    #[serde(default)]
+    pub estimate: Option<Spanned<Estimate>>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +108,24 @@ pub struct Point {
     pub mhz: u32,
     pub active_mw: f64,
     pub idle_mw: f64,
+    #[serde(default)]
+    pub gated_mw: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    pub full_mw: f64,
+    pub leakage: f64,
+    pub idle_activity: f64,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub mhz: u32,
+    pub volts: f64,
 }
 
 #[derive(Deserialize)]

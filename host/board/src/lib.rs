@@ -12,6 +12,7 @@ mod device;
 mod error;
 mod file;
 mod memory;
+mod power;
 mod types;
 mod units;
 mod window;

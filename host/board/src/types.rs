@@ -153,15 +153,19 @@ pub struct Cost {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs(pub Vec<Cost>);
 
-/// Power of a core at one frequency.
+/// Power of a core at one frequency and voltage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Frequency.
     pub mhz: u32,
+    /// Voltage in mV; 0 where it is not published.
+    pub mv: u32,
     /// Executing.
     pub active_mw: f64,
     /// In WFI with its clock running.
     pub idle_mw: f64,
+    /// In WFI with its clock gated.
+    pub gated_mw: f64,
 }
 
 /// Power table of a domain.
@@ -171,11 +175,13 @@ pub struct Power {
     pub source: String,
     /// What one figure covers ("core", "domain") and what was assumed.
     pub rail: String,
+    /// Domains of one cluster share its voltage: the highest that any of them needs.
+    pub cluster: Option<String>,
     /// Stopped, state kept.
     pub inactive_mw: f64,
     /// Off.
     pub off_mw: f64,
-    /// One a frequency.
+    /// One a frequency and voltage.
     pub points: Vec<Point>,
 }
 

@@ -1,11 +1,13 @@
 //! Residency times power: what a domain has used up to a time.
 //!
 //! The page holds how long each core was in each state; nothing is summed up in joules on the way,
-//! so no rounding adds up.
+//! so no rounding adds up. Domains of one cluster share a voltage, the highest that any of them
+//! needs, so each change of one is an end of what the others are accounted as ([`settle`]).
 
 use crate::Ps;
-use crate::model::Domain;
-use crate::page::{Page, State};
+use crate::model::{Domain, Lab};
+use crate::page::{Change, Page, State};
+use crate::seats::Phase;
 
 /// Power of a state in microwatt.
 pub fn power_uw(domain: &Domain, state: State) -> u64 {
@@ -13,9 +15,51 @@ pub fn power_uw(domain: &Domain, state: State) -> u64 {
     match state {
         State::Active(index) => point(index).active_uw,
         State::Idle(index) => point(index).idle_uw,
+        State::Gated(index) => point(index).gated_uw,
         State::Inactive => domain.powers.inactive_uw,
         State::Off => domain.powers.off_uw,
     }
+}
+
+/// Where `domain` stands in its power table: its frequency at the voltage of its cluster.
+pub fn point(page: &Page, lab: &Lab, domain: &Domain) -> usize {
+    let khz = page.khz(domain.slot);
+    let runs = |other: &&Domain| {
+        matches!(page.seat(other.slot).phase, Phase::Running | Phase::Idle)
+    };
+    let others = lab.cluster(domain).filter(runs).map(|other| other.needs_mv(page.khz(other.slot)));
+    match others.max().filter(|&mv| mv > domain.needs_mv(khz)) {
+        Some(mv) => domain.point_at(khz, mv),
+        None => domain.point(khz),
+    }
+    .unwrap_or(0)
+}
+
+/// What a waiting `domain` is accounted as.
+pub fn waiting(page: &Page, lab: &Lab, domain: &Domain) -> State {
+    let point = point(page, lab, domain);
+    if page.gates(domain.slot) { State::Gated(point) } else { State::Idle(point) }
+}
+
+/// What `domain` is accounted as now.
+pub fn state(page: &Page, lab: &Lab, domain: &Domain) -> State {
+    match page.seat(domain.slot).phase {
+        Phase::Running => State::Active(point(page, lab, domain)),
+        Phase::Idle => waiting(page, lab, domain),
+        Phase::Stopped => State::Inactive,
+        Phase::Absent => State::Off,
+    }
+}
+
+/// What `domain` did until `now` is accounted for; one that is ahead already is up to its own time.
+pub fn account(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
+    let time = page.seat(domain.slot).time;
+    page.account(domain.slot, state(page, lab, domain), now.max(time));
+}
+
+/// `domain` is about to need another voltage: what its cluster did until `now` is accounted for.
+pub fn settle(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
+    lab.cluster(domain).for_each(|other| account(page, lab, other, now));
 }
 
 /// One state of one domain.
@@ -45,16 +89,41 @@ pub fn total_pj(page: &Page, domain: &Domain) -> u128 {
     shares(page, domain).iter().map(|share| share.energy_pj).sum()
 }
 
+/// The same up to `now`, for who only looks: what is not accounted for yet is added.
+pub fn until_pj(page: &Page, lab: &Lab, domain: &Domain, now: Ps) -> u128 {
+    let open = now.saturating_sub(page.accounted(domain.slot));
+    let power = power_uw(domain, state(page, lab, domain));
+    total_pj(page, domain) + u128::from(open) * u128::from(power) / 1_000_000
+}
+
+/// What `domain` used between two times of a run that ended at `end`, by its changes of state.
+pub fn between_pj(changes: &[Change], domain: &Domain, (from, to): (Ps, Ps), end: Ps) -> u128 {
+    let mut own = changes.iter().filter(|change| change.seat == domain.slot).peekable();
+    let mut aj = 0u128;
+    while let Some(change) = own.next() {
+        let until = own.peek().map_or(end, |next| next.time).min(to);
+        let time = until.saturating_sub(change.time.max(from));
+        aj += u128::from(time) * u128::from(power_uw(domain, change.state));
+    }
+    aj / 1_000_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Point, Powers};
 
-    #[test]
-    fn a_known_second_costs_what_the_table_says() {
+    fn page() -> (tempfile::TempDir, Page) {
         let folder = tempfile::tempdir().expect("a folder");
         let page = Page::create(&folder.path().join("page")).expect("a page");
-        let point = Point { khz: 350_000, active_uw: 79_800, idle_uw: 25_200 };
+        (folder, page)
+    }
+
+    #[test]
+    fn a_known_second_costs_what_the_table_says() {
+        let (_folder, page) = page();
+        let point =
+            Point { khz: 350_000, active_uw: 79_800, idle_uw: 25_200, gated_uw: 5, mv: 0 };
         let powers = Powers { points: vec![point], inactive_uw: 100, ..Powers::default() };
         let domain = Domain { slot: 1, powers, ..Domain::default() };
         page.account(1, State::Active(0), 1_000_000_000_000);
@@ -64,5 +133,59 @@ mod tests {
         assert_eq!(page.accounted(1), 4_000_000_000_000, "never back");
         assert_eq!(total_pj(&page, &domain), (79_800 + 2 * 25_200 + 100) * 1_000_000);
         assert_eq!(shares(&page, &domain).len(), 3);
+        page.set_khz(1, 350_000);
+        page.set_phase(1, Phase::Idle);
+        page.set_gates(1, true);
+        let lab = Lab::default();
+        let more = until_pj(&page, &lab, &domain, 5_000_000_000_000) - total_pj(&page, &domain);
+        assert_eq!(more, 5_000_000, "a second with a gated clock");
+    }
+
+    #[test]
+    fn a_part_of_a_run_has_its_part_of_the_energy() {
+        let powers = Powers { inactive_uw: 10, off_uw: 1, ..Powers::default() };
+        let domain = Domain { slot: 2, powers, ..Domain::default() };
+        let change = |time, seat, state| Change { time, seat, state };
+        let changes = [
+            change(0, 2, State::Off),
+            change(1_000_000, 1, State::Inactive),
+            change(4_000_000, 2, State::Inactive),
+        ];
+        let used = |from, to| between_pj(&changes, &domain, (from, to), 9_000_000);
+        assert_eq!(used(0, 4_000_000), 4);
+        assert_eq!(used(3_000_000, 5_000_000), 1 + 10);
+        assert_eq!(used(5_000_000, 99_000_000), 40, "not behind the end");
+        assert_eq!(used(0, 9_000_000), 4 + 50);
+    }
+
+    /// Two cores of one cluster: the slow one pays for the fast one's voltage while that runs.
+    #[test]
+    fn a_cluster_has_one_voltage() {
+        let (_folder, page) = page();
+        let at = |khz, mv, active_uw| Point { khz, mv, active_uw, ..Point::default() };
+        let points = vec![at(81, 1300, 30), at(81, 1100, 20), at(648, 1300, 300)];
+        let powers = Powers { points, ..Powers::default() };
+        let core = |slot| {
+            let (powers, cluster) = (powers.clone(), "a".to_owned());
+            Domain { slot, khz: 81, powers, cluster, ..Domain::default() }
+        };
+        let lab = Lab { domains: vec![core(0), core(1)], ..Lab::default() };
+        let [slow, fast] = [&lab.domains[0], &lab.domains[1]];
+        for slot in [0, 1] {
+            page.set_khz(slot, 81);
+            page.set_phase(slot, Phase::Running);
+        }
+        assert_eq!(state(&page, &lab, slow), State::Active(1));
+        settle(&page, &lab, fast, 1_000_000);
+        page.set_khz(1, 648);
+        assert_eq!(state(&page, &lab, fast), State::Active(2));
+        assert_eq!(state(&page, &lab, slow), State::Active(0));
+        settle(&page, &lab, fast, 2_000_000);
+        page.set_phase(1, Phase::Stopped);
+        assert_eq!(state(&page, &lab, slow), State::Active(1));
+        account(&page, &lab, slow, 3_000_000);
+        assert_eq!(page.residency(0, State::Active(1)), 2_000_000);
+        assert_eq!(page.residency(0, State::Active(0)), 1_000_000);
+        assert_eq!(total_pj(&page, slow), 2 * 20 + 30);
     }
 }

@@ -55,6 +55,10 @@ pub struct Domain {
     pub khz: u32,
     /// Virtual address of the word that its kernel asks for a frequency with (MHz); 0: none.
     pub frequency: u64,
+    /// Virtual address of the word that says whether its clock is gated while it waits; 0: none.
+    pub gate: u64,
+    /// Cores of one cluster share a voltage: the highest that any of them needs. Empty: its own.
+    pub cluster: String,
     /// Virtual addresses of the code that reaches across domains.
     pub xdomain: (u64, u64),
     /// Virtual addresses of its exception entries.
@@ -95,6 +99,8 @@ pub struct Costs {
     pub spinlock: u64,
     /// From ringing to arriving, for rings by this domain and, of the soc, to it.
     pub mailbox_ps: Ps,
+    /// From waiting with a gated clock to the first instruction.
+    pub wake_gated_ps: Ps,
     /// From inactive to the first instruction.
     pub wake_inactive_ps: Ps,
     /// From off to the first instruction.
@@ -121,10 +127,14 @@ pub struct Powers {
 pub struct Point {
     /// The frequency.
     pub khz: u32,
+    /// The voltage in mV; 0 where it follows from the frequency and is not published.
+    pub mv: u32,
     /// Executing.
     pub active_uw: u64,
     /// Waiting, clock running.
     pub idle_uw: u64,
+    /// Waiting, clock gated.
+    pub gated_uw: u64,
 }
 
 /// Why there is no model.
@@ -171,6 +181,16 @@ impl Lab {
         self.domains.iter().find(|domain| domain.slot == slot)
     }
 
+    /// The others that share `domain`'s voltage.
+    pub fn cluster<'l>(&'l self, domain: &'l Domain) -> impl Iterator<Item = &'l Domain> {
+        let shares = |other: &&Domain| {
+            !domain.cluster.is_empty()
+                && other.cluster == domain.cluster
+                && other.slot != domain.slot
+        };
+        self.domains.iter().filter(shares)
+    }
+
     /// Seats at the table.
     pub fn seats(&self) -> usize {
         self.domains.iter().map(|domain| domain.slot).max().unwrap_or(0).max(self.soc) + 1
@@ -178,8 +198,20 @@ impl Lab {
 }
 
 impl Domain {
-    /// Where a frequency stands in the power table.
+    /// Where a frequency stands in the power table, at the lowest voltage that it works with.
     pub fn point(&self, khz: u32) -> Option<usize> {
-        self.powers.points.iter().position(|point| point.khz == khz)
+        let points = self.powers.points.iter().enumerate();
+        let of = points.filter(|(_, point)| point.khz == khz).min_by_key(|(_, point)| point.mv);
+        of.map(|(index, _)| index)
+    }
+
+    /// The same at another voltage.
+    pub fn point_at(&self, khz: u32, mv: u32) -> Option<usize> {
+        self.powers.points.iter().position(|point| point.khz == khz && point.mv == mv)
+    }
+
+    /// The lowest voltage that a frequency works with.
+    pub fn needs_mv(&self, khz: u32) -> u32 {
+        self.point(khz).map_or(0, |index| self.powers.points[index].mv)
     }
 }

@@ -18,8 +18,8 @@ use vm_memory::{FileOffset, VolatileMemory};
 pub const SEATS: usize = 9;
 /// Most doorbell vectors of a seat.
 pub const VECTORS: usize = 64;
-/// Most frequencies of a power table.
-pub const POINTS: usize = 4;
+/// Most points of a power table: frequencies, times voltages where they differ.
+pub const POINTS: usize = 12;
 /// The turn is nobody's: all wait for something from outside.
 pub const NOBODY: u64 = u64::MAX;
 
@@ -45,6 +45,8 @@ enum Word {
     /// What it did before its clock was stopped.
     Stopped = 7,
     Counts = 8,
+    /// Its clock is gated while it waits.
+    Gates = 22,
     /// What it was last accounted as, plus 1.
     Last = 23,
     Residency = 24,
@@ -77,6 +79,8 @@ pub enum State {
     Active(usize),
     /// Waiting, by point.
     Idle(usize),
+    /// Waiting with its clock gated, by point.
+    Gated(usize),
     /// Stopped, state kept.
     Inactive,
     /// No power.
@@ -86,16 +90,17 @@ pub enum State {
 impl State {
     /// Every state.
     pub fn all() -> impl Iterator<Item = State> {
-        let points = (0..POINTS).flat_map(|point| [State::Active(point), State::Idle(point)]);
-        points.chain([State::Inactive, State::Off])
+        let of = |point| [State::Active(point), State::Idle(point), State::Gated(point)];
+        (0..POINTS).flat_map(of).chain([State::Inactive, State::Off])
     }
 
     fn word(self) -> usize {
         match self {
             State::Active(point) => point.min(POINTS - 1),
             State::Idle(point) => POINTS + point.min(POINTS - 1),
-            State::Inactive => 2 * POINTS,
-            State::Off => 2 * POINTS + 1,
+            State::Gated(point) => 2 * POINTS + point.min(POINTS - 1),
+            State::Inactive => 3 * POINTS,
+            State::Off => 3 * POINTS + 1,
         }
     }
 }
@@ -283,6 +288,16 @@ impl Page {
     /// It runs at that frequency.
     pub fn set_khz(&self, seat: usize, khz: u32) {
         self.set(seat, Word::Khz, khz.into());
+    }
+
+    /// Is its clock gated while it waits?
+    pub fn gates(&self, seat: usize) -> bool {
+        self.get(seat, Word::Gates) != 0
+    }
+
+    /// From now on it is, or is not.
+    pub fn set_gates(&self, seat: usize, gates: bool) {
+        self.set(seat, Word::Gates, gates.into());
     }
 
     /// Somebody outside of the board's time asks for a turn, or no longer.

@@ -11,6 +11,7 @@
 
 use crate::ffi::{Machine, Thread};
 use lab::clock::Clock;
+use lab::energy;
 use lab::model::{self, Lab};
 use lab::page::{Count, Page, State};
 use lab::seats::{self, Phase};
@@ -26,6 +27,7 @@ pub const LIMIT: u64 = 1 << 62;
 pub struct Domain {
     /// Its part of the model.
     pub model: model::Domain,
+    lab: Lab,
     table: Table,
     quantum: Ps,
     most: Ps,
@@ -50,6 +52,7 @@ impl Domain {
             page.set_khz(model.slot, model.khz);
         }
         Domain {
+            lab: lab.clone(),
             table,
             quantum: lab.quantum_ps,
             most: lab.most_ps.max(1),
@@ -98,7 +101,7 @@ impl Domain {
     }
 
     fn point(&self) -> usize {
-        self.model.point(self.page().khz(self.me())).unwrap_or(0)
+        energy::point(self.page(), &self.lab, &self.model)
     }
 
     /// What has passed since the last commit becomes the seat's time.
@@ -243,9 +246,13 @@ impl Domain {
         let mut clock = self.clock();
         clock.advance_to(now);
         self.set_clock(clock);
-        page.account(me, State::Idle(self.point()), clock.time());
+        page.account(me, energy::waiting(page, &self.lab, &self.model), clock.time());
         self.hear(machine);
         if machine.has_work() {
+            if page.gates(me) {
+                clock.advance_to(now.saturating_add(self.model.costs.wake_gated_ps));
+                self.set_clock(clock);
+            }
             page.set_phase(me, Phase::Running);
             return self.table.signal_own();
         }
@@ -275,11 +282,10 @@ impl Domain {
             None => costs.load,
         };
         machine.set_counter(machine.counter().wrapping_add(cost));
-        if let Some(mhz) = stored
-            && model.frequency != 0
-            && at == model.frequency
-        {
-            self.change_frequency(machine, mhz);
+        match stored {
+            Some(mhz) if at == model.frequency => self.change_frequency(machine, mhz),
+            Some(gates) if at == model.gate => self.page().set_gates(self.me(), gates != 0),
+            _ => {}
         }
     }
 
@@ -291,6 +297,7 @@ impl Domain {
         }
         self.commit(machine);
         let mut clock = self.clock();
+        energy::settle(self.page(), &self.lab, &self.model, clock.time());
         clock.set_khz(khz);
         self.page().set_khz(self.me(), khz);
         self.set_clock(clock);

@@ -10,9 +10,10 @@
 //! it to us.
 
 use crate::config::Config;
+use lab::energy;
 use lab::model::{Domain, Lab, PAGE};
-use lab::page::{Page, State};
-use lab::seats::{self, Phase, Seat};
+use lab::page::Page;
+use lab::seats::{self, Phase};
 use lab::turn::Table;
 use lab::{NEVER, Ps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -157,6 +158,14 @@ impl Gate {
         self.lab.is_some()
     }
 
+    /// What `slot` has used up to now, in nJ; `None`: nobody measures here.
+    pub fn energy_nj(&self, slot: usize) -> Option<u64> {
+        let lab = self.lab.as_ref()?;
+        let domain = lab.domain(slot)?;
+        let pj = energy::until_pj(&lab.page, &lab.lab, domain, lab.now());
+        Some(u64::try_from(pj / 1000).unwrap_or(u64::MAX))
+    }
+
     /// The QEMU of `slot` is `process`.
     pub fn process(&self, slot: usize, process: Option<OwnedFd>) {
         if let (Some(lab), Some(process)) = (&self.lab, process) {
@@ -296,18 +305,12 @@ impl Inner {
         false
     }
 
-    /// What the seat did until now is accounted for.
+    /// What the seat did until now is accounted for, before its state and so its voltage changes.
     fn account(&self, slot: usize) {
-        let page = &self.page;
-        let Seat { phase, time, .. } = page.seat(slot);
-        let point = self.domain(slot).and_then(|d| d.point(page.khz(slot))).unwrap_or(0);
-        let state = match phase {
-            Phase::Running => State::Active(point),
-            Phase::Idle => State::Idle(point),
-            Phase::Stopped => State::Inactive,
-            Phase::Absent => State::Off,
-        };
-        page.account(slot, state, self.now().max(time));
+        if let Some(domain) = self.domain(slot) {
+            energy::account(&self.page, &self.lab, domain, self.now());
+            energy::settle(&self.page, &self.lab, domain, self.now());
+        }
     }
 
     fn wake(&self, slot: usize, latency: impl Fn(&Domain) -> Ps, phase: Phase) {
@@ -321,7 +324,9 @@ impl Inner {
     fn boots(&self, slot: usize) {
         self.page.forget_doorbells(slot);
         self.page.set_wake(slot, NEVER);
+        self.account(slot);
         self.page.set_khz(slot, self.domain(slot).map_or(0, |domain| domain.khz));
+        self.page.set_gates(slot, false);
         // The first power-on is where time starts.
         let first = self.now() == 0;
         self.wake(slot, |d| if first { 0 } else { d.costs.wake_off_ps }, Phase::Running);

@@ -21,6 +21,8 @@ pub enum SocError {
     State,
     /// The emulator below did not answer.
     Platform,
+    /// This board has no such thing.
+    Absent,
 }
 
 /// An answer.
@@ -28,6 +30,8 @@ pub enum SocError {
 pub struct Answer {
     /// Chip time when it was written.
     pub time: u64,
+    /// What was asked for, if it is a number.
+    pub value: u64,
 }
 
 /// The way to the soc.
@@ -100,10 +104,12 @@ impl Soc {
         arch::attend::until(|| self.status(self.me, answered) == *sequence);
         self.window.barrier(); // the answer is read after the sequence number that announces it
         let time = self.status(self.me, offset_of!(DomainStatus, time));
+        let value = self.status(self.me, offset_of!(DomainStatus, value));
         match self.status(self.me, offset_of!(DomainStatus, error)) {
-            error::NONE => Ok(Answer { time }),
+            error::NONE => Ok(Answer { time, value }),
             error::STATE => Err(SocError::State),
             error::PLATFORM => Err(SocError::Platform),
+            error::ABSENT => Err(SocError::Absent),
             _ => Err(SocError::Invalid),
         }
     }

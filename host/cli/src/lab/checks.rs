@@ -82,7 +82,7 @@ fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
                 points += 1;
             }
             State::Idle(_) => idle += share.time,
-            State::Inactive | State::Off => {}
+            State::Gated(_) | State::Inactive | State::Off => {}
         }
     }
     let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);

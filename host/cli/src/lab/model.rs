@@ -29,6 +29,8 @@ impl Default for Choice {
     }
 }
 
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
 /// How far a domain may run alone.
 const MOST_PS: u64 = 20_000_000;
 
@@ -82,11 +84,13 @@ fn domain(
         isa: from.isa.name().to_owned(),
         khz,
         frequency: VA_OFFSET.wrapping_add(page + offset_of!(DomainPage, frequency_mhz) as u64),
+        gate: VA_OFFSET.wrapping_add(page + offset_of!(DomainPage, gate_idle) as u64),
+        cluster: from.power.as_ref().and_then(|power| power.cluster.clone()).unwrap_or_default(),
         xdomain: (symbol("__xdomain_start")?, symbol("__xdomain_end")?),
         vectors: (vectors, vectors + VECTORS),
         window: shown(board.layout.window),
         spinlocks: shown(Block { base: board.layout.spinlocks, size: spinlocks }),
-        costs: costs(&from.costs, choice.no_costs),
+        costs: costs(&from.costs, from.nominal_mhz, choice.no_costs),
         powers: from.power.as_ref().map_or_else(|| unknown(khz), powers),
     })
 }
@@ -94,20 +98,27 @@ fn domain(
 /// Bytes of AArch64's table of exception entries; RV64's one entry is at its start.
 const VECTORS: u64 = 2048;
 
-fn costs(from: &Costs, none: bool) -> model::Costs {
+fn costs(from: &Costs, mhz: u32, none: bool) -> model::Costs {
     let value = |name: &str| {
         let found = from.0.iter().find(|cost| cost.name == name);
         found.map_or(0.0, |cost| if none { 0.0 } else { cost.value })
     };
     let units = |name: &str| clock::units(value(name));
     let per = |name: &str, ps: f64| (value(name) * ps).round() as u64;
+    // A line on its way to or from memory, in cycles of the frequency at boot.
+    let line = match value("memory_mb_per_s") {
+        0.0 => 0,
+        speed => clock::units(LINE / speed * f64::from(mhz)),
+    };
     let instruction = from.0.iter().find(|cost| cost.name == "instruction_cycles");
     model::Costs {
         // One cycle where the board does not say; counted even where all other costs are zero.
         instruction: clock::units(instruction.filter(|_| !none).map_or(1.0, |cost| cost.value)),
-        clean: units("clean_line_cycles"),
+        clean: units("clean_line_cycles") + line,
         // What is invalidated is read again: the miss is charged with it.
-        invalidate: units("invalidate_line_cycles") + units("miss_after_invalidate_cycles"),
+        invalidate: units("invalidate_line_cycles")
+            + units("miss_after_invalidate_cycles")
+            + line,
         barrier: units("barrier_cycles"),
         tlb: units("tlb_invalidate_cycles"),
         entry: units("exception_entry_cycles"),
@@ -116,6 +127,7 @@ fn costs(from: &Costs, none: bool) -> model::Costs {
         store: units("uncached_store_cycles"),
         spinlock: units("spinlock_access_cycles"),
         mailbox_ps: per("mailbox_ns", PS_OF_NS),
+        wake_gated_ps: per("wake_gated_ns", PS_OF_NS),
         wake_inactive_ps: per("wake_inactive_us", PS_OF_US),
         wake_off_ps: per("wake_off_us", PS_OF_US),
     }
@@ -125,8 +137,10 @@ fn powers(from: &Power) -> Powers {
     let uw = |mw: f64| (mw * 1000.0).round() as u64;
     let point = |point: &board::Point| Point {
         khz: point.mhz * 1000,
+        mv: point.mv,
         active_uw: uw(point.active_mw),
         idle_uw: uw(point.idle_mw),
+        gated_uw: uw(point.gated_mw),
     };
     Powers {
         points: from.points.iter().map(point).collect(),

@@ -1,7 +1,7 @@
 //! Outcomes as records: one JSON object a line, of the kinds that `pen report` reads.
 
 use super::model::Choice;
-use super::run::{COUNTS, Outcome};
+use super::run::{COUNTS, Outcome, Phase};
 use ::lab::energy;
 use ::lab::model::{Domain, Mode};
 use ::lab::page::State;
@@ -33,6 +33,11 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
         let kind = "value";
         records.push(json!({"kind": kind, "run": run, "name": name, "value": value, "unit": unit}));
     }
+    records.extend(outcome.phases.iter().flat_map(|phase| phase_values(outcome, phase)).map(
+        |(name, value, unit)| {
+            json!({"kind": "value", "run": run, "name": name, "value": value, "unit": unit})
+        },
+    ));
     let domains = outcome.lab.domains.iter();
     for ((domain, shares), counts) in domains.zip(&outcome.shares).zip(&outcome.counts) {
         for share in shares {
@@ -59,6 +64,20 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
     records
 }
 
+/// Time and energy of a phase: the board's, and each domain's.
+fn phase_values(outcome: &Outcome, phase: &Phase) -> Vec<(String, f64, &'static str)> {
+    let name = |what: &str| format!("phase.{}.{what}", phase.name);
+    let uj = |pj: u128| pj as f64 / 1e6;
+    let mut values = vec![
+        (name("ns"), phase.time as f64 / 1e3, "ns"),
+        (name("uj"), uj(phase.energy_pj.iter().sum()), "uJ"),
+    ];
+    for (domain, &pj) in outcome.lab.domains.iter().zip(&phase.energy_pj) {
+        values.push((name(&format!("uj.{}", domain.name)), uj(pj), "uJ"));
+    }
+    values
+}
+
 fn head(about: &About<'_>, outcome: &Outcome) -> Value {
     let mode = match about.choice.mode {
         Mode::Energy => "energy",
@@ -78,6 +97,7 @@ fn state_of(domain: &Domain, state: State) -> (&'static str, u32) {
     match state {
         State::Active(index) => ("active", mhz(index)),
         State::Idle(index) => ("idle", mhz(index)),
+        State::Gated(index) => ("gated", mhz(index)),
         State::Inactive => ("inactive", 0),
         State::Off => ("off", 0),
     }
@@ -109,6 +129,11 @@ pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
             format!("energy of {}", domain.name),
             pj as f64 / 1e6
         );
+    }
+    for phase in &outcome.phases {
+        let uj = phase.energy_pj.iter().sum::<u128>() as f64 / 1e6;
+        let ms = phase.time as f64 / 1e9;
+        text += &format!("\n  {:<28} {uj:>14.3} uJ in {ms:.3} ms", format!("phase {}", phase.name));
     }
     for (name, value, unit) in &outcome.values {
         text += &format!("\n  {name:<28} {value:>14.1} {unit}");

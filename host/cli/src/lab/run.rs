@@ -27,12 +27,25 @@ pub struct Outcome {
     pub shares: Vec<Vec<Share>>,
     /// What each domain counted.
     pub counts: Vec<[u64; 4]>,
-    /// Changes of state, and how many were not kept.
+    /// Changes of state.
     pub changes: Vec<Change>,
+    /// Its phases: name, picoseconds from and to, and picojoules of each domain.
+    pub phases: Vec<Phase>,
     /// Picoseconds at which the last domain stood.
     pub end: u64,
     /// Host seconds.
     pub host: f64,
+}
+
+/// One phase of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// How long it took, in picoseconds.
+    pub time: u64,
+    /// What each domain used, in picojoule.
+    pub energy_pj: Vec<u128>,
 }
 
 /// What is counted, in the order of [`Outcome::counts`].
@@ -91,9 +104,16 @@ impl Bench<'_> {
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
         let counts = lab.domains.iter().map(|domain| count(domain.slot)).collect();
         let end = lab.domains.iter().map(|domain| page.accounted(domain.slot)).max();
-        let (changes, _) = page.changes();
+        let (changes, count) = page.changes();
+        let marks: Vec<(String, u64)> = text.lines().filter_map(mark).collect();
+        if marks.len() > 1 && changes.len() < count {
+            let kept = changes.len();
+            bail!("the phases are too long: {count} changes of state, of which {kept} were kept");
+        }
+        let end = end.unwrap_or(0);
+        let phases = marks.windows(2).map(|pair| phase(&lab, &changes, pair, end)).collect();
         let values = text.lines().filter_map(record).collect();
-        Ok(Outcome { values, shares, counts, changes, end: end.unwrap_or(0), host, lab })
+        Ok(Outcome { values, shares, counts, changes, phases, end, host, lab })
     }
 }
 
@@ -107,6 +127,24 @@ fn wait(instance: &Instance) -> bool {
         std::thread::sleep(Duration::from_millis(10));
     }
     false
+}
+
+/// `phase NAME NANOSECONDS`; the time in picoseconds.
+fn mark(line: &str) -> Option<(String, u64)> {
+    let mut words = line.split_whitespace();
+    if words.next() != Some("phase") {
+        return None;
+    }
+    let name = words.next()?.to_owned();
+    Some((name, words.next()?.parse::<u64>().ok()?.saturating_mul(1000)))
+}
+
+/// From one mark to the next.
+fn phase(lab: &Lab, changes: &[Change], marks: &[(String, u64)], end: u64) -> Phase {
+    let (name, (from, to)) = (marks[0].0.clone(), (marks[0].1, marks[1].1));
+    let used = |domain| energy::between_pj(changes, domain, (from, to), end);
+    let energy_pj = lab.domains.iter().map(used).collect();
+    Phase { name, time: to.saturating_sub(from), energy_pj }
 }
 
 /// `record NAME VALUE UNIT`.

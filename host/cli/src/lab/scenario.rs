@@ -1,6 +1,7 @@
 //! A lab scenario: a data file that says which board runs which commands, how often, at which
 //! quanta. `lab/*.toml`.
 
+use abi::boot::MAX_ARGUMENTS;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -13,13 +14,27 @@ pub struct Scenario {
     /// The board: one core a domain.
     pub board: String,
     /// Commands of the monitor, `;` between them. The board is powered off behind them.
+    #[serde(default)]
     pub run: String,
+    /// What follows, in parts with an account of their own.
+    #[serde(default)]
+    pub phase: Vec<Phase>,
     /// How far a domain may run past another; one series of repetitions each.
     #[serde(default = "usual_quanta")]
     pub quanta_ns: Vec<u64>,
     /// How often; all of one quantum must agree.
     #[serde(default = "once")]
     pub repetitions: u32,
+}
+
+/// A part of a scenario whose time and energy are recorded.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name: one word.
+    pub name: String,
+    /// Its commands.
+    pub run: String,
 }
 
 fn usual_quanta() -> Vec<u64> {
@@ -30,10 +45,9 @@ fn once() -> u32 {
     1
 }
 
-/// The longest `run`: the kernels' command line is 128 bytes, with `run=` and the power-off.
-const MOST: usize = 110;
+/// The end of the last phase.
+pub const END: &str = "end";
 
-/// What the kernels' command line says for it.
 impl Scenario {
     /// Reads the file; mistakes are told with their line.
     pub fn read(path: &Path) -> anyhow::Result<Scenario> {
@@ -41,9 +55,16 @@ impl Scenario {
         let text = std::fs::read_to_string(path).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
         let scenario: Scenario =
             toml::from_str(&text).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
-        if scenario.run.len() > MOST {
-            let length = scenario.run.len();
-            anyhow::bail!("{name}: run has {length} characters, the board takes {MOST}");
+        let length = scenario.arguments().len();
+        if length >= MAX_ARGUMENTS {
+            anyhow::bail!("{name}: its commands have {length} characters of {MAX_ARGUMENTS}");
+        }
+        if scenario.run.is_empty() && scenario.phase.is_empty() {
+            anyhow::bail!("{name}: it has neither `run` nor a [[phase]]");
+        }
+        let word = |name: &str| !name.is_empty() && !name.contains([' ', ';']) && name != END;
+        if let Some(phase) = scenario.phase.iter().find(|phase| !word(&phase.name)) {
+            anyhow::bail!("{name}: {:?} is no name of a phase: one word, not {END}", phase.name);
         }
         if scenario.quanta_ns.is_empty() || scenario.repetitions == 0 {
             anyhow::bail!("{name}: nothing to do: quanta_ns or repetitions is empty");
@@ -53,6 +74,13 @@ impl Scenario {
 
     /// The kernels' command line.
     pub fn arguments(&self) -> String {
-        format!("run={};poweroff", self.run)
+        let mut commands = Vec::from_iter((!self.run.is_empty()).then(|| self.run.clone()));
+        for Phase { name, run } in &self.phase {
+            commands.push(format!("phase {name};{run}"));
+        }
+        if !self.phase.is_empty() {
+            commands.push(format!("phase {END}"));
+        }
+        format!("run={};poweroff", commands.join(";"))
     }
 }

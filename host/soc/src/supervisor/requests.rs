@@ -29,7 +29,24 @@ impl Supervisor {
             if request.command == command::PANIC {
                 log::error!("The kernel of {} has panicked.", self.name(d));
             }
+            if request.command == command::ENERGY {
+                self.tell_energy(asker, request.arg0);
+                continue;
+            }
             self.step(Event::Request(asker, request.command, request.arg0, request.arg1));
+        }
+    }
+
+    fn tell_energy(&mut self, asker: Asker, domain: u64) {
+        let known = usize::try_from(domain).ok().filter(|&d| d < self.qemus.len());
+        let used = known.map(|d| self.gate().energy_nj(self.slot(d)));
+        let (error, value) = match used {
+            None => (error::INVALID, 0),
+            Some(None) => (error::ABSENT, 0),
+            Some(Some(nj)) => (error::NONE, nj),
+        };
+        if let Err(e) = self.answer(asker, error, value) {
+            log::error!("The energy of domain {domain} could not be told: {e}.");
         }
     }
 
@@ -101,6 +118,7 @@ impl Supervisor {
 fn error_text(error: u64) -> &'static str {
     match error {
         error::INVALID => "no such command or domain",
+        error::ABSENT => "this board has no such thing",
         error::STATE => "the domain is not in a state that allows it",
         _ => "the emulator did not answer; see soc.log",
     }

@@ -52,7 +52,7 @@ fn state_name(state: u64) -> &'static str {
 }
 
 /// The domain a word names, by name or number.
-fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
+pub fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
     let domains = kernel.blob.domains();
     let by_name = domains.iter().position(|d| abi::boot::text(&d.name) == word);
     let index = by_name.or_else(|| word.parse().ok().filter(|&n: &usize| n < domains.len()));

@@ -8,11 +8,11 @@ mod aside;
 mod bench;
 mod chip;
 mod dma;
-mod frequency;
 mod inspect;
 mod line;
 pub mod pingpong;
 mod stress;
+mod watts;
 
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure, Terms};
@@ -106,7 +106,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         inspect::COMMANDS,
         chip::COMMANDS,
         dma::COMMANDS,
-        frequency::COMMANDS,
+        watts::COMMANDS,
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,

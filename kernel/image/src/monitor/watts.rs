@@ -1,0 +1,93 @@
+//! What this domain uses: its frequency and its idle state, words of its page that the chip follows
+//! at the store; and the energy that the chip says was used.
+
+use super::chip::find;
+use super::{Command, Failure, Outcome, Session, number};
+use crate::soc::SocError;
+use abi::soc::{DomainPage, command};
+use base::id::DomainId;
+use base::port::Words;
+use core::fmt::Write;
+use core::mem::offset_of;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "frequency",
+        arguments: "MHZ",
+        help: "run this domain at another of its board's frequencies; told in the lab only",
+        run: frequency,
+    },
+    Command {
+        name: "idle",
+        arguments: "clocked|gated",
+        help: "what waiting means: the clock runs, or is gated until there is work",
+        run: idle,
+    },
+    Command {
+        name: "energy",
+        arguments: "[DOMAIN]",
+        help: "what the board, or one domain, has used since it started; in the lab only",
+        run: energy,
+    },
+    Command {
+        name: "phase",
+        arguments: "NAME",
+        help: "a phase of a measurement begins; prints its name and chip time",
+        run: phase,
+    },
+];
+
+/// The chip ignores a frequency that the board does not list; time goes on at the old one.
+fn frequency(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let mhz = number(arguments, 0, 0)?;
+    if mhz == 0 {
+        return Err(Failure::Usage);
+    }
+    session.kernel.own_page.store(offset_of!(DomainPage, frequency_mhz), mhz);
+    Ok(writeln!(out, "  asked for {mhz} MHz")?)
+}
+
+fn idle(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let gates = match arguments.first() {
+        Some(&"clocked") => 0,
+        Some(&"gated") => 1,
+        _ => return Err(Failure::Usage),
+    };
+    session.kernel.own_page.store(offset_of!(DomainPage, gate_idle), gates);
+    Ok(writeln!(out, "  waits with its clock {}", ["running", "gated"][gates as usize])?)
+}
+
+/// Sleeping domains count: the sum is of all of them.
+fn energy(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
+    let one = arguments.first().map(|word| find(kernel, word)).transpose()?;
+    let mut sum = 0u64;
+    for (index, domain) in kernel.blob.domains().iter().enumerate() {
+        let id = DomainId(index as u8);
+        if one.is_some_and(|one| one != id) {
+            continue;
+        }
+        let answer = kernel.soc.request(command::ENERGY, u64::from(id.0), 0);
+        let nj = answer.map_err(|why| match why {
+            SocError::Absent => Failure::Failed(
+                "nobody measures energy here; `pen up BOARD --lab` starts a board that does",
+            ),
+            _ => Failure::Failed("the chip does not tell"),
+        })?;
+        sum = sum.saturating_add(nj.value);
+        line(out, abi::boot::text(&domain.name), nj.value)?;
+    }
+    if one.is_none() {
+        line(out, "all", sum)?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, name: &str, nj: u64) -> Outcome {
+    Ok(writeln!(out, "  {name:<12} {:>12}.{:03} uJ", nj / 1000, nj % 1000)?)
+}
+
+fn phase(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let name = arguments.first().ok_or(Failure::Usage)?;
+    Ok(writeln!(out, "phase {name} {}", arch::time::soc_time())?)
+}
