@@ -5,9 +5,7 @@ use crate::error::{Place, Reason};
 use crate::file::{self, File};
 use crate::memory::{self, Placed, domain_index, range};
 use crate::power;
-use crate::types::{
-    Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Role, Service,
-};
+use crate::types::{Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Role, Service};
 use crate::window::Layout;
 use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
 use toml::Spanned;

@@ -54,8 +54,7 @@ fn listed(raw: &file::Domain, points: &Spanned<Vec<Spanned<file::Point>>>) -> Pl
         let gated_mw = p.gated_mw.unwrap_or(p.idle_mw);
         let falls = gated_mw >= 0.0 && p.idle_mw >= gated_mw && p.active_mw >= p.idle_mw;
         if !(falls && p.active_mw.is_finite()) {
-            let shown =
-                format!("{} mW active, {} idle, {gated_mw} gated", p.active_mw, p.idle_mw);
+            let shown = format!("{} mW active, {} idle, {gated_mw} gated", p.active_mw, p.idle_mw);
             return Err((at, range("power", &shown, "gated from 0 to idle to active")));
         }
         known(raw, at, p.mhz)?;

@@ -4,7 +4,7 @@ use crate::instance::{Instance, InstanceError};
 use crate::kernels::{self, Built, Profile};
 use crate::place::Place;
 use crate::progress::Step;
-use crate::{How, Which, console, image};
+use crate::{How, Which, console, image, lab};
 use abi::soc::state;
 use anyhow::{Context, bail};
 use board::Board;
@@ -158,6 +158,12 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
                 domain.cores,
                 state_name(now)
             );
+        }
+        if let Some((ns, used)) = lab::used(&instance) {
+            println!("  in the lab, {:.6} s of the chip", ns as f64 / 1e9);
+            for (name, uj) in used {
+                println!("  {:<28} {uj:>14.3} uJ", format!("energy of {name}"));
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -24,9 +24,8 @@ pub fn power_uw(domain: &Domain, state: State) -> u64 {
 /// Where `domain` stands in its power table: its frequency at the voltage of its cluster.
 pub fn point(page: &Page, lab: &Lab, domain: &Domain) -> usize {
     let khz = page.khz(domain.slot);
-    let runs = |other: &&Domain| {
-        matches!(page.seat(other.slot).phase, Phase::Running | Phase::Idle)
-    };
+    let runs =
+        |other: &&Domain| matches!(page.seat(other.slot).phase, Phase::Running | Phase::Idle);
     let others = lab.cluster(domain).filter(runs).map(|other| other.needs_mv(page.khz(other.slot)));
     match others.max().filter(|&mv| mv > domain.needs_mv(khz)) {
         Some(mv) => domain.point_at(khz, mv),
@@ -122,8 +121,7 @@ mod tests {
     #[test]
     fn a_known_second_costs_what_the_table_says() {
         let (_folder, page) = page();
-        let point =
-            Point { khz: 350_000, active_uw: 79_800, idle_uw: 25_200, gated_uw: 5, mv: 0 };
+        let point = Point { khz: 350_000, active_uw: 79_800, idle_uw: 25_200, gated_uw: 5, mv: 0 };
         let powers = Powers { points: vec![point], inactive_uw: 100, ..Powers::default() };
         let domain = Domain { slot: 1, powers, ..Domain::default() };
         page.account(1, State::Active(0), 1_000_000_000_000);

@@ -1,6 +1,7 @@
 //! Tests of the lab itself: that its time is exact, that it adds up, that nobody is waited for who
 //! is dead. `pen test lab`.
 
+use super::charges;
 use super::model::Choice;
 use super::records;
 use super::run::{Bench, COUNTS, Outcome};
@@ -35,6 +36,9 @@ pub struct Check {
 pub const ALL: &[Check] = &[
     Check { name: "lab.exact", run: exact },
     Check { name: "lab.adds-up", run: adds_up },
+    Check { name: "lab.costs", run: charges::costs },
+    Check { name: "lab.weak-core", run: charges::weak_core },
+    Check { name: "lab.cluster", run: charges::cluster },
     Check { name: "lab.inactive", run: inactive },
     Check { name: "lab.killed", run: killed },
 ];
@@ -43,7 +47,8 @@ const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
                     ping-pong spinlock 50";
 
 impl Kit<'_> {
-    fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
+    /// Runs commands on a board, to its power-off.
+    pub fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
         let board = &self.place.board_file(board);
         let arguments = format!("run={run};poweroff");
         let folder = self.folder.clone();

@@ -1,6 +1,7 @@
 //! `pen lab`: boards in exact chip time. What soc and plugin are told, scenarios, and what their
 //! runs leave as records for `pen report`.
 
+mod charges;
 pub mod checks;
 pub mod linux;
 pub mod model;
@@ -9,9 +10,13 @@ pub mod run;
 mod scenario;
 
 use crate::commands;
+use crate::instance::Instance;
 use crate::kernels::Profile;
 use crate::place::Place;
 use crate::progress::Step;
+use ::lab::energy;
+use ::lab::model::{Domain, Lab, PAGE};
+use ::lab::page::Page;
 use anyhow::{Context, bail};
 use model::Choice;
 use run::{Bench, Outcome};
@@ -61,6 +66,18 @@ pub fn plugin() -> anyhow::Result<PathBuf> {
         bail!("{path} is missing: `cargo build -p plugin` makes it, ./pen does so itself");
     }
     Ok(path)
+}
+
+/// Nanoseconds since the start of a board that runs in the lab, and what its domains have used.
+pub fn used(instance: &Instance) -> Option<(u64, Vec<(String, f64)>)> {
+    let lab = Lab::read(&instance.folder).ok()?;
+    let page = Page::open(&instance.path(PAGE)).ok()?;
+    let now = lab.domains.iter().map(|domain| page.seat(domain.slot).time).max()?;
+    let used = |domain: &Domain| {
+        let pj = energy::until_pj(&page, &lab, domain, now);
+        (domain.name.clone(), pj as f64 / 1e6)
+    };
+    Some((now / 1000, lab.domains.iter().map(used).collect()))
 }
 
 /// `pen lab`

@@ -116,9 +116,7 @@ fn costs(from: &Costs, mhz: u32, none: bool) -> model::Costs {
         instruction: clock::units(instruction.filter(|_| !none).map_or(1.0, |cost| cost.value)),
         clean: units("clean_line_cycles") + line,
         // What is invalidated is read again: the miss is charged with it.
-        invalidate: units("invalidate_line_cycles")
-            + units("miss_after_invalidate_cycles")
-            + line,
+        invalidate: units("invalidate_line_cycles") + units("miss_after_invalidate_cycles") + line,
         barrier: units("barrier_cycles"),
         tlb: units("tlb_invalidate_cycles"),
         entry: units("exception_entry_cycles"),

@@ -53,6 +53,7 @@ pub type OnAccess = extern "C" fn(cpu: c_uint, info: u32, at: u64, data: *mut c_
 pub const NO_REGISTERS: c_int = 0;
 pub const GREATER_OR_EQUAL: c_int = 7;
 pub const ADD: c_int = 0;
+pub const STORES: c_int = 2;
 pub const LOADS_AND_STORES: c_int = 3;
 /// `QEMU_CLOCK_VIRTUAL`.
 pub const VIRTUAL: c_int = 1;

@@ -289,7 +289,8 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
             api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_timer, flags, none);
         }
         for index in plan.accesses {
-            let which = api::LOADS_AND_STORES;
+            let swaps = machine.isa.swaps(list[index].word);
+            let which = if swaps { api::STORES } else { api::LOADS_AND_STORES };
             api::qemu_plugin_register_vcpu_mem_cb(handles[index], on_access, flags, which, none);
         }
     }

@@ -11,6 +11,7 @@ mod dma;
 mod inspect;
 mod line;
 pub mod pingpong;
+mod sequence;
 mod stress;
 mod watts;
 
@@ -107,6 +108,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         chip::COMMANDS,
         dma::COMMANDS,
         watts::COMMANDS,
+        sequence::COMMANDS,
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,

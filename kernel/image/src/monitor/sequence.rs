@@ -1,0 +1,89 @@
+//! Known sequences of operations, timed bare: what the lab charges for each is compared with what
+//! the board's file says (`pen test lab`). Plain emulation has no use for the figures.
+
+use super::{Command, Failure, Outcome, Session, number, record};
+use abi::soc::DomainPage;
+use arch::shared::{HwLock, Window};
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::port::Words;
+use core::fmt::Write;
+use core::hint::black_box;
+use core::mem::offset_of;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "sequence",
+    arguments: "[COUNT]",
+    help: "time one operation of each kind, COUNT times over; prints records",
+    run: sequences,
+}];
+
+/// The spinlock that is played with; ping-pong has another.
+const LOCK: u64 = 64;
+
+/// What the operations work on.
+struct Bench {
+    word: Window,
+    lock: HwLock,
+    line: Line,
+}
+
+/// A line that is ours whole.
+#[repr(align(64))]
+struct Line([u8; arch::cache::LINE]);
+
+impl Bench {
+    fn line(&self) -> usize {
+        self.line.0.as_ptr().addr()
+    }
+}
+
+type Operation = fn(&Bench);
+
+/// Names and operations. What each consists of is in the lab's check of this name.
+const OPERATIONS: [(&str, Operation); 9] = [
+    ("plain", |bench| {
+        black_box(bench);
+    }),
+    ("barrier", |bench| bench.word.barrier()),
+    ("clean", |bench| arch::cache::clean(bench.line(), 1)),
+    ("invalidate", |bench| arch::cache::invalidate(bench.line(), 1)),
+    ("tlb", |_| arch::mmu::flush(VirtAddr(0), PAGE)),
+    ("exception", |_| {
+        black_box(arch::probe::load(0));
+    }),
+    ("load", |bench| {
+        black_box(bench.word.load(0));
+    }),
+    ("store", |bench| bench.word.store(0, 0)),
+    ("spinlock", |bench| {
+        black_box(bench.lock.try_acquire().is_some());
+    }),
+];
+
+fn sequences(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
+    let count = number(arguments, 0, 1000)?.clamp(1, 10_000);
+    let pages = kernel.blob.window.domains + (size_of::<DomainPage>() * kernel.me.index()) as u64;
+    let word = PhysAddr(pages + offset_of!(DomainPage, play) as u64);
+    let lock = PhysAddr(kernel.blob.window.spinlocks + LOCK);
+    let window =
+        |at| Window::uncached(kernel.blob, at, 8).ok_or(Failure::Failed("the window is too small"));
+    let lock = HwLock::new(window(lock)?, kernel.me);
+    let bench = Bench { word: window(word)?, lock, line: Line([0; arch::cache::LINE]) };
+    for (name, operation) in OPERATIONS {
+        let ns = timed(&bench, operation, count);
+        write!(out, "record sequence.{name} ")?;
+        record(out, ns, count)?;
+    }
+    Ok(())
+}
+
+/// Nanoseconds of all, nothing in between.
+fn timed(bench: &Bench, operation: Operation, count: u64) -> u64 {
+    let on = arch::cpu::irqs_off();
+    let start = arch::cpu::clock();
+    (0..count).for_each(|_| operation(bench));
+    let ticks = arch::cpu::clock().wrapping_sub(start);
+    arch::cpu::irqs_restore(on);
+    arch::time::to_ns(ticks, arch::cpu::clock_hz())
+}
