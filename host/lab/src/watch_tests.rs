@@ -62,7 +62,11 @@ fn a_power_off_loses_what_was_not_cleaned() {
     assert_eq!(all.iter().map(|report| report.line).collect::<Vec<_>>(), [never]);
     watch.boots(domain(0), &[]);
     watch.load(access(0, never, 8), Way::Cached);
-    assert_eq!(report::read(folder.path()).expect("reports").len(), 1, "a cold boot expects nothing");
+    assert_eq!(
+        report::read(folder.path()).expect("reports").len(),
+        1,
+        "a cold boot expects nothing"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::commands;
 use crate::instance::{Instance, tail};
 use crate::kernels::Built;
+use crate::lab::findings::{self, Finding};
 use crate::lab::model::Choice;
 use crate::machine::Options;
 use ::lab::energy::{self, Share};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What one run left.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The model it ran under.
     pub lab: Lab,
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// Picoseconds at which the last domain stood.
     pub end: u64,
+    /// What the sanitizer found, if it watched.
+    pub findings: Vec<Finding>,
     /// Host seconds.
     pub host: f64,
 }
@@ -80,20 +83,37 @@ impl Bench<'_> {
 
     fn harvest(&self, instance: &Instance, host: f64) -> anyhow::Result<Outcome> {
         let lab = Lab::read(&self.folder)?;
-        let page = Page::open(&instance.path(PAGE))?;
         let log = instance.path("console.log");
         let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
         let text = String::from_utf8_lossy(&text);
         if !text.contains("powering off") {
             bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
         }
-        let shares = lab.domains.iter().map(|domain| energy::shares(&page, domain)).collect();
+        let mut outcome = Outcome {
+            values: text.lines().filter_map(record).collect(),
+            findings: findings::read(&self.folder)?,
+            host,
+            lab,
+            ..Outcome::default()
+        };
+        if outcome.lab.mode.takes_turns() {
+            outcome.account(&Page::open(&instance.path(PAGE))?);
+        }
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    /// What the page says of time and, if it is told, of energy.
+    fn account(&mut self, page: &Page) {
+        let domains = &self.lab.domains;
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
-        let counts = lab.domains.iter().map(|domain| count(domain.slot)).collect();
-        let end = lab.domains.iter().map(|domain| page.accounted(domain.slot)).max();
-        let (changes, _) = page.changes();
-        let values = text.lines().filter_map(record).collect();
-        Ok(Outcome { values, shares, counts, changes, end: end.unwrap_or(0), host, lab })
+        self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
+        self.end = domains.iter().map(|domain| page.accounted(domain.slot)).max().unwrap_or(0);
+        if self.lab.mode.tells_energy() {
+            self.shares = domains.iter().map(|domain| energy::shares(page, domain)).collect();
+            (self.changes, _) = page.changes();
+        }
     }
 }
 
