@@ -2,6 +2,7 @@
 
 use crate::instance::{Instance, InstanceError};
 use crate::kernels::{self, Built, Profile};
+use crate::lab::findings;
 use crate::place::Place;
 use crate::progress::Step;
 use crate::{How, Which, console, image, lab};
@@ -78,7 +79,7 @@ pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
     instance.stop()?;
     attached?;
     eprintln!("pen: {} is down; logs stay in {}", instance.name, instance.folder.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(findings::show(&instance.folder)?))
 }
 
 /// The named instance, or the only one that runs.
@@ -111,14 +112,21 @@ pub fn down(place: &Place, name: Option<&str>, all: bool) -> anyhow::Result<Exit
         true => Instance::all(place).into_iter().filter(living).collect(),
         false => vec![choose(place, name)?],
     };
+    let mut found = 0;
     for instance in instances {
         if !living(&instance) {
             return Err(InstanceError::NotRunning(instance.name).into());
         }
         instance.stop()?;
         println!("{} is down", instance.name);
+        found += findings::show(&instance.folder)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(found))
+}
+
+/// A board on which the sanitizer found something is a failure.
+fn verdict(found: usize) -> ExitCode {
+    if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn living(instance: &Instance) -> bool {

@@ -5,6 +5,7 @@
 //! Paths are relative to the run folder, which is the working directory.
 
 use crate::lab::model::Choice;
+use ::lab::model::Mode;
 use board::{Board, Domain, Isa};
 use std::path::PathBuf;
 
@@ -17,6 +18,22 @@ pub struct Options {
     pub lab: Option<(Choice, PathBuf)>,
     /// Command line of the kernels; the board's own without one.
     pub arguments: Option<String>,
+}
+
+impl Options {
+    fn mode(&self) -> Option<Mode> {
+        self.lab.as_ref().map(|(choice, _)| choice.mode)
+    }
+
+    /// Is time the chip's?
+    pub fn is_exact(&self) -> bool {
+        self.mode().is_some_and(Mode::takes_turns)
+    }
+
+    /// Does the sanitizer watch?
+    pub fn is_watched(&self) -> bool {
+        self.mode().is_some_and(Mode::watches_caches)
+    }
 }
 
 /// Bytes of RAM between the window's end and QEMU's limit are the board's concern.
@@ -47,7 +64,7 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     };
     let cores = domain.cores;
     // The lab's plugin carries doorbells itself.
-    let eventfds = if options.lab.is_some() { ",ioeventfd=off" } else { "" };
+    let eventfds = if options.is_exact() { ",ioeventfd=off" } else { "" };
     let mut line: Vec<String> =
         [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
     line.push(format!("{cores},maxcpus={}", cores.max(2)));
@@ -72,6 +89,8 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     if let Some((_, plugin)) = &options.lab {
         line.push("-plugin".to_string());
         line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
+    }
+    if options.is_exact() {
         line.extend(["-rtc", "clock=vm", "-seed", "1"].map(String::from));
     }
     if options.icount {

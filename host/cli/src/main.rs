@@ -55,6 +55,9 @@ pub struct How {
     /// In the lab: exact chip time and energy (boards with one core a domain).
     #[arg(long)]
     lab: bool,
+    /// In the lab: what is watched, `time`, `energy`, `sanitizer` (any board) or `full`.
+    #[arg(long, value_parser = lab::mode, default_value = "energy", requires = "lab")]
+    mode: ::lab::model::Mode,
     /// In the lab: how far a domain may run past another; 0 is the slow reference.
     #[arg(long, default_value_t = 1000, value_name = "NS")]
     quantum: u64,
@@ -72,7 +75,7 @@ impl How {
         let choice = lab::model::Choice {
             quantum_ns: self.quantum,
             no_costs: self.no_costs,
-            ..Default::default()
+            mode: self.mode,
         };
         let lab = if self.lab { Some((choice, lab::plugin()?)) } else { None };
         Ok(machine::Options { icount: self.icount, lab, arguments: self.arguments.clone() })

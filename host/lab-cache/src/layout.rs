@@ -73,6 +73,7 @@ impl core::fmt::Display for AttachError {
 impl core::error::Error for AttachError {}
 
 /// The sections of a state.
+#[derive(Clone, Copy)]
 pub struct Layout<'a> {
     /// Physical address of the first byte.
     pub base: u64,
@@ -186,15 +187,5 @@ impl<'a> Layout<'a> {
         let rest = self.chunks.get(first..)?;
         let skipped = rest.iter().position(|chunk| chunk.load(Relaxed) & set != 0)?;
         Some(line.max((first + skipped) * LINES_A_CHUNK)).filter(|next| *next < self.lines())
-    }
-
-    /// Removes the marks of `set` everywhere.
-    pub fn unmark(&self, set: u64) {
-        for chunk in self.chunks {
-            let before = chunk.load(Relaxed);
-            if before & set != 0 {
-                chunk.store(before & !set, Relaxed);
-            }
-        }
     }
 }

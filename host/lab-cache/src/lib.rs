@@ -63,8 +63,8 @@
 //!   a chip also needs one behind it; one made before the other's clean passes, where a chip needs
 //!   it after.
 //! - **Evictions**, exactly: all choices are assumed possible.
-//! - **Instruction caches.** A fetch must find the newest bytes at the point of unification; that
-//!   the core then threw away old instructions (IC IVAU, fence.i) is not checked.
+//! - **Instruction caches.** A fetch must find the newest bytes at the point of unification (see
+//!   [`Model::unify`]); that the core then threw away old instructions (IC IVAU) is not checked.
 //! - **Order.** Barriers are the litmus tests' concern; an operation is complete when it is called.
 //! - **Attributes.** The caller says which accesses are cached. With the MMU off, AArch64 data
 //!   accesses are uncached.
@@ -74,6 +74,7 @@
 
 #![cfg_attr(not(test), no_std)]
 
+mod glance;
 mod layout;
 mod line;
 mod model;
@@ -82,9 +83,10 @@ mod seen;
 mod sweep;
 mod violation;
 
+pub use glance::Glance;
 pub use layout::{AttachError, CHUNK, LINE, words_for};
 pub use model::{Atomic, Model, Path, TooManyRanges};
 pub use party::{Access, Domain, Party, Site};
 pub use seen::Counts;
-pub use sweep::Dirty;
+pub use sweep::{Dirty, Lost};
 pub use violation::{Described, Event, Kind, Missing, Operation, Violation};

@@ -1,11 +1,13 @@
 //! What is known of one line, in one word, and how events change it. Rules only: no memory, no pcs.
 //!
 //! ```text
-//!   bit 40      39..36   35..32   31..24   23..16   15..8    7..0
-//!   discarded | reader | writer | polled | held   | stale  | dirty
+//!     42       41         40      39..36   35..32   31..24   23..16   15..8    7..0
+//!   saved | unified | discarded | reader | writer | polled | held   | stale  | dirty
 //! ```
 //! The low fields are sets of domains. `writer` made the newest value, `reader` last brought the
 //! line into its cache. `discarded`: the newest value was invalidated before it was cleaned.
+//! `unified`: what the one dirty domain wrote is what its own instruction fetches find. `saved`: the
+//! caller keeps a copy of what the writer last cleaned to memory.
 //! Invariants: dirty and stale lines are held; a line with a dirty domain is not discarded.
 
 use crate::party::{Domain, Party};
@@ -19,6 +21,8 @@ const WRITER: u32 = 32;
 const READER: u32 = 36;
 const CODE: u64 = 0xf;
 const DISCARDED: u64 = 1 << 40;
+const UNIFIED: u64 = 1 << 41;
+const SAVED: u64 = 1 << 42;
 
 /// The word of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +89,21 @@ impl Line {
         Line(self.0 & !(set | set << STALE | set << HELD | set << POLLED))
     }
 
+    /// Is there a copy of what the writer last cleaned to memory?
+    pub fn is_saved(self) -> bool {
+        self.0 & SAVED != 0
+    }
+
+    /// There is, or no longer.
+    pub fn saved(self, saved: bool) -> Line {
+        Line(if saved { self.0 | SAVED } else { self.0 & !SAVED })
+    }
+
     fn written_by(self, party: Party) -> Line {
-        Line(self.0 & !(CODE << WRITER | DISCARDED) | party.code() << WRITER)
+        // What one has cleaned is not what memory held before another wrote.
+        let outdated = if self.writer() == Some(party) { 0 } else { SAVED };
+        let gone = CODE << WRITER | DISCARDED | UNIFIED | outdated;
+        Line(self.0 & !gone | party.code() << WRITER)
     }
 
     fn make_stale(self, set: u64) -> Line {
@@ -105,7 +122,25 @@ impl Line {
     #[inline]
     pub fn write_is_settled(self, domain: Domain) -> bool {
         let own = domain.bit();
-        self.0 & (SET | own << STALE) == own
+        self.0 & (SET | own << STALE | UNIFIED) == own
+    }
+
+    /// May nobody else see half of a store of more than 64 bits through the cache?
+    #[inline]
+    pub fn is_unpolled(self, domain: Domain) -> bool {
+        self.polled() & !domain.bit() == 0
+    }
+
+    /// Has nobody else a part in the line?
+    #[inline]
+    pub fn is_alone(self, domain: Domain) -> bool {
+        (self.held() | self.polled()) & !domain.bit() == 0
+    }
+
+    /// Would a device's read be right? It changes nothing.
+    #[inline]
+    pub fn device_read_is_settled(self) -> bool {
+        self.0 & (SET | DISCARDED) == 0
     }
 
     /// The same for an instruction fetch.
@@ -149,7 +184,8 @@ impl Line {
 
     /// What is wrong with an instruction fetch.
     pub fn fault_of_fetch(self, domain: Domain) -> Option<Fault> {
-        if let Some(holder) = Party::first(self.dirty()) {
+        let unified = self.0 & UNIFIED != 0 && self.dirty() == domain.bit();
+        if let Some(holder) = Party::first(self.dirty()).filter(|_| !unified) {
             return Some(Fault::uncleaned(Kind::FetchUncleaned, holder));
         }
         self.fault_of_discard().or_else(|| self.fault_of_stale(Kind::MissingInvalidate, domain))
@@ -239,6 +275,26 @@ impl Line {
             return clean;
         }
         Line(clean.0 & !(own << STALE)).make_stale(SET & !own)
+    }
+
+    /// After the domain has made its changes visible to its own instruction fetches.
+    pub fn after_unify(self, domain: Domain) -> Line {
+        if self.dirty() == domain.bit() { Line(self.0 | UNIFIED) } else { self }
+    }
+
+    /// After the domain has lost its power: its part is gone, and what it alone knew of the line,
+    /// unless a copy of what it once cleaned takes its place.
+    pub fn after_loss(self, domain: Domain) -> Line {
+        let lost = self.dirty() & domain.bit() != 0 && !self.is_saved();
+        let line = self.after_invalidate(domain);
+        if lost { line } else { Line(line.0 & !DISCARDED) }
+    }
+
+    /// After a new beginning of the domain: what it lost before nobody expects any more.
+    pub fn after_boot(self, domain: Domain) -> Line {
+        let line = self.without(domain.bit());
+        let own = self.writer() == Some(domain.into());
+        if own { Line(line.0 & !DISCARDED) } else { line }
     }
 
     /// After an invalidate: the domain has no part in the line any more.

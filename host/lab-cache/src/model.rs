@@ -171,6 +171,23 @@ impl<'a> Model<'a> {
         self.maintain(pa, |line| line.after_clean(domain));
     }
 
+    /// The domain makes its changes of the line at `pa` visible to its own instruction fetches, and
+    /// to nobody else (DC CVAU).
+    pub fn unify(&mut self, domain: Domain, pa: u64) {
+        self.maintain(pa, |line| line.after_unify(domain));
+    }
+
+    /// May the domain's cache hold changes of the line at `pa` that it would now write back?
+    pub fn is_dirty(&self, domain: Domain, pa: u64) -> bool {
+        let line = self.layout.span(pa, 1).map(|(line, _)| self.layout.line(line));
+        line.is_some_and(|line| line.dirty() & domain.bit() != 0)
+    }
+
+    /// The caller keeps a copy of the line at `pa` as its writer has just cleaned it.
+    pub fn saved(&mut self, pa: u64) {
+        self.maintain(pa, |line| line.saved(true));
+    }
+
     /// The domain drops the line at `pa`, changes and all.
     pub fn invalidate(&mut self, domain: Domain, pa: u64) {
         self.maintain(pa, |line| line.after_invalidate(domain));

@@ -1,6 +1,7 @@
 //! Events that concern many lines: a domain's death, its boot, memory rewritten unseen.
 
 use crate::layout::{Layout, USED};
+use crate::line::Line;
 use crate::model::Model;
 use crate::party::Domain;
 
@@ -10,12 +11,35 @@ impl Model<'_> {
     /// caller may overwrite them in RAM. What RAM then holds counts as the newest value. The whole
     /// cache is gone even if the answer is dropped half-way.
     pub fn death(&mut self, domain: Domain) -> Dirty<'_> {
-        Dirty { layout: &self.layout, domain, next: 0, ended: false }
+        self.sweep(domain, |line, domain| line.without(domain.bit()))
     }
 
-    /// The domain boots with an empty cache.
+    /// The same of a domain that comes back and goes on: reading a line that it lost is reported,
+    /// until somebody has written it. Lines of which the caller keeps a copy are not lost.
+    pub fn power_off(&mut self, domain: Domain) -> Dirty<'_> {
+        self.sweep(domain, Line::after_loss)
+    }
+
+    fn sweep(&mut self, domain: Domain, after: fn(Line, Domain) -> Line) -> Dirty<'_> {
+        Dirty { layout: &self.layout, domain, after, next: 0, ended: false }
+    }
+
+    /// The domain makes all of its changes visible to its own instruction fetches (fence.i).
+    pub fn unify_all(&mut self, domain: Domain) {
+        let mut line = 0;
+        while let Some(marked) = self.layout.next_marked(line, domain.bit()) {
+            let before = self.layout.line(marked);
+            let after = before.after_unify(domain);
+            if after != before {
+                self.layout.set_line(marked, after);
+            }
+            line = marked + 1;
+        }
+    }
+
+    /// The domain boots with an empty cache, and expects nothing of what it lost before.
     pub fn reset(&mut self, domain: Domain) {
-        drop(self.death(domain));
+        drop(self.sweep(domain, Line::after_boot));
     }
 
     /// The lines of this range hold something new that nobody reported (an emulator's loader wrote
@@ -30,34 +54,41 @@ impl Model<'_> {
     }
 }
 
-/// Physical addresses of the lines that a dead domain may have changed; see [`Model::death`].
+/// A line that a domain without power may have changed; see [`Model::death`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its physical address.
+    pub pa: u64,
+    /// The caller keeps a copy of what memory holds of it.
+    pub saved: bool,
+}
+
+/// The lines that a domain without power may have changed, in order.
 pub struct Dirty<'m> {
     layout: &'m Layout<'m>,
     domain: Domain,
+    after: fn(Line, Domain) -> Line,
     next: usize,
     ended: bool,
 }
 
 impl Iterator for Dirty<'_> {
-    type Item = u64;
+    type Item = Lost;
 
-    fn next(&mut self) -> Option<u64> {
+    fn next(&mut self) -> Option<Lost> {
         let set = self.domain.bit();
         while let Some(line) = self.layout.next_marked(self.next, set).filter(|_| !self.ended) {
             self.next = line + 1;
             let before = self.layout.line(line);
-            let after = before.without(set);
+            let after = (self.after)(before, self.domain);
             if after != before {
                 self.layout.set_line(line, after);
             }
             if before.dirty() & set != 0 {
-                return Some(self.layout.address(line));
+                return Some(Lost { pa: self.layout.address(line), saved: before.is_saved() });
             }
         }
-        if !self.ended {
-            self.layout.unmark(set);
-            self.ended = true;
-        }
+        self.ended = true;
         None
     }
 }

@@ -61,6 +61,16 @@ pub enum Operation {
     Invalidate,
 }
 
+impl Operation {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Clean => "clean",
+            Operation::Invalidate => "invalidate",
+        }
+    }
+}
+
 /// What would have made it right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -92,7 +102,8 @@ pub enum Event {
 }
 
 impl Event {
-    const fn verb(self) -> &'static str {
+    /// In words.
+    pub const fn verb(self) -> &'static str {
         match self {
             Event::Read => "reads",
             Event::Write => "writes",

@@ -110,7 +110,7 @@ fn program(random: &mut Prng, domains: u64, careful: u64, length: u64) -> Vec<Ev
 
 /// Lines that die dirty must be exactly those that may be dirty.
 fn death(model: &mut Model, tracks: &mut [Track], d: usize, seed: u64) {
-    let dead: Vec<u64> = model.death(domain(d as u8)).collect();
+    let dead: Vec<u64> = model.death(domain(d as u8)).map(|lost| lost.pa).collect();
     for (line, track) in tracks.iter_mut().enumerate().filter(|(_, track)| !track.over) {
         let expected = track.reference.may_be_dirty(d);
         let found = dead.contains(&(BASE + line as u64 * 64));

@@ -23,7 +23,7 @@ fn death_lists_the_dirty_lines_and_empties_the_cache() {
     assert_eq!(all, []);
     model.clean(domain(1), lines[3]);
     let expected = [lines[0], lines[1], lines[2], lines[4]];
-    assert_eq!(model.death(domain(1)).collect::<Vec<_>>(), expected);
+    assert_eq!(model.death(domain(1)).map(|lost| lost.pa).collect::<Vec<_>>(), expected);
     assert_eq!(model.death(domain(1)).count(), 0, "a domain dies once");
     let after = reported(&mut model, |m, r| {
         for line in lines {
@@ -43,7 +43,7 @@ fn a_death_that_nobody_looks_at_is_complete() {
         for at in (BASE..BASE + SIZE).step_by(512) {
             m.write(access(1, at, 1), r);
         }
-        assert_eq!(m.death(domain(1)).next(), Some(BASE));
+        assert_eq!(m.death(domain(1)).next().map(|lost| lost.pa), Some(BASE));
         for at in (BASE..BASE + SIZE).step_by(64) {
             m.write(access(0, at, 2), r);
         }
@@ -155,7 +155,8 @@ fn ram_that_ends_inside_a_line_or_chunk_has_a_last_line() {
         m.write(Access { len: 64, ..access(0, BASE + size - 8, 1) }, r)
     });
     assert_eq!(all, []);
-    assert_eq!(model.death(domain(0)).collect::<Vec<_>>(), [BASE + CHUNK + 3 * LINE]);
+    let lost: Vec<u64> = model.death(domain(0)).map(|lost| lost.pa).collect();
+    assert_eq!(lost, [BASE + CHUNK + 3 * LINE]);
 }
 
 #[test]

@@ -8,13 +8,18 @@
 //! - [`turn`]: handing the turn over and waiting for it.
 //! - [`model`]: costs and powers as `lab.json` tells them; the hash that every record carries.
 //! - [`energy`]: residency times power.
+//! - [`watch`]: the coherence sanitizer's state, which all processes of a board share; [`report`]:
+//!   what it says.
 
 pub mod clock;
 pub mod energy;
 pub mod model;
 pub mod page;
+pub mod report;
 pub mod seats;
 pub mod turn;
+pub mod watch;
+mod words;
 
 /// Picoseconds since the board's start. Overflows after 213 days.
 pub type Ps = u64;

@@ -9,16 +9,61 @@ use std::path::Path;
 pub const FILE: &str = "lab.json";
 /// Name of the shared page's file in a run folder.
 pub const PAGE: &str = "lab.page";
+/// Name of the file of the caches' state.
+pub const CACHE: &str = "lab.cache";
+/// Name of the file of what memory holds of lines that a cache has changed since.
+pub const KEPT: &str = "lab.kept";
+/// Name of the file of the sanitizer's reports.
+pub const REPORTS: &str = "lab.reports";
 
-/// What is watched, cheapest first. Each mode does what those before it do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Time and, because residency follows from it, energy.
+    /// Exact chip time.
+    Time,
+    /// Time and energy.
     #[default]
     Energy,
-    /// Also a model of the caches over all of RAM.
+    /// A model of the caches over all of RAM; time is the host's, and a domain may have any cores.
+    Sanitizer,
+    /// Time, energy and the caches.
     Full,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 4] = [Mode::Time, Mode::Energy, Mode::Sanitizer, Mode::Full];
+
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Time => "time",
+            Mode::Energy => "energy",
+            Mode::Sanitizer => "sanitizer",
+            Mode::Full => "full",
+        }
+    }
+
+    /// By name.
+    pub fn named(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Do domains take turns, so that time is exact?
+    pub const fn takes_turns(self) -> bool {
+        !matches!(self, Mode::Sanitizer)
+    }
+
+    /// Is energy told?
+    pub const fn tells_energy(self) -> bool {
+        matches!(self, Mode::Energy | Mode::Full)
+    }
+
+    /// Are the caches modelled?
+    pub const fn watches_caches(self) -> bool {
+        matches!(self, Mode::Sanitizer | Mode::Full)
+    }
 }
 
 /// The lab of one board.
@@ -37,8 +82,40 @@ pub struct Lab {
     pub vectors: usize,
     /// Hash of the model: costs, powers and board.
     pub hash: String,
+    /// Physical memory, as the sanitizer has to know it.
+    pub memory: Memory,
     /// One a domain, in the board's order.
     pub domains: Vec<Domain>,
+}
+
+/// Physical memory. Ranges are first address and end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// First byte of RAM.
+    pub base: u64,
+    /// Bytes of RAM.
+    pub bytes: u64,
+    /// Virtual minus physical address of what the kernels map.
+    pub offset: u64,
+    /// What kernels map uncached.
+    pub uncached: Vec<(u64, u64)>,
+    /// The hardware spinlock bank.
+    pub spinlocks: (u64, u64),
+    /// Devices by the address of their registers, and their names.
+    pub devices: Vec<(u64, String)>,
+}
+
+impl Memory {
+    /// Is it a byte of RAM?
+    pub fn contains(&self, pa: u64) -> bool {
+        pa.wrapping_sub(self.base) < self.bytes
+    }
+
+    /// Do kernels map it uncached?
+    pub fn is_uncached(&self, pa: u64) -> bool {
+        self.uncached.iter().any(|&(from, to)| (from..to).contains(&pa))
+    }
 }
 
 /// One domain: one core.
@@ -67,6 +144,8 @@ pub struct Domain {
     pub window: (u64, u64),
     /// Virtual addresses of the hardware spinlock bank.
     pub spinlocks: (u64, u64),
+    /// Physical addresses that its emulator itself writes at every reset.
+    pub loaded: Vec<(u64, u64)>,
     /// Costs.
     pub costs: Costs,
     /// Power table.
@@ -189,6 +268,11 @@ impl Lab {
                 && other.slot != domain.slot
         };
         self.domains.iter().filter(shares)
+    }
+
+    /// Which of the domains, by the board's order, is in `slot`.
+    pub fn index(&self, slot: usize) -> Option<usize> {
+        self.domains.iter().position(|domain| domain.slot == slot)
     }
 
     /// Seats at the table.

@@ -55,6 +55,11 @@ impl Isa {
         }
     }
 
+    /// How long the instruction word `op` is.
+    pub fn bytes(self, op: u32) -> u64 {
+        if self == Isa::Riscv64 && op & 3 != 3 { 2 } else { 4 }
+    }
+
     /// What the instruction word `op` is.
     pub fn class(self, op: u32) -> Class {
         match self {

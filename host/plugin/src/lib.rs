@@ -4,18 +4,26 @@
 //! - [`class`]: what an instruction is, for what it costs. Pure.
 //! - [`domain`]: the domain's seat: when it runs, idles, and hears doorbells.
 //! - [`translate`]: what each block of guest code is asked to tell us.
+//! - [`memory`]: what an instruction does to memory and caches. Pure.
+//! - [`sanitizer`]: what the coherence sanitizer is told of the domain's accesses.
 //! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
 //!   not follow; checked at load against the build that they were written for.
 //!
-//! One virtual CPU a process. QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
+//! One virtual CPU a process, unless time is the host's (mode `sanitizer`). QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
 
 pub mod class;
 pub mod domain;
 pub mod ffi;
+pub mod memory;
+pub mod sanitizer;
 pub mod translate;
 
+use class::Isa;
 use lab::model::{self, Lab};
 use lab::page::Page;
+use lab::watch::Watch;
+use lab_cache::Domain;
+use sanitizer::Sanitizer;
 use std::path::Path;
 
 /// What QEMU was told behind the plugin's name.
@@ -47,17 +55,36 @@ impl Arguments {
     }
 }
 
+/// What the lab's mode asks for.
+pub struct Parts {
+    /// The seat at the table, if domains take turns.
+    pub seat: Option<domain::Domain>,
+    /// The sanitizer, if caches are watched.
+    pub sanitizer: Option<sanitizer::Sanitizer>,
+}
+
 /// Sits down at the table: everything before the first instruction.
-pub fn start(isa: &str, arguments: &Arguments) -> Result<domain::Domain, String> {
+pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, String> {
     let folder = Path::new(&arguments.folder);
     let lab = Lab::read(folder).map_err(|e| e.to_string())?;
-    let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
     let slot = arguments.slot;
     let model = lab.domain(slot).ok_or_else(|| format!("no domain has slot {slot}"))?.clone();
-    if model.isa != isa {
-        return Err(format!("slot {slot} is for {}, and this is {isa}", model.isa));
+    if model.isa != target {
+        return Err(format!("slot {slot} is for {}, and this is {target}", model.isa));
     }
-    Ok(domain::Domain::new(&lab, model, page))
+    let sanitizer = match lab.index(slot).and_then(|index| Domain::new(index as u8)) {
+        Some(me) if lab.mode.watches_caches() => {
+            let watch = Watch::open(folder, &folder.join("ram"), &lab);
+            Some(Sanitizer::new(watch.map_err(|e| e.to_string())?, me, isa))
+        }
+        _ => None,
+    };
+    let mut seat = None;
+    if lab.mode.takes_turns() {
+        let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
+        seat = Some(domain::Domain::new(&lab, model, page));
+    }
+    Ok(Parts { seat, sanitizer })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::control::{Action, Control};
 use crate::dma;
 use crate::dma::engine::Engine;
 use crate::dma::limits::Limits;
+use crate::eye::{Eye, EyeError};
 use crate::fabric::{Doorbell, Fabric, Slot};
 use crate::gate::{Gate, GateError};
 use crate::memory::{Chip, MemoryError, Ram};
@@ -31,6 +32,9 @@ pub enum BoardError {
     /// The lab cannot start.
     #[error(transparent)]
     Gate(#[from] GateError),
+    /// The sanitizer cannot watch it.
+    #[error(transparent)]
+    Eye(#[from] EyeError),
     /// The host refused something.
     #[error("{0}: {1}")]
     Host(String, std::io::Error),
@@ -126,7 +130,8 @@ impl Devices {
         ground: &Ground<'_>,
         model: M,
     ) -> Result<(), BoardError> {
-        let (ram, fabric) = (ground.chip.ram().clone(), ground.fabric.clone());
+        let ram = ground.chip.ram().of_device(config.registers);
+        let fabric = ground.fabric.clone();
         let device = virtio::Device::new(config, ram, fabric, model)?;
         self.spawn(config, move |stop| virtio::run(device, stop))
     }
@@ -137,7 +142,7 @@ impl Devices {
         let ram = config.ram.base_pa..config.ram.base_pa + config.ram.size;
         let owners: Vec<String> = config.domains.iter().map(|d| d.name.clone()).collect();
         let limits = Limits::new(ram, chip.regions());
-        let (memory, bells) = (chip.ram().clone(), fabric.clone());
+        let (memory, bells) = (chip.ram().of_device(device.registers), fabric.clone());
         let engine = Engine::new(device, dma, &owners, limits, memory, bells)?;
         let handle = dma::Handle::new(engine, device, fabric.clone());
         self.engines.push(handle.clone());
@@ -176,8 +181,11 @@ impl Chip {
 }
 
 /// Memory with the blob in it, and the words shared with kernels.
-fn memory(config: &Config) -> Result<Chip, BoardError> {
-    let ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
+fn memory(config: &Config, folder: &Path) -> Result<Chip, BoardError> {
+    let mut ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
+    if config.watched {
+        ram = ram.seen_by(Eye::open(folder, &config.ram.path)?);
+    }
     let size = size_of::<abi::boot::Blob>() as u64;
     if ram.write_file(config.blob_pa, &config.blob, size)? != size {
         return Err(MemoryError::Blob("it has another size than ours").into());
@@ -204,7 +212,7 @@ fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
 /// Runs the board of `folder` to its end; the calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
-    let chip = memory(&config)?;
+    let chip = memory(&config, folder)?;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
     let gate = Gate::of(&config, folder, start)?;
     let peers = config.domains.len() + 1;

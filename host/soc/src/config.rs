@@ -30,6 +30,9 @@ pub struct Config {
     /// The board's time is the lab's: `lab.json` lies beside this file.
     #[serde(default)]
     pub lab: bool,
+    /// The coherence sanitizer watches; `lab.json` lies beside this file.
+    #[serde(default)]
+    pub watched: bool,
     /// The RAM file.
     pub ram: Ram,
     /// Domains; the index is the domain's index in the blob.

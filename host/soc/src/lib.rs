@@ -14,6 +14,7 @@ pub mod board;
 pub mod config;
 pub mod control;
 pub mod dma;
+pub mod eye;
 pub mod fabric;
 pub mod gate;
 pub mod logging;

@@ -4,6 +4,7 @@
 //! exceptions are made while a domain is fenced and cannot write itself: its request page is
 //! cleared, and hardware spinlocks that it held are freed.
 
+use crate::eye::Eye;
 use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
 use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, state, unpack_state};
 use std::fs::{File, OpenOptions};
@@ -42,6 +43,7 @@ const FILL: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Ram {
     memory: GuestMemoryMmap,
+    eye: Eye,
 }
 
 impl Ram {
@@ -75,7 +77,22 @@ impl Ram {
             .map_err(|e| failed(e.to_string()))?;
         let memory =
             GuestMemoryMmap::from_regions(vec![region]).map_err(|e| failed(e.to_string()))?;
-        Ok(Ram { memory })
+        Ok(Ram { memory, eye: Eye::default() })
+    }
+
+    /// The same memory, with accesses that `eye` sees.
+    pub fn seen_by(&self, eye: Eye) -> Ram {
+        Ram { eye, ..self.clone() }
+    }
+
+    /// The same memory, as the device with these registers accesses it.
+    pub fn of_device(&self, registers: u64) -> Ram {
+        self.seen_by(self.eye.of_device(registers))
+    }
+
+    /// Who sees its accesses; those through [`Ram::guest`] have to be told.
+    pub fn eye(&self) -> &Eye {
+        &self.eye
     }
 
     /// The memory as virtqueues want it.
@@ -85,23 +102,31 @@ impl Ram {
 
     /// Loads a word; what was stored before it is seen after it (Acquire).
     pub fn load(&self, pa: u64) -> Result<u64, MemoryError> {
-        Ok(self.memory.load(GuestAddress(pa), Ordering::Acquire)?)
+        let value = self.memory.load(GuestAddress(pa), Ordering::Acquire)?;
+        self.eye.reads(pa, 8);
+        Ok(value)
     }
 
     /// Stores a word after everything stored before it (Release).
     pub fn store(&self, pa: u64, value: u64) -> Result<(), MemoryError> {
-        Ok(self.memory.store(value, GuestAddress(pa), Ordering::Release)?)
+        self.memory.store(value, GuestAddress(pa), Ordering::Release)?;
+        self.eye.writes(pa, 8);
+        Ok(())
     }
 
     /// Copies bytes to memory that no kernel reads yet.
     pub fn write(&self, pa: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        Ok(self.memory.write_slice(bytes, GuestAddress(pa))?)
+        self.memory.write_slice(bytes, GuestAddress(pa))?;
+        self.eye.writes(pa, bytes.len() as u64);
+        Ok(())
     }
 
     /// Moves bytes inside RAM; the two ranges do not overlap.
     pub fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
         let slice = |at| self.memory.get_slice(GuestAddress(at), bytes as usize);
         slice(from)?.copy_to_volatile_slice(slice(to)?);
+        self.eye.reads(from, bytes);
+        self.eye.writes(to, bytes);
         Ok(())
     }
 
@@ -112,6 +137,7 @@ impl Ram {
         for at in (0..slice.len()).step_by(pattern.len()) {
             slice.offset(at).map_err(guest_memory::Error::from)?.copy_from(&pattern);
         }
+        self.eye.writes(to, bytes);
         Ok(())
     }
 

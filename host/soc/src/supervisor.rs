@@ -261,6 +261,9 @@ impl Supervisor {
                 if state == state::BOOTING {
                     self.parts.engines.iter().for_each(|dma| dma.powered(d, epoch as u16));
                 }
+                if matches!(state, state::OFF | state::DEAD) {
+                    self.lose(d, state == state::OFF);
+                }
                 self.parts.chip.publish(d, word, deaths)?;
                 log::info!("{} is {} (epoch {epoch}).", self.name(d), state_name(state));
                 self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
@@ -313,7 +316,18 @@ impl Supervisor {
         Some(Event::JobDone(d, number, good))
     }
 
+    /// What a domain's caches held is gone with its power.
+    fn lose(&self, d: usize, returns: bool) {
+        let lost = self.parts.chip.ram().eye().lose(d, returns);
+        if lost > 0 {
+            log::info!("{} had {lost} lines that only its caches knew.", self.name(d));
+        }
+    }
+
     fn prepare(&mut self, d: usize, resume: u64, epoch: u64) {
+        if resume == 0 {
+            self.parts.chip.ram().eye().boots(d);
+        }
         let domain = &self.parts.config.domains[d];
         let table = StubTable {
             magic: BLOB_MAGIC,

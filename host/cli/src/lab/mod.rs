@@ -3,6 +3,7 @@
 
 mod charges;
 pub mod checks;
+pub mod findings;
 pub mod linux;
 pub mod model;
 mod records;
@@ -15,7 +16,7 @@ use crate::kernels::Profile;
 use crate::place::Place;
 use crate::progress::Step;
 use ::lab::energy;
-use ::lab::model::{Domain, Lab, PAGE};
+use ::lab::model::{Domain, Lab, Mode, PAGE};
 use ::lab::page::Page;
 use anyhow::{Context, bail};
 use model::Choice;
@@ -50,12 +51,21 @@ pub struct Line {
     /// Instead of the file's.
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<u32>,
+    /// Instead of the file's: `time`, `energy`, `sanitizer` or `full`.
+    #[arg(long, value_parser = mode)]
+    mode: Option<Mode>,
     /// Every cost but the instruction's is zero.
     #[arg(long)]
     no_costs: bool,
     /// Keep this many of the host's cores busy meanwhile: it must not matter.
     #[arg(long, default_value_t = 0, value_name = "CORES")]
     load: usize,
+}
+
+/// A mode by its name.
+pub fn mode(name: &str) -> Result<Mode, String> {
+    let names = Mode::ALL.map(Mode::name).join(", ");
+    Mode::named(name).ok_or_else(|| format!("the lab's modes are {names}"))
 }
 
 /// The plugin that QEMU loads.
@@ -94,6 +104,7 @@ pub fn lab(place: &Place, line: &Line) -> anyhow::Result<ExitCode> {
         bail!("there is no scenario \"{name}\" in lab/, and no such file");
     }
     let mut scenario = Scenario::read(&path)?;
+    scenario.mode = line.mode.unwrap_or(scenario.mode);
     scenario.repetitions = line.repetitions.unwrap_or(scenario.repetitions).max(1);
     let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let load = Load::begin(line.load);
@@ -129,9 +140,9 @@ fn series(
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
-    let mut agreed = true;
+    let (mut agreed, mut found) = (true, 0);
     for &quantum_ns in &scenario.quanta_ns {
-        let choice = Choice { quantum_ns, no_costs: line.no_costs, ..Choice::default() };
+        let choice = Choice { quantum_ns, no_costs: line.no_costs, mode: scenario.mode };
         let mut first: Option<Outcome> = None;
         for repetition in 1..=scenario.repetitions {
             let of = scenario.repetitions;
@@ -149,8 +160,9 @@ fn series(
             for record in records::of(&about, &outcome) {
                 writeln!(file, "{record}")?;
             }
+            found += findings::show(&bench.folder)?;
             let same = first.as_ref().is_none_or(|first| records::agree(first, &outcome));
-            agreed &= same;
+            agreed &= same || !scenario.mode.takes_turns();
             println!("{}", records::summary(&about, &outcome, same));
             first.get_or_insert(outcome);
         }
@@ -160,6 +172,9 @@ fn series(
         bail!(
             "repetitions differ: the board has more than one core a process, or the lab is wrong"
         );
+    }
+    if found > 0 {
+        bail!("the sanitizer has {found} findings; they stand above and in the records");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,10 @@
 
 use crate::image::{self, ImageError};
 use ::lab::clock;
-use ::lab::model::{self, Lab, Mode, Point, Powers};
+use ::lab::model::{self, Lab, Memory, Mode, Point, Powers};
 use abi::boot::VA_OFFSET;
 use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
-use board::{Block, Board, Costs, Power};
+use board::{Block, Board, Costs, Kind, Power};
 use std::mem::offset_of;
 
 const PS_OF_NS: f64 = 1000.0;
@@ -51,10 +51,42 @@ pub fn of<'e>(
         soc: Board::SOC_SLOT as usize,
         vectors: board.fabric.vectors as usize,
         hash: String::new(),
+        memory: memory(board),
         domains,
     };
     lab.hash = lab.fingerprint();
     Ok(lab)
+}
+
+fn range(block: Block) -> (u64, u64) {
+    (block.base, block.end())
+}
+
+fn spinlocks(board: &Board) -> Block {
+    Block { base: board.layout.spinlocks, size: (SPINLOCKS * size_of::<Spinlock>()) as u64 }
+}
+
+/// Physical memory, for the sanitizer.
+fn memory(board: &Board) -> Memory {
+    let staging = board.domains.iter().map(|domain| range(domain.staging));
+    Memory {
+        base: board.ram.base,
+        bytes: board.ram.size,
+        offset: VA_OFFSET,
+        uncached: std::iter::once(range(board.layout.window)).chain(staging).collect(),
+        spinlocks: range(spinlocks(board)),
+        devices: board.devices.iter().map(|d| (d.registers, d.name.clone())).collect(),
+    }
+}
+
+/// Reserved memory that the domain's emulator writes at a reset: all that it reaches, but for the
+/// places of other domains' stubs.
+fn loaded(board: &Board, of: &board::Domain) -> Vec<(u64, u64)> {
+    let reserved = board.regions.iter().filter(|region| region.kind == Kind::Reserved);
+    let reached = reserved.map(|region| region.block).filter(|block| of.ram.holds(*block));
+    let within = |block: &Block, stub: u64| (block.base..block.end()).contains(&stub);
+    let foreign = |block: &Block| board.domains.iter().any(|d| within(block, d.stub));
+    reached.filter(|b| within(b, of.stub) || !foreign(b)).map(range).collect()
 }
 
 fn domain(
@@ -75,7 +107,6 @@ fn domain(
     };
     let shown =
         |block: Block| (VA_OFFSET.wrapping_add(block.base), VA_OFFSET.wrapping_add(block.end()));
-    let spinlocks = (SPINLOCKS * size_of::<Spinlock>()) as u64;
     let page = board.layout.domains + (index * size_of::<DomainPage>()) as u64;
     let khz = from.nominal_mhz.max(1) * 1000;
     Ok(model::Domain {
@@ -89,9 +120,10 @@ fn domain(
         xdomain: (symbol("__xdomain_start")?, symbol("__xdomain_end")?),
         vectors: (vectors, vectors + VECTORS),
         window: shown(board.layout.window),
-        spinlocks: shown(Block { base: board.layout.spinlocks, size: spinlocks }),
+        spinlocks: shown(spinlocks(board)),
+        loaded: loaded(board, from),
         costs: costs(&from.costs, from.nominal_mhz, choice.no_costs),
-        powers: from.power.as_ref().map_or_else(|| unknown(khz), powers),
+        powers: told_powers(from, choice.mode, khz),
     })
 }
 
@@ -146,6 +178,18 @@ fn powers(from: &Power) -> Powers {
         off_uw: uw(from.off_mw),
         source: format!("{}; {}", from.source, from.rail),
     }
+}
+
+/// As the board says; without energy only the frequencies count.
+fn told_powers(from: &board::Domain, mode: Mode, khz: u32) -> Powers {
+    let Some(table) = &from.power else { return unknown(khz) };
+    let told = powers(table);
+    if mode.tells_energy() {
+        return told;
+    }
+    let silent = |point: &Point| Point { khz: point.khz, ..Point::default() };
+    let points = told.points.iter().map(silent).collect();
+    Powers { points, source: "not asked for".to_owned(), ..Powers::default() }
 }
 
 /// A domain without a power table has time and no energy.

@@ -3,7 +3,7 @@
 use super::model::Choice;
 use super::run::{COUNTS, Outcome, Phase};
 use ::lab::energy;
-use ::lab::model::{Domain, Mode};
+use ::lab::model::Domain;
 use ::lab::page::State;
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
             json!({"kind": "value", "run": run, "name": name, "value": value, "unit": unit})
         },
     ));
-    let domains = outcome.lab.domains.iter();
-    for ((domain, shares), counts) in domains.zip(&outcome.shares).zip(&outcome.counts) {
+    let domains = &outcome.lab.domains;
+    for (domain, shares) in domains.iter().zip(&outcome.shares) {
         for share in shares {
             let (state, mhz) = state_of(domain, share.state);
             records.push(json!({
@@ -47,6 +47,8 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
                 "mhz": mhz, "ns": share.time / 1000, "uj": share.energy_pj as f64 / 1e6,
             }));
         }
+    }
+    for (domain, counts) in domains.iter().zip(&outcome.counts) {
         for ((what, _), value) in COUNTS.iter().zip(counts) {
             records.push(json!({
                 "kind": "count", "run": run, "domain": domain.name, "what": what, "value": value,
@@ -59,6 +61,10 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
         let at = change.time / 1000;
         let name = &domain.name;
         records.push(json!({"kind": "power", "run": run, "domain": name, "at_ns": at, "mw": mw}));
+    }
+    for finding in &outcome.findings {
+        let (domain, text) = (&finding.party, &finding.text);
+        records.push(json!({"kind": "violation", "run": run, "domain": domain, "text": text}));
     }
     records.push(json!({"kind": "end", "run": run, "at_ns": outcome.end / 1000}));
     records
@@ -79,13 +85,10 @@ fn phase_values(outcome: &Outcome, phase: &Phase) -> Vec<(String, f64, &'static 
 }
 
 fn head(about: &About<'_>, outcome: &Outcome) -> Value {
-    let mode = match about.choice.mode {
-        Mode::Energy => "energy",
-        Mode::Full => "full",
-    };
+    let mode = about.choice.mode;
     json!({
         "kind": "run", "run": about.run(), "scenario": about.title, "board": about.board,
-        "mode": mode, "model": outcome.lab.hash, "exact": true,
+        "mode": mode.name(), "model": outcome.lab.hash, "exact": mode.takes_turns(),
         "costs": if about.choice.no_costs { "zero" } else { "board" },
         "repetition": about.repetition,
         "config": format!("quantum {} ns", about.choice.quantum_ns),

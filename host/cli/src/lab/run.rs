@@ -4,6 +4,7 @@
 use crate::commands;
 use crate::instance::{Instance, tail};
 use crate::kernels::Built;
+use crate::lab::findings::{self, Finding};
 use crate::lab::model::Choice;
 use crate::machine::Options;
 use ::lab::energy::{self, Share};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What one run left.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The model it ran under.
     pub lab: Lab,
@@ -29,10 +30,12 @@ pub struct Outcome {
     pub counts: Vec<[u64; 4]>,
     /// Changes of state.
     pub changes: Vec<Change>,
-    /// Its phases: name, picoseconds from and to, and picojoules of each domain.
+    /// Its phases, where energy is told.
     pub phases: Vec<Phase>,
     /// Picoseconds at which the last domain stood.
     pub end: u64,
+    /// What the sanitizer found, if it watched.
+    pub findings: Vec<Finding>,
     /// Host seconds.
     pub host: f64,
 }
@@ -93,27 +96,47 @@ impl Bench<'_> {
 
     fn harvest(&self, instance: &Instance, host: f64) -> anyhow::Result<Outcome> {
         let lab = Lab::read(&self.folder)?;
-        let page = Page::open(&instance.path(PAGE))?;
         let log = instance.path("console.log");
         let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
         let text = String::from_utf8_lossy(&text);
         if !text.contains("powering off") {
             bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
         }
-        let shares = lab.domains.iter().map(|domain| energy::shares(&page, domain)).collect();
+        let mut outcome = Outcome {
+            values: text.lines().filter_map(record).collect(),
+            findings: findings::read(&self.folder)?,
+            host,
+            lab,
+            ..Outcome::default()
+        };
+        if outcome.lab.mode.takes_turns() {
+            let marks: Vec<_> = text.lines().filter_map(mark).collect();
+            outcome.account(&Page::open(&instance.path(PAGE))?, &marks)?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    /// What the page says of time and, if it is told, of energy.
+    fn account(&mut self, page: &Page, marks: &[(String, u64)]) -> anyhow::Result<()> {
+        let domains = &self.lab.domains;
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
-        let counts = lab.domains.iter().map(|domain| count(domain.slot)).collect();
-        let end = lab.domains.iter().map(|domain| page.accounted(domain.slot)).max();
+        self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
+        self.end = domains.iter().map(|domain| page.accounted(domain.slot)).max().unwrap_or(0);
+        if !self.lab.mode.tells_energy() {
+            return Ok(());
+        }
+        self.shares = domains.iter().map(|domain| energy::shares(page, domain)).collect();
         let (changes, count) = page.changes();
-        let marks: Vec<(String, u64)> = text.lines().filter_map(mark).collect();
         if marks.len() > 1 && changes.len() < count {
             let kept = changes.len();
             bail!("the phases are too long: {count} changes of state, of which {kept} were kept");
         }
-        let end = end.unwrap_or(0);
-        let phases = marks.windows(2).map(|pair| phase(&lab, &changes, pair, end)).collect();
-        let values = text.lines().filter_map(record).collect();
-        Ok(Outcome { values, shares, counts, changes, phases, end, host, lab })
+        let phase = |pair: &[_]| phase(&self.lab, &changes, pair, self.end);
+        self.phases = marks.windows(2).map(phase).collect();
+        self.changes = changes;
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A lab scenario: a data file that says which board runs which commands, how often, at which
 //! quanta. `lab/*.toml`.
 
+use ::lab::model::Mode;
 use abi::boot::MAX_ARGUMENTS;
 use serde::Deserialize;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 pub struct Scenario {
     /// One line about it.
     pub description: String,
-    /// The board: one core a domain.
+    /// The board: one core a domain, unless the mode is `sanitizer`.
     pub board: String,
     /// Commands of the monitor, `;` between them. The board is powered off behind them.
     #[serde(default)]
@@ -19,6 +20,9 @@ pub struct Scenario {
     /// What follows, in parts with an account of their own.
     #[serde(default)]
     pub phase: Vec<Phase>,
+    /// What is watched.
+    #[serde(default)]
+    pub mode: Mode,
     /// How far a domain may run past another; one series of repetitions each.
     #[serde(default = "usual_quanta")]
     pub quanta_ns: Vec<u64>,

@@ -13,6 +13,16 @@ pub struct Block {
 pub struct Instruction {
     _opaque: [u8; 0],
 }
+/// Opaque: where an access goes.
+#[repr(C)]
+pub struct Address {
+    _opaque: [u8; 0],
+}
+/// Opaque: a register's name to QEMU.
+#[repr(C)]
+pub struct Handle {
+    _opaque: [u8; 0],
+}
 /// Opaque.
 #[repr(C)]
 pub struct Scoreboard {
@@ -34,6 +44,22 @@ pub struct Value {
     pub data: [u64; 2],
 }
 
+/// `qemu_plugin_reg_descriptor`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Register {
+    pub handle: *mut Handle,
+    pub name: *const c_char,
+    pub feature: *const c_char,
+}
+
+/// GLib's array: elements and how many.
+#[repr(C)]
+pub struct Array {
+    pub data: *mut c_void,
+    pub len: c_uint,
+}
+
 /// `qemu_info_t`, version 4.
 #[repr(C)]
 pub struct Info {
@@ -51,9 +77,11 @@ pub type OnExec = extern "C" fn(cpu: c_uint, data: *mut c_void);
 pub type OnAccess = extern "C" fn(cpu: c_uint, info: u32, at: u64, data: *mut c_void);
 
 pub const NO_REGISTERS: c_int = 0;
+pub const READS_REGISTERS: c_int = 1;
+pub const LOADS: c_int = 1;
+pub const STORES: c_int = 2;
 pub const GREATER_OR_EQUAL: c_int = 7;
 pub const ADD: c_int = 0;
-pub const STORES: c_int = 2;
 pub const LOADS_AND_STORES: c_int = 3;
 /// `QEMU_CLOCK_VIRTUAL`.
 pub const VIRTUAL: c_int = 1;
@@ -104,6 +132,14 @@ unsafe extern "C" {
     pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     pub fn qemu_plugin_mem_is_store(info: u32) -> bool;
     pub fn qemu_plugin_mem_get_value(info: u32) -> Value;
+    pub fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
+    pub fn qemu_plugin_get_hwaddr(info: u32, at: u64) -> *const Address;
+    pub fn qemu_plugin_hwaddr_is_io(address: *const Address) -> bool;
+    pub fn qemu_plugin_hwaddr_phys_addr(address: *const Address) -> u64;
+    pub fn qemu_plugin_get_registers() -> *mut Array;
+    pub fn qemu_plugin_read_register(handle: *mut Handle, into: *mut Array) -> c_int;
+    pub fn g_byte_array_new() -> *mut Array;
+    pub fn g_byte_array_set_size(array: *mut Array, bytes: c_uint) -> *mut Array;
     pub fn qemu_plugin_scoreboard_new(bytes: usize) -> *mut Scoreboard;
     pub fn qemu_plugin_scoreboard_find(board: *mut Scoreboard, cpu: c_uint) -> *mut c_void;
 

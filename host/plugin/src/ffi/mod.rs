@@ -3,12 +3,15 @@
 #![allow(missing_docs, reason = "QEMU's names")]
 
 mod api;
+mod caches;
 mod hooks;
 
 use crate::class::Isa;
 use crate::domain::{Domain, LIMIT};
+use crate::sanitizer::Sanitizer;
 use crate::translate::{self, Instruction};
-use crate::{Arguments, start};
+use crate::{Arguments, Parts, start};
+use caches::Registers;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -50,7 +53,9 @@ unsafe impl Sync for Word {}
 
 struct Plugin {
     machine: Machine,
-    domain: Domain,
+    seat: Option<Domain>,
+    sanitizer: Option<Sanitizer>,
+    registers: OnceLock<Registers>,
 }
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
@@ -120,6 +125,12 @@ fn plugin() -> &'static Plugin {
     PLUGIN.get().expect("callbacks are registered after the plugin is set up")
 }
 
+/// For the callbacks of time.
+fn seated() -> (&'static Machine, &'static Domain) {
+    let Plugin { machine, seat, .. } = plugin();
+    (machine, seat.as_ref().expect("callbacks of time are registered for a seat only"))
+}
+
 /// QEMU calls this when it loads the plugin.
 ///
 /// # Safety
@@ -149,10 +160,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<(), String> {
     let isa = Isa::named(target).ok_or_else(|| format!("{target} is no target of ours"))?;
-    if !info.system_emulation || info.smp_vcpus != 1 {
+    let Parts { seat, sanitizer } = start(isa, target, &Arguments::parse(words)?)?;
+    if !info.system_emulation || seat.is_some() && info.smp_vcpus != 1 {
         return Err(format!("exact time needs one core a QEMU, not {}", info.smp_vcpus));
     }
-    let domain = start(target, &Arguments::parse(words)?)?;
+    let exact = seat.is_some();
     // SAFETY: 16 bytes for each virtual CPU.
     let board = Word(unsafe { api::qemu_plugin_scoreboard_new(16) });
     let machine = Machine {
@@ -162,27 +174,38 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
         instructions: OnceLock::new(),
         doorbell: OnceLock::new(),
     };
-    hooks::clock(get_clock)?;
-    if PLUGIN.set(Plugin { machine, domain }).is_err() {
+    if exact {
+        hooks::clock(get_clock)?;
+    }
+    let plugin = Plugin { machine, seat, sanitizer, registers: OnceLock::new() };
+    if PLUGIN.set(plugin).is_err() {
         return Err("it is loaded twice".to_owned());
     }
     // SAFETY: functions that live as long as the process.
     unsafe {
         api::qemu_plugin_register_vcpu_init_cb(id, on_init);
-        api::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
+        if exact {
+            api::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
+        }
         api::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     }
     Ok(())
 }
 
 extern "C" fn get_clock() -> i64 {
-    let Some(Plugin { machine, domain }) = PLUGIN.get() else { return 0 };
+    let Some(Plugin { machine, seat: Some(domain), .. }) = PLUGIN.get() else { return 0 };
     domain.now_ns(machine, THREAD.get()) as i64
 }
 
 extern "C" fn on_init(_: u64, cpu: c_uint) {
-    let Plugin { machine, .. } = plugin();
-    if cpu != 0 || machine.counter.get().is_some() {
+    let Plugin { machine, seat, sanitizer, registers } = plugin();
+    if sanitizer.is_some() && registers.get().is_none() {
+        match Registers::find(machine.isa) {
+            Ok(found) => drop(registers.set(found)),
+            Err(reason) => refuse(&reason),
+        }
+    }
+    if seat.is_none() || cpu != 0 || machine.counter.get().is_some() {
         return;
     }
     THREAD.set(Thread::Runner);
@@ -197,7 +220,7 @@ extern "C" fn on_init(_: u64, cpu: c_uint) {
         THREAD.set(Thread::Helper);
         // SAFETY: once in this thread, which never ends.
         unsafe { api::rcu_register_thread() };
-        let Plugin { machine, domain } = plugin();
+        let (machine, domain) = seated();
         domain.help(machine);
     });
     if let Err(e) = helper {
@@ -220,7 +243,7 @@ fn find_doorbell(machine: &Machine) {
 }
 
 extern "C" fn on_register(device: *mut c_void, at: u64, value: u64, size: c_uint) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     match (hooks::ring_of(at, value), machine.doorbell.get()) {
         (Some((slot, vector)), _) => domain.ring(machine, slot, vector),
         (None, Some(Some(doorbell))) => doorbell.write(device, at, value, size),
@@ -229,28 +252,28 @@ extern "C" fn on_register(device: *mut c_void, at: u64, value: u64, size: c_uint
 }
 
 extern "C" fn on_idle(_: u64, _: c_uint) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     domain.idle(machine);
 }
 
 extern "C" fn on_limit(_: c_uint, _: *mut c_void) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     find_doorbell(machine);
     domain.limit(machine);
 }
 
 extern "C" fn on_sync(_: c_uint, _: *mut c_void) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     domain.sync(machine);
 }
 
 extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     domain.report_next(machine);
 }
 
 extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
-    let Plugin { machine, domain } = plugin();
+    let (machine, domain) = seated();
     // SAFETY: `info` is what QEMU has just passed.
     let stored = unsafe {
         api::qemu_plugin_mem_is_store(info).then(|| api::qemu_plugin_mem_get_value(info).data[0])
@@ -259,7 +282,7 @@ extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
 }
 
 extern "C" fn on_translation(_: u64, block: *mut api::Block) {
-    let Plugin { machine, domain } = plugin();
+    let Plugin { machine, seat, sanitizer, .. } = plugin();
     // SAFETY: QEMU's block, valid during this call.
     let handles: Vec<*mut api::Instruction> = unsafe {
         (0..api::qemu_plugin_tb_n_insns(block))
@@ -267,7 +290,23 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
             .collect()
     };
     let list: Vec<Instruction> = handles.iter().map(|&handle| read(handle)).collect();
-    let plan = translate::plan(machine.isa, &domain.model, &list);
+    if let Some(domain) = seat {
+        take_time(machine, domain, block, &handles, &list);
+    }
+    if let Some(sanitizer) = sanitizer {
+        caches::translated(sanitizer, machine.isa, &handles, &list);
+    }
+}
+
+/// Asks QEMU for what time needs of a block; during the call of the translation callback.
+fn take_time(
+    machine: &Machine,
+    domain: &Domain,
+    block: *mut api::Block,
+    handles: &[*mut api::Instruction],
+    list: &[Instruction],
+) {
+    let plan = translate::plan(machine.isa, &domain.model, list);
     let [units, instructions] = machine.counters();
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;

@@ -235,6 +235,7 @@ impl<M: Model> Device<M> {
             while which(model, index) && model.wants(index) {
                 let Some(chain) = queue.iter(memory)?.next() else { break };
                 let head = chain.head_index();
+                see(ram, queue, &chain);
                 let written = model.serve(index, chain, ram)?;
                 queue.add_used(memory, head, written)?;
                 used = true;
@@ -262,6 +263,19 @@ impl<M: Model> Device<M> {
             log::error!("Device {}: {e}.", self.name);
         }
         self.interrupt();
+    }
+}
+
+/// Tells of the accesses that a queue and a chain of it stand for.
+fn see(ram: &Ram, queue: &Queue, chain: &Chain<'_>) {
+    let (eye, size) = (ram.eye(), u64::from(queue.size()));
+    // Sizes of the rings: virtio 1.3, 2.7.
+    eye.reads(queue.desc_table(), 16 * size);
+    eye.reads(queue.avail_ring(), 6 + 2 * size);
+    eye.writes(queue.used_ring(), 6 + 8 * size);
+    for part in chain.clone() {
+        let (at, bytes) = (part.addr().0, u64::from(part.len()));
+        if part.is_write_only() { eye.writes(at, bytes) } else { eye.reads(at, bytes) }
     }
 }
 

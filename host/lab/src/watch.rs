@@ -1,0 +1,305 @@
+//! The coherence sanitizer as every process of a board holds it: the model of `lab-cache` over words
+//! that all of them map, one lock for all, and the file of reports.
+//!
+//! The lock is a word that holds its holder's process id. Most accesses need no lock (see
+//! [`lab_cache::Glance`]). Without turns, cores of many processes race for it; an access that two
+//! domains do not order themselves may then be seen in either order, as on a chip.
+//!
+//! **What a cache loses.** When a domain cleans a line, its bytes are kept in a second file: they
+//! are what memory holds when the domain, having changed the line again, loses its power. Then they
+//! are put back; a line that was never cleaned gets a pattern that no program expects.
+
+use crate::model::{CACHE, KEPT, Lab, Memory, REPORTS};
+use crate::report::Report;
+use crate::words;
+use lab_cache::{Access, Atomic, Domain, Glance, LINE, Model, Path as Way, Violation, words_for};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Each word of a line that nobody had cleaned when its power went.
+const LOST: u64 = 0xdead_cace_dead_cace;
+/// Words of a line.
+const WORDS: usize = (LINE / 8) as usize;
+/// Looks at the lock before its holder's health is asked for.
+const LOOKS: u32 = 1000;
+/// Between two looks after that.
+const PAUSE: Duration = Duration::from_micros(100);
+/// How long a living holder is waited for: longer than a loaded host keeps a thread from its core.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a board cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// One of its files.
+    #[error("{0}: {1}")]
+    File(String, std::io::Error),
+    /// The state in it.
+    #[error("{CACHE}: {0}")]
+    State(#[from] lab_cache::AttachError),
+    /// The model's limits.
+    #[error("{0}")]
+    Ranges(#[from] lab_cache::TooManyRanges),
+}
+
+/// One process's side of it.
+pub struct Watch {
+    memory: Memory,
+    glance: Glance<'static>,
+    model: Mutex<Model<'static>>,
+    lock: &'static AtomicU64,
+    ram: &'static [AtomicU64],
+    kept: &'static [AtomicU64],
+    reports: File,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch over {:#x} bytes", self.memory.bytes)
+    }
+}
+
+/// How somebody reports.
+type Told<'t> = &'t mut dyn FnMut(&Violation);
+
+impl Watch {
+    /// Opens the files of `folder`, and makes those that are not there; `ram` is the RAM file.
+    pub fn open(folder: &Path, ram: &Path, lab: &Lab) -> Result<Watch, WatchError> {
+        let memory = lab.memory.clone();
+        let (base, bytes) = (memory.base, memory.bytes);
+        let map = |path: &Path, count| {
+            words::map(path, count).map_err(|e| WatchError::File(path.display().to_string(), e))
+        };
+        let count = words_for(bytes);
+        let state = map(&folder.join(CACHE), count + WORDS)?;
+        let mut model = Model::attach(state, base, bytes)?;
+        model.allow(memory.spinlocks.0..memory.spinlocks.1)?;
+        let path = folder.join(REPORTS);
+        let reports = OpenOptions::new().append(true).create(true).open(&path);
+        let reports = reports.map_err(|e| WatchError::File(path.display().to_string(), e))?;
+        Ok(Watch {
+            glance: Glance::attach(state, base, bytes)?,
+            model: Mutex::new(model),
+            lock: &state[count],
+            ram: map(ram, (bytes / 8) as usize)?,
+            kept: map(&folder.join(KEPT), (bytes / 8) as usize)?,
+            reports,
+            memory,
+        })
+    }
+
+    /// The board's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// A load.
+    #[inline]
+    pub fn load(&self, access: Access, way: Way) {
+        let Access { domain, pa, len, .. } = access;
+        match way {
+            Way::Cached if self.glance.read(domain, pa, len) => {}
+            Way::Cached => self.enter(|model, told| model.read(access, told)),
+            Way::Uncached if self.glance.uncached_read(domain, pa, len) => {}
+            Way::Uncached => self.enter(|model, told| model.uncached_read(access, told)),
+        }
+    }
+
+    /// A store, of any width.
+    #[inline]
+    pub fn store(&self, access: Access, way: Way) {
+        let Access { domain, pa, len, .. } = access;
+        let settled = match way {
+            Way::Cached if len > 8 => self.glance.wide_write(domain, pa, len),
+            Way::Cached => self.glance.write(domain, pa, len),
+            Way::Uncached => len <= 8 && self.glance.uncached_write(domain, pa, len),
+        };
+        if !settled {
+            self.enter(|model, told| match way {
+                _ if len > 8 => model.atomic(access, Atomic::WideStore, way, told),
+                Way::Cached => model.write(access, told),
+                Way::Uncached => model.uncached_write(access, told),
+            });
+        }
+    }
+
+    /// The load of an exclusive pair.
+    #[inline]
+    pub fn exclusive(&self, access: Access, way: Way) {
+        let Access { domain, pa, len, .. } = access;
+        if way == Way::Uncached || !self.glance.exclusive(domain, pa, len) {
+            self.enter(|model, told| model.atomic(access, Atomic::ExclusiveLoad, way, told));
+        }
+    }
+
+    /// A read-modify-write, or the store of an exclusive pair.
+    #[inline]
+    pub fn change(&self, access: Access, way: Way) {
+        let Access { domain, pa, len, .. } = access;
+        if way == Way::Uncached || !self.glance.change(domain, pa, len) {
+            self.enter(|model, told| model.atomic(access, Atomic::Change, way, told));
+        }
+    }
+
+    /// An instruction fetch.
+    pub fn fetch(&self, domain: Domain, pa: u64, len: u64) {
+        self.enter(|model, told| model.fetch(domain, pa, len, told));
+    }
+
+    /// A device reads; `registers` tells which.
+    pub fn device_read(&self, pa: u64, len: u64, registers: u64) {
+        if !self.glance.device_read(pa, len) {
+            self.enter(|model, told| model.device_read(pa, len, registers, told));
+        }
+    }
+
+    /// A device writes.
+    pub fn device_write(&self, pa: u64, len: u64, registers: u64) {
+        self.enter(|model, told| model.device_write(pa, len, registers, told));
+    }
+
+    /// Lines are written back to memory, and dropped if `drops`.
+    pub fn clean(&self, domain: Domain, lines: &[u64], drops: bool) {
+        self.enter(|model, _| {
+            for &pa in lines {
+                let dirty = model.is_dirty(domain, pa);
+                model.clean(domain, pa);
+                if dirty {
+                    self.copy(pa, self.ram, self.kept);
+                    model.saved(pa);
+                }
+                if drops {
+                    model.invalidate(domain, pa);
+                }
+            }
+        });
+    }
+
+    /// A line is dropped.
+    pub fn invalidate(&self, domain: Domain, pa: u64) {
+        self.enter(|model, _| model.invalidate(domain, pa));
+    }
+
+    /// Own fetches see what the domain has written: of one line, or of all.
+    pub fn unify(&self, domain: Domain, line: Option<u64>) {
+        self.enter(|model, _| match line {
+            Some(pa) => model.unify(domain, pa),
+            None => model.unify_all(domain),
+        });
+    }
+
+    /// The domain has no power any more, but comes back where it was if it `returns`. Its emulator
+    /// has written the ranges `loaded` meanwhile. Answers how many lines were lost.
+    pub fn lose(&self, domain: Domain, loaded: &[(u64, u64)], returns: bool) -> usize {
+        let mut count = 0;
+        self.enter(|model, _| {
+            loaded.iter().for_each(|&(from, to)| model.forget(from, to - from));
+            let lost = if returns { model.power_off(domain) } else { model.death(domain) };
+            for line in lost {
+                count += 1;
+                if line.saved {
+                    self.copy(line.pa, self.kept, self.ram);
+                } else {
+                    self.line(self.ram, line.pa).iter().for_each(|w| w.store(LOST, RELAXED));
+                }
+            }
+        });
+        count
+    }
+
+    /// The domain begins anew, with memory that its emulator has loaded.
+    pub fn boots(&self, domain: Domain, loaded: &[(u64, u64)]) {
+        self.enter(|model, _| {
+            model.reset(domain);
+            loaded.iter().for_each(|&(from, to)| model.forget(from, to - from));
+        });
+    }
+
+    fn line(&self, words: &'static [AtomicU64], pa: u64) -> &'static [AtomicU64] {
+        let first = ((pa & !(LINE - 1)).wrapping_sub(self.memory.base) / 8) as usize;
+        words.get(first..first.saturating_add(WORDS)).unwrap_or_default()
+    }
+
+    fn copy(&self, pa: u64, from: &'static [AtomicU64], to: &'static [AtomicU64]) {
+        let words = self.line(from, pa).iter().zip(self.line(to, pa));
+        words.for_each(|(from, to)| to.store(from.load(RELAXED), RELAXED));
+    }
+
+    /// Lets `event` happen with the model in hand; what is wrong with it goes to the file.
+    #[cold]
+    #[inline(never)]
+    fn enter(&self, event: impl FnOnce(&mut Model<'static>, Told<'_>)) {
+        let mut found = Vec::new();
+        {
+            let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = Held::take(self.lock);
+            event(&mut model, &mut |violation| found.push(Report::from(violation)));
+        }
+        for report in found {
+            self.tell(&report);
+        }
+    }
+
+    fn tell(&self, report: &Report) {
+        let line = serde_json::to_string(report).map(|text| text + "\n");
+        // One write a line: lines of several processes do not mix.
+        let written = line.map(|line| (&self.reports).write_all(line.as_bytes()));
+        if !matches!(written, Ok(Ok(()))) {
+            eprintln!("The sanitizer's report could not be written: {report:?}.");
+        }
+    }
+}
+
+const RELAXED: Ordering = Ordering::Relaxed;
+
+/// The lock of all processes, as long as it lives.
+struct Held(&'static AtomicU64);
+
+impl Held {
+    fn take(lock: &'static AtomicU64) -> Held {
+        let me = u64::from(std::process::id());
+        let mut since = None;
+        for look in 0u32.. {
+            let Err(holder) = lock.compare_exchange_weak(0, me, Ordering::Acquire, RELAXED) else {
+                break;
+            };
+            if look < LOOKS {
+                std::hint::spin_loop();
+                continue;
+            }
+            let since: Instant = *since.get_or_insert_with(Instant::now);
+            // What a dead holder left half done concerns one line.
+            let give_up = since.elapsed() > PATIENCE || !lives(holder);
+            if give_up && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Held(lock)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Is there such a process, and does it run? One that has ended and was not waited for does not.
+fn lives(process: u64) -> bool {
+    if process == 0 {
+        return true;
+    }
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    state.is_ok_and(|text| {
+        let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        !matches!(state, Some('Z' | 'X'))
+    })
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

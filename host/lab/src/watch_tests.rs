@@ -1,0 +1,101 @@
+//! The sanitizer's side of a process: reports, what a power-off loses, a holder that dies.
+
+use super::*;
+use crate::report;
+
+const BASE: u64 = 0x4000_0000;
+const BYTES: u64 = 1 << 20;
+
+fn domain(number: u8) -> Domain {
+    Domain::new(number).expect("a domain")
+}
+
+fn access(number: u8, pa: u64, pc: u64) -> Access {
+    Access { domain: domain(number), pa, len: 8, pc }
+}
+
+fn watch(folder: &Path) -> Watch {
+    let memory = Memory { base: BASE, bytes: BYTES, ..Memory::default() };
+    let lab = Lab { memory, ..Lab::default() };
+    Watch::open(folder, &folder.join("ram"), &lab).expect("a watch")
+}
+
+#[test]
+fn two_processes_share_a_state_and_a_report_says_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (watch(folder.path()), watch(folder.path()));
+    one.store(access(0, BASE + 8, 0x10), Way::Cached);
+    two.load(access(1, BASE, 0x20), Way::Cached);
+    two.load(access(1, BASE, 0x20), Way::Cached);
+    one.store(access(0, BASE + 64, 0x30), Way::Cached);
+    one.clean(domain(0), &[BASE + 64], false);
+    two.load(access(1, BASE + 64, 0x40), Way::Cached);
+    let all = report::read(folder.path()).expect("reports");
+    assert_eq!(all.len(), 1, "{all:?}");
+    let found = &all[0];
+    assert_eq!((found.kind.as_str(), found.line), ("missing clean", BASE));
+    assert_eq!((found.access.party, found.access.pc), (1, 0x20));
+    assert_eq!(found.writer.map(|writer| writer.pc), Some(0x10));
+    let missing = found.missing.clone().expect("an operation");
+    assert_eq!((missing.by, missing.operation.as_str()), (0, "clean"));
+}
+
+#[test]
+fn a_power_off_loses_what_was_not_cleaned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let write = |pa: u64, value: u64| {
+        watch.ram[((pa - BASE) / 8) as usize].store(value, RELAXED);
+        watch.store(access(0, pa, 1), Way::Cached);
+    };
+    let read = |pa: u64| watch.ram[((pa - BASE) / 8) as usize].load(RELAXED);
+    let (never, again, clean) = (BASE, BASE + 64, BASE + 128);
+    [never, again, clean].into_iter().for_each(|pa| write(pa, 1));
+    watch.clean(domain(0), &[again, clean], false);
+    write(again, 2);
+    assert_eq!(watch.lose(domain(0), &[], true), 2);
+    assert_eq!([never, again, clean].map(read), [LOST, 1, 1]);
+    for pa in [never, again, clean] {
+        watch.load(access(0, pa, 7), Way::Cached);
+    }
+    let all = report::read(folder.path()).expect("reports");
+    assert_eq!(all.iter().map(|report| report.line).collect::<Vec<_>>(), [never]);
+    watch.boots(domain(0), &[]);
+    watch.load(access(0, never, 8), Way::Cached);
+    assert_eq!(
+        report::read(folder.path()).expect("reports").len(),
+        1,
+        "a cold boot expects nothing"
+    );
+}
+
+#[test]
+fn code_is_fetched_after_it_was_unified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    for (pa, unified) in [(BASE, false), (BASE + 64, true), (BASE + 128, true)] {
+        watch.store(access(0, pa, pa), Way::Cached);
+        if unified {
+            watch.unify(domain(0), Some(pa).filter(|_| pa == BASE + 64));
+        }
+        // Whatever is written later is not.
+        if pa == BASE + 128 {
+            watch.store(access(0, pa, 1), Way::Cached);
+        }
+        watch.fetch(domain(0), pa, 8);
+    }
+    let all = report::read(folder.path()).expect("reports");
+    let lines: Vec<u64> = all.iter().map(|report| report.line).collect();
+    assert_eq!(lines, [BASE, BASE + 128]);
+    assert!(all.iter().all(|report| report.kind == "fetch of uncleaned code"));
+}
+
+#[test]
+fn a_dead_holder_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    // No process has this number.
+    watch.lock.store(u64::from(u32::MAX), RELAXED);
+    watch.store(access(0, BASE, 1), Way::Cached);
+    assert_eq!(watch.lock.load(RELAXED), 0);
+}

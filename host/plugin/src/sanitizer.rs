@@ -1,0 +1,204 @@
+//! The domain's side of the coherence sanitizer: where an access goes, and how.
+//!
+//! Kernels map memory at virtual = physical + one constant, so most addresses need no look at a page
+//! table. What is cached is known by its place: the uncached window and the staging areas are not;
+//! nor is anything that AArch64 reaches with its MMU off. RV64 without translation caches what its
+//! platform says is memory.
+//!
+//! A clean counts when the barrier behind it has been executed (outer shareable or wider), not
+//! before: until then no other domain may rely on it. An invalidate counts at once, for the domain's
+//! own accesses to the line come behind it in program order anyway.
+
+use crate::class::Isa;
+use crate::memory::{Touch, Upkeep};
+use lab::model::Memory;
+use lab::watch::Watch;
+use lab_cache::{Access, Domain, LINE, Path};
+use std::cell::RefCell;
+
+/// What only the emulator can tell of an access.
+pub trait Look {
+    /// The physical address of the access under way, if it has one in memory.
+    fn physical(&self) -> Option<u64>;
+    /// Is the MMU of the core on?
+    fn mmu_is_on(&self) -> bool;
+}
+
+/// Maintenance that no barrier has completed yet, of one core.
+#[derive(Default)]
+struct Pending {
+    cleans: Vec<u64>,
+    flushes: Vec<u64>,
+}
+
+thread_local! {
+    static PENDING: RefCell<Pending> = RefCell::default();
+}
+
+/// The domain among the watched ones.
+pub struct Sanitizer {
+    watch: Watch,
+    me: Domain,
+    isa: Isa,
+}
+
+/// Kernels' addresses are negative.
+const fn is_high(va: u64) -> bool {
+    va >> 63 != 0
+}
+
+impl Sanitizer {
+    /// Of domain `me`.
+    pub fn new(watch: Watch, me: Domain, isa: Isa) -> Sanitizer {
+        Sanitizer { watch, me, isa }
+    }
+
+    fn memory(&self) -> &Memory {
+        self.watch.memory()
+    }
+
+    /// The physical address where kernels show it, if it is one of RAM.
+    fn direct(&self, va: u64) -> Option<u64> {
+        let pa = va.wrapping_sub(self.memory().offset);
+        self.memory().contains(pa).then_some(pa)
+    }
+
+    fn path(&self, pa: u64, mmu_is_on: bool) -> Path {
+        let past = self.isa == Isa::Aarch64 && !mmu_is_on;
+        if past || self.memory().is_uncached(pa) { Path::Uncached } else { Path::Cached }
+    }
+
+    fn place(&self, va: u64, pc: u64, look: &impl Look) -> Option<(u64, Path)> {
+        if let Some(pa) = self.direct(va) {
+            return Some((pa, self.path(pa, true)));
+        }
+        let pa = look.physical().filter(|&pa| self.memory().contains(pa))?;
+        Some((pa, self.path(pa, is_high(pc) || look.mmu_is_on())))
+    }
+
+    fn access(&self, pa: u64, len: u64, pc: u64) -> Access {
+        Access { domain: self.me, pa, len, pc }
+    }
+
+    /// An access has happened.
+    pub fn touched(&self, how: Touch, stored: bool, at: (u64, u64), pc: u64, look: &impl Look) {
+        let (va, len) = at;
+        let Some((pa, path)) = self.place(va, pc, look) else { return };
+        let access = self.access(pa, len, pc);
+        match (how, stored) {
+            (Touch::Plain, false) => self.watch.load(access, path),
+            (Touch::Plain, true) => self.watch.store(access, path),
+            (Touch::Exclusive, _) => self.watch.exclusive(access, path),
+            (Touch::Change, _) => self.watch.change(access, path),
+        }
+    }
+
+    /// Maintenance is about to happen to the line of `va`.
+    pub fn upkeep(&self, what: Upkeep, va: u64, look: &impl Look) {
+        // Without a mapping there is no other way to learn the physical address.
+        let low = || (!look.mmu_is_on()).then_some(va).filter(|&pa| self.memory().contains(pa));
+        let line = self.direct(va).or_else(low).map(|pa| pa & !(LINE - 1));
+        match (what, line) {
+            (Upkeep::Barrier, _) => self.complete(),
+            (Upkeep::UnifyAll, _) => self.watch.unify(self.me, None),
+            (Upkeep::Clean(_), Some(pa)) => PENDING.with_borrow_mut(|p| p.cleans.push(pa)),
+            (Upkeep::Flush(_), Some(pa)) => PENDING.with_borrow_mut(|p| p.flushes.push(pa)),
+            (Upkeep::Invalidate(_), Some(pa)) => self.watch.invalidate(self.me, pa),
+            (Upkeep::Unify(_), Some(pa)) => self.watch.unify(self.me, Some(pa)),
+            (Upkeep::Zero(_), Some(pa)) => {
+                let path = self.path(pa, is_high(va) || look.mmu_is_on());
+                self.watch.store(self.access(pa, 8, va), path);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// A barrier: what was cleaned before it is in memory.
+    fn complete(&self) {
+        PENDING.with_borrow_mut(|pending| {
+            for (lines, drops) in [(&mut pending.cleans, false), (&mut pending.flushes, true)] {
+                if !lines.is_empty() {
+                    self.watch.clean(self.me, lines, drops);
+                    lines.clear();
+                }
+            }
+        });
+    }
+
+    /// Code of `bytes` bytes is translated, to be executed.
+    pub fn fetched(&self, va: u64, bytes: u64) {
+        // The lower half is mapped one to one, or not at all.
+        let low = || self.memory().contains(va).then_some(va);
+        if let Some(pa) = self.direct(va).or_else(low) {
+            self.watch.fetch(self.me, pa, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::model::Lab;
+    use lab::report;
+
+    const BASE: u64 = 0x4000_0000;
+    const OFFSET: u64 = 0xffff_8000_0000_0000;
+
+    struct Bare;
+
+    impl Look for Bare {
+        fn physical(&self) -> Option<u64> {
+            Some(BASE + 128)
+        }
+        fn mmu_is_on(&self) -> bool {
+            false
+        }
+    }
+
+    fn pair(folder: &std::path::Path) -> [Sanitizer; 2] {
+        let uncached = vec![(BASE + 0x8000, BASE + 0x9000)];
+        let memory =
+            Memory { base: BASE, bytes: 1 << 20, offset: OFFSET, uncached, ..Memory::default() };
+        let lab = Lab { memory, ..Lab::default() };
+        [(0, Isa::Aarch64), (1, Isa::Riscv64)].map(|(number, isa)| {
+            let watch = Watch::open(folder, &folder.join("ram"), &lab).expect("a watch");
+            Sanitizer::new(watch, Domain::new(number).expect("a domain"), isa)
+        })
+    }
+
+    #[test]
+    fn a_clean_counts_behind_its_barrier() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [main, shadow] = pair(folder.path());
+        let count = || report::read(folder.path()).expect("reports").len();
+        let hand_over = |line: u64, barrier: bool| {
+            let va = OFFSET + BASE + line;
+            main.touched(Touch::Plain, true, (va, 8), OFFSET, &Bare);
+            main.upkeep(Upkeep::Clean(0), va, &Bare);
+            if barrier {
+                main.upkeep(Upkeep::Barrier, 0, &Bare);
+            }
+            shadow.touched(Touch::Plain, false, (va, 8), OFFSET, &Bare);
+        };
+        hand_over(0, true);
+        assert_eq!(count(), 0);
+        hand_over(64, false);
+        assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn aarch64_is_uncached_with_its_mmu_off() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [main, shadow] = pair(folder.path());
+        main.touched(Touch::Plain, true, (BASE + 128, 8), BASE, &Bare);
+        shadow.touched(Touch::Plain, false, (BASE + 128, 8), BASE, &Bare);
+        assert!(report::read(folder.path()).expect("reports").is_empty());
+        shadow.touched(Touch::Plain, true, (BASE + 128, 8), BASE, &Bare);
+        main.touched(Touch::Plain, false, (BASE + 128, 8), BASE, &Bare);
+        let all = report::read(folder.path()).expect("reports");
+        assert_eq!(
+            all.iter().map(|r| r.kind.as_str()).collect::<Vec<_>>(),
+            ["uncached access to a dirty line"]
+        );
+    }
+}
