@@ -8,9 +8,11 @@
 //! - [`turn`]: handing the turn over and waiting for it.
 //! - [`model`]: costs and powers as `lab.json` tells them; the hash that every record carries.
 //! - [`energy`]: residency times power.
+//! - [`marks`]: what a domain had used when its guest said where it was.
 
 pub mod clock;
 pub mod energy;
+pub mod marks;
 pub mod model;
 pub mod page;
 pub mod seats;

@@ -4,6 +4,8 @@
 //! - [`class`]: what an instruction is, for what it costs. Pure.
 //! - [`domain`]: the domain's seat: when it runs, idles, and hears doorbells.
 //! - [`translate`]: what each block of guest code is asked to tell us.
+//! - [`marks`]: where the guest says it is.
+//! - [`vectors`]: where a guest enters exceptions that nobody described.
 //! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
 //!   not follow; checked at load against the build that they were written for.
 //!
@@ -12,7 +14,9 @@
 pub mod class;
 pub mod domain;
 pub mod ffi;
+pub mod marks;
 pub mod translate;
+pub mod vectors;
 
 use lab::model::{self, Lab};
 use lab::page::Page;
@@ -57,7 +61,7 @@ pub fn start(isa: &str, arguments: &Arguments) -> Result<domain::Domain, String>
     if model.isa != isa {
         return Err(format!("slot {slot} is for {}, and this is {isa}", model.isa));
     }
-    Ok(domain::Domain::new(&lab, model, page))
+    Ok(domain::Domain::new(&lab, model, page, marks::Book::new(folder)))
 }
 
 #[cfg(test)]

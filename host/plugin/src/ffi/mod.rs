@@ -4,10 +4,12 @@
 
 mod api;
 mod hooks;
+mod registers;
 
 use crate::class::Isa;
 use crate::domain::{Domain, LIMIT};
 use crate::translate::{self, Instruction};
+use crate::vectors::Tables;
 use crate::{Arguments, start};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -40,6 +42,8 @@ pub struct Machine {
     counter: OnceLock<&'static AtomicU64>,
     instructions: OnceLock<&'static AtomicU64>,
     doorbell: OnceLock<Option<hooks::Doorbell>>,
+    registers: OnceLock<registers::Registers>,
+    tables: Tables,
 }
 
 struct Word(*mut api::Scoreboard);
@@ -161,6 +165,8 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
         counter: OnceLock::new(),
         instructions: OnceLock::new(),
         doorbell: OnceLock::new(),
+        registers: OnceLock::new(),
+        tables: Tables::default(),
     };
     hooks::clock(get_clock)?;
     if PLUGIN.set(Plugin { machine, domain }).is_err() {
@@ -193,6 +199,7 @@ extern "C" fn on_init(_: u64, cpu: c_uint) {
         let _ = machine.instructions.set(AtomicU64::from_ptr(words.add(1)));
     }
     machine.set_counter(LIMIT);
+    machine.registers.get_or_init(registers::Registers::find);
     let helper = std::thread::Builder::new().name("lab helper".into()).spawn(|| {
         THREAD.set(Thread::Helper);
         // SAFETY: once in this thread, which never ends.
@@ -249,6 +256,25 @@ extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
     domain.report_next(machine);
 }
 
+/// Numbers stand above the units that follow.
+const NUMBER: u32 = 56;
+
+extern "C" fn on_mark(_: c_uint, data: *mut c_void) {
+    let Plugin { machine, domain } = plugin();
+    let (number, rest) = (data.addr() >> NUMBER, data.addr() & ((1 << NUMBER) - 1));
+    if let Err(reason) = domain.mark(machine, number as u8, rest as u64) {
+        refuse(&reason);
+    }
+}
+
+extern "C" fn on_table(_: c_uint, register: *mut c_void) {
+    let Plugin { machine, .. } = plugin();
+    match machine.registers.get().and_then(|registers| registers.read(register.addr())) {
+        Some(base) => machine.tables.add(base),
+        None => refuse("QEMU does not say what the guest's registers hold"),
+    }
+}
+
 extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
     let Plugin { machine, domain } = plugin();
     // SAFETY: `info` is what QEMU has just passed.
@@ -267,7 +293,7 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
             .collect()
     };
     let list: Vec<Instruction> = handles.iter().map(|&handle| read(handle)).collect();
-    let plan = translate::plan(machine.isa, &domain.model, &list);
+    let plan = translate::plan(machine.isa, &domain.model, &machine.tables, &list);
     let [units, instructions] = machine.counters();
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;
@@ -287,6 +313,18 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
         for index in plan.timers {
             let handle = handles[index];
             api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_timer, flags, none);
+        }
+        for mark in plan.marks {
+            let data = std::ptr::without_provenance_mut(
+                usize::from(mark.number) << NUMBER | mark.rest as usize,
+            );
+            let handle = handles[mark.index];
+            api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_mark, flags, data);
+        }
+        for (index, register) in plan.tables {
+            let (handle, data) = (handles[index], std::ptr::without_provenance_mut(register));
+            let read = registers::READ;
+            api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_table, read, data);
         }
         for index in plan.accesses {
             let which = api::LOADS_AND_STORES;
