@@ -109,6 +109,8 @@ static void measure(const struct bench *bench)
             bench->run(bench, warmup);
         measured_run(bench, rounds);
     }
+    if (bench->stop)
+        bench->stop(bench);
     records[record_count].bench = bench;
     records[record_count].operations = (double)rounds * bench->per_round;
     records[record_count].value = (double)spent / records[record_count].operations;

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub const SHELL: &str = "shell";
 
 /// What a person may choose.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct Choice {
     /// A case, or the beginning of the names of several; "shell" to look around.
     #[arg(default_value = "all")]
@@ -45,6 +45,9 @@ pub struct Choice {
     /// Rounds before the measured ones, instead of each case's own.
     #[arg(long)]
     pub warmup: Option<u32>,
+    /// Each case once and without warm-up, as after a wake.
+    #[arg(long, conflicts_with_all = ["rounds", "warmup"])]
+    pub cold: bool,
     /// After the work of one case, idle for so many seconds before the records come; 5 in the lab.
     #[arg(long)]
     pub idle_after: Option<u32>,
@@ -89,19 +92,33 @@ impl Choice {
         self.case.starts_with(chip::CASES)
     }
 
+    fn rounds(&self) -> Option<u32> {
+        if self.cold { Some(1) } else { self.rounds }
+    }
+
+    fn warmup(&self) -> Option<u32> {
+        if self.cold { Some(0) } else { self.warmup }
+    }
+
+    /// What a series of the lab is called, and its file.
+    pub fn title(&self) -> &'static str {
+        if self.cold { "linux-cold" } else { "linux" }
+    }
+
     /// The kernel's command line. Without `nokaslr` two runs would differ.
     fn arguments(&self) -> String {
         let mut line = format!("console=ttyAMA0 nokaslr panic=-1 penumbra.case={}", self.case);
         if self.case != SHELL {
             line.push_str(" quiet");
         }
-        let more =
-            [("rounds", self.rounds), ("warmup", self.warmup), ("idle_after", self.idle_after)];
+        let more = [
+            ("rounds", self.rounds()),
+            ("warmup", self.warmup()),
+            ("idle_after", self.idle_after),
+            ("list", self.list.then_some(1)),
+        ];
         for (name, value) in more.into_iter().filter_map(|(n, v)| Some((n, v?))) {
             line.push_str(&format!(" penumbra.{name}={value}"));
-        }
-        if self.list {
-            line.push_str(" penumbra.list=1");
         }
         line
     }
@@ -110,7 +127,7 @@ impl Choice {
     pub fn config(&self, images: &Images<'_>) -> String {
         let mode = if self.icount { "icount; " } else { "" };
         let mut text = format!("{mode}{}; Linux {}", self.cpu(), images.kernel.release);
-        for (name, value) in [("rounds", self.rounds), ("warmup", self.warmup)] {
+        for (name, value) in [("rounds", self.rounds()), ("warmup", self.warmup())] {
             if let Some(value) = value {
                 text.push_str(&format!("; {name}={value}"));
             }
@@ -260,6 +277,7 @@ mod tests {
             case: "udp".to_string(),
             mhz: vec![],
             list: false,
+            cold: false,
             icount,
             cpu: None,
             rounds: Some(3),
@@ -272,6 +290,9 @@ mod tests {
     fn the_guest_is_told_what_was_chosen() {
         let line = choice(false).arguments();
         assert!(line.contains("penumbra.case=udp quiet penumbra.rounds=3 penumbra.idle_after=5"));
+        let line = Choice { cold: true, list: true, ..choice(false) }.arguments();
+        let end = "penumbra.rounds=1 penumbra.warmup=0 penumbra.idle_after=5 penumbra.list=1";
+        assert!(line.ends_with(end), "{line}");
     }
 
     #[test]

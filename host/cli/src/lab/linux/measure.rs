@@ -12,7 +12,7 @@ use super::{Folders, guest};
 use crate::place::Place;
 use crate::progress::Step;
 use ::lab::marks;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,7 +48,28 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs one case without a chip and one with it twice each, at the lowest frequency.
+pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::Result<()> {
+    let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
+    let seats = bench.seats(&USUAL[..1])?;
+    for (seat, name) in seats.iter().flat_map(|seat| [(seat, "call.null"), (seat, "dma.4k")]) {
+        let first = bench.case(&Choice::default(), name, seat)?;
+        let second = bench.case(&Choice::default(), name, seat)?;
+        ensure!(first == second, "{name} differs from run to run:\n{first:?}\n{second:?}");
+    }
+    Ok(())
+}
+
 impl Bench<'_> {
+    /// Seats at those frequencies.
+    fn seats(&self, frequencies: &[u32]) -> anyhow::Result<Vec<Seat>> {
+        let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
+        let board = board::read(&board)?;
+        let plugin = crate::lab::plugin()?;
+        let seats = frequencies.iter().map(|&mhz| Seat::new(&board, mhz, plugin.clone()));
+        Ok(seats.collect::<Result<Vec<_>, _>>()?)
+    }
+
     /// What a guest says, to its end; each figure is handed on as it comes.
     fn hear(
         &self,
@@ -96,23 +117,20 @@ impl Bench<'_> {
     /// All chosen cases at all chosen frequencies.
     fn series(&self, choice: &Choice) -> anyhow::Result<()> {
         let frequencies = if choice.mhz.is_empty() { &USUAL[..] } else { &choice.mhz };
-        let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
-        let board = board::read(&board)?;
-        let plugin = crate::lab::plugin()?;
-        let seats = frequencies.iter().map(|&mhz| Seat::new(&board, mhz, plugin.clone()));
-        let seats = seats.collect::<Result<Vec<_>, _>>()?;
+        let seats = self.seats(frequencies)?;
         let cases = self.cases(choice)?;
-        let path = self.place.target.join("lab").join("linux.jsonl");
+        let title = choice.title();
+        let path = self.place.target.join("lab").join(format!("{title}.jsonl"));
         let mut file = File::create(&path).with_context(|| path.display().to_string())?;
         for (seat, mhz) in seats.iter().zip(frequencies) {
             let config = format!("{mhz} MHz; {}", choice.config(&self.images));
-            let run = format!("linux-{mhz}");
+            let run = format!("{title}-{mhz}");
             let mut write = |records: &[_]| {
                 records.iter().try_for_each(|record| -> anyhow::Result<()> {
                     Ok(writeln!(file, "{}", serde_json::to_string(record)?)?)
                 })
             };
-            write(&[records::head(&run, &seat.lab, &config)])?;
+            write(&[records::head(title, &run, &seat.lab, &config)])?;
             for (i, name) in cases.iter().enumerate() {
                 let number = format!("{} of {}", i + 1, cases.len());
                 let step = Step::begin(&format!("Linux at {mhz} MHz, {name}, case {number}"));

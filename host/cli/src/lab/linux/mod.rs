@@ -97,3 +97,15 @@ pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
         }
     }
 }
+
+/// A check of the lab: two runs are the same, without a chip and with one. It needs the set-up.
+pub fn repeats(place: &Place) -> anyhow::Result<()> {
+    let place = Place { target: place.target.canonicalize()?, ..place.clone() };
+    let folders = Folders::new(&place);
+    let Ok(kernel) = packages::found(&folders) else {
+        eprintln!("pen: lab.linux is left out: `./pen lab linux setup` fetches what it needs");
+        return Ok(());
+    };
+    let disk = image::build(&folders, &kernel)?;
+    measure::repeats(&place, &folders, Images { kernel: &kernel, disk: &disk })
+}

@@ -109,10 +109,10 @@ pub fn counted(figure: &Figure, config: &str) -> serde_json::Result<String> {
 }
 
 /// The head of a series under the lab.
-pub fn head(run: &str, lab: &Lab, config: &str) -> Record {
+pub fn head(title: &str, run: &str, lab: &Lab, config: &str) -> Record {
     Record::Run(Run {
         run: run.to_string(),
-        scenario: "linux".to_string(),
+        scenario: title.to_string(),
         board: BOARD.to_string(),
         mode: Mode::Energy,
         model: lab.hash.clone(),

@@ -98,7 +98,7 @@ mod tests {
         assert!(slow.domain().costs.entry > 0 && slow.domain().vectors == (0, 0));
         let told = seat(351).unwrap_err().to_string();
         assert!(told.contains("no power at 351 MHz; --mhz takes one of [350, 1200]"), "{told}");
-        assert_eq!(slow.words(Path::new("/f"))[1], "/p.so,folder=/f,slot=0");
+        assert_eq!(slow.words(Path::new("/f"))[1], "/p.so,folder=/f,slot=1");
     }
 
     #[test]
