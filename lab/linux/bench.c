@@ -3,11 +3,13 @@
  *   penumbra.case=NAME       one case, or all whose names begin so; "all" without it
  *   penumbra.rounds=N        measured rounds, instead of each case's own
  *   penumbra.warmup=N        rounds before the region, instead of each case's own; 0 is possible
+ *   penumbra.list=1          say "case NAME" for each chosen case, measure none
  *   penumbra.idle_after=S    after the work of one case: MARK_PHASE, exactly S seconds idle,
  *                            MARK_FINAL; nothing is printed or cleaned up before the final mark
  *
- * A record is one line, "record NAME VALUE UNIT"; VALUE is nanoseconds of CLOCK_MONOTONIC_RAW for
- * one operation. The last line is "records N".
+ * A record is one line, "record NAME VALUE UNIT OPERATIONS"; VALUE is nanoseconds of
+ * CLOCK_MONOTONIC_RAW for one operation, OPERATIONS is how many were measured. The last line is
+ * "records N".
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -31,12 +33,12 @@ static const struct bench *const groups[] = {
 
 static struct {
     char name[64];
-    long rounds, warmup, idle_after;
-} wanted = { "all", -1, -1, -1 };
+    long rounds, warmup, idle_after, list;
+} wanted = { "all", -1, -1, -1, 0 };
 
 static struct {
     const struct bench *bench;
-    double value;
+    double value, operations;
 } records[MOST_RECORDS];
 static unsigned long record_count, printed;
 
@@ -77,8 +79,8 @@ static void measured_run(const struct bench *bench, unsigned long times)
 static void print_records(void)
 {
     for (; printed < record_count; printed++)
-        printf("record %s %.1f %s\n", records[printed].bench->name, records[printed].value,
-               records[printed].bench->unit);
+        printf("record %s %.1f %s %.17g\n", records[printed].bench->name, records[printed].value,
+               records[printed].bench->unit, records[printed].operations);
     fflush(stdout);
 }
 
@@ -107,8 +109,11 @@ static void measure(const struct bench *bench)
             bench->run(bench, warmup);
         measured_run(bench, rounds);
     }
+    if (bench->stop)
+        bench->stop(bench);
     records[record_count].bench = bench;
-    records[record_count].value = (double)spent / ((double)rounds * bench->per_round);
+    records[record_count].operations = (double)rounds * bench->per_round;
+    records[record_count].value = (double)spent / records[record_count].operations;
     record_count++;
 }
 
@@ -152,6 +157,14 @@ static unsigned long count_chosen(void)
     return count;
 }
 
+static void list_chosen(void)
+{
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const struct bench *bench = groups[g]; bench->name; bench++)
+            if (chosen(bench))
+                printf("case %s\n", bench->name);
+}
+
 static void run_chosen(void)
 {
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
@@ -188,6 +201,7 @@ static void read_command_line(void)
         sscanf(word, "penumbra.rounds=%ld", &wanted.rounds);
         sscanf(word, "penumbra.warmup=%ld", &wanted.warmup);
         sscanf(word, "penumbra.idle_after=%ld", &wanted.idle_after);
+        sscanf(word, "penumbra.list=%ld", &wanted.list);
     }
 }
 
@@ -198,6 +212,11 @@ int main(void)
     now_running = wanted.name;
     if (count_chosen() == 0)
         fail("no case has this name, and none begins so");
+    if (wanted.list) {
+        list_chosen();
+        printf("records 0\n");
+        return 0;
+    }
     if (wanted.idle_after >= 0 && count_chosen() > 1)
         fail("penumbra.idle_after is for one case, and this name chooses several");
     sleep(SETTLE);

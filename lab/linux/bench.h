@@ -33,6 +33,8 @@ struct bench {
     void (*setup)(const struct bench *);
     void (*run)(const struct bench *, unsigned long times);
     void (*reset)(const struct bench *);
+    /* Right after the last region: ends what would keep the core busy in the idle time. */
+    void (*stop)(const struct bench *);
     void (*teardown)(const struct bench *);
 };
 

@@ -1,4 +1,5 @@
-/* Marks in the instruction stream, for the lab's TCG plugin.
+/* Marks in the instruction stream, for the lab's TCG plugin (host/lab/src/marks.rs). A mark takes
+ * no time of the lab.
  *
  * A mark is one instruction, HINT #(0x40 + n). The architecture gives the hints from #0x40 up no
  * meaning and says that they execute as NOP: no register, flag or memory changes, at any exception
@@ -12,6 +13,9 @@
  *   2  MARK_END      0xd503285f  the measured region ended with the instruction before
  *   3  MARK_PHASE    0xd503287f  the work is done and recorded in memory; the idle time begins
  *   4  MARK_FINAL    0xd503289f  the idle time is over; records are printed after it
+ *
+ * On RV64 the same marks are slti x0, x0, 0x40 + n, a hint that is left to custom use; word =
+ * 0x04002013 | n << 20.
  *
  * A case may hold several START..END stretches (cleaning up between rounds lies outside of them):
  * its measured region is their sum. Only the measuring process marks, and never in its warm-up.

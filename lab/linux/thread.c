@@ -47,7 +47,7 @@ static void yield_run(const struct bench *bench, unsigned long times)
         sched_yield();
 }
 
-static void yield_teardown(const struct bench *bench)
+static void yield_stop(const struct bench *bench)
 {
     (void)bench;
     atomic_store(&yielding, 0);
@@ -58,6 +58,6 @@ const struct bench thread_cases[] = {
     { .name = "thread.create_join", .unit = "ns", .warmup = 100, .rounds = 1000, .per_round = 1,
       .run = create_join },
     { .name = "thread.yield", .unit = "ns", .warmup = 500, .rounds = 4000, .per_round = 2,
-      .setup = yield_setup, .run = yield_run, .teardown = yield_teardown },
+      .setup = yield_setup, .run = yield_run, .stop = yield_stop },
     { 0 },
 };

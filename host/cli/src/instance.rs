@@ -13,6 +13,7 @@ use crate::kernels::Built;
 use crate::lab::model::{self, Choice};
 use crate::machine::{self, Options};
 use crate::place::Place;
+use ::lab::model::Lab;
 use abi::boot::BlobError;
 use abi::soc::{ChipPage, DomainStatus, unpack_state};
 use board::{Board, BoardError, DeviceKind, Restart};
@@ -192,16 +193,24 @@ impl Instance {
         self.launch(soc, &board, arguments, &config_of(&board, options))
     }
 
-    /// Like `start`, for a board whose one domain runs something else than a kernel of ours:
-    /// `machine` is the command line of its QEMU, with paths relative to the folder.
-    pub fn start_foreign(&self, soc: &Path, board_file: &Path, machine: &[String]) -> Outcome<()> {
+    /// Like `start`, in the lab, for a board whose one domain runs something else than a kernel of
+    /// ours: `machine` is the command line of its QEMU, with paths relative to the folder.
+    pub fn start_foreign(
+        &self,
+        soc: &Path,
+        board_file: &Path,
+        machine: &[String],
+        lab: &Lab,
+    ) -> Outcome<()> {
         if self.soc().is_some() {
             return Err(InstanceError::Running(self.name.clone()));
         }
         let board = board::read(board_file)?;
         self.empty()?;
         self.copy(board_file, "board.toml")?;
+        lab.write(&self.folder)?;
         let mut config = config_of(&board, &Options::default());
+        config.lab = true;
         for domain in &mut config.domains {
             domain.command = machine.to_vec();
             domain.image = None;

@@ -37,7 +37,8 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
         timed("scenarios", || scenarios(place, &chosen, &mut tally))?;
     }
     let matches = |name: &str| filter.is_none_or(|f| name.contains(f));
-    let checks: Vec<&Check> = checks::ALL.iter().filter(|c| matches(c.name)).collect();
+    let checks = checks::ALL.iter().filter(|c| matches(c.name) && (nightly || !c.nightly));
+    let checks: Vec<&Check> = checks.collect();
     if !checks.is_empty() {
         timed("the lab", || lab(place, &checks, &mut tally))?;
     }

@@ -72,15 +72,17 @@ pub struct Share {
     pub energy_pj: u128,
 }
 
+/// What `domain` uses in `time` in `state`.
+pub fn share(domain: &Domain, state: State, time: Ps) -> Share {
+    // 1 uW x 1 ps = 1 attojoule.
+    let energy_pj = u128::from(time) * u128::from(power_uw(domain, state)) / 1_000_000;
+    Share { state, time, energy_pj }
+}
+
 /// What `domain` has used, by state; states it was never in are left out.
 pub fn shares(page: &Page, domain: &Domain) -> Vec<Share> {
-    let share = |state| {
-        let time = page.residency(domain.slot, state);
-        // 1 uW x 1 ps = 1 attojoule.
-        let energy_pj = u128::from(time) * u128::from(power_uw(domain, state)) / 1_000_000;
-        Share { state, time, energy_pj }
-    };
-    State::all().map(share).filter(|share| share.time != 0).collect()
+    let used = |state| share(domain, state, page.residency(domain.slot, state));
+    State::all().map(used).filter(|share| share.time != 0).collect()
 }
 
 /// Its sum, in picojoule.

@@ -10,9 +10,11 @@
 //! - [`energy`]: residency times power.
 //! - [`watch`]: the coherence sanitizer's state, which all processes of a board share; [`report`]:
 //!   what it says.
+//! - [`marks`]: what a domain had used when its guest said where it was.
 
 pub mod clock;
 pub mod energy;
+pub mod marks;
 pub mod model;
 pub mod page;
 pub mod report;

@@ -10,8 +10,10 @@
 //! for a turn, so neither waits for the other.
 
 use crate::ffi::{Machine, Thread};
+use crate::marks::Book;
 use lab::clock::Clock;
 use lab::energy;
+use lab::marks::Mark;
 use lab::model::{self, Lab};
 use lab::page::{Count, Page, State};
 use lab::seats::{self, Phase};
@@ -42,11 +44,12 @@ pub struct Domain {
     told: AtomicU64,
     /// The virtual CPU is in its turn: it waits, if it does, for the guest's sake.
     at_work: AtomicBool,
+    marks: Book,
 }
 
 impl Domain {
     /// Before anything ran.
-    pub fn new(lab: &Lab, model: model::Domain, page: Page) -> Domain {
+    pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Domain {
         let table = Table::new(page, model.slot);
         if page.khz(model.slot) == 0 {
             page.set_khz(model.slot, model.khz);
@@ -63,6 +66,7 @@ impl Domain {
             start: AtomicU64::new(LIMIT),
             told: AtomicU64::new(0),
             at_work: AtomicBool::new(false),
+            marks,
             model,
         }
     }
@@ -287,6 +291,16 @@ impl Domain {
             Some(gates) if at == model.gate => self.page().set_gates(self.me(), gates != 0),
             _ => {}
         }
+    }
+
+    /// The guest makes a mark, with `rest` units of its block still to come.
+    pub fn mark(&self, machine: &Machine, number: u8, rest: u64) -> Result<(), String> {
+        let all = machine.counter();
+        machine.set_counter(all.wrapping_sub(rest));
+        self.commit(machine);
+        machine.set_counter(all);
+        let now = self.time.load(Ordering::Relaxed);
+        self.marks.add(&Mark::now(self.page(), self.me(), number, now))
     }
 
     /// Acts at the instant of the store; a frequency that the table does not have is ignored.

@@ -6,6 +6,8 @@
 //! - [`translate`]: what each block of guest code is asked to tell us.
 //! - [`memory`]: what an instruction does to memory and caches. Pure.
 //! - [`sanitizer`]: what the coherence sanitizer is told of the domain's accesses.
+//! - [`marks`]: where the guest says it is.
+//! - [`vectors`]: where a guest enters exceptions that nobody described.
 //! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
 //!   not follow; checked at load against the build that they were written for.
 //!
@@ -14,9 +16,11 @@
 pub mod class;
 pub mod domain;
 pub mod ffi;
+pub mod marks;
 pub mod memory;
 pub mod sanitizer;
 pub mod translate;
+pub mod vectors;
 
 use class::Isa;
 use lab::model::{self, Lab};
@@ -82,7 +86,7 @@ pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, Str
     let mut seat = None;
     if lab.mode.takes_turns() {
         let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
-        seat = Some(domain::Domain::new(&lab, model, page));
+        seat = Some(domain::Domain::new(&lab, model, page, marks::Book::new(folder)));
     }
     Ok(Parts { seat, sanitizer })
 }

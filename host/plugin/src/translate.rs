@@ -1,6 +1,8 @@
 //! What each block of guest code is asked to tell us, decided once when QEMU translates it.
 
 use crate::class::{Class, Isa};
+use crate::marks;
+use crate::vectors::{self, Tables};
 use lab::model::Domain;
 
 /// An instruction of a block.
@@ -23,13 +25,36 @@ pub struct Plan {
     pub timers: Vec<usize>,
     /// Instructions whose accesses are to be seen.
     pub accesses: Vec<usize>,
+    /// Marks of the guest.
+    pub marks: Vec<Mark>,
+    /// Instructions that set the table of exception entries, and from which register.
+    pub tables: Vec<(usize, usize)>,
 }
 
-/// The plan of a block.
-pub fn plan(isa: Isa, domain: &Domain, block: &[Instruction]) -> Plan {
+/// A mark in a block. It takes no time itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which instruction.
+    pub index: usize,
+    /// Its number.
+    pub number: u8,
+    /// Units of the clock that the rest of the block takes.
+    pub rest: u64,
+}
+
+/// The plan of a block. `tables` are asked where the model does not say where exceptions enter.
+pub fn plan(isa: Isa, domain: &Domain, tables: &Tables, block: &[Instruction]) -> Plan {
     let mut plan = Plan::default();
+    let unknown = domain.vectors.0 == domain.vectors.1;
     let crosses = |at: u64| (domain.xdomain.0..domain.xdomain.1).contains(&at);
     for (index, instruction) in block.iter().enumerate() {
+        if let Some(number) = marks::number(isa, instruction.word) {
+            plan.marks.push(Mark { index, number, rest: plan.units });
+            continue;
+        }
+        if let Some(register) = vectors::source(isa, instruction.word).filter(|_| unknown) {
+            plan.tables.push((index, register));
+        }
         let class = isa.class(instruction.word);
         plan.units += class.units(&domain.costs);
         if class == Class::Timer {
@@ -40,7 +65,12 @@ pub fn plan(isa: Isa, domain: &Domain, block: &[Instruction]) -> Plan {
             plan.accesses.push(index);
         }
     }
-    if block.first().is_some_and(|first| isa.is_entry(first.at, domain.vectors)) {
+    plan.marks.iter_mut().for_each(|mark| mark.rest = plan.units - mark.rest);
+    let enters = |at| match unknown {
+        true => tables.has_entry(isa, at),
+        false => isa.is_entry(at, domain.vectors),
+    };
+    if block.first().is_some_and(|first| enters(first.at)) {
         plan.units += domain.costs.entry;
     }
     plan
@@ -65,11 +95,29 @@ mod tests {
             let place = |i| at + 4 * i as u64;
             words.iter().enumerate().map(|(i, &word)| Instruction { at: place(i), word }).collect()
         };
-        let plain = plan(Isa::Aarch64, &domain, &block(0, &[0xd503_201f, 0xd503_33bf]));
+        let tables = Tables::default();
+        let plan = |at, words: &[u32]| plan(Isa::Aarch64, &domain, &tables, &block(at, words));
+        let plain = plan(0, &[0xd503_201f, 0xd503_33bf]);
         assert_eq!(plain, Plan { units: 64 + 704, ..Plan::default() });
-        let cross = plan(Isa::Aarch64, &domain, &block(0xfc, &[0xf940_0000, 0xd65f_03c0]));
+        let cross = plan(0xfc, &[0xf940_0000, 0xd65f_03c0]);
         assert_eq!((cross.sync, cross.accesses), (true, vec![1]));
-        let entry = plan(Isa::Aarch64, &domain, &block(0x880, &[0xd51b_e340]));
+        let entry = plan(0x880, &[0xd51b_e340]);
         assert_eq!((entry.units, entry.timers), (6464, vec![0]));
+        let marked = plan(0, &[0xd503_201f, 0xd503_283f, 0xd503_33bf, 0xd518_c000]);
+        let mark = Mark { index: 1, number: 1, rest: 704 + 64 };
+        assert_eq!((marked.units, marked.marks), (64 + 704 + 64, vec![mark]));
+        assert_eq!(marked.tables, [], "the model says where they are");
+    }
+
+    #[test]
+    fn entries_of_a_foreign_kernel_are_learnt() {
+        let costs = Costs { instruction: 64, entry: 6400, ..Costs::default() };
+        let domain = Domain { costs, ..Domain::default() };
+        let tables = Tables::default();
+        let plan = |word| plan(Isa::Aarch64, &domain, &tables, &[Instruction { at: 0x2480, word }]);
+        assert_eq!(plan(0xd518_c003).tables, [(0, 3)]);
+        assert_eq!(plan(0xd503_201f).units, 64);
+        tables.add(0x2000);
+        assert_eq!(plan(0xd503_201f).units, 6464);
     }
 }

@@ -1,10 +1,10 @@
 //! Tests of the lab itself: that its time is exact, that it adds up, that nobody is waited for who
 //! is dead. `pen test lab`.
 
-use super::charges;
 use super::model::Choice;
 use super::records;
 use super::run::{Bench, COUNTS, Outcome};
+use super::{charges, linux};
 use crate::kernels::Built;
 use crate::machine::Options;
 use crate::place::Place;
@@ -28,19 +28,22 @@ pub struct Kit<'a> {
 pub struct Check {
     /// Its name.
     pub name: &'static str,
+    /// Only under `--nightly`.
+    pub nightly: bool,
     /// What happens.
     pub run: fn(&Kit<'_>) -> anyhow::Result<()>,
 }
 
 /// All of them.
 pub const ALL: &[Check] = &[
-    Check { name: "lab.exact", run: exact },
-    Check { name: "lab.adds-up", run: adds_up },
-    Check { name: "lab.costs", run: charges::costs },
-    Check { name: "lab.weak-core", run: charges::weak_core },
-    Check { name: "lab.cluster", run: charges::cluster },
-    Check { name: "lab.inactive", run: inactive },
-    Check { name: "lab.killed", run: killed },
+    Check { name: "lab.exact", nightly: false, run: exact },
+    Check { name: "lab.adds-up", nightly: false, run: adds_up },
+    Check { name: "lab.costs", nightly: false, run: charges::costs },
+    Check { name: "lab.weak-core", nightly: false, run: charges::weak_core },
+    Check { name: "lab.cluster", nightly: false, run: charges::cluster },
+    Check { name: "lab.inactive", nightly: false, run: inactive },
+    Check { name: "lab.killed", nightly: false, run: killed },
+    Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
 ];
 
 const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \

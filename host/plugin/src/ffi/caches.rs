@@ -56,7 +56,8 @@ impl Registers {
         Ok(Registers { general, control: list[control].handle })
     }
 
-    fn general(&self, number: u8) -> u64 {
+    /// What a general register holds, by its number in instructions.
+    pub fn general(&self, number: u8) -> u64 {
         self.general.get(usize::from(number)).map_or(0, |&handle| read(handle))
     }
 }

@@ -10,6 +10,7 @@ use crate::class::Isa;
 use crate::domain::{Domain, LIMIT};
 use crate::sanitizer::Sanitizer;
 use crate::translate::{self, Instruction};
+use crate::vectors::Tables;
 use crate::{Arguments, Parts, start};
 use caches::Registers;
 use std::cell::Cell;
@@ -43,6 +44,7 @@ pub struct Machine {
     counter: OnceLock<&'static AtomicU64>,
     instructions: OnceLock<&'static AtomicU64>,
     doorbell: OnceLock<Option<hooks::Doorbell>>,
+    tables: Tables,
 }
 
 struct Word(*mut api::Scoreboard);
@@ -173,6 +175,7 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
         counter: OnceLock::new(),
         instructions: OnceLock::new(),
         doorbell: OnceLock::new(),
+        tables: Tables::default(),
     };
     if exact {
         hooks::clock(get_clock)?;
@@ -198,8 +201,8 @@ extern "C" fn get_clock() -> i64 {
 }
 
 extern "C" fn on_init(_: u64, cpu: c_uint) {
-    let Plugin { machine, seat, sanitizer, registers } = plugin();
-    if sanitizer.is_some() && registers.get().is_none() {
+    let Plugin { machine, seat, registers, .. } = plugin();
+    if registers.get().is_none() {
         match Registers::find(machine.isa) {
             Ok(found) => drop(registers.set(found)),
             Err(reason) => refuse(&reason),
@@ -272,6 +275,24 @@ extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
     domain.report_next(machine);
 }
 
+/// Numbers stand above the units that follow.
+const NUMBER: u32 = 56;
+
+extern "C" fn on_mark(_: c_uint, data: *mut c_void) {
+    let (machine, domain) = seated();
+    let (number, rest) = (data.addr() >> NUMBER, data.addr() & ((1 << NUMBER) - 1));
+    if let Err(reason) = domain.mark(machine, number as u8, rest as u64) {
+        refuse(&reason);
+    }
+}
+
+extern "C" fn on_table(_: c_uint, register: *mut c_void) {
+    let Plugin { machine, registers, .. } = plugin();
+    if let Some(registers) = registers.get() {
+        machine.tables.add(registers.general(register.addr() as u8));
+    }
+}
+
 extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
     let (machine, domain) = seated();
     // SAFETY: `info` is what QEMU has just passed.
@@ -306,7 +327,7 @@ fn take_time(
     handles: &[*mut api::Instruction],
     list: &[Instruction],
 ) {
-    let plan = translate::plan(machine.isa, &domain.model, list);
+    let plan = translate::plan(machine.isa, &domain.model, &machine.tables, list);
     let [units, instructions] = machine.counters();
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;
@@ -326,6 +347,18 @@ fn take_time(
         for index in plan.timers {
             let handle = handles[index];
             api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_timer, flags, none);
+        }
+        for mark in plan.marks {
+            let data = std::ptr::without_provenance_mut(
+                usize::from(mark.number) << NUMBER | mark.rest as usize,
+            );
+            let handle = handles[mark.index];
+            api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_mark, flags, data);
+        }
+        for (index, register) in plan.tables {
+            let (handle, data) = (handles[index], std::ptr::without_provenance_mut(register));
+            let read = api::READS_REGISTERS;
+            api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_table, read, data);
         }
         for index in plan.accesses {
             let swaps = machine.isa.swaps(list[index].word);

@@ -8,6 +8,7 @@
 //! ```
 
 use super::Folders;
+use super::seat::Seat;
 use crate::commands;
 use crate::instance::{Instance, InstanceError};
 use crate::place::Place;
@@ -15,6 +16,7 @@ use abi::dma::MAX_BYTES;
 use board::{Board, DeviceKind, Kind};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use thiserror::Error;
@@ -48,6 +50,11 @@ pub enum ChipError {
     Log(std::path::PathBuf, std::io::Error),
 }
 
+/// Its run folder.
+pub fn folder(folders: &Folders) -> PathBuf {
+    folders.base.join("chip")
+}
+
 /// A chip with Linux in it; it is taken down when dropped.
 pub struct Chip {
     instance: Instance,
@@ -56,22 +63,26 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// Starts it. `command` makes QEMU's command line from more words for the kernel's.
+    /// Starts it in the lab, at `seat`. `command` makes QEMU's command line from more words for the
+    /// kernel's.
     pub fn start(
         place: &Place,
         folders: &Folders,
+        seat: &Seat,
         command: impl FnOnce(&str) -> Vec<String>,
     ) -> anyhow::Result<Self> {
         let file = place.root.join("boards").join(format!("{BOARD}.toml"));
         let board = board::read(&file).map_err(ChipError::from)?;
         let mut line = command(&parameters(&board)?);
         line.extend(machine(&board));
-        let instance = Instance::at(folders.base.join("chip"));
+        line.extend(seat.words(Path::new(".")));
+        let instance = Instance::at(folder(folders));
         if let Some(soc) = instance.soc() {
             return Err(ChipError::Busy(soc.as_raw_nonzero().get()).into());
         }
         let (sender, lines) = channel();
-        instance.start_foreign(&commands::soc_binary()?, &file, &line).map_err(ChipError::from)?;
+        let soc = commands::soc_binary()?;
+        instance.start_foreign(&soc, &file, &line, &seat.lab).map_err(ChipError::from)?;
         let chip = Self { instance, lines };
         let log = chip.instance.path("main.log");
         // The soc makes it when it starts the QEMU; an empty one is as good.
@@ -157,7 +168,8 @@ fn machine(board: &Board) -> Vec<String> {
         "-chardev",
         &format!("socket,id=iv,path={}", crate::machine::slot_socket(domain)),
         "-device",
-        &format!("ivshmem-doorbell,chardev=iv,vectors={}", board.fabric.vectors),
+        // The lab's plugin carries doorbells itself.
+        &format!("ivshmem-doorbell,chardev=iv,vectors={},ioeventfd=off", board.fabric.vectors),
         "-qmp",
         &format!("unix:{},server=on,wait=off", crate::machine::qmp(domain)),
     ];

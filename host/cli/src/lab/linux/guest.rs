@@ -4,12 +4,8 @@
 //! All others run in a QEMU of our own. It dies with us: it is killed when [`Guest`] is dropped,
 //! and by the system when this process is killed.
 
-use super::chip::Chip;
 use super::packages::Kernel;
-use super::records::{self, Reader};
-use super::{Folders, chip};
-use crate::place::Place;
-use crate::progress::Step;
+use super::{chip, records};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -26,29 +22,38 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How soon an interrupt from the keyboard is seen.
 const LOOK: Duration = Duration::from_millis(200);
 /// The case that is none: busybox's shell on this terminal.
-const SHELL: &str = "shell";
+pub const SHELL: &str = "shell";
 
 /// What a person may choose.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct Choice {
     /// A case, or the beginning of the names of several; "shell" to look around.
     #[arg(default_value = "all")]
-    case: String,
-    /// Count instructions: one nanosecond of the guest each, the same in every run.
-    #[arg(long)]
-    icount: bool,
+    pub case: String,
+    /// A frequency of the lab's; may be repeated. 350 and 1200 without it.
+    #[arg(long, value_name = "MHZ")]
+    pub mhz: Vec<u32>,
+    /// Instead of the lab: count instructions, one nanosecond of the guest each.
+    #[arg(long, conflicts_with = "mhz")]
+    pub icount: bool,
     /// The core; cortex-a76, or cortex-a53 with --icount, without it.
     #[arg(long)]
-    cpu: Option<String>,
+    pub cpu: Option<String>,
     /// Measured rounds, instead of each case's own.
     #[arg(long)]
-    rounds: Option<u32>,
+    pub rounds: Option<u32>,
     /// Rounds before the measured ones, instead of each case's own.
     #[arg(long)]
-    warmup: Option<u32>,
-    /// After the work of one case, idle for so many seconds before the records come.
+    pub warmup: Option<u32>,
+    /// Each case once and without warm-up, as after a wake.
+    #[arg(long, conflicts_with_all = ["rounds", "warmup"])]
+    pub cold: bool,
+    /// After the work of one case, idle for so many seconds before the records come; 5 in the lab.
     #[arg(long)]
-    idle_after: Option<u32>,
+    pub idle_after: Option<u32>,
+    /// Say which cases there are, and measure none.
+    #[arg(skip)]
+    pub list: bool,
 }
 
 /// Why a run has no result.
@@ -57,8 +62,8 @@ pub enum GuestError {
     /// No QEMU.
     #[error("cannot run {0}: {1}; `./pen setup` installs it")]
     Start(&'static str, std::io::Error),
-    /// The engine's clock is the host's.
-    #[error("the DMA engine works in the host's time, which --icount knows nothing of")]
+    /// The engine's clock is the lab's.
+    #[error("the DMA engine works in the lab's time; run these cases without --icount")]
     Time,
     /// Ctrl-c, or a kill.
     #[error("interrupted")]
@@ -82,8 +87,22 @@ impl Choice {
         self.cpu.as_deref().unwrap_or(usual)
     }
 
-    fn needs_chip(&self) -> bool {
+    /// Is this a case of the DMA engine?
+    pub fn needs_chip(&self) -> bool {
         self.case.starts_with(chip::CASES)
+    }
+
+    fn rounds(&self) -> Option<u32> {
+        if self.cold { Some(1) } else { self.rounds }
+    }
+
+    fn warmup(&self) -> Option<u32> {
+        if self.cold { Some(0) } else { self.warmup }
+    }
+
+    /// What a series of the lab is called, and its file.
+    pub fn title(&self) -> &'static str {
+        if self.cold { "linux-cold" } else { "linux" }
     }
 
     /// The kernel's command line. Without `nokaslr` two runs would differ.
@@ -92,8 +111,12 @@ impl Choice {
         if self.case != SHELL {
             line.push_str(" quiet");
         }
-        let more =
-            [("rounds", self.rounds), ("warmup", self.warmup), ("idle_after", self.idle_after)];
+        let more = [
+            ("rounds", self.rounds()),
+            ("warmup", self.warmup()),
+            ("idle_after", self.idle_after),
+            ("list", self.list.then_some(1)),
+        ];
         for (name, value) in more.into_iter().filter_map(|(n, v)| Some((n, v?))) {
             line.push_str(&format!(" penumbra.{name}={value}"));
         }
@@ -101,13 +124,10 @@ impl Choice {
     }
 
     /// What the figures depend on, for their records.
-    fn config(&self, kernel: &Kernel) -> String {
-        let mode = if self.icount { "icount" } else { "tcg" };
-        let mut text = format!("{mode}; {}; Linux {}", self.cpu(), kernel.release);
-        if self.needs_chip() {
-            text.push_str(&format!("; chip {}", chip::BOARD));
-        }
-        for (name, value) in [("rounds", self.rounds), ("warmup", self.warmup)] {
+    pub fn config(&self, images: &Images<'_>) -> String {
+        let mode = if self.icount { "icount; " } else { "" };
+        let mut text = format!("{mode}{}; Linux {}", self.cpu(), images.kernel.release);
+        for (name, value) in [("rounds", self.rounds()), ("warmup", self.warmup())] {
             if let Some(value) = value {
                 text.push_str(&format!("; {name}={value}"));
             }
@@ -116,17 +136,26 @@ impl Choice {
     }
 }
 
+/// What a guest boots.
+#[derive(Clone, Copy, Debug)]
+pub struct Images<'a> {
+    /// Debian's.
+    pub kernel: &'a Kernel,
+    /// Our initial RAM disk.
+    pub disk: &'a Path,
+}
+
 /// What every guest has: QEMU's command line without console and memory, program first; `more`
 /// goes on the kernel's.
-pub fn command(kernel: &Path, image: &Path, choice: &Choice, more: &str) -> Vec<String> {
+pub fn command(images: &Images<'_>, choice: &Choice, more: &str) -> Vec<String> {
     let mut line: Vec<String> =
         [PROGRAM, "-cpu", choice.cpu(), "-smp", "1"].map(String::from).to_vec();
     line.extend(["-nodefaults", "-display", "none"].map(String::from));
     // Nothing of the host's: neither its random numbers nor its time of day.
     line.extend(["-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"].map(String::from));
     line.extend(["-no-reboot", "-kernel"].map(String::from));
-    line.push(kernel.display().to_string());
-    line.extend(["-initrd".to_string(), image.display().to_string()]);
+    line.push(images.kernel.image().display().to_string());
+    line.extend(["-initrd".to_string(), images.disk.display().to_string()]);
     line.extend(["-append".to_string(), format!("{}{more}", choice.arguments())]);
     let counting = ["-icount", "shift=0,sleep=off"];
     let free = ["-accel", "tcg,thread=multi"];
@@ -135,21 +164,22 @@ pub fn command(kernel: &Path, image: &Path, choice: &Choice, more: &str) -> Vec<
 }
 
 /// The whole of it for a guest without a chip.
-fn alone(kernel: &Path, image: &Path, choice: &Choice) -> Vec<String> {
-    let mut line = command(kernel, image, choice, "");
+pub fn alone(images: &Images<'_>, choice: &Choice) -> Vec<String> {
+    let mut line = command(images, choice, "");
     line.extend(["-M", "virt,gic-version=2", "-m", "1G", "-serial", "stdio"].map(String::from));
     line
 }
 
 /// A QEMU and the lines that it says.
-struct Guest {
+pub struct Guest {
     child: Child,
-    lines: Receiver<String>,
+    /// What it says; closed when it has ended.
+    pub lines: Receiver<String>,
 }
 
 impl Guest {
     /// Starts it; the system kills it when the calling thread ends, which must be the main one.
-    fn start(line: &[String]) -> Result<Self, GuestError> {
+    pub fn start(line: &[String]) -> Result<Self, GuestError> {
         let failed = |e| GuestError::Start(PROGRAM, e);
         let mut child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
@@ -183,85 +213,55 @@ impl Drop for Guest {
     }
 }
 
-/// `pen lab linux run`
-pub fn run(
-    place: &Place,
-    folders: &Folders,
-    kernel: &Kernel,
-    image: &Path,
-    choice: &Choice,
-) -> anyhow::Result<ExitCode> {
-    let paths = (kernel.image(), image);
-    if choice.case == SHELL {
-        return shell(&alone(&paths.0, paths.1, choice));
-    }
-    let step = Step::begin("Linux measures");
-    // Whichever it is lives until this function ends.
-    let (mut guest, mut chip) = (None, None);
-    let lines = if choice.needs_chip() {
-        if choice.icount {
-            return Err(GuestError::Time.into());
-        }
-        let line = |more: &str| command(&paths.0, paths.1, choice, more);
-        &chip.insert(Chip::start(place, folders, line)?).lines
-    } else {
-        &guest.insert(Guest::start(&alone(&paths.0, paths.1, choice))?).lines
-    };
-    let config = choice.config(kernel);
-    let console = folders.base.join("console.log");
-    let (mut reader, mut said) = (Reader::default(), String::new());
-    let ended = listen(lines, &mut said, |line| {
-        if let Some(figure) = reader.line(line) {
-            println!("{}", records::json(&figure, choice.icount, &config)?);
-        }
-        Ok(())
-    });
-    // The console helps to understand a failure; it is no failure of its own.
-    let _ = std::fs::write(&console, &said);
-    ended?;
-    let last = last_lines(&said);
-    reader.end().map_err(|why| GuestError::Bad { why, last })?;
-    step.done();
-    Ok(ExitCode::SUCCESS)
-}
+/// Ctrl-c, or a kill: guests are taken down before we end.
+pub struct Interrupt(Arc<AtomicBool>);
 
-/// Hands every line on, until the guest has closed its console.
-fn listen(
-    lines: &Receiver<String>,
-    said: &mut String,
-    mut take: impl FnMut(&str) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
-    let mut heard = Instant::now();
-    loop {
-        match lines.recv_timeout(LOOK) {
-            Ok(line) => {
-                heard = Instant::now();
-                said.push_str(&line);
-                take(&line)?;
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) if heard.elapsed() > PATIENCE => {
-                return Err(GuestError::Silent(PATIENCE.as_secs(), last_lines(said)).into());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+impl Interrupt {
+    /// From now on.
+    pub fn listen() -> std::io::Result<Interrupt> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, interrupted.clone())?;
         }
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(GuestError::Interrupted.into());
+        Ok(Interrupt(interrupted))
+    }
+
+    /// Hands every line of a guest on, until it has closed its console.
+    pub fn lines(
+        &self,
+        lines: &Receiver<String>,
+        said: &mut String,
+        mut take: impl FnMut(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut heard = Instant::now();
+        loop {
+            match lines.recv_timeout(LOOK) {
+                Ok(line) => {
+                    heard = Instant::now();
+                    said.push_str(&line);
+                    take(&line)?;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() > PATIENCE => {
+                    return Err(GuestError::Silent(PATIENCE.as_secs(), last_lines(said)).into());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.0.load(Ordering::Relaxed) {
+                return Err(GuestError::Interrupted.into());
+            }
         }
     }
 }
 
-fn last_lines(said: &str) -> String {
+/// The end of what a guest said.
+pub fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(10)..].iter().map(|l| format!("    {l}\n")).collect()
 }
 
 /// The guest's console on this terminal, until the shell ends.
-fn shell(line: &[String]) -> anyhow::Result<ExitCode> {
+pub fn shell(line: &[String]) -> anyhow::Result<ExitCode> {
     let status = Command::new(&line[0]).args(&line[1..]).status();
     let status = status.map_err(|e| GuestError::Start(PROGRAM, e))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -270,10 +270,14 @@ fn shell(line: &[String]) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn choice(icount: bool) -> Choice {
         Choice {
             case: "udp".to_string(),
+            mhz: vec![],
+            list: false,
+            cold: false,
             icount,
             cpu: None,
             rounds: Some(3),
@@ -286,11 +290,16 @@ mod tests {
     fn the_guest_is_told_what_was_chosen() {
         let line = choice(false).arguments();
         assert!(line.contains("penumbra.case=udp quiet penumbra.rounds=3 penumbra.idle_after=5"));
+        let line = Choice { cold: true, list: true, ..choice(false) }.arguments();
+        let end = "penumbra.rounds=1 penumbra.warmup=0 penumbra.idle_after=5 penumbra.list=1";
+        assert!(line.ends_with(end), "{line}");
     }
 
     #[test]
     fn counting_and_free_running_exclude_each_other() {
-        let line = |icount| alone(Path::new("k"), Path::new("i"), &choice(icount)).join(" ");
+        let kernel = Kernel { release: "6".to_string(), tree: PathBuf::new() };
+        let images = Images { kernel: &kernel, disk: Path::new("i") };
+        let line = |icount| alone(&images, &choice(icount)).join(" ");
         assert!(line(true).contains("-cpu cortex-a53") && line(true).contains("-icount"));
         assert!(line(false).contains("-cpu cortex-a76") && !line(false).contains("-icount"));
         assert!(line(false).contains("thread=multi"));

@@ -1,22 +1,26 @@
 //! `pen lab linux`: what Penumbra is compared with. `setup` fetches Debian's stock arm64 kernel and
-//! builds our benchmarks for it; `run` boots them in one QEMU and prints their records.
+//! builds our benchmarks for it; `run` boots them, a case a QEMU, in the lab's time, and leaves their
+//! records.
 //!
 //! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
 //! compiler alone. docs/lab-linux.md is the manual.
 
 mod chip;
 mod compile;
+mod episode;
 mod guest;
 mod image;
 mod layout;
+mod measure;
 mod packages;
 mod records;
+mod seat;
 mod sources;
 mod toolbox;
 
 use crate::place::Place;
 use clap::Subcommand;
-use guest::Choice;
+use guest::{Choice, Images};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,7 +92,20 @@ pub fn linux(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Run(choice) => {
             let kernel = packages::found(&folders)?;
             let image = image::build(&folders, &kernel)?;
-            guest::run(&place, &folders, &kernel, &image, choice)
+            let images = Images { kernel: &kernel, disk: &image };
+            measure::run(&place, &folders, images, choice)
         }
     }
+}
+
+/// A check of the lab: two runs are the same, without a chip and with one. It needs the set-up.
+pub fn repeats(place: &Place) -> anyhow::Result<()> {
+    let place = Place { target: place.target.canonicalize()?, ..place.clone() };
+    let folders = Folders::new(&place);
+    let Ok(kernel) = packages::found(&folders) else {
+        eprintln!("pen: lab.linux is left out: `./pen lab linux setup` fetches what it needs");
+        return Ok(());
+    };
+    let disk = image::build(&folders, &kernel)?;
+    measure::repeats(&place, &folders, Images { kernel: &kernel, disk: &disk })
 }

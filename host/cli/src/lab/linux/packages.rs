@@ -56,7 +56,7 @@ pub struct Kernel {
     /// As `uname -r` says it.
     pub release: String,
     /// The packages' files.
-    tree: PathBuf,
+    pub tree: PathBuf,
 }
 
 impl Kernel {

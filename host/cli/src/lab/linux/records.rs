@@ -1,6 +1,9 @@
 //! What the guest says on its console, line by line, and what of it is a result.
 
-use crate::report::record::Bench;
+use super::chip::BOARD;
+use super::episode::Episode;
+use crate::report::record::{Bench, Costs, Mode, Record, Run, Value};
+use ::lab::model::Lab;
 use thiserror::Error;
 
 /// What came of a run; each is told to the person as it stands.
@@ -34,11 +37,15 @@ pub struct Figure {
     pub value: f64,
     /// "ns" or "ns/KiB".
     pub unit: String,
+    /// How many were measured.
+    pub operations: f64,
 }
 
 /// Reads the console.
 #[derive(Debug, Default)]
 pub struct Reader {
+    /// Cases that it lists.
+    pub cases: Vec<String>,
     came: usize,
     said: Option<usize>,
     trouble: Option<RecordError>,
@@ -55,6 +62,8 @@ impl Reader {
             self.trouble.get_or_insert(RecordError::Panic(why.to_string()));
         } else if let Some(count) = line.strip_prefix("records ") {
             self.said = count.parse().ok();
+        } else if let Some(name) = line.strip_prefix("case ") {
+            self.cases.push(name.to_string());
         } else if line == "lab: done" {
             self.done = true;
         } else if let Some(figure) = figure(line) {
@@ -65,9 +74,9 @@ impl Reader {
     }
 
     /// How it went, once the console is closed.
-    pub fn end(self) -> Result<usize, RecordError> {
+    pub fn end(&mut self) -> Result<usize, RecordError> {
         let came = self.came;
-        match (self.trouble, self.said) {
+        match (self.trouble.take(), self.said) {
             (Some(trouble), _) => Err(trouble),
             (None, Some(said)) if said != came => Err(RecordError::Lost { said, came }),
             (None, Some(_)) if self.done => Ok(came),
@@ -79,21 +88,18 @@ impl Reader {
 fn figure(line: &str) -> Option<Figure> {
     let mut words = line.strip_prefix("record ")?.split_whitespace();
     let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
-    let figure = Figure { name: name.to_string(), value, unit: unit.to_string() };
+    let operations = words.next()?.parse().ok().filter(|&count: &f64| count > 0.0)?;
+    let figure = Figure { name: name.to_string(), value, unit: unit.to_string(), operations };
     words.next().is_none().then_some(figure)
 }
 
 /// The figure as `pen bench --json` would say it. Under exact counts a nanosecond of the guest is
 /// an instruction.
-pub fn json(figure: &Figure, icount: bool, config: &str) -> serde_json::Result<String> {
-    let unit = match icount {
-        true => figure.unit.replacen("ns", "instructions", 1),
-        false => figure.unit.clone(),
-    };
+pub fn counted(figure: &Figure, config: &str) -> serde_json::Result<String> {
     let record = Bench {
         name: figure.name.clone(),
         value: figure.value,
-        unit,
+        unit: figure.unit.replacen("ns", "instructions", 1),
         board: "linux-arm64".to_string(),
         config: config.to_string(),
         linux: None,
@@ -102,8 +108,67 @@ pub fn json(figure: &Figure, icount: bool, config: &str) -> serde_json::Result<S
     serde_json::to_string(&record)
 }
 
+/// The head of a series under the lab.
+pub fn head(title: &str, run: &str, lab: &Lab, config: &str) -> Record {
+    Record::Run(Run {
+        run: run.to_string(),
+        scenario: title.to_string(),
+        board: BOARD.to_string(),
+        mode: Mode::Energy,
+        model: lab.hash.clone(),
+        costs: Costs::Board,
+        exact: true,
+        repetition: 1,
+        config: config.to_string(),
+    })
+}
+
+/// What a case took and used: of one operation, then of its whole episode and the parts of that.
+pub fn episode(run: &str, figure: &Figure, episode: &Episode) -> Vec<Record> {
+    let name = format!("linux.{}", figure.name);
+    let value = |name: String, value: f64, unit: String| {
+        let (run, linux, linux_what) = (run.to_string(), None, String::new());
+        Record::Value(Value { run, name, value, unit, linux, linux_what })
+    };
+    let (time, energy) = per_operation(figure, episode);
+    let mut records = vec![
+        value(name.clone(), time, figure.unit.clone()),
+        value(name.clone(), energy, figure.unit.replacen("ns", "uJ", 1)),
+        value(format!("{name}.operations"), figure.operations, "operations".to_string()),
+        value(format!("{name}.whole"), uj(episode.whole().energy_pj), "uJ".to_string()),
+    ];
+    records.extend(
+        episode.parts().into_iter().map(|(part, used)| {
+            value(format!("{name}.{part}"), uj(used.energy_pj), "uJ".to_string())
+        }),
+    );
+    records
+}
+
+/// A line for people.
+pub fn summary(figure: &Figure, episode: &Episode) -> String {
+    let (time, energy) = per_operation(figure, episode);
+    let per = figure.unit.strip_prefix("ns").unwrap_or_default();
+    let whole = uj(episode.whole().energy_pj) / 1e3;
+    format!(
+        "{:<28} {time:>14.1} ns{per:<4} {energy:>12.4} uJ{per:<4} episode {whole:>9.3} mJ",
+        figure.name
+    )
+}
+
+/// Nanoseconds and microjoules of one operation.
+pub fn per_operation(figure: &Figure, episode: &Episode) -> (f64, f64) {
+    let work = episode.work;
+    (work.time as f64 / 1e3 / figure.operations, uj(work.energy_pj) / figure.operations)
+}
+
+fn uj(pj: u128) -> f64 {
+    pj as f64 / 1e6
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::episode::Used;
     use super::*;
 
     fn read(text: &str) -> (Vec<Figure>, Result<usize, RecordError>) {
@@ -114,11 +179,11 @@ mod tests {
 
     #[test]
     fn a_good_run_is_read() {
-        let text = "[    0.5] booting\r\nrecord call.null 446.3 ns\r\nskipped dma.4k\r\n\
-                    record udp.1k.life_4k 15802.0 ns/KiB\r\nrecords 2\r\nlab: done\r\n";
+        let text = "[    0.5] booting\r\ncase call.null\r\nrecord call.null 446.3 ns 20000\r\nskipped dma.4k\r\n\
+                    record udp.1k.life_4k 15802.0 ns/KiB 2.5\r\nrecords 2\r\nlab: done\r\n";
         let (figures, end) = read(text);
         assert_eq!(end, Ok(2));
-        assert_eq!(figures[0].name, "call.null");
+        assert_eq!((figures[0].name.as_str(), figures[0].operations), ("call.null", 20000.0));
         assert_eq!((figures[1].value, figures[1].unit.as_str()), (15802.0, "ns/KiB"));
     }
 
@@ -126,25 +191,51 @@ mod tests {
     fn bad_runs_say_what_was_bad() {
         let bad = |text| read(text).1.unwrap_err();
         let why = "call.null: what: why";
-        let failed = bad("record a 1 ns\nfailed call.null: what: why\nlab: failed\n");
+        let failed = bad("record a 1 ns 9\nfailed call.null: what: why\nlab: failed\n");
         assert_eq!(failed, RecordError::Failed(why.to_string()));
         let panic = bad("[ 1.0] Kernel panic - not syncing: no init\n");
         assert_eq!(panic, RecordError::Panic("not syncing: no init".to_string()));
-        let lost = bad("record a 1 ns\nrecords 2\nlab: done\n");
+        let lost = bad("record a 1 ns 9\nrecords 2\nlab: done\n");
         assert_eq!(lost, RecordError::Lost { said: 2, came: 1 });
-        assert_eq!(bad("record a 1 ns\nrecords 1\n"), RecordError::Unfinished);
+        assert_eq!(bad("record a 1 ns 9\nrecords 1\n"), RecordError::Unfinished);
         assert_eq!(bad(""), RecordError::Unfinished);
-        assert_eq!(bad("record a one ns\nrecord b 1\nrecords 1\nlab: done\n"), {
-            RecordError::Lost { said: 1, came: 0 }
-        });
+        assert_eq!(
+            bad("record a one ns 1\nrecord b 1 ns\nrecord c 1 ns 0\nrecords 1\nlab: done\n"),
+            { RecordError::Lost { said: 1, came: 0 } }
+        );
     }
 
     #[test]
     fn exact_counts_are_instructions() {
-        let figure = Figure { name: "a".into(), value: 2.5, unit: "ns/KiB".into() };
+        let (name, unit) = ("a".to_string(), "ns/KiB".to_string());
+        let figure = Figure { name, value: 2.5, unit, operations: 1.0 };
         let head = r#"{"name":"a","value":2.5,"unit":"instructions/KiB","#;
         let tail = r#""board":"linux-arm64","config":"icount"}"#;
-        assert_eq!(json(&figure, true, "icount").unwrap(), format!("{head}{tail}"));
-        assert!(json(&figure, false, "").unwrap().contains(r#""unit":"ns/KiB""#));
+        assert_eq!(counted(&figure, "icount").unwrap(), format!("{head}{tail}"));
+    }
+
+    #[test]
+    fn an_episode_is_told_in_whole_and_in_parts() {
+        let (name, unit) = ("udp.1k".to_string(), "ns/KiB".to_string());
+        let figure = Figure { name, value: 0.0, unit, operations: 4.0 };
+        let used = |time, energy_pj| Used { time, energy_pj };
+        let apart = used(1_000_000_000_000, 100_000_000);
+        let (wake, work) = (used(300_000_000, 23_940_000), used(8_000_000, 640_000));
+        let idle = used(5_000_000_000_000, 126_000_000_000);
+        let told = episode("run", &figure, &Episode { inactive: apart, wake, work, idle });
+        let told: Vec<_> = told
+            .iter()
+            .map(|record| match record {
+                Record::Value(v) => (v.name.as_str(), v.value, v.unit.as_str()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told[0], ("linux.udp.1k", 2000.0, "ns/KiB"));
+        assert_eq!(told[1], ("linux.udp.1k", 0.16, "uJ/KiB"));
+        assert_eq!(told[2], ("linux.udp.1k.operations", 4.0, "operations"));
+        assert_eq!(told[3], ("linux.udp.1k.whole", 126_224.58, "uJ"));
+        assert_eq!(told[6], ("linux.udp.1k.work", 0.64, "uJ"));
+        let sum: f64 = told[4..].iter().map(|(_, value, _)| value).sum();
+        assert!((sum - told[3].1).abs() < 1e-6 && told.len() == 9, "{told:?}");
     }
 }

@@ -1,0 +1,173 @@
+//! Measuring: under exact instruction counts all cases in one guest; under the lab each case in a
+//! guest of its own, so that a case alone is the same as among others, once a frequency.
+
+use super::chip::{self, BOARD, Chip};
+use super::episode::Episode;
+use super::guest::{
+    Choice, Guest, GuestError, Images, Interrupt, SHELL, alone, command, last_lines,
+};
+use super::records::{self, Figure, Reader};
+use super::seat::{Seat, USUAL};
+use super::{Folders, guest};
+use crate::place::Place;
+use crate::progress::Step;
+use ::lab::marks;
+use anyhow::{Context, ensure};
+use std::fs::File;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
+
+/// Seconds that a guest of the lab idles after the work.
+const IDLE: u32 = 5;
+
+/// What all guests of a command share.
+struct Bench<'a> {
+    place: &'a Place,
+    folders: &'a Folders,
+    images: Images<'a>,
+    interrupt: Interrupt,
+}
+
+/// `pen lab linux run`
+pub fn run(
+    place: &Place,
+    folders: &Folders,
+    images: Images<'_>,
+    choice: &Choice,
+) -> anyhow::Result<ExitCode> {
+    if choice.case == SHELL {
+        return guest::shell(&alone(&images, choice));
+    }
+    let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
+    if choice.icount {
+        bench.count(choice)?
+    } else {
+        bench.series(choice)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs one case without a chip and one with it twice each, at the lowest frequency.
+pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::Result<()> {
+    let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
+    let seats = bench.seats(&USUAL[..1])?;
+    for (seat, name) in seats.iter().flat_map(|seat| [(seat, "call.null"), (seat, "dma.4k")]) {
+        let first = bench.case(&Choice::default(), name, seat)?;
+        let second = bench.case(&Choice::default(), name, seat)?;
+        ensure!(first == second, "{name} differs from run to run:\n{first:?}\n{second:?}");
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// Seats at those frequencies.
+    fn seats(&self, frequencies: &[u32]) -> anyhow::Result<Vec<Seat>> {
+        let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
+        let board = board::read(&board)?;
+        let plugin = crate::lab::plugin()?;
+        let seats = frequencies.iter().map(|&mhz| Seat::new(&board, mhz, plugin.clone()));
+        Ok(seats.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// What a guest says, to its end; each figure is handed on as it comes.
+    fn hear(
+        &self,
+        lines: &Receiver<String>,
+        mut take: impl FnMut(&Figure) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Reader> {
+        let (mut reader, mut said) = (Reader::default(), String::new());
+        let ended = self.interrupt.lines(lines, &mut said, |line| match reader.line(line) {
+            Some(figure) => take(&figure),
+            None => Ok(()),
+        });
+        // The console helps to understand a failure; it is no failure of its own.
+        let _ = std::fs::write(self.folders.base.join("console.log"), &said);
+        ended?;
+        let last = last_lines(&said);
+        reader.end().map_err(|why| GuestError::Bad { why, last })?;
+        Ok(reader)
+    }
+
+    /// Exact instruction counts.
+    fn count(&self, choice: &Choice) -> anyhow::Result<()> {
+        if choice.needs_chip() {
+            return Err(GuestError::Time.into());
+        }
+        let step = Step::begin("Linux counts");
+        let guest = Guest::start(&alone(&self.images, choice))?;
+        let config = choice.config(&self.images);
+        self.hear(&guest.lines, |figure| {
+            println!("{}", records::counted(figure, &config)?);
+            Ok(())
+        })?;
+        step.done();
+        Ok(())
+    }
+
+    /// The names that were chosen, as the guest has them.
+    fn cases(&self, choice: &Choice) -> anyhow::Result<Vec<String>> {
+        let step = Step::begin("Linux lists its cases");
+        let guest = Guest::start(&alone(&self.images, &Choice { list: true, ..choice.clone() }))?;
+        let reader = self.hear(&guest.lines, |_| Ok(()))?;
+        step.done();
+        Ok(reader.cases)
+    }
+
+    /// All chosen cases at all chosen frequencies.
+    fn series(&self, choice: &Choice) -> anyhow::Result<()> {
+        let frequencies = if choice.mhz.is_empty() { &USUAL[..] } else { &choice.mhz };
+        let seats = self.seats(frequencies)?;
+        let cases = self.cases(choice)?;
+        let title = choice.title();
+        let path = self.place.target.join("lab").join(format!("{title}.jsonl"));
+        let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+        for (seat, mhz) in seats.iter().zip(frequencies) {
+            let config = format!("{mhz} MHz; {}", choice.config(&self.images));
+            let run = format!("{title}-{mhz}");
+            let mut write = |records: &[_]| {
+                records.iter().try_for_each(|record| -> anyhow::Result<()> {
+                    Ok(writeln!(file, "{}", serde_json::to_string(record)?)?)
+                })
+            };
+            write(&[records::head(title, &run, &seat.lab, &config)])?;
+            for (i, name) in cases.iter().enumerate() {
+                let number = format!("{} of {}", i + 1, cases.len());
+                let step = Step::begin(&format!("Linux at {mhz} MHz, {name}, case {number}"));
+                let (figure, episode) = self.case(choice, name, seat)?;
+                step.done();
+                write(&records::episode(&run, &figure, &episode))?;
+                println!("{mhz:>5} MHz  {}", records::summary(&figure, &episode));
+            }
+        }
+        println!("records: {}; `./pen report` makes a page of them", path.display());
+        Ok(())
+    }
+
+    /// One case in a guest of its own.
+    fn case(&self, choice: &Choice, name: &str, seat: &Seat) -> anyhow::Result<(Figure, Episode)> {
+        let idle_after = choice.idle_after.or(Some(IDLE));
+        let choice = Choice { case: name.to_string(), idle_after, ..choice.clone() };
+        // Whichever it is lives until this function ends.
+        let (mut guest, mut chip) = (None, None);
+        let (folder, lines) = if choice.needs_chip() {
+            let line = |more: &str| command(&self.images, &choice, more);
+            let chip = chip.insert(Chip::start(self.place, self.folders, seat, line)?);
+            (chip::folder(self.folders), &chip.lines)
+        } else {
+            let folder = self.folders.base.join("alone");
+            seat.lay(&folder)?;
+            let mut line = alone(&self.images, &choice);
+            line.extend(seat.words(&folder));
+            (folder, &guest.insert(Guest::start(&line)?).lines)
+        };
+        let mut figure = None;
+        self.hear(lines, |came| {
+            figure = Some(came.clone());
+            Ok(())
+        })?;
+        let marks = marks::read(&folder)?;
+        let figure = figure.with_context(|| format!("the guest measured nothing for {name}"))?;
+        Ok((figure, Episode::of(&marks, seat.domain())?))
+    }
+}
