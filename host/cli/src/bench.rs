@@ -3,6 +3,7 @@
 
 use crate::commands;
 use crate::kernels::Profile;
+use crate::lab::figures;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::report::record;
@@ -29,6 +30,8 @@ enum Measure {
     Kernel,
     /// Host seconds from the start of the soc to the first prompt.
     Prompt,
+    /// The lab measures it, in chip time or about itself.
+    Lab,
 }
 
 /// One benchmark as data.
@@ -117,7 +120,8 @@ fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
 fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     let mut groups: Vec<Vec<Bench>> = Vec::new();
     for bench in all {
-        let same = |g: &&mut Vec<Bench>| g[0].board == bench.board && g[0].icount == bench.icount;
+        let kind = |b: &Bench| (b.board.clone(), b.icount, b.measure == Measure::Lab);
+        let same = |g: &&mut Vec<Bench>| kind(&g[0]) == kind(bench);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(bench.clone()),
             None => groups.push(vec![bench.clone()]),
@@ -129,6 +133,10 @@ fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
 /// Boots, types each command once, and answers every record the console showed.
 fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
+    if first.measure == Measure::Lab {
+        let names: Vec<String> = group.iter().map(|bench| bench.name.clone()).collect();
+        return figures::measure(place, &names);
+    }
     let (board, kernels) = commands::prepare(place, &first.board, Profile::Kernel)?;
     let prompt = format!("{}> ", board.main().name);
     let parts = Parts {

@@ -107,7 +107,8 @@ mod tests {
         Mark::now(&page, 2, END, 5_000_000).write(&mut file).expect("written");
         let marks = read(folder.path()).expect("marks");
         assert_eq!((marks[0].mark, marks[1].at_ps, marks[1].khz), (START, 5_000_000, 350_000));
-        let point = Point { khz: 350_000, active_uw: 2_000_000, idle_uw: 1_000_000 };
+        let point =
+            Point { khz: 350_000, active_uw: 2_000_000, idle_uw: 1_000_000, ..Point::default() };
         let powers = Powers { points: vec![point], ..Powers::default() };
         let domain = Domain { slot: 2, powers, ..Domain::default() };
         let shares = marks[1].since(&marks[0], &domain);

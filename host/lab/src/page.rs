@@ -70,6 +70,8 @@ pub enum Count {
     Frequencies = 5,
     /// Instructions.
     Instructions = 6,
+    /// Picoseconds by which the latest doorbell was heard after it had arrived.
+    Late = 7,
 }
 
 /// What a core's time is accounted as.
@@ -394,6 +396,8 @@ impl Page {
         }
         self.word(seat, Word::Doorbells, vector).store(0, Ordering::Relaxed);
         self.count(seat, Count::Arrivals, 1);
+        let late = (now - time).saturating_sub(self.counted(seat, Count::Late));
+        self.count(seat, Count::Late, late);
         Some(vector)
     }
 

@@ -46,12 +46,23 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
 ];
 
-const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
+/// Ping-pong by all three ways.
+pub const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \
                     ping-pong spinlock 50";
 
 impl Kit<'_> {
     /// Runs commands on a board, to its power-off.
     pub fn run(&self, board: &str, run: &str, choice: Choice) -> anyhow::Result<Outcome> {
+        self.run_as(board, run, Some(choice))
+    }
+
+    /// The same, or in plain emulation.
+    pub fn run_as(
+        &self,
+        board: &str,
+        run: &str,
+        choice: Option<Choice>,
+    ) -> anyhow::Result<Outcome> {
         let board = &self.place.board_file(board);
         let arguments = format!("run={run};poweroff");
         let folder = self.folder.clone();

@@ -3,6 +3,7 @@
 
 mod charges;
 pub mod checks;
+pub mod figures;
 pub mod findings;
 pub mod linux;
 pub mod model;
@@ -152,7 +153,7 @@ fn series(
                 board: &place.board_file(&scenario.board),
                 kernels: &kernels,
                 arguments: scenario.arguments(),
-                choice,
+                choice: Some(choice),
             };
             let outcome = bench.run()?;
             step.done();

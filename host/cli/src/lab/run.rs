@@ -36,6 +36,8 @@ pub struct Outcome {
     pub end: u64,
     /// What the sanitizer found, if it watched.
     pub findings: Vec<Finding>,
+    /// By how much the latest doorbell was late, in picoseconds.
+    pub late_ps: u64,
     /// Host seconds.
     pub host: f64,
 }
@@ -69,16 +71,17 @@ pub struct Bench<'a> {
     pub kernels: &'a [Built],
     /// Their command line, which ends in a power-off.
     pub arguments: String,
-    /// How the lab runs it.
-    pub choice: Choice,
+    /// How the lab runs it; `None`: plain emulation, whose host time alone means something.
+    pub choice: Option<Choice>,
 }
 
 impl Bench<'_> {
     /// Runs it.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         let instance = Instance::at(self.folder.clone());
+        let plugin = super::plugin()?;
         let options = Options {
-            lab: Some((self.choice, super::plugin()?)),
+            lab: self.choice.map(|choice| (choice, plugin)),
             arguments: Some(self.arguments.clone()),
             ..Options::default()
         };
@@ -95,20 +98,19 @@ impl Bench<'_> {
     }
 
     fn harvest(&self, instance: &Instance, host: f64) -> anyhow::Result<Outcome> {
-        let lab = Lab::read(&self.folder)?;
         let log = instance.path("console.log");
         let text = std::fs::read(&log).with_context(|| log.display().to_string())?;
         let text = String::from_utf8_lossy(&text);
         if !text.contains("powering off") {
             bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
         }
-        let mut outcome = Outcome {
-            values: text.lines().filter_map(record).collect(),
-            findings: findings::read(&self.folder)?,
-            host,
-            lab,
-            ..Outcome::default()
-        };
+        let values = text.lines().filter_map(record).collect();
+        let mut outcome = Outcome { values, host, ..Outcome::default() };
+        if self.choice.is_none() {
+            return Ok(outcome);
+        }
+        outcome.lab = Lab::read(&self.folder)?;
+        outcome.findings = findings::read(&self.folder)?;
         if outcome.lab.mode.takes_turns() {
             let marks: Vec<_> = text.lines().filter_map(mark).collect();
             outcome.account(&Page::open(&instance.path(PAGE))?, &marks)?;
@@ -123,6 +125,8 @@ impl Outcome {
         let domains = &self.lab.domains;
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
         self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
+        let late = domains.iter().map(|domain| page.counted(domain.slot, Count::Late)).max();
+        self.late_ps = late.unwrap_or(0);
         self.end = domains.iter().map(|domain| page.accounted(domain.slot)).max().unwrap_or(0);
         if !self.lab.mode.tells_energy() {
             return Ok(());
