@@ -21,8 +21,9 @@ use kernel_sched::{SpawnError, WaitQueue};
 
 /// Of the thread that turns the domain off: before everything else.
 const PRIORITY: u8 = 31;
-/// Until the answer to who asked for it is on its way.
-const GRACE_NS: u64 = 2_000_000;
+/// Until the answer to who asked for it is on its way, and that one has stopped waking this domain
+/// for it: a loaded host may keep it from its core for milliseconds.
+const GRACE_NS: u64 = 10_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
 static CLOCK: WaitQueue = WaitQueue::new();
