@@ -113,6 +113,9 @@ pub fn zero(to: u64, bytes: u64) {
     }
 }
 
+/// Nothing to do: with the MMU off, stores go to memory.
+pub fn clean(_at: u64, _bytes: u64) {}
+
 /// Makes what was copied executable and jumps there.
 pub fn enter(pc: u64, arguments: Arguments) -> ! {
     // SAFETY: `pc` is the entry of the image just copied, or of the one that sleeps.

@@ -1,12 +1,13 @@
 //! The stub: the only thing an emulator loads, so the only thing its resets write again.
 //!
-//! Runs with MMU and caches off, one core, no kernel beside it. Reads [`StubTable`], then resumes
+//! Runs with the MMU off, one core, no kernel beside it. Reads [`StubTable`], then resumes
 //! the kernel that sleeps in RAM, or copies the staged one to where it must run and enters it.
 //! The executing domain itself must write the code it runs: no emulator sees foreign stores to
 //! code it has translated.
 //!
 //! Each ISA gives: `_start` (stack, then [`stub_main`]), `BASE`, `ISA`, `put`, `halt`, `copy`,
-//! `zero` (16-byte multiples, 16-byte aligned), `enter` (code barrier, then jump).
+//! `zero` (16-byte multiples, 16-byte aligned), `clean` (to memory, as far as caches are on),
+//! `enter` (code barrier, then jump).
 #![no_std]
 #![no_main]
 
@@ -70,6 +71,8 @@ fn place(header: &ImageHeader, from: u64) {
     }
     imp::copy(header.load_pa, from, header.image_size);
     imp::zero(header.load_pa + header.image_size, header.memory_size - header.image_size);
+    // The kernel writes back what it changes before it sleeps, and counts on the rest.
+    imp::clean(header.load_pa, header.memory_size);
 }
 
 /// Says why on the domain's own UART and waits for ever.

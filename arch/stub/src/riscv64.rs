@@ -267,6 +267,23 @@ pub fn zero(to: u64, bytes: u64) {
     }
 }
 
+/// Writes `bytes` at `at` back to memory: without translation, too, caches are on.
+pub fn clean(at: u64, bytes: u64) {
+    for line in (at & !63..at + bytes).step_by(64) {
+        // SAFETY: changes no byte.
+        unsafe {
+            asm!(
+                ".option push",
+                ".option arch, +zicbom",
+                "cbo.clean 0({})",
+                ".option pop",
+                in(reg) line,
+                options(nostack),
+            )
+        };
+    }
+}
+
 /// Makes what was copied executable and goes there in S-mode, MMU off, interrupts masked.
 pub fn enter(pc: u64, arguments: Arguments) -> ! {
     // SAFETY: `pc` is the entry of the image just copied, or of the one that sleeps.

@@ -13,7 +13,7 @@ use crate::kernels::Built;
 use crate::lab::model::{self, Choice};
 use crate::machine::{self, Options};
 use crate::place::Place;
-use ::lab::model::Lab;
+use ::lab::model::{CACHE, KEPT, Lab};
 use abi::boot::BlobError;
 use abi::soc::{ChipPage, DomainStatus, unpack_state};
 use board::{Board, BoardError, DeviceKind, Restart};
@@ -350,7 +350,10 @@ impl Instance {
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = std::fs::remove_file(self.path("soc.pid"));
-        let _ = std::fs::remove_file(self.path("ram"));
+        // Large, and of no use without the board.
+        for large in ["ram", CACHE, KEPT] {
+            let _ = std::fs::remove_file(self.path(large));
+        }
         Ok(())
     }
 

@@ -4,9 +4,13 @@
 use crate::commands;
 use crate::kernels::{self, Profile};
 use crate::lab::checks::{self, Check, Kit};
+use crate::lab::findings;
+use crate::lab::model::Choice;
+use crate::machine::Options;
 use crate::place::Place;
 use crate::progress::Step;
 use crate::scenario::{self, Parts, Rig, Scenario};
+use ::lab::model::Mode;
 use board::Isa;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -35,6 +39,14 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
         .collect();
     if !chosen.is_empty() {
         timed("scenarios", || scenarios(place, &chosen, &mut tally))?;
+    }
+    let watched: Vec<&Scenario> = scenario::ALL
+        .iter()
+        .filter(|s| nightly || SANITIZED.contains(&s.name))
+        .filter(|s| filter.is_none_or(|f| sanitized(s).contains(f)))
+        .collect();
+    if !watched.is_empty() {
+        timed("scenarios under the sanitizer", || sanitizer(place, &watched, &mut tally))?;
     }
     let matches = |name: &str| filter.is_none_or(|f| name.contains(f));
     let checks = checks::ALL.iter().filter(|c| matches(c.name) && (nightly || !c.nightly));
@@ -120,6 +132,50 @@ fn scenarios(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::
         };
         judge(scenario.name, &parts.folder, tally, || one(scenario, &parts))?;
     }
+    Ok(())
+}
+
+/// Scenarios that the sanitizer watches in every run of the tests: all that is shared between
+/// domains, in three minutes. Nightly it watches all.
+const SANITIZED: &[&str] = &[
+    "boot.duo-1x1",
+    "devices.solo-1",
+    "devices.dma-duo",
+    "rpc.storm",
+    "domain.power",
+    "domain.panic",
+    "domain.main-killed",
+];
+
+/// Name of a scenario's test under the sanitizer.
+fn sanitized(scenario: &Scenario) -> String {
+    format!("sanitizer.clean.{}", scenario.name)
+}
+
+/// The same boards with every access watched: nothing may be found. One record tells how much was.
+fn sanitizer(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::Result<()> {
+    let built = kernels::build(place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelCheck)?;
+    let (soc, plugin) = (commands::soc_binary()?, crate::lab::plugin()?);
+    let choice = Choice { mode: Mode::Sanitizer, ..Choice::default() };
+    let mut found = 0;
+    for scenario in chosen {
+        let name = sanitized(scenario);
+        let parts = Parts {
+            folder: place.target.join("tests").join(&name),
+            soc: soc.clone(),
+            board_file: place.board_file(scenario.board),
+            kernels: built.clone(),
+            options: Options { lab: Some((choice, plugin.clone())), ..Options::default() },
+        };
+        judge(&name, &parts.folder, tally, || {
+            one(scenario, &parts)?;
+            let all = findings::read(&parts.folder).map_err(|e| format!("{e:#}"))?;
+            found += all.len();
+            let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+            if texts.is_empty() { Ok(()) } else { Err(texts.join("\n")) }
+        })?;
+    }
+    println!("record sanitizer.false_reports {found} reports over {} scenarios", chosen.len());
     Ok(())
 }
 

@@ -65,6 +65,7 @@ pub fn domain(d: u16, name: &str, command: &[&str]) -> Domain {
 pub fn config(domains: Vec<Domain>) -> Config {
     Config {
         lab: false,
+        watched: false,
         soc_slot: 0,
         vectors: VECTORS,
         blob: "blob.bin".into(),
