@@ -62,6 +62,9 @@ pub enum GuestError {
     /// No QEMU.
     #[error("cannot run {0}: {1}; `./pen setup` installs it")]
     Start(&'static str, std::io::Error),
+    /// One at a time.
+    #[error("another run of the lab's Linux is under way: wait for its end")]
+    Busy,
     /// The engine's clock is the lab's.
     #[error("the DMA engine works in the lab's time; run these cases without --icount")]
     Time,

@@ -51,7 +51,7 @@ pub fn run(
 /// Runs one case without a chip and one with it twice each, at the lowest frequency.
 pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::Result<()> {
     let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
-    let seats = bench.seats(&USUAL[..1])?;
+    let (_sole, seats) = (bench.sole()?, bench.seats(&USUAL[..1])?);
     for (seat, name) in seats.iter().flat_map(|seat| [(seat, "call.null"), (seat, "dma.4k")]) {
         let first = bench.case(&Choice::default(), name, seat)?;
         let second = bench.case(&Choice::default(), name, seat)?;
@@ -61,6 +61,14 @@ pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::
 }
 
 impl Bench<'_> {
+    /// Nobody else measures here while the file is open.
+    fn sole(&self) -> anyhow::Result<File> {
+        let path = self.folders.base.join("lock");
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        file.try_lock().map_err(|_| GuestError::Busy)?;
+        Ok(file)
+    }
+
     /// Seats at those frequencies.
     fn seats(&self, frequencies: &[u32]) -> anyhow::Result<Vec<Seat>> {
         let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
@@ -117,7 +125,7 @@ impl Bench<'_> {
     /// All chosen cases at all chosen frequencies.
     fn series(&self, choice: &Choice) -> anyhow::Result<()> {
         let frequencies = if choice.mhz.is_empty() { &USUAL[..] } else { &choice.mhz };
-        let seats = self.seats(frequencies)?;
+        let (_sole, seats) = (self.sole()?, self.seats(frequencies)?);
         let cases = self.cases(choice)?;
         let title = choice.title();
         let path = self.place.target.join("lab").join(format!("{title}.jsonl"));
@@ -131,14 +139,17 @@ impl Bench<'_> {
                 })
             };
             write(&[records::head(title, &run, &seat.lab, &config)])?;
+            let mut time = 0;
             for (i, name) in cases.iter().enumerate() {
                 let number = format!("{} of {}", i + 1, cases.len());
                 let step = Step::begin(&format!("Linux at {mhz} MHz, {name}, case {number}"));
                 let (figure, episode) = self.case(choice, name, seat)?;
                 step.done();
                 write(&records::episode(&run, &figure, &episode))?;
+                time += episode.whole().time;
                 println!("{mhz:>5} MHz  {}", records::summary(&figure, &episode));
             }
+            write(&[records::end(&run, time)])?;
         }
         println!("records: {}; `./pen report` makes a page of them", path.display());
         Ok(())

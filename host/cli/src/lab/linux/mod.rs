@@ -1,6 +1,6 @@
 //! `pen lab linux`: what Penumbra is compared with. `setup` fetches Debian's stock arm64 kernel and
-//! builds our benchmarks for it; `run` boots them, a case a QEMU, in the lab's time, and leaves their
-//! records.
+//! builds our benchmarks for it; `run` boots them, a case a QEMU, in the lab's time, and leaves
+//! their records.
 //!
 //! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
 //! compiler alone. docs/lab-linux.md is the manual.

@@ -2,7 +2,8 @@
 
 use super::chip::BOARD;
 use super::episode::Episode;
-use crate::report::record::{Bench, Costs, Mode, Record, Run, Value};
+use crate::report::record::{Bench, Costs, End, Mode, Record, Run, Value};
+use ::lab::Ps;
 use ::lab::model::Lab;
 use thiserror::Error;
 
@@ -123,6 +124,11 @@ pub fn head(title: &str, run: &str, lab: &Lab, config: &str) -> Record {
     })
 }
 
+/// The end of a series: so long were all its episodes.
+pub fn end(run: &str, time: Ps) -> Record {
+    Record::End(End { run: run.to_string(), at_ns: time / 1000 })
+}
+
 /// What a case took and used: of one operation, then of its whole episode and the parts of that.
 pub fn episode(run: &str, figure: &Figure, episode: &Episode) -> Vec<Record> {
     let name = format!("linux.{}", figure.name);
@@ -179,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_good_run_is_read() {
-        let text = "[    0.5] booting\r\ncase call.null\r\nrecord call.null 446.3 ns 20000\r\nskipped dma.4k\r\n\
+        let text = "[    0.5] booting\r\ncase call.null\r\n\
+                    record call.null 446.3 ns 20000\r\nskipped dma.4k\r\n\
                     record udp.1k.life_4k 15802.0 ns/KiB 2.5\r\nrecords 2\r\nlab: done\r\n";
         let (figures, end) = read(text);
         assert_eq!(end, Ok(2));
