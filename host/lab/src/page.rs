@@ -70,8 +70,11 @@ pub enum Count {
     Frequencies = 5,
     /// Instructions.
     Instructions = 6,
-    /// Picoseconds by which the latest doorbell was heard after it had arrived.
+    /// Picoseconds by which doorbells were heard after they had arrived: the instruction under way
+    /// came first.
     Late = 7,
+    /// The most of one.
+    Latest = 8,
 }
 
 /// What a core's time is accounted as.
@@ -396,8 +399,9 @@ impl Page {
         }
         self.word(seat, Word::Doorbells, vector).store(0, Ordering::Relaxed);
         self.count(seat, Count::Arrivals, 1);
-        let late = (now - time).saturating_sub(self.counted(seat, Count::Late));
+        let late = now - time;
         self.count(seat, Count::Late, late);
+        self.count(seat, Count::Latest, late.saturating_sub(self.counted(seat, Count::Latest)));
         Some(vector)
     }
 

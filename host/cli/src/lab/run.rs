@@ -36,8 +36,8 @@ pub struct Outcome {
     pub end: u64,
     /// What the sanitizer found, if it watched.
     pub findings: Vec<Finding>,
-    /// By how much the latest doorbell was late, in picoseconds.
-    pub late_ps: u64,
+    /// By how much doorbells were late in picoseconds: on the average, and the latest.
+    pub late_ps: (f64, u64),
     /// Host seconds.
     pub host: f64,
 }
@@ -125,8 +125,10 @@ impl Outcome {
         let domains = &self.lab.domains;
         let count = |slot| COUNTS.map(|(_, what)| page.counted(slot, what));
         self.counts = domains.iter().map(|domain| count(domain.slot)).collect();
-        let late = domains.iter().map(|domain| page.counted(domain.slot, Count::Late)).max();
-        self.late_ps = late.unwrap_or(0);
+        let sum = |what| domains.iter().map(|d| page.counted(d.slot, what)).sum::<u64>() as f64;
+        let latest = domains.iter().map(|domain| page.counted(domain.slot, Count::Latest)).max();
+        let mean = sum(Count::Late) / sum(Count::Arrivals).max(1.0);
+        self.late_ps = (mean, latest.unwrap_or(0));
         self.end = domains.iter().map(|domain| page.accounted(domain.slot)).max().unwrap_or(0);
         if !self.lab.mode.tells_energy() {
             return Ok(());
