@@ -210,6 +210,8 @@ fn lab(place: &Place, chosen: &[&Check], tally: &mut Tally) -> anyhow::Result<()
     let built = kernels::build(place, &isas, Profile::Kernel)?;
     for check in chosen {
         let folder = place.target.join("tests").join(check.name);
+        // The judge removes it after a success, and not every check has files.
+        std::fs::create_dir_all(&folder)?;
         let kit = Kit { place, kernels: &built, folder: folder.clone() };
         judge(check.name, &folder, tally, || (check.run)(&kit).map_err(|e| format!("{e:#}")))?;
     }
