@@ -37,6 +37,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.adds-up", run: adds_up },
     Check { name: "lab.inactive", run: inactive },
     Check { name: "lab.killed", run: killed },
+    Check { name: "sanitizer.seeded", run: super::seeds::seeded },
 ];
 
 const GAME: &str = "ping shadow 1; ping-pong doorbell 20; ping-pong words 100; \

@@ -8,6 +8,7 @@ pub mod model;
 mod records;
 pub mod run;
 mod scenario;
+mod seeds;
 
 use crate::commands;
 use crate::kernels::Profile;

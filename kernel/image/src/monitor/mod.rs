@@ -8,6 +8,8 @@ mod bench;
 mod chip;
 mod dma;
 mod frequency;
+#[cfg(feature = "seeded")]
+mod handover;
 mod inspect;
 mod line;
 pub mod pingpong;
@@ -109,6 +111,8 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         stress::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,
+        #[cfg(feature = "seeded")]
+        handover::COMMANDS,
     ]
     .into_iter()
     .flatten()
