@@ -42,7 +42,7 @@ pub enum Seed {
     NoSync = 11,
     /// Cleaned first, written then.
     EarlyClean = 12,
-    /// Invalidated and read before the other has announced its changes.
+    /// Invalidated, and read again, before the other may change it.
     EarlyInvalidate = 13,
     /// Written before the other has announced its changes.
     EarlyWrite = 14,

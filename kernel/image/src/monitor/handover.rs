@@ -114,10 +114,6 @@ impl Side {
         if is(Seed::EarlyWrite) {
             self.write(round);
         }
-        if is(Seed::EarlyInvalidate) {
-            self.take();
-            self.read();
-        }
         if !self.wait(before) {
             return false;
         }
@@ -133,6 +129,11 @@ impl Side {
         self.count();
         if !is(Seed::EarlyClean) {
             self.give();
+        }
+        if is(Seed::EarlyInvalidate) {
+            self.take();
+            // As a cache that fetches ahead would.
+            core::hint::black_box(self.read());
         }
         self.own.publish(0, round);
         if is(Seed::FalseSharing) {
@@ -168,7 +169,7 @@ fn handover(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outco
     let kernel = session.kernel;
     if arguments == ["code"] {
         let table = TABLE.get().ok_or(NO_MEMORY)?;
-        let done = run_code(&mut table.lock(), &FRAMES, page(kernel, 1)?);
+        let done = run_code(&mut table.lock(), &FRAMES, page(kernel, 1 + u64::from(kernel.me.0))?);
         done.map_err(|_| NO_MEMORY)?;
         return Ok(writeln!(out, "written code was run")?);
     }
