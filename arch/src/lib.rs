@@ -7,6 +7,7 @@
 //! - [`lock`]    `Lock<T>`: ticket lock, interrupts off while held, rank-checked in debug builds
 //! - [`shared`]  words between domains, publish/consume, hardware spinlocks (built on `imp::words`)
 //! - `probe`     accesses that may fault and come back; boards only (asm in each ISA's `probe.rs`)
+//! - `seeded`  planted bugs, in kernels that are built for the sanitizer's tests only
 //! - [`time`]    soc_time = local clock + calibrated offset, never running backwards
 //!
 //! Per ISA (`aarch64/`, `riscv64/`, `host/`), with the same names and signatures:
@@ -93,6 +94,8 @@ pub mod attend;
 pub mod lock;
 #[cfg(target_os = "none")]
 pub mod probe;
+#[cfg(feature = "seeded")]
+pub mod seeded;
 pub mod shared;
 pub mod time;
 pub mod types;
@@ -109,7 +112,11 @@ mod imp;
 #[path = "host/mod.rs"]
 mod imp;
 
+#[cfg(not(feature = "seeded"))]
+pub use imp::cache;
+#[cfg(feature = "seeded")]
+pub use seeded::cache;
+
 pub use imp::{
-    backtrace, cache, context, cpu, doorbell, early, image, irq, mmu, power, smp, timer, trap,
-    words,
+    backtrace, context, cpu, doorbell, early, image, irq, mmu, power, smp, timer, trap, words,
 };

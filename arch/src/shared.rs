@@ -77,6 +77,12 @@ impl Window {
     pub fn publish(&self, at: usize, value: u64) {
         // What it makes valid is seen before it is.
         self.barrier();
+        #[cfg(feature = "seeded")]
+        if crate::seeded::is(crate::seeded::Seed::SwapPublish) {
+            // SAFETY: aligned and mapped; that it is no lock of the bank is the planted bug.
+            unsafe { words::swap64(self.word(at), value) };
+            return;
+        }
         self.store(at, value);
     }
 
@@ -112,6 +118,10 @@ impl Words for Window {
     }
     #[inline]
     fn barrier(&self) {
+        #[cfg(feature = "seeded")]
+        if crate::seeded::is(crate::seeded::Seed::NoBarrier) {
+            return;
+        }
         words::barrier();
     }
 }

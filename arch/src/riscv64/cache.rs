@@ -52,6 +52,10 @@ pub fn sync_code(_va: usize, _bytes: usize) {
 
 /// What was maintained is maintained before anything later, devices and other domains included.
 fn fence() {
+    #[cfg(feature = "seeded")]
+    if crate::seeded::is(crate::seeded::Seed::NoBarrier) {
+        return;
+    }
     // SAFETY: a barrier.
     unsafe { asm!("fence iorw, iorw", options(nostack)) };
 }

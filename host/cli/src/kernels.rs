@@ -68,11 +68,26 @@ pub fn isas(board: &Board) -> Vec<Isa> {
 
 /// Builds for `isas`.
 pub fn build(place: &Place, isas: &[Isa], profile: Profile) -> Result<Vec<Built>, BuildError> {
+    build_with(place, isas, profile, &[])
+}
+
+/// Kernels with planted bugs, in a folder of their own.
+pub fn build_seeded(place: &Place, isas: &[Isa]) -> Result<Vec<Built>, BuildError> {
+    let features = ["--features", "kernel/seeded"];
+    build_with(&place.within("seeded"), isas, Profile::Kernel, &features)
+}
+
+fn build_with(
+    place: &Place,
+    isas: &[Isa],
+    profile: Profile,
+    features: &[&str],
+) -> Result<Vec<Built>, BuildError> {
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
     let step = Step::begin(&format!("building kernels for {}", names.join(" and ")));
     let mut cargo = place.cargo();
     cargo.args(["build", "-q", "--package", "kernel", "--package", "stub"]);
-    cargo.args(["--profile", profile.name()]);
+    cargo.args(["--profile", profile.name()]).args(features);
     for &isa in isas {
         cargo.args(["--target", triple(isa)]);
         let name = triple(isa).to_uppercase().replace('-', "_");

@@ -42,6 +42,11 @@ impl Place {
         })
     }
 
+    /// The same place with another folder for what is built.
+    pub fn within(&self, folder: &str) -> Place {
+        Place { target: self.target.join(folder), ..self.clone() }
+    }
+
     /// cargo in the root, with the chosen compiler.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(&self.cargo);

@@ -49,8 +49,9 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
         timed("scenarios under the sanitizer", || sanitizer(place, &watched, &mut tally))?;
     }
     let matches = |name: &str| filter.is_none_or(|f| name.contains(f));
-    let checks = checks::ALL.iter().filter(|c| matches(c.name) && (nightly || !c.nightly));
-    let checks: Vec<&Check> = checks.collect();
+    let asked = |c: &&Check| nightly || !c.nightly || filter == Some(c.name);
+    let checks: Vec<&Check> =
+        checks::ALL.iter().filter(|c| matches(c.name)).filter(asked).collect();
     if !checks.is_empty() {
         timed("the lab", || lab(place, &checks, &mut tally))?;
     }

@@ -41,6 +41,8 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
         Ok(blob) => blob,
         Err(why) => panic!("the board blob at {blob_pa:#x} is not one: {why:?}"),
     };
+    #[cfg(feature = "seeded")]
+    arch::seeded::choose(abi::boot::text(&blob.arguments));
     let me = DomainId(domain as u8);
     ME.store(domain, Ordering::Relaxed);
     assert!(me.index() < blob.domains().len(), "domain {domain} is not on this board");

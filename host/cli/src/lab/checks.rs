@@ -28,7 +28,7 @@ pub struct Kit<'a> {
 pub struct Check {
     /// Its name.
     pub name: &'static str,
-    /// Only under `--nightly`.
+    /// Only under `--nightly`, or by its full name.
     pub nightly: bool,
     /// What happens.
     pub run: fn(&Kit<'_>) -> anyhow::Result<()>,
@@ -44,6 +44,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.inactive", nightly: false, run: inactive },
     Check { name: "lab.killed", nightly: false, run: killed },
     Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
+    Check { name: "sanitizer.seeded", nightly: true, run: super::seeds::seeded },
 ];
 
 /// Ping-pong by all three ways.

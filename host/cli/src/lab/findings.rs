@@ -81,7 +81,9 @@ impl Names {
             format!("{}: {} {} line {:#x}", it.kind, self.place(it.access), it.event, it.line);
         match &it.missing {
             Some(missing) => {
-                text += &format!(" without a {} by {}", missing.operation, self.party(missing.by));
+                let article = if missing.operation.starts_with('i') { "an" } else { "a" };
+                let by = self.party(missing.by);
+                text += &format!(" without {article} {} by {by}", missing.operation);
             }
             None => text += &format!(", shared with {}", self.party(it.other)),
         }

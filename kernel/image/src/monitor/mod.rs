@@ -8,6 +8,8 @@ mod aside;
 mod bench;
 mod chip;
 mod dma;
+#[cfg(feature = "seeded")]
+mod handover;
 mod inspect;
 mod line;
 pub mod pingpong;
@@ -113,6 +115,8 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         bench::COMMANDS,
         pingpong::COMMANDS,
         aside::COMMANDS,
+        #[cfg(feature = "seeded")]
+        handover::COMMANDS,
     ]
     .into_iter()
     .flatten()
