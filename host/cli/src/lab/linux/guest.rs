@@ -48,6 +48,9 @@ pub struct Choice {
     /// Each case once and without warm-up, as after a wake.
     #[arg(long, conflicts_with_all = ["rounds", "warmup"])]
     pub cold: bool,
+    /// Every cost but the instruction's is zero.
+    #[arg(long)]
+    pub no_costs: bool,
     /// After the work of one case, idle for so many seconds before the records come; 5 in the lab.
     #[arg(long)]
     pub idle_after: Option<u32>,
@@ -282,6 +285,7 @@ mod tests {
             list: false,
             cold: false,
             icount,
+            no_costs: false,
             cpu: None,
             rounds: Some(3),
             warmup: None,

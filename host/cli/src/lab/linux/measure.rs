@@ -51,7 +51,7 @@ pub fn run(
 /// Runs one case without a chip and one with it twice each, at the lowest frequency.
 pub fn repeats(place: &Place, folders: &Folders, images: Images<'_>) -> anyhow::Result<()> {
     let bench = Bench { place, folders, images, interrupt: Interrupt::listen()? };
-    let (_sole, seats) = (bench.sole()?, bench.seats(&USUAL[..1])?);
+    let (_sole, seats) = (bench.sole()?, bench.seats(&USUAL[..1], false)?);
     for (seat, name) in seats.iter().flat_map(|seat| [(seat, "call.null"), (seat, "dma.4k")]) {
         let first = bench.case(&Choice::default(), name, seat)?;
         let second = bench.case(&Choice::default(), name, seat)?;
@@ -70,11 +70,12 @@ impl Bench<'_> {
     }
 
     /// Seats at those frequencies.
-    fn seats(&self, frequencies: &[u32]) -> anyhow::Result<Vec<Seat>> {
+    fn seats(&self, frequencies: &[u32], no_costs: bool) -> anyhow::Result<Vec<Seat>> {
         let board = self.place.root.join("boards").join(format!("{BOARD}.toml"));
         let board = board::read(&board)?;
         let plugin = crate::lab::plugin()?;
-        let seats = frequencies.iter().map(|&mhz| Seat::new(&board, mhz, plugin.clone()));
+        let seat = |&mhz| Seat::new(&board, mhz, no_costs, plugin.clone());
+        let seats = frequencies.iter().map(seat);
         Ok(seats.collect::<Result<Vec<_>, _>>()?)
     }
 
@@ -125,7 +126,7 @@ impl Bench<'_> {
     /// All chosen cases at all chosen frequencies.
     fn series(&self, choice: &Choice) -> anyhow::Result<()> {
         let frequencies = if choice.mhz.is_empty() { &USUAL[..] } else { &choice.mhz };
-        let (_sole, seats) = (self.sole()?, self.seats(frequencies)?);
+        let (_sole, seats) = (self.sole()?, self.seats(frequencies, choice.no_costs)?);
         let cases = self.cases(choice)?;
         let title = choice.title();
         let path = self.place.target.join("lab").join(format!("{title}.jsonl"));
@@ -138,7 +139,7 @@ impl Bench<'_> {
                     Ok(writeln!(file, "{}", serde_json::to_string(record)?)?)
                 })
             };
-            write(&[records::head(title, &run, &seat.lab, &config)])?;
+            write(&[records::head(title, &run, &seat.lab, choice.no_costs, &config)])?;
             let mut time = 0;
             for (i, name) in cases.iter().enumerate() {
                 let number = format!("{} of {}", i + 1, cases.len());

@@ -110,14 +110,14 @@ pub fn counted(figure: &Figure, config: &str) -> serde_json::Result<String> {
 }
 
 /// The head of a series under the lab.
-pub fn head(title: &str, run: &str, lab: &Lab, config: &str) -> Record {
+pub fn head(title: &str, run: &str, lab: &Lab, no_costs: bool, config: &str) -> Record {
     Record::Run(Run {
         run: run.to_string(),
         scenario: title.to_string(),
         board: BOARD.to_string(),
         mode: Mode::Energy,
         model: lab.hash.clone(),
-        costs: Costs::Board,
+        costs: if no_costs { Costs::Zero } else { Costs::Board },
         exact: true,
         repetition: 1,
         config: config.to_string(),

@@ -36,11 +36,17 @@ pub struct Seat {
 
 impl Seat {
     /// The one of `board`'s main domain at `mhz`.
-    pub fn new(board: &Board, mhz: u32, plugin: PathBuf) -> Result<Seat, SeatError> {
-        let mut lab = model::of(board, Choice::default(), |_| None)?;
+    pub fn new(
+        board: &Board,
+        mhz: u32,
+        no_costs: bool,
+        plugin: PathBuf,
+    ) -> Result<Seat, SeatError> {
+        let choice = Choice { no_costs, ..Choice::default() };
+        let mut lab = model::of(board, choice, |_| None)?;
         for domain in &mut lab.domains {
             // These are our kernel's.
-            (domain.frequency, domain.vectors) = (0, (0, 0));
+            (domain.frequency, domain.gate, domain.vectors) = (0, 0, (0, 0));
             (domain.window, domain.spinlocks) = ((0, 0), (0, 0));
             domain.khz = mhz * 1000;
             if domain.point(domain.khz).is_none() {
@@ -91,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_strong_core_at_a_frequency_of_its_table() {
-        let seat = |mhz| Seat::new(&board(), mhz, PathBuf::from("/p.so"));
+        let seat = |mhz| Seat::new(&board(), mhz, false, PathBuf::from("/p.so"));
         let [slow, fast] = USUAL.map(|mhz| seat(mhz).unwrap());
         assert_eq!((slow.domain().khz, fast.domain().khz), (350_000, 1_200_000));
         assert_ne!(slow.lab.hash, fast.lab.hash);
@@ -105,7 +111,7 @@ mod tests {
     fn a_table_for_one() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(marks::FILE), "old").unwrap();
-        let seat = Seat::new(&board(), 350, PathBuf::new()).unwrap();
+        let seat = Seat::new(&board(), 350, false, PathBuf::new()).unwrap();
         seat.lay(folder.path()).unwrap();
         assert_eq!(Lab::read(folder.path()).unwrap(), seat.lab);
         assert_eq!(marks::read(folder.path()).unwrap(), []);
