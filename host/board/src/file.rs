@@ -89,7 +89,7 @@ pub struct Cost {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    pub source: String,
+    pub source: Spanned<String>,
     pub rail: String,
     pub inactive_mw: Spanned<f64>,
     #[serde(default)]

@@ -17,8 +17,8 @@ pub const MAX_POINTS: usize = 12;
 /// The table of a domain, if its file has one.
 pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
     let Some(power) = &raw.power else { return Ok(None) };
-    let at = power.inactive_mw.span().start;
-    sourced(at, &power.source)?;
+    let at = power.source.span().start;
+    sourced(at, power.source.get_ref())?;
     let points = match (&power.points, &power.estimate) {
         (Some(points), None) => listed(raw, points)?,
         (None, Some(estimate)) => estimated(raw, estimate)?,
@@ -32,7 +32,7 @@ pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
         return Err((at, range("power points", &shown, &format!("at most {MAX_POINTS}"))));
     }
     Ok(Some(Power {
-        source: power.source.clone(),
+        source: power.source.get_ref().clone(),
         rail: power.rail.clone(),
         cluster: power.cluster.clone(),
         inactive_mw: milliwatts(&power.inactive_mw)?,

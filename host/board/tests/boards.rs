@@ -101,7 +101,7 @@ fn values_out_of_range() {
     check("image_max = \"8 MiB\"", "image_max = \"900 MiB\"", "image_max", "within the 192 MiB");
     check("nominal_mhz = 350", "nominal_mhz = 400", "nominal_mhz", "one of frequencies_mhz");
     check("mhz = 350,", "mhz = 351,", "351", "one of frequencies_mhz");
-    check("idle_mw = 25.2", "idle_mw = 99.0", "99", "idle from 0 to active");
+    check("idle_mw = 25.2", "idle_mw = 99.0", "99", "gated from 0 to idle to active");
     check("inactive_mw = 0.1", "inactive_mw = -0.1", "inactive_mw", "0 or more");
     check("vectors = 8", "vectors = 99", "vectors", "4 to 32");
     check("memory = \"64 KiB\"", "memory = \"100 B\"", "100 B", "whole pages");
@@ -221,9 +221,30 @@ fn services_costs_and_power_say_where_they_come_from() {
     check(
         "source = \"OMAP4 (Cortex-A9), as K2 reports\"",
         "source = \"\"",
-        "points",
+        "source",
         "where the figure comes from",
     );
+}
+
+#[test]
+fn estimates_of_power() {
+    let rpx = std::fs::read_to_string(boards().join("rpx.toml")).expect("the tree has an rpx");
+    let check = |from: &str, to: &str, reason: &str| {
+        assert!(rpx.contains(from), "rpx.toml has no {from:?}");
+        let (_, why) = refused(&rpx.replacen(from, to, 1));
+        assert!(why.to_string().contains(reason), "{to:?}: {why}");
+    };
+    check("leakage = 0.15", "leakage = 1.5", "from 0 to 1");
+    check("idle_activity = 0.3", "idle_activity = -1", "from 0 to 1");
+    check("full_mw = 375", "full_mw = 0", "above 0");
+    check("mhz = 324,", "mhz = 325,", "one of frequencies_mhz");
+    check("volts = 1.2", "volts = 12", "from 0.1 to 10");
+    check("cluster =", "points = []\ncluster =", "either points or an estimate");
+    let board = board::parse("rpx.toml", &rpx).expect("good");
+    let power = board.domains[0].power.as_ref().expect("a table");
+    // 81 and 162 MHz at three voltages, 324 at two, 648 at one.
+    assert_eq!((power.points.len(), power.cluster.as_deref()), (9, Some("rpx")));
+    assert!(power.points.iter().any(|point| point.mhz == 648 && point.active_mw == 375.0));
 }
 
 #[test]
