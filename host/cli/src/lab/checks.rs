@@ -39,6 +39,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.adds-up", nightly: false, run: adds_up },
     Check { name: "lab.inactive", nightly: false, run: inactive },
     Check { name: "lab.killed", nightly: false, run: killed },
+    Check { name: "lab.slowdown", nightly: true, run: super::slowdown::slowdown },
     Check { name: "sanitizer.seeded", nightly: true, run: super::seeds::seeded },
 ];
 

@@ -9,6 +9,7 @@ mod records;
 pub mod run;
 mod scenario;
 mod seeds;
+mod slowdown;
 
 use crate::commands;
 use crate::kernels::Profile;
