@@ -1,6 +1,6 @@
 //! Planted bugs, for the coherence sanitizer to find. Only in kernels built with the feature
-//! `seeded`; the board's command line says which bug (`seed=NUMBER,ISA`), and the kernel of that ISA
-//! has it. Nothing of this is in any other kernel.
+//! `seeded`; the board's command line says which bug (`seed=NUMBER,ISA`), and the kernel of that
+//! ISA has it. Nothing of this is in any other kernel.
 //!
 //! What a bug removes is removed here or in [`crate::shared`]: the maintenance functions behind
 //! [`cache`], the barriers, the word that announces others.

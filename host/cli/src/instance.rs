@@ -65,8 +65,8 @@ pub enum InstanceError {
     Config(#[from] toml::ser::Error),
     /// Exact instruction counts need one core a domain.
     #[error(
-        "--icount and --lab need a board with one core a domain, such as solo-1 or duo-1x1; only the \
-         lab's mode \"sanitizer\" does not"
+        "--icount and --lab need a board with one core a domain, such as solo-1 or duo-1x1; only \
+         the lab's mode \"sanitizer\" does not"
     )]
     OneCore,
     /// The lab's model.

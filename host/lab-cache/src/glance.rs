@@ -1,7 +1,7 @@
-//! A look at one line without a lock: is the access of the most frequent kind, which neither is wrong
-//! nor changes what is known? Who may be interrupted by others between look and access takes a lock
-//! only when the answer is no. A line that changes meanwhile belongs to accesses that nothing orders;
-//! then either order is right.
+//! A look at one line without a lock: is the access of the most frequent kind, which neither is
+//! wrong nor changes what is known? Who may be interrupted by others between look and access takes
+//! a lock only when the answer is no. A line that changes meanwhile belongs to accesses that
+//! nothing orders; then either order is right.
 
 use core::sync::atomic::AtomicU64;
 

@@ -6,8 +6,8 @@
 //! ```
 //! The low fields are sets of domains. `writer` made the newest value, `reader` last brought the
 //! line into its cache. `discarded`: the newest value was invalidated before it was cleaned.
-//! `unified`: what the one dirty domain wrote is what its own instruction fetches find. `saved`: the
-//! caller keeps a copy of what the writer last cleaned to memory.
+//! `unified`: what the one dirty domain wrote is what its own instruction fetches find. `saved`:
+//! the caller keeps a copy of what the writer last cleaned to memory.
 //! Invariants: dirty and stale lines are held; a line with a dirty domain is not discarded.
 
 use crate::party::{Domain, Party};

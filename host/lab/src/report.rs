@@ -1,5 +1,5 @@
-//! What the sanitizer found, as it stands in `lab.reports`: one JSON object a line, a finding once a
-//! process.
+//! What the sanitizer found, as it stands in `lab.reports`: one JSON object a line, a finding once
+//! a process.
 
 use lab_cache::{Party, Site, Violation};
 use serde::{Deserialize, Serialize};

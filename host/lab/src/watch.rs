@@ -1,5 +1,5 @@
-//! The coherence sanitizer as every process of a board holds it: the model of `lab-cache` over words
-//! that all of them map, one lock for all, and the file of reports.
+//! The coherence sanitizer as every process of a board holds it: the model of `lab-cache` over
+//! words that all of them map, one lock for all, and the file of reports.
 //!
 //! The lock is a word that holds its holder's process id. Most accesses need no lock (see
 //! [`lab_cache::Glance`]). Without turns, cores of many processes race for it; an access that two

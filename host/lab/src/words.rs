@@ -1,5 +1,5 @@
-//! A file as atomic words, mapped for as long as the process lives. The one home of `unsafe` of this
-//! crate: a slice of atomics over a mapping, which no crate gives.
+//! A file as atomic words, mapped for as long as the process lives. The one home of `unsafe` of
+//! this crate: a slice of atomics over a mapping, which no crate gives.
 #![allow(unsafe_code, reason = "see above")]
 
 use std::fs::OpenOptions;
@@ -19,7 +19,7 @@ pub fn map(path: &Path, count: usize) -> std::io::Result<&'static [AtomicU64]> {
     let region: MmapRegion<()> = MmapRegion::from_file(FileOffset::new(file, 0), bytes)
         .map_err(|e| std::io::Error::other(e.to_string()))?;
     let region: &'static MmapRegion<()> = Box::leak(Box::new(region));
-    // SAFETY: the mapping is `bytes` long, page-aligned and never unmapped; any bits are a word, and
-    // whoever else writes the file does so by whole words or while nobody looks at them here.
+    // SAFETY: the mapping is `bytes` long, page-aligned and never unmapped; any bits are a word,
+    // and whoever else writes the file does so by whole words or while nobody looks at them here.
     Ok(unsafe { std::slice::from_raw_parts(region.as_ptr().cast(), count) })
 }

@@ -11,7 +11,8 @@
 //! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
 //!   not follow; checked at load against the build that they were written for.
 //!
-//! One virtual CPU a process, unless time is the host's (mode `sanitizer`). QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
+//! One virtual CPU a process, unless time is the host's (mode `sanitizer`). QEMU loads it with
+//! `-plugin FILE,folder=RUNDIR,slot=N`.
 
 pub mod class;
 pub mod domain;

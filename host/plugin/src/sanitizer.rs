@@ -1,13 +1,13 @@
 //! The domain's side of the coherence sanitizer: where an access goes, and how.
 //!
-//! Kernels map memory at virtual = physical + one constant, so most addresses need no look at a page
-//! table. What is cached is known by its place: the uncached window and the staging areas are not;
-//! nor is anything that AArch64 reaches with its MMU off. RV64 without translation caches what its
-//! platform says is memory.
+//! Kernels map memory at virtual = physical + one constant, so most addresses need no look at a
+//! page table. What is cached is known by its place: the uncached window and the staging areas are
+//! not; nor is anything that AArch64 reaches with its MMU off. RV64 without translation caches
+//! what its platform says is memory.
 //!
 //! A clean counts when the barrier behind it has been executed (outer shareable or wider), not
-//! before: until then no other domain may rely on it. An invalidate counts at once, for the domain's
-//! own accesses to the line come behind it in program order anyway.
+//! before: until then no other domain may rely on it. An invalidate counts at once, for the
+//! domain's own accesses to the line come behind it in program order anyway.
 
 use crate::class::Isa;
 use crate::memory::{Touch, Upkeep};

@@ -1,5 +1,5 @@
-//! What the sanitizer found on a board, for people: who did what where, by the names of functions as
-//! the staged images in the run folder have them.
+//! What the sanitizer found on a board, for people: who did what where, by the names of functions
+//! as the staged images in the run folder have them.
 
 use ::lab::model::{FILE, Lab, REPORTS};
 use ::lab::report::{self, DEVICES, Place, Report};

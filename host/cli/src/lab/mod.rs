@@ -11,6 +11,7 @@ mod records;
 pub mod run;
 mod scenario;
 mod seeds;
+mod slowdown;
 
 use crate::commands;
 use crate::instance::Instance;

@@ -105,7 +105,9 @@ pub fn seeded(kit: &Kit<'_>) -> anyhow::Result<()> {
         false_reports.extend(run(kit, &built, &format!("run={script}"))?);
     }
     let found = planted - missed.len();
-    record(kit, &[("seeded", planted), ("found", found), ("false_reports", false_reports.len())])?;
+    let figures = [("seeded", planted), ("found", found), ("false_reports", false_reports.len())];
+    let figures = figures.map(|(name, count)| (format!("sanitizer.{name}"), count as f64));
+    record(kit, "sanitizer", &figures, "bugs")?;
     ensure!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
     ensure!(false_reports.is_empty(), "nothing was planted: {false_reports:?}");
     Ok(())
@@ -133,16 +135,20 @@ fn run(kit: &Kit<'_>, built: &[Built], arguments: &str) -> anyhow::Result<Vec<Fi
     findings::read(&kit.folder)
 }
 
-/// Leaves the figures where `./pen report` finds them.
-fn record(kit: &Kit<'_>, figures: &[(&str, usize)]) -> anyhow::Result<()> {
+/// Leaves figures where `./pen report` finds them.
+pub fn record(
+    kit: &Kit<'_>,
+    title: &str,
+    figures: &[(String, f64)],
+    unit: &str,
+) -> anyhow::Result<()> {
     let folder = kit.place.target.join("lab");
     std::fs::create_dir_all(&folder)?;
-    let path = folder.join("sanitizer.jsonl");
+    let path = folder.join(format!("{title}.jsonl"));
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     for (name, value) in figures {
-        let name = format!("sanitizer.{name}");
-        println!("record {name} {value} bugs");
-        let record = json!({"name": name, "value": value, "unit": "bugs", "board": "duo-1x1"});
+        println!("record {name} {value:.2} {unit}");
+        let record = json!({"name": name, "value": value, "unit": unit, "board": "duo-1x1"});
         writeln!(file, "{record}")?;
     }
     Ok(())

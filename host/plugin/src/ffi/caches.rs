@@ -1,7 +1,7 @@
 //! The sanitizer's callbacks: each access, each maintenance instruction, each translated block.
 //!
-//! QEMU tells of an access after it has happened, of an instruction before. A callback's data is the
-//! instruction's address, or for maintenance what it does and to which register's address.
+//! QEMU tells of an access after it has happened, of an instruction before. A callback's data is
+//! the instruction's address, or for maintenance what it does and to which register's address.
 
 use super::{Isa, api, plugin};
 use crate::memory::{self, Touch, Upkeep};
