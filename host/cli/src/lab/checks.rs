@@ -44,7 +44,6 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.inactive", nightly: false, run: inactive },
     Check { name: "lab.killed", nightly: false, run: killed },
     Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
-    Check { name: "lab.slowdown", nightly: true, run: super::slowdown::slowdown },
     Check { name: "sanitizer.seeded", nightly: true, run: super::seeds::seeded },
 ];
 

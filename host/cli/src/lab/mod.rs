@@ -11,7 +11,6 @@ mod records;
 pub mod run;
 mod scenario;
 mod seeds;
-mod slowdown;
 
 use crate::commands;
 use crate::instance::Instance;

@@ -9,10 +9,8 @@ use crate::instance::Instance;
 use crate::kernels::{self, Built};
 use crate::machine::Options;
 use ::lab::model::Mode;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use board::Isa;
-use serde_json::json;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Longer than any such run takes on a loaded host; one that a bug has stopped ends here.
@@ -83,34 +81,45 @@ const CONTROLS: &[&str] = &[
     "ping shadow 1; domain off shadow; domain on shadow; ping shadow 1",
 ];
 
-/// Every bug on every ISA ; records how many there are and how many were found.
+/// What came of all of them.
+pub struct Tally {
+    /// Bugs, each on both ISAs.
+    pub planted: usize,
+    /// Those that were not found, and what was found instead.
+    pub missed: Vec<String>,
+    /// What was found where nothing is planted.
+    pub false_reports: Vec<Finding>,
+}
+
+/// `sanitizer.seeded`: every bug is found on every ISA, and nothing else.
 pub fn seeded(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let Tally { missed, false_reports, .. } = run_all(kit)?;
+    ensure!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+    ensure!(false_reports.is_empty(), "nothing was planted: {false_reports:?}");
+    Ok(())
+}
+
+/// Every bug on every ISA, then what shows them without one.
+pub fn run_all(kit: &Kit<'_>) -> anyhow::Result<Tally> {
     let built = kernels::build_seeded(kit.place, &[Isa::Aarch64, Isa::Riscv64])?;
-    let (mut planted, mut missed) = (0, Vec::new());
+    let mut tally = Tally { planted: 0, missed: Vec::new(), false_reports: Vec::new() };
     for isa in [Isa::Aarch64, Isa::Riscv64] {
         for seed in SEEDS {
             let script = (seed.script)(isa);
             let all =
                 run(kit, &built, &format!("seed={},{} run={script}", seed.number, isa.name()))?;
-            planted += 1;
+            tally.planted += 1;
             let hit = all.iter().find(|finding| seed.kinds.contains(&finding.kind.as_str()));
             match hit {
-                Some(finding) => println!("  {:<8} {:<30} {}", isa.name(), seed.name, finding.text),
-                None => missed.push(format!("{} on {}: {all:?}", seed.name, isa.name())),
+                Some(found) => eprintln!("  {:<8} {:<30} {}", isa.name(), seed.name, found.text),
+                None => tally.missed.push(format!("{} on {}: {all:?}", seed.name, isa.name())),
             }
         }
     }
-    let mut false_reports = Vec::new();
     for script in CONTROLS {
-        false_reports.extend(run(kit, &built, &format!("run={script}"))?);
+        tally.false_reports.extend(run(kit, &built, &format!("run={script}"))?);
     }
-    let found = planted - missed.len();
-    let figures = [("seeded", planted), ("found", found), ("false_reports", false_reports.len())];
-    let figures = figures.map(|(name, count)| (format!("sanitizer.{name}"), count as f64));
-    record(kit, "sanitizer", &figures, "bugs")?;
-    ensure!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
-    ensure!(false_reports.is_empty(), "nothing was planted: {false_reports:?}");
-    Ok(())
+    Ok(tally)
 }
 
 /// Runs a board until it ends, or something is found.
@@ -133,23 +142,4 @@ fn run(kit: &Kit<'_>, built: &[Built], arguments: &str) -> anyhow::Result<Vec<Fi
     }
     instance.stop()?;
     findings::read(&kit.folder)
-}
-
-/// Leaves figures where `./pen report` finds them.
-pub fn record(
-    kit: &Kit<'_>,
-    title: &str,
-    figures: &[(String, f64)],
-    unit: &str,
-) -> anyhow::Result<()> {
-    let folder = kit.place.target.join("lab");
-    std::fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{title}.jsonl"));
-    let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
-    for (name, value) in figures {
-        println!("record {name} {value:.2} {unit}");
-        let record = json!({"name": name, "value": value, "unit": unit, "board": "duo-1x1"});
-        writeln!(file, "{record}")?;
-    }
-    Ok(())
 }
