@@ -1,5 +1,5 @@
 //! Figures about the lab itself, each a record of `./pen bench lab`: how exact it is, what it costs
-//! the host, and what the two cores do in chip time. Which of them there are is data: benches/lab.toml.
+//! the host, and what the two cores do in chip time. Which there are is data: benches/lab.toml.
 
 use super::charges;
 use super::checks::{GAME, Kit};
