@@ -142,7 +142,7 @@ const SANITIZED: &[&str] = &[
     "boot.duo-1x1",
     "devices.solo-1",
     "devices.dma-duo",
-    "rpc.storm",
+    "rpc.nested",
     "domain.power",
     "domain.panic",
     "domain.main-killed",
