@@ -15,7 +15,7 @@ pub use rig::{Failure, Parts, Rig};
 use std::time::Duration;
 
 /// Longer than any step of a healthy board takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// One system test.
 pub struct Scenario {

@@ -119,8 +119,8 @@ pub fn kills(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     let mut lost = 0;
-    for round in 0..KILLS {
-        rig.send(&format!("rpc 400 {round}"))?;
+    for round in 0..if rig.watched { KILLS / 5 } else { KILLS } {
+        rig.send(&format!("rpc 200 {round}"))?;
         // Somewhere in the storm, elsewhere each time.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60));
         rig.kill("shadow")?;

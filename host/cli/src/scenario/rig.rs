@@ -52,6 +52,8 @@ pub struct Rig {
     next: usize,
     /// When the soc was started.
     pub started: Instant,
+    /// The sanitizer watches: storms are many times slower.
+    pub watched: bool,
 }
 
 /// What a rig is made from.
@@ -93,7 +95,8 @@ impl Rig {
                 }
             }
         });
-        Ok(Self { instance, console, output, seen: String::new(), next: 0, started })
+        let watched = parts.options.is_watched();
+        Ok(Self { instance, console, output, seen: String::new(), next: 0, started, watched })
     }
 
     /// Waits until the console has said `text` (after what was expected before); answers what it
