@@ -49,6 +49,7 @@ pub fn board(raw: File) -> Place<Board> {
         .map(|(i, d)| domain(i, d, ram, &placed, &names))
         .collect::<Place<Vec<_>>>()?;
     one_main(&raw.domain)?;
+    power::clusters(&raw.domain, &domains)?;
     let fabric = fabric(&raw.fabric)?;
     let bytes = raw.device.iter().map(|d| d.get_ref().memory.get_ref().0).sum();
     let layout = Layout::compute(window, window_at, domains.len(), bytes)?;

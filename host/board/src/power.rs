@@ -8,7 +8,7 @@ use crate::check::sourced;
 use crate::error::{Place, Reason};
 use crate::file;
 use crate::memory::range;
-use crate::types::{Point, Power};
+use crate::types::{Domain, Point, Power};
 use toml::Spanned;
 
 /// Most points of a table, as the lab's page has room for.
@@ -27,6 +27,15 @@ pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
             return Err((at, Reason::Missing(why)));
         }
     };
+    if power.cluster.is_some() && power.estimate.is_none() {
+        let why = "a cluster needs an estimate: listed points have no voltage".to_string();
+        return Err((at, Reason::Missing(why)));
+    }
+    let nominal = raw.nominal_mhz.as_ref().map(|mhz| *mhz.get_ref());
+    if let Some(mhz) = nominal.filter(|&mhz| !points.iter().any(|point| point.mhz == mhz)) {
+        let why = format!("the power table has no point at nominal_mhz, {mhz}");
+        return Err((at, Reason::Missing(why)));
+    }
     if points.len() > MAX_POINTS {
         let shown = points.len().to_string();
         return Err((at, range("power points", &shown, &format!("at most {MAX_POINTS}"))));
@@ -39,6 +48,31 @@ pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
         off_mw: power.off_mw.as_ref().map_or(Ok(0.0), milliwatts)?,
         points,
     }))
+}
+
+/// Domains of one cluster know the same voltages: any of them may have to bear another's.
+pub fn clusters(raw: &[Spanned<file::Domain>], domains: &[Domain]) -> Place<()> {
+    let voltages = |power: &Power| {
+        let mut all: Vec<u32> = power.points.iter().map(|point| point.mv).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    for (index, domain) in domains.iter().enumerate() {
+        let Some(power) = domain.power.as_ref().filter(|power| power.cluster.is_some()) else {
+            continue;
+        };
+        let odd = |other: &&Domain| {
+            let table = other.power.as_ref().filter(|table| table.cluster == power.cluster);
+            table.is_some_and(|table| voltages(table) != voltages(power))
+        };
+        if let Some(other) = domains[..index].iter().find(odd) {
+            let (name, other) = (&domain.name, &other.name);
+            let why = format!("{name} and {other} are of one cluster and have other voltages");
+            return Err((raw[index].get_ref().name.span().start, Reason::Missing(why)));
+        }
+    }
+    Ok(())
 }
 
 fn known(raw: &file::Domain, at: usize, mhz: u32) -> Place<()> {

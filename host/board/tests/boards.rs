@@ -239,6 +239,7 @@ fn estimates_of_power() {
     check("full_mw = 375", "full_mw = 0", "above 0");
     check("mhz = 324,", "mhz = 325,", "one of frequencies_mhz");
     check("volts = 1.2", "volts = 12", "from 0.1 to 10");
+    check("volts = 1.1 },\n    { mhz = 324", "volts = 1.0 },\n    { mhz = 324", "other voltages");
     check("cluster =", "points = []\ncluster =", "either points or an estimate");
     let board = board::parse("rpx.toml", &rpx).expect("good");
     let power = board.domains[0].power.as_ref().expect("a table");

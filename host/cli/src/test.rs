@@ -3,7 +3,7 @@
 
 use crate::commands;
 use crate::kernels::{self, Profile};
-use crate::lab::checks::{self, Check, Kit};
+use crate::lab::checks::{self, Check, Kit, LeftOut};
 use crate::lab::findings;
 use crate::lab::model::Choice;
 use crate::machine::Options;
@@ -11,6 +11,7 @@ use crate::place::Place;
 use crate::progress::Step;
 use crate::scenario::{self, Parts, Rig, Scenario};
 use ::lab::model::Mode;
+use anyhow::{bail, ensure};
 use board::Isa;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -170,10 +171,11 @@ fn sanitizer(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::
         };
         judge(&name, &parts.folder, tally, || {
             one(scenario, &parts)?;
-            let all = findings::read(&parts.folder).map_err(|e| format!("{e:#}"))?;
+            let all = findings::read(&parts.folder)?;
             found += all.len();
             let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
-            if texts.is_empty() { Ok(()) } else { Err(texts.join("\n")) }
+            ensure!(texts.is_empty(), "{}", texts.join("\n"));
+            Ok(())
         })?;
     }
     println!("record sanitizer.false_reports {found} reports over {} scenarios", chosen.len());
@@ -185,7 +187,7 @@ fn judge(
     name: &str,
     folder: &Path,
     tally: &mut Tally,
-    test: impl FnOnce() -> Result<(), String>,
+    test: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let start = Instant::now();
     let result = test();
@@ -196,9 +198,10 @@ fn judge(
             tally.passed += 1;
             std::fs::remove_dir_all(folder)?;
         }
+        Err(why) if why.is::<LeftOut>() => println!("{name:<40} {why}"),
         Err(why) => {
             println!("{name:<40} FAILED  {seconds:>6.1} s");
-            println!("{why}\nits folder: {}", folder.display());
+            println!("{why:#}\nits folder: {}", folder.display());
             tally.failed += 1;
         }
     }
@@ -214,13 +217,13 @@ fn lab(place: &Place, chosen: &[&Check], tally: &mut Tally) -> anyhow::Result<()
         // The judge removes it after a success, and not every check has files.
         std::fs::create_dir_all(&folder)?;
         let kit = Kit { place, kernels: &built, folder: folder.clone() };
-        judge(check.name, &folder, tally, || (check.run)(&kit).map_err(|e| format!("{e:#}")))?;
+        judge(check.name, &folder, tally, || (check.run)(&kit))?;
     }
     Ok(())
 }
 
 /// Runs a scenario; a panic in it is a failure like any other, and the board goes down either way.
-fn one(scenario: &Scenario, parts: &Parts) -> Result<(), String> {
+fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut rig = Rig::start(parts)?;
         let result = (scenario.run)(&mut rig);
@@ -229,7 +232,7 @@ fn one(scenario: &Scenario, parts: &Parts) -> Result<(), String> {
         result
     }));
     match outcome {
-        Ok(result) => result.map_err(|e| e.to_string()),
-        Err(_) => Err("the scenario panicked; see above".to_string()),
+        Ok(result) => Ok(result?),
+        Err(_) => bail!("the scenario panicked; see above"),
     }
 }

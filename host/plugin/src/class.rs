@@ -68,16 +68,6 @@ impl Isa {
         }
     }
 
-    /// Does it load and store in one step? That is one access.
-    pub fn swaps(self, op: u32) -> bool {
-        match self {
-            // LSE: SWP, LD<op>, CAS.
-            Isa::Aarch64 => op & 0x3f20_0c00 == 0x3820_0000 || op & 0x3fa0_7c00 == 0x08a0_7c00,
-            // AMOs, not LR and SC.
-            Isa::Riscv64 => op & 0x7f == 0x2f && !matches!(op >> 27, 2 | 3),
-        }
-    }
-
     /// Is `at` an exception entry, with the entries at `vectors`?
     pub fn is_entry(self, at: u64, vectors: (u64, u64)) -> bool {
         let inside = (vectors.0..vectors.1).contains(&at);
@@ -172,17 +162,6 @@ mod tests {
         assert_eq!(class(0x0000_0073), Class::Plain, "ecall");
         assert_eq!(class(0xc010_2573), Class::Plain, "rdtime a0");
         assert_eq!(class(0x0000_8082), Class::Plain, "compressed ret");
-    }
-
-    #[test]
-    fn swaps() {
-        let (arm, riscv) = (|op| Isa::Aarch64.swaps(op), |op| Isa::Riscv64.swaps(op));
-        assert!(arm(0xf8e0_8041), "swpal x0, x1, [x2]");
-        assert!(arm(0xb8a0_0041), "ldadda w0, w1, [x2]");
-        assert!(arm(0xc8e1_fc02), "casal x1, x2, [x0]");
-        assert!(!arm(0xf940_0000) && !arm(0xc85f_7c00) && !arm(0xf83f_6800), "ldr, ldxr, str");
-        assert!(riscv(0x0e65_362f), "amoswap.d.aqrl a2, t1, (a0)");
-        assert!(!riscv(0x1005_352f) && !riscv(0x18b5_352f) && !riscv(0x0005_3503), "lr, sc, ld");
     }
 
     #[test]

@@ -268,6 +268,10 @@ impl Domain {
 
     /// The guest rings `vector` of `slot`.
     pub fn ring(&self, machine: &Machine, slot: usize, vector: usize) {
+        // QEMU ends the process of who is rung by a vector that it does not have.
+        if vector >= self.lab.vectors {
+            return;
+        }
         let now = self.clock().after(self.spent(machine));
         let latency = if slot == self.soc { self.soc_mailbox } else { self.model.costs.mailbox_ps };
         self.page().ring(slot, vector, now.saturating_add(latency));

@@ -1,6 +1,6 @@
 //! Puts a board together from its run folder, runs it, and takes it apart again.
 
-use crate::config::{Config, ConfigError, Device, DeviceKind, Domain};
+use crate::config::{Config, ConfigError, Device, DeviceKind, Domain, REQUEST_KICK};
 use crate::control::{Action, Control};
 use crate::dma;
 use crate::dma::engine::Engine;
@@ -200,6 +200,12 @@ fn memory(config: &Config, folder: &Path) -> Result<Chip, BoardError> {
     Ok(chip)
 }
 
+/// Own vectors that somebody serves: requests, and kicks of devices.
+fn served(config: &Config) -> Vec<usize> {
+    let kicks = config.devices.iter().map(|device| device.kick);
+    kicks.chain([REQUEST_KICK]).map(usize::from).collect()
+}
+
 /// SIGTERM and SIGINT as something readable.
 fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -218,8 +224,11 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let peers = config.domains.len() + 1;
     let fabric = Fabric::new(peers, vectors, soc_slot, config.bar2_size, gate.clone())
         .map_err(host("doorbells"))?;
-    let own = fabric.clone();
-    gate.start(move |vector| own.own(vector).into_iter().for_each(Doorbell::ring))?;
+    let (own, served) = (fabric.clone(), served(&config));
+    gate.start(move |vector| {
+        let bell = own.own(vector).filter(|_| served.contains(&vector));
+        bell.map(Doorbell::ring).is_some()
+    })?;
     let listen = |d: &Domain| {
         Slot::listen(usize::from(d.slot), &d.slot_socket).map_err(host(d.slot_socket.display()))
     };

@@ -94,8 +94,8 @@ impl Gate {
         Ok(Gate { start, lab: Some(inner) })
     }
 
-    /// Starts the gatekeeper, which rings `own` doorbells by vector.
-    pub fn start(&self, own: impl Fn(usize) + Send + 'static) -> Result<(), GateError> {
+    /// Starts the gatekeeper, which rings `own` doorbells by vector; false: nobody serves that one.
+    pub fn start(&self, own: impl Fn(usize) -> bool + Send + 'static) -> Result<(), GateError> {
         if let Some(inner) = self.lab.clone() {
             let keeper = std::thread::Builder::new().name("lab".into());
             keeper.spawn(move || inner.keep(&own))?;
@@ -158,10 +158,13 @@ impl Gate {
         self.lab.is_some()
     }
 
-    /// What `slot` has used up to now, in nJ; `None`: nobody measures here.
+    /// What `slot` has used up to now, in nJ; `None`: nobody measures that here.
     pub fn energy_nj(&self, slot: usize) -> Option<u64> {
         let lab = self.lab.as_ref()?;
         let domain = lab.domain(slot)?;
+        if !lab.lab.mode.tells_energy() {
+            return None;
+        }
         let pj = energy::until_pj(&lab.page, &lab.lab, domain, lab.now());
         Some(u64::try_from(pj / 1000).unwrap_or(u64::MAX))
     }
@@ -251,7 +254,7 @@ impl Inner {
     }
 
     /// The gatekeeper's life.
-    fn keep(&self, ring: &impl Fn(usize)) {
+    fn keep(&self, ring: &impl Fn(usize) -> bool) {
         let ended = || lock(&self.state).ended;
         while self.table.wait(Phase::Idle, || self.bury() || ended()) {
             self.turn(ring);
@@ -262,7 +265,7 @@ impl Inner {
     }
 
     /// One turn of the soc.
-    fn turn(&self, ring: &impl Fn(usize)) {
+    fn turn(&self, ring: &impl Fn(usize) -> bool) {
         let (page, soc) = (&self.page, self.lab.soc);
         page.want(soc, false);
         page.set_time(soc, self.present().max(self.now()));
@@ -271,8 +274,10 @@ impl Inner {
         let arrived = std::iter::from_fn(|| page.take_arrival(soc, now));
         let due = door.alarms.extract_if(.., |_, at| *at <= now).map(|(vector, _)| vector);
         for vector in arrived.chain(due).collect::<Vec<_>>() {
-            door.unsettled |= 1 << (vector % 64);
-            ring(vector);
+            // Who serves it settles under the lock that we hold.
+            if ring(vector) {
+                door.unsettled |= 1 << (vector % 64);
+            }
         }
         door.open = true;
         self.moved.notify_all();
@@ -299,6 +304,7 @@ impl Inner {
             if poll(&mut ended, Some(&none)) == Ok(1)
                 && self.page.take_from(slot as u64, self.lab.soc as u64)
             {
+                self.account(slot);
                 self.page.set_phase(slot, Phase::Absent);
             }
         }

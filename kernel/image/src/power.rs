@@ -12,6 +12,7 @@
 use crate::kernel::Kernel;
 use crate::{boot, log, shootdown};
 use abi::soc::command;
+use alloc::vec::Vec;
 use arch::lock::Lock;
 use arch::power::Resume;
 use arch::types::{Memory, Rights};
@@ -108,16 +109,18 @@ fn power_off(_: usize) {
 /// Takes the other cores out. False when one could not be told to, for lack of memory; those that
 /// were told are out by then.
 fn stop_others(kernel: &'static Kernel) -> bool {
-    let others = 1..kernel.domain().cores as usize;
-    let tell = |core: usize| {
+    // One that never started, or did not come back, has nothing to be told.
+    let others = || (1..kernel.domain().cores as usize).filter(|&core| shootdown::is_online(core));
+    let tell = |&core: &usize| {
         let here = Some(CoreId(core as u8));
         kernel.scheduler.spawn("offline", PRIORITY, here, offline, 0).is_ok()
     };
-    let told = others.clone().take_while(|&core| tell(core)).count();
-    for core in others.clone().take(told) {
+    let running = others().count();
+    let told: Vec<usize> = others().take_while(tell).collect();
+    for &core in &told {
         arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
     }
-    told == others.len()
+    told.len() == running
 }
 
 /// Brings back the cores that are out.
@@ -144,8 +147,13 @@ static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
 /// Takes this core out, as its running thread, until [`online`].
 fn offline(_: usize) {
     arch::cpu::irqs_off();
+    let core = arch::cpu::core().index();
+    if let Some(kernel) = crate::kernel::get() {
+        // Other kernels ring, if this one comes back without this core.
+        kernel.attendance[core].lock().leave(&kernel.own_page, || false);
+    }
     shootdown::core_stopped();
-    OFFLINE[arch::cpu::core().index()].store(true, Ordering::Release);
+    OFFLINE[core].store(true, Ordering::Release);
     arch::power::cpu_off()
 }
 

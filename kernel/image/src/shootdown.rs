@@ -79,6 +79,11 @@ pub fn core_stopped() {
     ONLINE.fetch_and(!bit(arch::cpu::core().index()), Ordering::SeqCst);
 }
 
+/// Does `core` translate, so that it is waited for?
+pub fn is_online(core: usize) -> bool {
+    ONLINE.load(Ordering::SeqCst) & bit(core) != 0
+}
+
 /// Ranges that were unmapped on every core, since boot.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)

@@ -104,6 +104,9 @@ impl Bench<'_> {
         if !text.contains("powering off") {
             bail!("the run ended early; see {}:\n{}", log.display(), tail(&log, 5));
         }
+        if let Some(line) = text.lines().find_map(|line| line.strip_prefix("! ")) {
+            bail!("a command of the run failed: {line}; all of it is in {}", log.display());
+        }
         let values = text.lines().filter_map(record).collect();
         let mut outcome = Outcome { values, host, ..Outcome::default() };
         if self.choice.is_none() {

@@ -95,7 +95,7 @@ impl Doorbell {
 
     /// Raises `vector` at the guest; the big lock is held.
     pub fn raise(&self, vector: usize) {
-        // SAFETY: the device is the one that was found; QEMU ignores vectors not in use.
+        // SAFETY: the device is the one that was found, and has every vector of the board.
         unsafe { api::msix_notify(self.device, vector as c_uint) };
     }
 }

@@ -8,6 +8,7 @@ mod hooks;
 
 use crate::class::Isa;
 use crate::domain::{Domain, LIMIT};
+use crate::memory::{self, Touch};
 use crate::sanitizer::Sanitizer;
 use crate::translate::{self, Instruction};
 use crate::vectors::Tables;
@@ -361,7 +362,8 @@ fn take_time(
             api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_table, read, data);
         }
         for index in plan.accesses {
-            let swaps = machine.isa.swaps(list[index].word);
+            // A swap is one access.
+            let swaps = memory::touch(machine.isa, list[index].word) == Touch::Change;
             let which = if swaps { api::STORES } else { api::LOADS_AND_STORES };
             api::qemu_plugin_register_vcpu_mem_cb(handles[index], on_access, flags, which, none);
         }

@@ -3,7 +3,6 @@
 use super::line::LINE;
 use super::{Command, Failure, Outcome, Session};
 use crate::panic::Text;
-use alloc::collections::VecDeque;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
@@ -18,35 +17,40 @@ pub const COMMANDS: &[Command] = &[Command {
 /// Most bytes of what a command says that are kept.
 const SAID: usize = 1024;
 
-/// Lines that no thread has taken yet; each has a thread that will.
-static LINES: Lock<VecDeque<Text<LINE>>> = Lock::new(crate::ranks::TEST, VecDeque::new());
+/// Commands that wait to begin, at most.
+const MOST: usize = 4;
+
+/// What each thread runs, until it has taken it; its place is the thread's argument.
+static LINES: Lock<[Option<Text<LINE>>; MOST]> =
+    Lock::new(crate::ranks::TEST, [const { None }; MOST]);
 
 fn aside(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     if words.is_empty() {
         return Err(Failure::Usage);
     }
     let mut line = Text::new();
-    words.iter().try_for_each(|word| write!(line, "{word} "))?;
-    let no_memory = Failure::Failed("no memory for a thread");
-    {
-        let mut lines = LINES.lock();
-        if lines.try_reserve(1).is_err() {
-            return Err(no_memory);
-        }
-        lines.push_back(line);
-    }
-    if session.kernel.spawn("aside", None, run, 0).is_err() {
-        LINES.lock().pop_back();
-        return Err(no_memory);
+    let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
+    fits.map_err(|_| Failure::Failed("the command is too long"))?;
+    let place = claim(line).ok_or(Failure::Failed("too many commands wait to begin"))?;
+    if session.kernel.spawn("aside", None, run, place).is_err() {
+        LINES.lock()[place] = None;
+        return Err(Failure::Failed("no memory for a thread"));
     }
     writeln!(out, "  begun; its answer goes to the early log")?;
     Ok(())
 }
 
+fn claim(line: Text<LINE>) -> Option<usize> {
+    let mut lines = LINES.lock();
+    let place = lines.iter().position(Option::is_none)?;
+    lines[place] = Some(line);
+    Some(place)
+}
+
 /// Nobody waits for this thread, so it calls like any other of this kernel.
-fn run(_: usize) {
+fn run(place: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
-    let Some(line) = LINES.lock().pop_front() else { return };
+    let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
     let mut said = Text::<SAID>::new();
     super::run(&Session::at(kernel, Level(0)), &mut said, line);

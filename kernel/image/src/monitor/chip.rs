@@ -174,7 +174,12 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 
 /// Asks the other kernel to switch itself off, which keeps its memory.
 fn switch_off(session: &Session, target: DomainId) -> Result<(), Failure> {
-    session.call_value(target, Ask::PowerOff, 0)?;
+    match session.call_value(target, Ask::PowerOff, 0) {
+        Err(CallFailure::Refused(Refusal::Refused)) => {
+            return Err(Failure::Failed("it is going off or coming back; try again"));
+        }
+        answer => answer?,
+    };
     if session.kernel.peers.wait_for_state(target, state::OFF) {
         return Ok(());
     }

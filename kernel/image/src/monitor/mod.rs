@@ -186,13 +186,14 @@ fn typed(kernel: &'static Kernel, line: &mut Line, byte: u8) {
     };
 }
 
-/// Runs one command line; everything it has to say goes to `out`.
+/// Runs one command line; everything it has to say goes to `out`. What failed begins with `! `,
+/// here and in what another kernel answers, so that a script's reader sees it.
 pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
     let mut words = [""; WORDS];
     let mut count = 0;
     for word in text.split_ascii_whitespace() {
         if count == WORDS {
-            let _ = writeln!(out, "more than {WORDS} words: nothing was done");
+            let _ = writeln!(out, "! more than {WORDS} words: nothing was done");
             return;
         }
         words[count] = word;
@@ -200,14 +201,14 @@ pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
     }
     let Some((&name, arguments)) = words[..count].split_first() else { return };
     let Some(command) = commands().find(|c| c.name == name) else {
-        let _ = writeln!(out, "no command `{name}`; `help` lists them");
+        let _ = writeln!(out, "! no command `{name}`; `help` lists them");
         return;
     };
     // Nothing is left to tell when the output itself fails.
     let _ = match (command.run)(session, out, arguments) {
         Ok(()) | Err(Failure::Output) => Ok(()),
-        Err(Failure::Usage) => writeln!(out, "usage: {} {}", command.name, command.arguments),
-        Err(Failure::Failed(why)) => writeln!(out, "{}: {why}", command.name),
+        Err(Failure::Usage) => writeln!(out, "! usage: {} {}", command.name, command.arguments),
+        Err(Failure::Failed(why)) => writeln!(out, "! {}: {why}", command.name),
     };
 }
 

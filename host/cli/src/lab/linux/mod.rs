@@ -18,6 +18,7 @@ mod seat;
 mod sources;
 mod toolbox;
 
+use crate::lab::checks::LeftOut;
 use crate::place::Place;
 use clap::Subcommand;
 use guest::{Choice, Images};
@@ -103,8 +104,7 @@ pub fn repeats(place: &Place) -> anyhow::Result<()> {
     let place = Place { target: place.target.canonicalize()?, ..place.clone() };
     let folders = Folders::new(&place);
     let Ok(kernel) = packages::found(&folders) else {
-        eprintln!("pen: lab.linux is left out: `./pen lab linux setup` fetches what it needs");
-        return Ok(());
+        return Err(LeftOut("`./pen lab linux setup` fetches what it needs").into());
     };
     let disk = image::build(&folders, &kernel)?;
     measure::repeats(&place, &folders, Images { kernel: &kernel, disk: &disk })
