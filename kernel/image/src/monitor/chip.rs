@@ -2,11 +2,12 @@
 
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::Ask;
+use crate::peers::{Ask, CallFailure};
 use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
+use kernel_msg::Refusal;
 
 pub const COMMANDS: &[Command] = &[
     Command { name: "peers", arguments: "", help: "the kernels of this board", run: peers },
