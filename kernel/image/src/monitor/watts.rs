@@ -70,7 +70,7 @@ fn energy(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         let answer = kernel.soc.request(command::ENERGY, u64::from(id.0), 0);
         let nj = answer.map_err(|why| match why {
             SocError::Absent => Failure::Failed(
-                "nobody measures energy here; `pen up BOARD --lab` starts a board that does",
+                "nobody measures energy here; `pen up BOARD --lab --mode energy` does",
             ),
             _ => Failure::Failed("the chip does not tell"),
         })?;
