@@ -115,7 +115,7 @@ impl Crew {
         if page.khz(model.slot) == 0 {
             page.set_khz(model.slot, model.khz);
         }
-        let core = || Core { start: LIMIT.into(), ..Core::default() };
+        let core = || Core { khz: model.khz.into(), start: LIMIT.into(), ..Core::default() };
         let counts = [Count::Units, Count::Instructions, Count::Syncs, Count::Rings];
         let shared = Shared {
             roll: Roll::new(model.cores() as usize),
