@@ -216,7 +216,7 @@ impl Crew {
                 let lead = machine.as_seat(|| self.lead(machine));
                 shared = self.lock();
                 if lead == Lead::Gone {
-                    return shared.roll.overrun(core);
+                    return self.overrun(core, shared);
                 }
                 continue;
             }
@@ -225,9 +225,17 @@ impl Crew {
             let timeout;
             (shared, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if timeout.timed_out() && shared.roll.at(core) == At::Parked {
-                return shared.roll.overrun(core);
+                return self.overrun(core, shared);
             }
         }
+    }
+
+    /// A core runs one block, whoever has the turn.
+    fn overrun(&self, core: usize, mut shared: MutexGuard<'_, Shared>) {
+        let own = &self.cores[core];
+        let mut clock = own.clock();
+        clock.advance_to(shared.roll.overrun(core));
+        own.set(clock);
     }
 
     /// A core runs to its horizon.

@@ -96,9 +96,10 @@ impl Roll {
         }
     }
 
-    /// A parked core goes on unasked, for one block.
-    pub fn overrun(&mut self, core: usize) {
+    /// A parked core goes on unasked, for one block. Its clock stands there, or later.
+    pub fn overrun(&mut self, core: usize) -> Ps {
         self.cores[core].at = At::Running;
+        self.cores[core].time
     }
 
     /// An idle core has something to do: nobody goes on before it has arrived.

@@ -109,7 +109,7 @@ proptest! {
                     roll.idle(core, roll.cores[core].time + time);
                 }
                 Step::Wait(core, _) if roll.at(core) == At::Summoned => roll.idle(core, 0),
-                Step::Overrun(core) if roll.at(core) == At::Parked => roll.overrun(core),
+                Step::Overrun(core) if roll.at(core) == At::Parked => drop(roll.overrun(core)),
                 Step::Work(core) => roll.summon(core),
                 Step::Lead(ahead) => {
                     let phase = if asleep { Phase::Idle } else { Phase::Running };

@@ -10,6 +10,7 @@ pub mod model;
 mod records;
 pub mod run;
 mod scenario;
+mod statistical;
 
 use crate::commands;
 use crate::instance::Instance;

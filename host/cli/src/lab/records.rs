@@ -164,7 +164,7 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
     };
     add("chip time", "ms", outcomes.iter().map(|run| run.end as f64 / 1e9).collect());
     for (index, domain) in one.lab.domains.iter().enumerate() {
-        let of = |run: &Outcome| run.shares.get(index).map_or(0.0, |shares| uj(shares));
+        let of = |run: &Outcome| microjoules(run).get(index).copied().unwrap_or(0.0);
         let name = format!("energy of {}", domain.name);
         add(&name, "uJ", outcomes.iter().map(of).collect());
     }
@@ -175,6 +175,8 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
     Some(text)
 }
 
-fn uj(shares: &[energy::Share]) -> f64 {
-    shares.iter().map(|share| share.energy_pj as f64).sum::<f64>() / 1e6
+/// What each domain used, in microjoule.
+pub fn microjoules(run: &Outcome) -> Vec<f64> {
+    let sum = |shares: &Vec<energy::Share>| shares.iter().map(|share| share.energy_pj).sum::<u128>();
+    run.shares.iter().map(|shares| sum(shares) as f64 / 1e6).collect()
 }
