@@ -65,8 +65,7 @@ pub enum InstanceError {
     Config(#[from] toml::ser::Error),
     /// Exact instruction counts need one core a domain.
     #[error(
-        "--icount and --lab need a board with one core a domain, such as solo-1 or duo-1x1; only \
-         the lab's mode \"sanitizer\" does not"
+        "--icount needs a board with one core a domain, such as solo-1 or duo-1x1"
     )]
     OneCore,
     /// The lab's model.
@@ -177,7 +176,7 @@ impl Instance {
         // Under icount an emulator's read-modify-writes are atomic among its own cores only.
         // Kernels reach across domains by loads and stores alone: one core a domain is enough.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
-        if (options.icount || options.is_exact()) && !single {
+        if options.icount && !single {
             return Err(InstanceError::OneCore);
         }
         self.empty()?;
@@ -483,7 +482,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         blob_pa: board.layout.blob,
         bar2_size: 4096,
         max_deaths: 1000,
-        lab: options.is_exact(),
+        lab: options.takes_turns(),
         watched: options.is_watched(),
         ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
         domains: domains.collect(),

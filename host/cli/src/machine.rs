@@ -26,7 +26,7 @@ impl Options {
     }
 
     /// Is time the chip's?
-    pub fn is_exact(&self) -> bool {
+    pub fn takes_turns(&self) -> bool {
         self.mode().is_some_and(Mode::takes_turns)
     }
 
@@ -64,7 +64,7 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
     };
     let cores = domain.cores;
     // The lab's plugin carries doorbells itself.
-    let eventfds = if options.is_exact() { ",ioeventfd=off" } else { "" };
+    let eventfds = if options.takes_turns() { ",ioeventfd=off" } else { "" };
     let mut line: Vec<String> =
         [program, "-M", machine, "-cpu", &domain.cpu, "-smp"].map(String::from).to_vec();
     line.push(format!("{cores},maxcpus={}", cores.max(2)));
@@ -90,7 +90,7 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         line.push("-plugin".to_string());
         line.push(format!("{},folder=.,slot={}", plugin.display(), domain.slot));
     }
-    if options.is_exact() {
+    if options.takes_turns() {
         line.extend(["-rtc", "clock=vm", "-seed", "1"].map(String::from));
     }
     if options.icount {

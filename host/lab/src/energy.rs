@@ -3,6 +3,9 @@
 //! The page holds how long each core was in each state; nothing is summed up in joules on the way,
 //! so no rounding adds up. Domains of one cluster share a voltage, the highest that any of them
 //! needs, so each change of one is an end of what the others are accounted as ([`settle`]).
+//!
+//! A domain with several cores has the sum of its cores' residencies, in core-seconds; no change of
+//! its state is kept.
 
 use crate::Ps;
 use crate::model::{Domain, Lab};
@@ -52,8 +55,14 @@ pub fn state(page: &Page, lab: &Lab, domain: &Domain) -> State {
 
 /// What `domain` did until `now` is accounted for; one that is ahead already is up to its own time.
 pub fn account(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
-    let time = page.seat(domain.slot).time;
-    page.account(domain.slot, state(page, lab, domain), now.max(time));
+    let (slot, state) = (domain.slot, state(page, lab, domain));
+    let until = now.max(page.seat(slot).time);
+    if domain.cores() == 1 {
+        return page.account(slot, state, until);
+    }
+    let open = until.saturating_sub(page.accounted(slot));
+    page.spend(slot, state, open.saturating_mul(domain.cores()));
+    page.set_accounted(slot, until.max(page.accounted(slot)));
 }
 
 /// `domain` is about to need another voltage: what its cluster did until `now` is accounted for.
@@ -92,7 +101,7 @@ pub fn total_pj(page: &Page, domain: &Domain) -> u128 {
 
 /// The same up to `now`, for who only looks: what is not accounted for yet is added.
 pub fn until_pj(page: &Page, lab: &Lab, domain: &Domain, now: Ps) -> u128 {
-    let open = now.saturating_sub(page.accounted(domain.slot));
+    let open = now.saturating_sub(page.accounted(domain.slot)) * domain.cores();
     let power = power_uw(domain, state(page, lab, domain));
     total_pj(page, domain) + u128::from(open) * u128::from(power) / 1_000_000
 }
@@ -156,6 +165,23 @@ mod tests {
         assert_eq!(used(3_000_000, 5_000_000), 1 + 10);
         assert_eq!(used(5_000_000, 99_000_000), 40, "not behind the end");
         assert_eq!(used(0, 9_000_000), 4 + 50);
+    }
+
+    #[test]
+    fn a_domain_of_two_cores_costs_twice() {
+        let (_folder, page) = page();
+        let powers = Powers { inactive_uw: 10, off_uw: 1, ..Powers::default() };
+        let domain = Domain { slot: 3, cores: 2, powers, ..Domain::default() };
+        let lab = Lab::default();
+        account(&page, &lab, &domain, 1_000_000);
+        assert_eq!(page.residency(3, State::Off), 2_000_000);
+        page.set_phase(3, Phase::Stopped);
+        assert_eq!(until_pj(&page, &lab, &domain, 3_000_000), 2 + 40);
+        account(&page, &lab, &domain, 2_000_000);
+        account(&page, &lab, &domain, 1_500_000);
+        assert_eq!(page.accounted(3), 2_000_000, "never back");
+        assert_eq!(total_pj(&page, &domain), 2 + 20);
+        assert_eq!(page.changes().1, 0);
     }
 
     /// Two cores of one cluster: the slow one pays for the fast one's voltage while that runs.

@@ -20,7 +20,7 @@ pub const REPORTS: &str = "lab.reports";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Exact chip time.
+    /// Chip time.
     Time,
     /// Time and energy.
     #[default]
@@ -50,7 +50,7 @@ impl Mode {
         Mode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Do domains take turns, so that time is exact?
+    /// Do domains take turns? Time is exact then on boards with one core a domain.
     pub const fn takes_turns(self) -> bool {
         !matches!(self, Mode::Sanitizer)
     }
@@ -118,7 +118,7 @@ impl Memory {
     }
 }
 
-/// One domain: one core.
+/// One domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
@@ -128,6 +128,8 @@ pub struct Domain {
     pub slot: usize,
     /// Its instruction set, as QEMU names the target.
     pub isa: String,
+    /// Its cores; 0 counts as 1. Time is exact where all domains have one.
+    pub cores: u32,
     /// Frequency at boot.
     pub khz: u32,
     /// Virtual address of the word that its kernel asks for a frequency with (MHz); 0: none.
@@ -255,6 +257,11 @@ impl Lab {
         format!("{hash:016x}")
     }
 
+    /// Is a run one sequence of events, the same every time?
+    pub fn is_exact(&self) -> bool {
+        self.mode.takes_turns() && self.domains.iter().all(|domain| domain.cores() == 1)
+    }
+
     /// The domain in `slot`.
     pub fn domain(&self, slot: usize) -> Option<&Domain> {
         self.domains.iter().find(|domain| domain.slot == slot)
@@ -282,6 +289,11 @@ impl Lab {
 }
 
 impl Domain {
+    /// Its cores.
+    pub fn cores(&self) -> u64 {
+        u64::from(self.cores.max(1))
+    }
+
     /// Where a frequency stands in the power table, at the lowest voltage that it works with.
     pub fn point(&self, khz: u32) -> Option<usize> {
         let points = self.powers.points.iter().enumerate();

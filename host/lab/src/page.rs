@@ -50,6 +50,8 @@ enum Word {
     /// What it was last accounted as, plus 1.
     Last = 23,
     Residency = 24,
+    /// How often it got power.
+    Lives = 62,
     Doorbells = 64,
 }
 
@@ -328,10 +330,29 @@ impl Page {
             self.set(seat, Word::Last, state.word() as u64 + 1);
             self.keep(Change { time: since, seat, state });
         }
-        let word = self.word(seat, Word::Residency, state.word());
-        let spent = word.load(Ordering::Relaxed).wrapping_add(until.saturating_sub(since));
-        word.store(spent, Ordering::Relaxed);
+        self.spend(seat, state, until.saturating_sub(since));
         self.set(seat, Word::Accounted, until.max(since));
+    }
+
+    /// `time` more core-seconds in `state`, of a seat with several cores: no change of state is kept.
+    pub fn spend(&self, seat: usize, state: State, time: Ps) {
+        let word = self.word(seat, Word::Residency, state.word());
+        word.store(word.load(Ordering::Relaxed).wrapping_add(time), Ordering::Relaxed);
+    }
+
+    /// All its cores are accounted for until then.
+    pub fn set_accounted(&self, seat: usize, until: Ps) {
+        self.set(seat, Word::Accounted, until);
+    }
+
+    /// It gets power.
+    pub fn live(&self, seat: usize) {
+        self.set(seat, Word::Lives, self.lives(seat) + 1);
+    }
+
+    /// How often it got power.
+    pub fn lives(&self, seat: usize) -> u64 {
+        self.get(seat, Word::Lives)
     }
 
     fn change_words(&self, index: usize) -> Option<[&'static AtomicU64; 2]> {

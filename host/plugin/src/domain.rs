@@ -1,4 +1,4 @@
-//! The domain's seat: when it runs, idles, and hears doorbells.
+//! The seat of a domain with one core: when it runs, idles, and hears doorbells.
 //!
 //! Two threads act for it, never both: the virtual CPU's while the domain runs, the helper's while
 //! it idles. The counter holds units of the clock, added before each block; at [`LIMIT`] the next
@@ -23,6 +23,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where the counter makes a block report.
 pub const LIMIT: u64 = 1 << 62;
+
+/// Units that an access to a word of the uncached window takes.
+pub fn cost_of(model: &model::Domain, at: u64, stores: bool) -> u64 {
+    let within = |(from, to): (u64, u64)| (from..to).contains(&at);
+    match stores {
+        _ if within(model.spinlocks) => model.costs.spinlock,
+        _ if !within(model.window) => 0,
+        true => model.costs.store,
+        false => model.costs.load,
+    }
+}
 
 /// A domain at the table.
 #[derive(Debug)]
@@ -91,13 +102,13 @@ impl Domain {
     }
 
     fn spent(&self, machine: &Machine) -> u64 {
-        machine.counter().wrapping_sub(self.start.load(Ordering::Relaxed))
+        machine.counter(0).wrapping_sub(self.start.load(Ordering::Relaxed))
     }
 
     /// What the guest's clock says, in ns.
     pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
         match thread {
-            Thread::Runner => self.clock().after(self.spent(machine)) / 1000,
+            Thread::Runner(_) => self.clock().after(self.spent(machine)) / 1000,
             Thread::Helper => self.time.load(Ordering::Relaxed) / 1000,
             // Nobody else may see time pass: timers run in their owner's turn only.
             Thread::Other => 0,
@@ -111,28 +122,28 @@ impl Domain {
     /// What has passed since the last commit becomes the seat's time.
     fn commit(&self, machine: &Machine) {
         let spent = self.spent(machine);
-        self.start.store(machine.counter(), Ordering::Relaxed);
+        self.start.store(machine.counter(0), Ordering::Relaxed);
         let mut clock = self.clock();
         clock.advance(spent);
         self.set_clock(clock);
         let (page, me) = (self.page(), self.me());
         page.account(me, State::Active(self.point()), clock.time());
         page.count(me, Count::Units, spent);
-        let instructions = machine.instructions();
+        let instructions = machine.instructions(0);
         let told = self.told.swap(instructions, Ordering::Relaxed);
         page.count(me, Count::Instructions, instructions.wrapping_sub(told));
     }
 
     /// The counter stands so that the next block reports.
     fn stand(&self, machine: &Machine) {
-        machine.set_counter(LIMIT);
+        machine.set_counter(0, LIMIT);
         self.start.store(LIMIT, Ordering::Relaxed);
     }
 
     /// The block that follows reports, whatever it was allowed; nothing that has passed is lost.
     pub fn report_next(&self, machine: &Machine) {
         let spent = self.spent(machine);
-        machine.set_counter(LIMIT);
+        machine.set_counter(0, LIMIT);
         self.start.store(LIMIT - spent, Ordering::Relaxed);
     }
 
@@ -203,7 +214,7 @@ impl Domain {
         let until = seats::horizon(&seats, me, self.quantum, self.most);
         let until = until.min(self.next_timer(machine)).min(page.first_arrival(me));
         let units = self.clock().units_until(until).clamp(1, LIMIT);
-        machine.set_counter(LIMIT - units);
+        machine.set_counter(0, LIMIT - units);
         self.start.store(LIMIT - units, Ordering::Relaxed);
     }
 
@@ -252,7 +263,7 @@ impl Domain {
         self.set_clock(clock);
         page.account(me, energy::waiting(page, &self.lab, &self.model), clock.time());
         self.hear(machine);
-        if machine.has_work() {
+        if machine.has_work(0) {
             if page.gates(me) {
                 clock.advance_to(now.saturating_add(self.model.costs.wake_gated_ps));
                 self.set_clock(clock);
@@ -281,15 +292,9 @@ impl Domain {
 
     /// The guest touches a word of the uncached window.
     pub fn touched(&self, machine: &Machine, at: u64, stored: Option<u64>) {
-        let (model, costs) = (&self.model, &self.model.costs);
-        let within = |(from, to): (u64, u64)| (from..to).contains(&at);
-        let cost = match stored {
-            _ if within(model.spinlocks) => costs.spinlock,
-            _ if !within(model.window) => 0,
-            Some(_) => costs.store,
-            None => costs.load,
-        };
-        machine.set_counter(machine.counter().wrapping_add(cost));
+        let model = &self.model;
+        let cost = cost_of(model, at, stored.is_some());
+        machine.set_counter(0, machine.counter(0).wrapping_add(cost));
         match stored {
             Some(mhz) if at == model.frequency => self.change_frequency(machine, mhz),
             Some(gates) if at == model.gate => self.page().set_gates(self.me(), gates != 0),
@@ -299,10 +304,10 @@ impl Domain {
 
     /// The guest makes a mark, with `rest` units of its block still to come.
     pub fn mark(&self, machine: &Machine, number: u8, rest: u64) -> Result<(), String> {
-        let all = machine.counter();
-        machine.set_counter(all.wrapping_sub(rest));
+        let all = machine.counter(0);
+        machine.set_counter(0, all.wrapping_sub(rest));
         self.commit(machine);
-        machine.set_counter(all);
+        machine.set_counter(0, all);
         let now = self.time.load(Ordering::Relaxed);
         self.marks.add(&Mark::now(self.page(), self.me(), number, now))
     }

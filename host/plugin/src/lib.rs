@@ -2,7 +2,9 @@
 //! lets it run only when it is its turn (see the crate `lab`).
 //!
 //! - [`class`]: what an instruction is, for what it costs. Pure.
-//! - [`domain`]: the domain's seat: when it runs, idles, and hears doorbells.
+//! - [`domain`]: the seat of a domain with one core: when it runs, idles, and hears doorbells.
+//! - [`crew`]: that of a domain with several, whose time is statistical; [`roll`]: who of them is
+//!   where. Pure. [`seat`]: either.
 //! - [`translate`]: what each block of guest code is asked to tell us.
 //! - [`memory`]: what an instruction does to memory and caches. Pure.
 //! - [`sanitizer`]: what the coherence sanitizer is told of the domain's accesses.
@@ -11,15 +13,17 @@
 //! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
 //!   not follow; checked at load against the build that they were written for.
 //!
-//! One virtual CPU a process, unless time is the host's (mode `sanitizer`). QEMU loads it with
-//! `-plugin FILE,folder=RUNDIR,slot=N`.
+//! QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
 
 pub mod class;
+pub mod crew;
 pub mod domain;
 pub mod ffi;
 pub mod marks;
 pub mod memory;
+pub mod roll;
 pub mod sanitizer;
+pub mod seat;
 pub mod translate;
 pub mod vectors;
 
@@ -63,7 +67,7 @@ impl Arguments {
 /// What the lab's mode asks for.
 pub struct Parts {
     /// The seat at the table, if domains take turns.
-    pub seat: Option<domain::Domain>,
+    pub seat: Option<seat::Seat>,
     /// The sanitizer, if caches are watched.
     pub sanitizer: Option<sanitizer::Sanitizer>,
 }
@@ -87,7 +91,7 @@ pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, Str
     let mut seat = None;
     if lab.mode.takes_turns() {
         let page = Page::open(&folder.join(model::PAGE)).map_err(|e| e.to_string())?;
-        seat = Some(domain::Domain::new(&lab, model, page, marks::Book::new(folder)));
+        seat = Some(seat::Seat::new(&lab, model, page, marks::Book::new(folder)));
     }
     Ok(Parts { seat, sanitizer })
 }

@@ -329,6 +329,7 @@ impl Inner {
 
     fn boots(&self, slot: usize) {
         self.page.forget_doorbells(slot);
+        self.page.live(slot);
         self.page.set_wake(slot, NEVER);
         self.account(slot);
         self.page.set_khz(slot, self.domain(slot).map_or(0, |domain| domain.khz));

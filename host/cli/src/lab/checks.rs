@@ -4,11 +4,13 @@
 use super::model::Choice;
 use super::records;
 use super::run::{Bench, COUNTS, Outcome};
-use super::{charges, linux};
+use super::{charges, linux, statistical};
 use crate::kernels::Built;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::scenario::{PATIENCE, Parts, Rig};
+use ::lab::energy::Share;
+use ::lab::model::Domain;
 use ::lab::page::{Count, State};
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Signal, kill_process};
@@ -47,7 +49,8 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.weak-core", nightly: false, run: charges::weak_core },
     Check { name: "lab.cluster", nightly: false, run: charges::cluster },
     Check { name: "lab.inactive", nightly: false, run: inactive },
-    Check { name: "lab.killed", nightly: false, run: killed },
+    Check { name: "lab.killed", nightly: false, run: |kit| kill(kit, "duo-1x1") },
+    Check { name: "lab.statistical", nightly: false, run: statistical::statistical },
     Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
     Check { name: "sanitizer.seeded", nightly: true, run: super::seeds::seeded },
 ];
@@ -91,6 +94,16 @@ fn exact(kit: &Kit<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Cycles of a domain while it was active, and at how many points of its power table.
+pub fn cycles(domain: &Domain, shares: &[Share]) -> (f64, usize) {
+    let active = shares.iter().filter_map(|share| match share.state {
+        State::Active(point) => Some((share.time, domain.powers.points[point].khz)),
+        State::Idle(_) | State::Gated(_) | State::Inactive | State::Off => None,
+    });
+    let cycles = active.map(|(time, khz)| time as f64 * f64::from(khz) / 1e9).collect::<Vec<_>>();
+    (cycles.iter().sum(), cycles.len())
+}
+
 /// With instructions of one cycle and no other cost, time active times frequency is instructions,
 /// over a change of frequency too; five idle seconds pass at once.
 fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
@@ -99,17 +112,9 @@ fn adds_up(kit: &Kit<'_>) -> anyhow::Result<()> {
     let outcome = kit.run("solo-1", run, choice)?;
     let domain = outcome.lab.domains.first().context("a board without domains")?;
     let shares = outcome.shares.first().context("no shares")?;
-    let (mut cycles, mut points, mut idle) = (0.0, 0, 0);
-    for share in shares {
-        match share.state {
-            State::Active(point) => {
-                cycles += share.time as f64 * f64::from(domain.powers.points[point].khz) / 1e9;
-                points += 1;
-            }
-            State::Idle(_) => idle += share.time,
-            State::Gated(_) | State::Inactive | State::Off => {}
-        }
-    }
+    let (cycles, points) = cycles(domain, shares);
+    let idle = |share: &&Share| matches!(share.state, State::Idle(_));
+    let idle: u64 = shares.iter().filter(idle).map(|share| share.time).sum();
     let index = COUNTS.iter().position(|&(_, what)| what == Count::Instructions);
     let counted = index.map_or(0, |index| outcome.counts[0][index]) as f64;
     ensure!(points == 2, "both frequencies have their share: {shares:?}");
@@ -133,13 +138,13 @@ fn inactive(kit: &Kit<'_>) -> anyhow::Result<()> {
 }
 
 /// A QEMU that is killed, with the turn or without, stalls nobody, and its domain comes back.
-fn killed(kit: &Kit<'_>) -> anyhow::Result<()> {
+pub fn kill(kit: &Kit<'_>, board: &str) -> anyhow::Result<()> {
     let options =
         Options { lab: Some((Choice::default(), super::plugin()?)), ..Options::default() };
     let parts = Parts {
         folder: kit.folder.clone(),
         soc: crate::commands::soc_binary()?,
-        board_file: kit.place.board_file("duo-1x1"),
+        board_file: kit.place.board_file(board),
         kernels: kit.kernels.to_vec(),
         options,
     };

@@ -11,6 +11,7 @@ mod records;
 pub mod run;
 mod scenario;
 mod seeds;
+mod statistical;
 
 use crate::commands;
 use crate::instance::Instance;
@@ -145,7 +146,7 @@ fn series(
     let (mut agreed, mut found) = (true, 0);
     for &quantum_ns in &scenario.quanta_ns {
         let choice = Choice { quantum_ns, no_costs: line.no_costs, mode: scenario.mode };
-        let mut first: Option<Outcome> = None;
+        let mut outcomes: Vec<Outcome> = vec![];
         for repetition in 1..=scenario.repetitions {
             let of = scenario.repetitions;
             let step = Step::begin(&format!("{title}, quantum {quantum_ns} ns, {repetition}/{of}"));
@@ -163,17 +164,19 @@ fn series(
                 writeln!(file, "{record}")?;
             }
             found += findings::show(&bench.folder)?;
-            let same = first.as_ref().is_none_or(|first| records::agree(first, &outcome));
-            agreed &= same || !scenario.mode.takes_turns();
+            let first = outcomes.first().filter(|_| outcome.lab.is_exact());
+            let same = first.is_none_or(|first| records::agree(first, &outcome));
+            agreed &= same;
             println!("{}", records::summary(&about, &outcome, same));
-            first.get_or_insert(outcome);
+            outcomes.push(outcome);
+        }
+        if let Some(spread) = records::spread(&outcomes) {
+            println!("{spread}");
         }
     }
     println!("records: {}; `./pen report` makes a page of them", path.display());
     if !agreed {
-        bail!(
-            "repetitions differ: the board has more than one core a process, or the lab is wrong"
-        );
+        bail!("repetitions differ, on a board whose time is exact: the lab is wrong");
     }
     if found > 0 {
         bail!("the sanitizer has {found} findings; they stand above and in the records");

@@ -113,6 +113,7 @@ fn domain(
         name: from.name.clone(),
         slot: from.slot as usize,
         isa: from.isa.name().to_owned(),
+        cores: from.cores,
         khz,
         frequency: VA_OFFSET.wrapping_add(page + offset_of!(DomainPage, frequency_mhz) as u64),
         gate: VA_OFFSET.wrapping_add(page + offset_of!(DomainPage, gate_idle) as u64),

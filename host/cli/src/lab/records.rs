@@ -76,8 +76,10 @@ fn phase_values(outcome: &Outcome, phase: &Phase) -> Vec<(String, f64, &'static 
     let uj = |pj: u128| pj as f64 / 1e6;
     let mut values = vec![
         (name("ns"), phase.time as f64 / 1e3, "ns"),
-        (name("uj"), uj(phase.energy_pj.iter().sum()), "uJ"),
     ];
+    if !phase.energy_pj.is_empty() {
+        values.push((name("uj"), uj(phase.energy_pj.iter().sum()), "uJ"));
+    }
     for (domain, &pj) in outcome.lab.domains.iter().zip(&phase.energy_pj) {
         values.push((name(&format!("uj.{}", domain.name)), uj(pj), "uJ"));
     }
@@ -88,7 +90,7 @@ fn head(about: &About<'_>, outcome: &Outcome) -> Value {
     let mode = about.choice.mode;
     json!({
         "kind": "run", "run": about.run(), "scenario": about.title, "board": about.board,
-        "mode": mode.name(), "model": outcome.lab.hash, "exact": mode.takes_turns(),
+        "mode": mode.name(), "model": outcome.lab.hash, "exact": outcome.lab.is_exact(),
         "costs": if about.choice.no_costs { "zero" } else { "board" },
         "repetition": about.repetition,
         "config": format!("quantum {} ns", about.choice.quantum_ns),
@@ -136,10 +138,45 @@ pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
     for phase in &outcome.phases {
         let uj = phase.energy_pj.iter().sum::<u128>() as f64 / 1e6;
         let ms = phase.time as f64 / 1e9;
-        text += &format!("\n  {:<28} {uj:>14.3} uJ in {ms:.3} ms", format!("phase {}", phase.name));
+        let (name, told) = (format!("phase {}", phase.name), !phase.energy_pj.is_empty());
+        let uj = if told { format!("{uj:>14.3} uJ in ") } else { format!("{:>18}", "") };
+        text += &format!("\n  {name:<28} {uj}{ms:.3} ms");
     }
     for (name, value, unit) in &outcome.values {
         text += &format!("\n  {name:<28} {value:>14.1} {unit}");
     }
     text
+}
+
+/// How far runs of a board whose time is statistical lie apart; nothing of exact or single ones.
+pub fn spread(outcomes: &[Outcome]) -> Option<String> {
+    let one = outcomes.first().filter(|one| !one.lab.is_exact() && outcomes.len() > 1)?;
+    if !one.lab.mode.takes_turns() {
+        return None;
+    }
+    let mut text = format!("statistical, several cores in a domain; {} runs:", outcomes.len());
+    let mut add = |name: &str, unit: &str, values: Vec<f64>| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let percent = if mean > 0.0 { 100.0 * (most - least) / mean } else { 0.0 };
+        text += &format!("\n  {name:<28} {mean:>14.3} {unit}, {least:.3} to {most:.3}, {percent:.1} %");
+    };
+    add("chip time", "ms", outcomes.iter().map(|run| run.end as f64 / 1e9).collect());
+    for (index, domain) in one.lab.domains.iter().enumerate() {
+        let of = |run: &Outcome| microjoules(run).get(index).copied().unwrap_or(0.0);
+        let name = format!("energy of {}", domain.name);
+        add(&name, "uJ", outcomes.iter().map(of).collect());
+    }
+    for (name, _, unit) in &one.values {
+        let of = |run: &Outcome| run.values.iter().find(|(n, ..)| n == name).map(|v| v.1);
+        add(name, unit, outcomes.iter().filter_map(of).collect());
+    }
+    Some(text)
+}
+
+/// What each domain used, in microjoule.
+pub fn microjoules(run: &Outcome) -> Vec<f64> {
+    let sum = |shares: &Vec<energy::Share>| shares.iter().map(|share| share.energy_pj).sum::<u128>();
+    run.shares.iter().map(|shares| sum(shares) as f64 / 1e6).collect()
 }

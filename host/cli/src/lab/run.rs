@@ -49,7 +49,7 @@ pub struct Phase {
     pub name: String,
     /// How long it took, in picoseconds.
     pub time: u64,
-    /// What each domain used, in picojoule.
+    /// What each domain used, in picojoule; none where several cores are in a domain.
     pub energy_pj: Vec<u128>,
 }
 
@@ -137,13 +137,18 @@ impl Outcome {
             return Ok(());
         }
         self.shares = domains.iter().map(|domain| energy::shares(page, domain)).collect();
-        let (changes, count) = page.changes();
+        // Of seats with several cores the page keeps no changes of state.
+        let exact = self.lab.is_exact();
+        let (changes, count) = if exact { page.changes() } else { (vec![], 0) };
         if marks.len() > 1 && changes.len() < count {
             let kept = changes.len();
             bail!("the phases are too long: {count} changes of state, of which {kept} were kept");
         }
         let phase = |pair: &[_]| phase(&self.lab, &changes, pair, self.end);
         self.phases = marks.windows(2).map(phase).collect();
+        if !exact {
+            self.phases.iter_mut().for_each(|phase| phase.energy_pj.clear());
+        }
         self.changes = changes;
         Ok(())
     }

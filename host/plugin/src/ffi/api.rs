@@ -151,6 +151,7 @@ unsafe extern "C" {
     pub fn bql_unlock();
     pub fn rcu_register_thread();
     pub fn qemu_get_cpu(index: c_int) -> *mut c_void;
+    pub fn qemu_cpu_kick(cpu: *mut c_void);
     pub fn cpu_has_work(cpu: *mut c_void) -> bool;
     pub fn object_resolve_path_type(
         path: *const c_char,

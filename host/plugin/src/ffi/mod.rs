@@ -7,13 +7,15 @@ mod caches;
 mod hooks;
 
 use crate::class::Isa;
-use crate::domain::{Domain, LIMIT};
+use crate::domain::LIMIT;
 use crate::memory::{self, Touch};
 use crate::sanitizer::Sanitizer;
+use crate::seat::Seat;
 use crate::translate::{self, Instruction};
 use crate::vectors::Tables;
 use crate::{Arguments, Parts, start};
 use caches::Registers;
+use lab::model::Domain as Model;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -26,9 +28,9 @@ pub static qemu_plugin_version: c_int = 4;
 /// Who runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thread {
-    /// The virtual CPU's.
-    Runner,
-    /// The one that acts for an idle domain.
+    /// This virtual CPU's.
+    Runner(usize),
+    /// One that acts for the seat.
     Helper,
     /// QEMU's others.
     Other,
@@ -42,8 +44,8 @@ thread_local! {
 pub struct Machine {
     isa: Isa,
     board: Word,
-    counter: OnceLock<&'static AtomicU64>,
-    instructions: OnceLock<&'static AtomicU64>,
+    /// Counter and instructions of each core.
+    words: Vec<OnceLock<[&'static AtomicU64; 2]>>,
     doorbell: OnceLock<Option<hooks::Doorbell>>,
     tables: Tables,
 }
@@ -56,7 +58,7 @@ unsafe impl Sync for Word {}
 
 struct Plugin {
     machine: Machine,
-    seat: Option<Domain>,
+    seat: Option<Seat>,
     sanitizer: Option<Sanitizer>,
     registers: OnceLock<Registers>,
 }
@@ -68,21 +70,25 @@ impl Machine {
         [0, 8].map(|offset| api::Word { board: self.board.0, offset })
     }
 
+    fn words(&self, core: usize) -> Option<&[&'static AtomicU64; 2]> {
+        self.words.get(core)?.get()
+    }
+
     /// The counter that each block adds to.
-    pub fn counter(&self) -> u64 {
-        self.counter.get().map_or(LIMIT, |word| word.load(Ordering::Relaxed))
+    pub fn counter(&self, core: usize) -> u64 {
+        self.words(core).map_or(LIMIT, |words| words[0].load(Ordering::Relaxed))
     }
 
     /// Sets it; in the virtual CPU's thread, or while that idles.
-    pub fn set_counter(&self, value: u64) {
-        if let Some(word) = self.counter.get() {
-            word.store(value, Ordering::Relaxed);
+    pub fn set_counter(&self, core: usize, value: u64) {
+        if let Some(words) = self.words(core) {
+            words[0].store(value, Ordering::Relaxed);
         }
     }
 
     /// Instructions since the start.
-    pub fn instructions(&self) -> u64 {
-        self.instructions.get().map_or(0, |word| word.load(Ordering::Relaxed))
+    pub fn instructions(&self, core: usize) -> u64 {
+        self.words(core).map_or(0, |words| words[1].load(Ordering::Relaxed))
     }
 
     /// From now to the first timer.
@@ -105,31 +111,54 @@ impl Machine {
         }
     }
 
-    /// Has the virtual CPU something to do? The big lock is held.
-    pub fn has_work(&self) -> bool {
-        // SAFETY: CPU 0 exists before any callback of ours.
+    /// Has the virtual CPU something to do? Without the big lock, a hint.
+    pub fn has_work(&self, core: usize) -> bool {
+        // SAFETY: the machine's CPUs exist before any callback of ours, and stay.
         unsafe {
-            let cpu = api::qemu_get_cpu(0);
+            let cpu = api::qemu_get_cpu(core as c_int);
             !cpu.is_null() && api::cpu_has_work(cpu)
         }
     }
 
+    /// Makes a waiting virtual CPU look again; the big lock is held.
+    pub fn kick(&self, core: usize) {
+        // SAFETY: as above.
+        unsafe {
+            let cpu = api::qemu_get_cpu(core as c_int);
+            if !cpu.is_null() {
+                api::qemu_cpu_kick(cpu);
+            }
+        }
+    }
+
     /// Runs `f` with QEMU's big lock, which this thread does not hold.
-    pub fn locked(&self, f: impl FnOnce()) {
+    pub fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: a lock and its release in one thread.
         unsafe { api::bql_lock_impl(c"lab".as_ptr(), 0) };
-        f();
+        let result = f();
         // SAFETY: as above.
         unsafe { api::bql_unlock() };
+        result
+    }
+
+    /// Runs `f` while the clock says the seat's time in this thread.
+    pub fn as_seat<R>(&self, f: impl FnOnce() -> R) -> R {
+        let thread = THREAD.replace(Thread::Helper);
+        let result = f();
+        THREAD.set(thread);
+        result
     }
 }
+
+/// QEMU's scoreboards have room for so many before they move.
+const MOST_CORES: usize = 16;
 
 fn plugin() -> &'static Plugin {
     PLUGIN.get().expect("callbacks are registered after the plugin is set up")
 }
 
 /// For the callbacks of time.
-fn seated() -> (&'static Machine, &'static Domain) {
+fn seated() -> (&'static Machine, &'static Seat) {
     let Plugin { machine, seat, .. } = plugin();
     (machine, seat.as_ref().expect("callbacks of time are registered for a seat only"))
 }
@@ -164,21 +193,23 @@ pub unsafe extern "C" fn qemu_plugin_install(
 fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<(), String> {
     let isa = Isa::named(target).ok_or_else(|| format!("{target} is no target of ours"))?;
     let Parts { seat, sanitizer } = start(isa, target, &Arguments::parse(words)?)?;
-    if !info.system_emulation || seat.is_some() && info.smp_vcpus != 1 {
-        return Err(format!("exact time needs one core a QEMU, not {}", info.smp_vcpus));
+    let cores = usize::try_from(info.smp_vcpus).unwrap_or(0);
+    if let Some(told) = seat.as_ref().map(|seat| seat.model().cores() as usize)
+        && (told != cores || cores > MOST_CORES || !info.system_emulation)
+    {
+        return Err(format!("the model has {told} cores, QEMU {cores}, and most are {MOST_CORES}"));
     }
-    let exact = seat.is_some();
+    let takes_time = seat.is_some();
     // SAFETY: 16 bytes for each virtual CPU.
     let board = Word(unsafe { api::qemu_plugin_scoreboard_new(16) });
     let machine = Machine {
         isa,
         board,
-        counter: OnceLock::new(),
-        instructions: OnceLock::new(),
+        words: (0..cores).map(|_| OnceLock::new()).collect(),
         doorbell: OnceLock::new(),
         tables: Tables::default(),
     };
-    if exact {
+    if takes_time {
         hooks::clock(get_clock)?;
     }
     let plugin = Plugin { machine, seat, sanitizer, registers: OnceLock::new() };
@@ -188,7 +219,7 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
     // SAFETY: functions that live as long as the process.
     unsafe {
         api::qemu_plugin_register_vcpu_init_cb(id, on_init);
-        if exact {
+        if takes_time {
             api::qemu_plugin_register_vcpu_idle_cb(id, on_idle);
         }
         api::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
@@ -197,8 +228,8 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
 }
 
 extern "C" fn get_clock() -> i64 {
-    let Some(Plugin { machine, seat: Some(domain), .. }) = PLUGIN.get() else { return 0 };
-    domain.now_ns(machine, THREAD.get()) as i64
+    let Some(Plugin { machine, seat: Some(seat), .. }) = PLUGIN.get() else { return 0 };
+    seat.now_ns(machine, THREAD.get()) as i64
 }
 
 extern "C" fn on_init(_: u64, cpu: c_uint) {
@@ -209,23 +240,30 @@ extern "C" fn on_init(_: u64, cpu: c_uint) {
             Err(reason) => refuse(&reason),
         }
     }
-    if seat.is_none() || cpu != 0 || machine.counter.get().is_some() {
+    let core = cpu as usize;
+    let Some(own) = machine.words.get(core).filter(|own| seat.is_some() && own.get().is_none())
+    else {
         return;
-    }
-    THREAD.set(Thread::Runner);
-    // SAFETY: this CPU's part has 16 bytes, which stay where they are with one CPU.
+    };
+    THREAD.set(Thread::Runner(core));
+    // SAFETY: this CPU's part has 16 bytes, which stay where they are up to `MOST_CORES`.
     unsafe {
         let words = api::qemu_plugin_scoreboard_find(machine.board.0, cpu).cast::<u64>();
-        let _ = machine.counter.set(AtomicU64::from_ptr(words));
-        let _ = machine.instructions.set(AtomicU64::from_ptr(words.add(1)));
+        let _ = own.set([AtomicU64::from_ptr(words), AtomicU64::from_ptr(words.add(1))]);
     }
-    machine.set_counter(LIMIT);
+    machine.set_counter(core, LIMIT);
+    if core == 0 {
+        start_helper();
+    }
+}
+
+fn start_helper() {
     let helper = std::thread::Builder::new().name("lab helper".into()).spawn(|| {
         THREAD.set(Thread::Helper);
         // SAFETY: once in this thread, which never ends.
         unsafe { api::rcu_register_thread() };
-        let (machine, domain) = seated();
-        domain.help(machine);
+        let (machine, seat) = seated();
+        seat.help(machine);
     });
     if let Err(e) = helper {
         refuse(&format!("its thread cannot start: {e}"));
@@ -247,42 +285,50 @@ fn find_doorbell(machine: &Machine) {
 }
 
 extern "C" fn on_register(device: *mut c_void, at: u64, value: u64, size: c_uint) {
-    let (machine, domain) = seated();
+    let (machine, seat) = seated();
     match (hooks::ring_of(at, value), machine.doorbell.get()) {
-        (Some((slot, vector)), _) => domain.ring(machine, slot, vector),
+        (Some((slot, vector)), _) => seat.ring(machine, runner(), slot, vector),
         (None, Some(Some(doorbell))) => doorbell.write(device, at, value, size),
         (None, _) => {}
     }
 }
 
-extern "C" fn on_idle(_: u64, _: c_uint) {
-    let (machine, domain) = seated();
-    domain.idle(machine);
+/// Whose thread this is.
+fn runner() -> usize {
+    match THREAD.get() {
+        Thread::Runner(core) => core,
+        Thread::Helper | Thread::Other => 0,
+    }
 }
 
-extern "C" fn on_limit(_: c_uint, _: *mut c_void) {
-    let (machine, domain) = seated();
+extern "C" fn on_idle(_: u64, core: c_uint) {
+    let (machine, seat) = seated();
+    seat.idle(machine, core as usize);
+}
+
+extern "C" fn on_limit(core: c_uint, _: *mut c_void) {
+    let (machine, seat) = seated();
     find_doorbell(machine);
-    domain.limit(machine);
+    seat.limit(machine, core as usize);
 }
 
-extern "C" fn on_sync(_: c_uint, _: *mut c_void) {
-    let (machine, domain) = seated();
-    domain.sync(machine);
+extern "C" fn on_sync(core: c_uint, _: *mut c_void) {
+    let (machine, seat) = seated();
+    seat.sync(machine, core as usize);
 }
 
-extern "C" fn on_timer(_: c_uint, _: *mut c_void) {
-    let (machine, domain) = seated();
-    domain.report_next(machine);
+extern "C" fn on_timer(core: c_uint, _: *mut c_void) {
+    let (machine, seat) = seated();
+    seat.report_next(machine, core as usize);
 }
 
 /// Numbers stand above the units that follow.
 const NUMBER: u32 = 56;
 
-extern "C" fn on_mark(_: c_uint, data: *mut c_void) {
-    let (machine, domain) = seated();
+extern "C" fn on_mark(core: c_uint, data: *mut c_void) {
+    let (machine, seat) = seated();
     let (number, rest) = (data.addr() >> NUMBER, data.addr() & ((1 << NUMBER) - 1));
-    if let Err(reason) = domain.mark(machine, number as u8, rest as u64) {
+    if let Err(reason) = seat.mark(machine, core as usize, number as u8, rest as u64) {
         refuse(&reason);
     }
 }
@@ -294,13 +340,13 @@ extern "C" fn on_table(_: c_uint, register: *mut c_void) {
     }
 }
 
-extern "C" fn on_access(_: c_uint, info: u32, at: u64, _: *mut c_void) {
-    let (machine, domain) = seated();
+extern "C" fn on_access(core: c_uint, info: u32, at: u64, _: *mut c_void) {
+    let (machine, seat) = seated();
     // SAFETY: `info` is what QEMU has just passed.
     let stored = unsafe {
         api::qemu_plugin_mem_is_store(info).then(|| api::qemu_plugin_mem_get_value(info).data[0])
     };
-    domain.touched(machine, at, stored);
+    seat.touched(machine, core as usize, at, stored);
 }
 
 extern "C" fn on_translation(_: u64, block: *mut api::Block) {
@@ -312,8 +358,8 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
             .collect()
     };
     let list: Vec<Instruction> = handles.iter().map(|&handle| read(handle)).collect();
-    if let Some(domain) = seat {
-        take_time(machine, domain, block, &handles, &list);
+    if let Some(seat) = seat {
+        take_time(machine, seat.model(), block, &handles, &list);
     }
     if let Some(sanitizer) = sanitizer {
         caches::translated(sanitizer, machine.isa, &handles, &list);
@@ -323,12 +369,12 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
 /// Asks QEMU for what time needs of a block; during the call of the translation callback.
 fn take_time(
     machine: &Machine,
-    domain: &Domain,
+    model: &Model,
     block: *mut api::Block,
     handles: &[*mut api::Instruction],
     list: &[Instruction],
 ) {
-    let plan = translate::plan(machine.isa, &domain.model, &machine.tables, list);
+    let plan = translate::plan(machine.isa, model, &machine.tables, list);
     let [units, instructions] = machine.counters();
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;

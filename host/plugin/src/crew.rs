@@ -1,0 +1,482 @@
+//! The seat of a domain with several cores: each has a clock of its own, the seat's time is that of
+//! the one furthest behind. Not exact: QEMU runs the cores at once, on threads of the host.
+//!
+//! The seat has the turn while any of its cores runs. One whose counter reaches [`LIMIT`] *parks*
+//! at the start of its block. Where all are parked or idle, one of them leads (`roll`): it accounts
+//! for all, hears timers and doorbells, passes the turn where somebody else is behind, and lets
+//! all go on. Where all idle, the helper leads.
+//!
+//! No wait in a block is for ever. QEMU's exclusive sections (a flush of translations, an atomic
+//! step, a reset) wait until every core has left its block, so a parked core goes on for one block
+//! after a while, whoever has the turn, and comes back. What it does to the page meanwhile (rings,
+//! counts, frequencies) is kept until the next lead, because only who has the turn writes there.
+//!
+//! Locks: QEMU's big lock before `state`, never behind it; who waits for the turn holds neither.
+
+use crate::domain::{LIMIT, cost_of};
+use crate::ffi::{Machine, Thread};
+use crate::marks::Book;
+use crate::roll::{At, Grant, Roll};
+use lab::clock::Clock;
+use lab::energy;
+use lab::marks::Mark;
+use lab::model::{self, Lab};
+use lab::page::{Count, Page, State};
+use lab::seats::{self, Phase};
+use lab::turn::Table;
+use lab::{NEVER, Ps};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a core stays parked while fellows are under way: QEMU may want it out of its block.
+const PATIENCE: Duration = Duration::from_micros(300);
+/// The same while somebody leads: nobody can want anything but to end.
+const LED: Duration = Duration::from_millis(100);
+/// Between two looks of the helper.
+const LOOK: Duration = Duration::from_millis(10);
+/// Looks of a leader at the table, of 50 ms each.
+const LOOKS: u32 = 20;
+/// How far it runs before its cores meet again, at most: a core that another one wakes, or a timer
+/// that is set meanwhile, is seen then.
+const MEET: Ps = 5_000_000;
+
+/// A seat with several cores.
+#[derive(Debug)]
+pub struct Crew {
+    /// Its part of the model.
+    pub model: model::Domain,
+    lab: Lab,
+    table: Table,
+    most: Ps,
+    cores: Vec<Core>,
+    /// The seat's time, for whoever leads.
+    now: AtomicU64,
+    state: Mutex<Shared>,
+    /// Parked cores wait here.
+    parked: Condvar,
+    /// The helper waits here.
+    resting: Condvar,
+    marks: Book,
+}
+
+/// A core's clock at its last commit. Only its own thread looks.
+#[derive(Debug, Default)]
+struct Core {
+    time: AtomicU64,
+    rest: AtomicU64,
+    khz: AtomicU32,
+    /// The counter then.
+    start: AtomicU64,
+    /// Instructions told.
+    told: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    roll: Roll,
+    /// What is to be told to the page.
+    counts: [(Count, u64); 4],
+    rings: Vec<(usize, usize, Ps)>,
+    khz: Option<u32>,
+}
+
+const UNITS: usize = 0;
+const INSTRUCTIONS: usize = 1;
+const SYNCS: usize = 2;
+const RINGS: usize = 3;
+
+/// How a lead ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Who may, goes on; or a core that is under way decides.
+    Over,
+    /// The turn did not come.
+    Gone,
+}
+
+impl Core {
+    fn clock(&self) -> Clock {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Clock::resume(load(&self.time), load(&self.rest), self.khz.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, clock: Clock) {
+        self.time.store(clock.time(), Ordering::Relaxed);
+        self.rest.store(clock.rest(), Ordering::Relaxed);
+        self.khz.store(clock.khz(), Ordering::Relaxed);
+    }
+}
+
+impl Crew {
+    /// Before anything ran.
+    pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Crew {
+        let table = Table::new(page, model.slot);
+        if page.khz(model.slot) == 0 {
+            page.set_khz(model.slot, model.khz);
+        }
+        let core = || Core { khz: model.khz.into(), start: LIMIT.into(), ..Core::default() };
+        let counts = [Count::Units, Count::Instructions, Count::Syncs, Count::Rings];
+        let shared = Shared {
+            roll: Roll::new(model.cores() as usize),
+            counts: counts.map(|what| (what, 0)),
+            rings: Vec::new(),
+            khz: None,
+        };
+        Crew {
+            lab: lab.clone(),
+            table,
+            most: lab.most_ps.clamp(1, MEET),
+            cores: (0..model.cores()).map(|_| core()).collect(),
+            now: AtomicU64::new(0),
+            state: Mutex::new(shared),
+            parked: Condvar::new(),
+            resting: Condvar::new(),
+            marks,
+            model,
+        }
+    }
+
+    fn page(&self) -> &Page {
+        self.table.page()
+    }
+
+    fn me(&self) -> usize {
+        self.table.me()
+    }
+
+    fn phase(&self) -> Phase {
+        self.page().seat(self.me()).phase
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spent(&self, machine: &Machine, core: usize) -> u64 {
+        machine.counter(core).wrapping_sub(self.cores[core].start.load(Ordering::Relaxed))
+    }
+
+    /// What a core's clock says now, in its own thread.
+    fn time(&self, machine: &Machine, core: usize) -> Ps {
+        self.cores[core].clock().after(self.spent(machine, core))
+    }
+
+    /// What the guest's clock says, in ns.
+    pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
+        match thread {
+            Thread::Runner(core) => self.time(machine, core) / 1000,
+            Thread::Helper => self.now.load(Ordering::Relaxed) / 1000,
+            Thread::Other => 0,
+        }
+    }
+
+    /// What has passed since a core's last commit becomes its time, and its next block reports.
+    fn commit(&self, machine: &Machine, core: usize) -> (Ps, MutexGuard<'_, Shared>) {
+        let own = &self.cores[core];
+        let spent = self.spent(machine, core);
+        let mut clock = own.clock();
+        clock.advance(spent);
+        own.set(clock);
+        machine.set_counter(core, LIMIT);
+        own.start.store(LIMIT, Ordering::Relaxed);
+        let instructions = machine.instructions(core);
+        let told = own.told.swap(instructions, Ordering::Relaxed);
+        let mut shared = self.lock();
+        shared.counts[UNITS].1 += spent;
+        shared.counts[INSTRUCTIONS].1 += instructions.wrapping_sub(told);
+        (clock.time(), shared)
+    }
+
+    /// A core's next block reports, whatever it was allowed; nothing that has passed is lost.
+    pub fn report_next(&self, machine: &Machine, core: usize) {
+        let spent = self.spent(machine, core);
+        machine.set_counter(core, LIMIT);
+        self.cores[core].start.store(LIMIT - spent, Ordering::Relaxed);
+    }
+
+    /// A block's start, and the core's counter has reached its limit, or the block reaches across
+    /// domains (`sync`). Returns when the core may run, or has been parked for long enough.
+    pub fn park(&self, machine: &Machine, core: usize, sync: bool) {
+        let (time, mut shared) = self.commit(machine, core);
+        shared.counts[SYNCS].1 += u64::from(sync);
+        shared.roll.park(core, time, sync);
+        if self.phase() == Phase::Idle {
+            // QEMU let it go, no event of the seat's: the helper has to say that the seat runs.
+            self.table.want();
+        }
+        loop {
+            if let Some(grant) = shared.roll.take_grant(core) {
+                drop(shared);
+                return self.go(machine, core, grant);
+            }
+            if shared.roll.core_may_lead(self.phase()) {
+                shared.roll.set_leading(true);
+                drop(shared);
+                let lead = machine.as_seat(|| self.lead(machine));
+                shared = self.lock();
+                if lead == Lead::Gone {
+                    return self.overrun(core, shared);
+                }
+                continue;
+            }
+            let most = if shared.roll.is_led() { LED } else { PATIENCE };
+            let waited = self.parked.wait_timeout(shared, most);
+            let timeout;
+            (shared, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && shared.roll.at(core) == At::Parked {
+                return self.overrun(core, shared);
+            }
+        }
+    }
+
+    /// A core runs one block, whoever has the turn.
+    fn overrun(&self, core: usize, mut shared: MutexGuard<'_, Shared>) {
+        let own = &self.cores[core];
+        let mut clock = own.clock();
+        clock.advance_to(shared.roll.overrun(core));
+        own.set(clock);
+    }
+
+    /// A core runs to its horizon.
+    fn go(&self, machine: &Machine, core: usize, grant: Grant) {
+        let own = &self.cores[core];
+        let mut clock = own.clock();
+        clock.advance_to(grant.from);
+        clock.set_khz(self.page().khz(self.me()));
+        own.set(clock);
+        let units = clock.units_until(grant.until).clamp(1, LIMIT);
+        machine.set_counter(core, LIMIT - units);
+        own.start.store(LIMIT - units, Ordering::Relaxed);
+    }
+
+    /// A core waits for an interrupt, is off, or is stopped; the big lock is held.
+    pub fn idle(&self, machine: &Machine, core: usize) {
+        let (time, mut shared) = self.commit(machine, core);
+        shared.roll.idle(core, time);
+        let phase = self.phase();
+        if shared.roll.helper_may_lead(phase) {
+            self.resting.notify_one();
+        } else if shared.roll.core_may_lead(phase) {
+            self.parked.notify_all();
+        }
+    }
+
+    /// Leads, in a parked core's thread.
+    fn lead(&self, machine: &Machine) -> Lead {
+        loop {
+            let mut looks = 0;
+            let gone = || {
+                looks += 1;
+                looks >= LOOKS || !matches!(self.phase(), Phase::Running | Phase::Stopped)
+            };
+            if !self.table.wait(Phase::Running, gone) {
+                self.lock().roll.set_leading(false);
+                return if self.phase() == Phase::Idle { Lead::Over } else { Lead::Gone };
+            }
+            if !self.take_stock() || self.hears(machine) && machine.locked(|| self.hear(machine)) {
+                return self.end();
+            }
+            if self.table.pass() {
+                return self.grant(machine);
+            }
+        }
+    }
+
+    /// Ends a lead that lets nobody go on.
+    fn end(&self) -> Lead {
+        self.lock().roll.set_leading(false);
+        Lead::Over
+    }
+
+    fn grant(&self, machine: &Machine) -> Lead {
+        let (page, me) = (self.page(), self.me());
+        page.want(me, false);
+        let until = seats::horizon(&page.seats(), me, self.lab.quantum_ps, self.most);
+        let until = until.min(self.next_timer(machine)).min(page.first_arrival(me));
+        let mut shared = self.lock();
+        if shared.roll.gathered() {
+            shared.roll.grant(self.now.load(Ordering::Relaxed), until);
+            self.parked.notify_all();
+        } else {
+            shared.roll.set_leading(false);
+        }
+        Lead::Over
+    }
+
+    /// With the turn: brings the page up to date. False: a core is under way after all.
+    fn take_stock(&self) -> bool {
+        let (page, me) = (self.page(), self.me());
+        let mut shared = self.lock();
+        if !shared.roll.gathered() {
+            return false;
+        }
+        shared.roll.live(page.lives(me));
+        let now = shared.roll.settle(page.seat(me).time, page.accounted(me));
+        let (active, waiting) = shared.roll.take_spent();
+        let point = energy::point(page, &self.lab, &self.model);
+        page.spend(me, State::Active(point), active);
+        page.spend(me, energy::waiting(page, &self.lab, &self.model), waiting);
+        page.set_accounted(me, now);
+        page.set_time(me, now);
+        self.now.store(now, Ordering::Relaxed);
+        for (what, more) in &mut shared.counts {
+            page.count(me, *what, std::mem::take(more));
+        }
+        for (slot, vector, time) in shared.rings.drain(..) {
+            page.ring(slot, vector, time);
+        }
+        if let Some(khz) = shared.khz.take() {
+            energy::settle(page, &self.lab, &self.model, now);
+            page.set_khz(me, khz);
+            page.count(me, Count::Frequencies, 1);
+        }
+        true
+    }
+
+    /// When the seat's next timer is due, never before now.
+    fn next_timer(&self, machine: &Machine) -> Ps {
+        machine.deadline_ns().map_or(NEVER, |ahead| {
+            let now = self.now.load(Ordering::Relaxed) / 1000;
+            now.saturating_add(ahead).saturating_mul(1000)
+        })
+    }
+
+    fn idle_cores(&self) -> Vec<usize> {
+        let shared = self.lock();
+        (0..self.cores.len()).filter(|&core| shared.roll.at(core) == At::Idle).collect()
+    }
+
+    /// Is there anything for [`Self::hear`]? Without the big lock, so a core that is just being
+    /// woken may be seen at the next lead only.
+    fn hears(&self, machine: &Machine) -> bool {
+        let now = self.now.load(Ordering::Relaxed);
+        self.next_timer(machine) <= now
+            || self.page().first_arrival(self.me()) <= now
+            || self.idle_cores().iter().any(|&core| machine.has_work(core))
+    }
+
+    /// Runs timers, delivers doorbells, and summons the idle cores that have work then. The big
+    /// lock is held, without which none of them goes back to sleep. True: some are summoned.
+    fn hear(&self, machine: &Machine) -> bool {
+        machine.run_timers();
+        let now = self.now.load(Ordering::Relaxed);
+        while let Some(vector) = self.page().take_arrival(self.me(), now) {
+            machine.interrupt(vector);
+        }
+        let work: Vec<usize> =
+            self.idle_cores().into_iter().filter(|&core| machine.has_work(core)).collect();
+        let mut shared = self.lock();
+        work.iter().for_each(|&core| shared.roll.summon(core));
+        !shared.roll.gathered()
+    }
+
+    /// The helper's life: leads where all cores wait.
+    pub fn help(&self, machine: &Machine) {
+        let mut shared = self.lock();
+        loop {
+            let phase = self.phase();
+            if shared.roll.helper_may_lead(phase) {
+                shared.roll.set_leading(true);
+                drop(shared);
+                // Not longer than a look: a core may be back by then.
+                if self.table.wait(phase, || true) {
+                    machine.locked(|| self.idle_turn(machine, phase));
+                }
+                shared = self.lock();
+                shared.roll.set_leading(false);
+                self.parked.notify_all();
+                continue;
+            }
+            let waited = self.resting.wait_timeout(shared, LOOK);
+            let timeout;
+            (shared, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
+                drop(shared);
+                self.nudge(machine);
+                shared = self.lock();
+            }
+        }
+    }
+
+    /// A core that was summoned long ago may have missed its wake-up: QEMU can lose one.
+    fn nudge(&self, machine: &Machine) {
+        let is_late = |core| self.lock().roll.at(core) == At::Summoned;
+        let late: Vec<usize> = (0..self.cores.len()).filter(|&core| is_late(core)).collect();
+        if !late.is_empty() {
+            machine.locked(|| late.iter().for_each(|&core| machine.kick(core)));
+        }
+    }
+
+    /// With the turn, while all cores wait: the seat goes to sleep, or its next event is due, or
+    /// somebody wants to look. The big lock is held.
+    fn idle_turn(&self, machine: &Machine, phase: Phase) {
+        let (page, me) = (self.page(), self.me());
+        if !self.table.mine() || self.phase() != phase {
+            return;
+        }
+        if phase == Phase::Idle {
+            let key = page.seat(me).key();
+            page.set_time(me, if key == NEVER { seats::now(&page.seats()) } else { key });
+        }
+        page.want(me, false);
+        if !self.take_stock() {
+            return;
+        }
+        self.hear(machine);
+        let shared = self.lock();
+        if !shared.roll.rests() {
+            if phase == Phase::Idle && page.gates(me) {
+                let now = self.now.load(Ordering::Relaxed);
+                page.set_time(me, now.saturating_add(self.model.costs.wake_gated_ps));
+            }
+            return page.set_phase(me, Phase::Running);
+        }
+        page.set_wake(me, self.next_timer(machine));
+        page.set_phase(me, Phase::Idle);
+        self.table.pass();
+    }
+
+    /// The guest rings `vector` of `slot`; the big lock is held.
+    pub fn ring(&self, machine: &Machine, core: usize, slot: usize, vector: usize) {
+        if vector >= self.lab.vectors {
+            return;
+        }
+        let due = self.time(machine, core).saturating_add(self.model.costs.mailbox_ps);
+        let mut shared = self.lock();
+        shared.rings.push((slot, vector, due));
+        shared.counts[RINGS].1 += 1;
+        drop(shared);
+        self.report_next(machine, core);
+    }
+
+    /// The guest touches a word of the uncached window.
+    pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
+        let cost = cost_of(&self.model, at, stored.is_some());
+        machine.set_counter(core, machine.counter(core).wrapping_add(cost));
+        match stored {
+            Some(mhz) if at == self.model.frequency => {
+                let khz = u32::try_from(mhz.saturating_mul(1000)).unwrap_or(0);
+                if self.model.point(khz).is_some() {
+                    self.lock().khz = Some(khz);
+                    self.report_next(machine, core);
+                }
+            }
+            Some(gates) if at == self.model.gate => self.page().set_gates(self.me(), gates != 0),
+            _ => {}
+        }
+    }
+
+    /// The guest makes a mark, with `rest` units of its block still to come.
+    pub fn mark(
+        &self,
+        machine: &Machine,
+        core: usize,
+        number: u8,
+        rest: u64,
+    ) -> Result<(), String> {
+        let spent = self.spent(machine, core).wrapping_sub(rest);
+        let now = self.cores[core].clock().after(spent);
+        self.marks.add(&Mark::now(self.page(), self.me(), number, now))
+    }
+}
