@@ -122,7 +122,8 @@ mod tests {
 
     /// At 1 W active, 100 mW idle, 1 mW inactive.
     fn domain() -> Domain {
-        let point = Point { khz: 350_000, active_uw: 1_000_000, idle_uw: 100_000, ..Point::default() };
+        let point =
+            Point { khz: 350_000, active_uw: 1_000_000, idle_uw: 100_000, ..Point::default() };
         let powers = Powers { points: vec![point], inactive_uw: 1_000, ..Powers::default() };
         let costs = Costs { wake_inactive_ps: 300_000_000, ..Costs::default() };
         Domain { name: "main".to_string(), costs, powers, ..Domain::default() }
