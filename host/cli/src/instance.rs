@@ -64,9 +64,7 @@ pub enum InstanceError {
     #[error("cannot write soc.toml: {0}")]
     Config(#[from] toml::ser::Error),
     /// Exact instruction counts need one core a domain.
-    #[error(
-        "--icount needs a board with one core a domain, such as solo-1 or duo-1x1"
-    )]
+    #[error("--icount needs a board with one core a domain, such as solo-1 or duo-1x1")]
     OneCore,
     /// The lab's model.
     #[error(transparent)]

@@ -334,7 +334,7 @@ impl Page {
         self.set(seat, Word::Accounted, until.max(since));
     }
 
-    /// `time` more core-seconds in `state`, of a seat with several cores: no change of state is kept.
+    /// `time` more core-seconds in `state`, of a seat with several cores: no change is kept.
     pub fn spend(&self, seat: usize, state: State, time: Ps) {
         let word = self.word(seat, Word::Residency, state.word());
         word.store(word.load(Ordering::Relaxed).wrapping_add(time), Ordering::Relaxed);

@@ -1,3 +1,5 @@
+//! Cores that come, wait and go on in every order: somebody can always make the next step.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -74,9 +74,7 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
 fn phase_values(outcome: &Outcome, phase: &Phase) -> Vec<(String, f64, &'static str)> {
     let name = |what: &str| format!("phase.{}.{what}", phase.name);
     let uj = |pj: u128| pj as f64 / 1e6;
-    let mut values = vec![
-        (name("ns"), phase.time as f64 / 1e3, "ns"),
-    ];
+    let mut values = vec![(name("ns"), phase.time as f64 / 1e3, "ns")];
     if !phase.energy_pj.is_empty() {
         values.push((name("uj"), uj(phase.energy_pj.iter().sum()), "uJ"));
     }
@@ -160,7 +158,8 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
         let most = values.iter().copied().fold(0.0, f64::max);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let percent = if mean > 0.0 { 100.0 * (most - least) / mean } else { 0.0 };
-        text += &format!("\n  {name:<28} {mean:>14.3} {unit}, {least:.3} to {most:.3}, {percent:.1} %");
+        text +=
+            &format!("\n  {name:<28} {mean:>14.3} {unit}, {least:.3} to {most:.3}, {percent:.1} %");
     };
     add("chip time", "ms", outcomes.iter().map(|run| run.end as f64 / 1e9).collect());
     for (index, domain) in one.lab.domains.iter().enumerate() {
@@ -177,6 +176,7 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
 
 /// What each domain used, in microjoule.
 pub fn microjoules(run: &Outcome) -> Vec<f64> {
-    let sum = |shares: &Vec<energy::Share>| shares.iter().map(|share| share.energy_pj).sum::<u128>();
+    let sum =
+        |shares: &Vec<energy::Share>| shares.iter().map(|share| share.energy_pj).sum::<u128>();
     run.shares.iter().map(|shares| sum(shares) as f64 / 1e6).collect()
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Scenario {
     /// One line about it.
     pub description: String,
-    /// The board: one core a domain, unless the mode is `sanitizer`.
+    /// The board: its time is exact if each domain has one core.
     pub board: String,
     /// Commands of the monitor, `;` between them. The board is powered off behind them.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct Scenario {
     /// How far a domain may run past another; one series of repetitions each.
     #[serde(default = "usual_quanta")]
     pub quanta_ns: Vec<u64>,
-    /// How often; all of one quantum must agree.
+    /// How often; all of one quantum must agree, where time is exact.
     #[serde(default = "once")]
     pub repetitions: u32,
 }

@@ -26,7 +26,11 @@ pub fn statistical(kit: &Kit<'_>) -> anyhow::Result<()> {
     ensure!(least > 1e12 && most < least * (1.0 + BAND), "from {least} to {most} ps");
     for run in &runs {
         ensure!(!run.lab.is_exact(), "it says that it is exact");
-        ensure!(records::microjoules(run).iter().all(|&uj| uj > 0.0), "no energy: {:?}", run.shares);
+        ensure!(
+            records::microjoules(run).iter().all(|&uj| uj > 0.0),
+            "no energy: {:?}",
+            run.shares
+        );
         accounted(run)?;
     }
     for (board, run) in [("duo", "smp 50; frequency 1200; smp 50; rpc 20"), ("twin", "smp 50")] {
