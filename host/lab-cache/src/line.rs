@@ -285,9 +285,11 @@ impl Line {
     /// After the domain has lost its power: its part is gone, and what it alone knew of the line,
     /// unless a copy of what it once cleaned takes its place.
     pub fn after_loss(self, domain: Domain) -> Line {
-        let lost = self.dirty() & domain.bit() != 0 && !self.is_saved();
+        if self.dirty() & domain.bit() == 0 {
+            return self.without(domain.bit());
+        }
         let line = self.after_invalidate(domain);
-        if lost { line } else { Line(line.0 & !DISCARDED) }
+        if self.is_saved() { Line(line.0 & !DISCARDED) } else { line }
     }
 
     /// After a new beginning of the domain: what it lost before nobody expects any more.

@@ -70,6 +70,24 @@ fn a_power_off_loses_what_was_not_cleaned() {
 }
 
 #[test]
+fn changes_that_were_dropped_stay_lost_while_a_domain_is_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let (own, other) = (BASE, BASE + 64);
+    for (number, pa) in [(0, own), (1, other)] {
+        watch.store(access(number, pa, 1), Way::Cached);
+        watch.invalidate(domain(number), pa);
+    }
+    watch.load(access(0, BASE + 128, 1), Way::Cached);
+    assert_eq!(watch.lose(domain(0), &[], true), 0, "what was dropped is not lost with the power");
+    watch.load(access(0, own, 2), Way::Cached);
+    watch.load(access(1, other, 3), Way::Cached);
+    let all = report::read(folder.path()).expect("reports");
+    let found: Vec<_> = all.iter().map(|report| (report.kind.as_str(), report.line)).collect();
+    assert_eq!(found, [("lost update", own), ("lost update", other)]);
+}
+
+#[test]
 fn code_is_fetched_after_it_was_unified() {
     let folder = tempfile::tempdir().expect("a folder");
     let watch = watch(folder.path());
