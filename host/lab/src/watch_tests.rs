@@ -70,6 +70,43 @@ fn a_power_off_loses_what_was_not_cleaned() {
 }
 
 #[test]
+fn what_was_cleaned_is_not_put_back_over_what_memory_got_later() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let word = |pa: u64| &watch.ram[((pa - BASE) / 8) as usize];
+    let (past, device, booted) = (BASE, BASE + 64, BASE + 128);
+    for pa in [past, device, booted] {
+        watch.store(access(0, pa, 1), Way::Cached);
+        watch.clean(domain(0), &[pa], true);
+    }
+    watch.store(access(0, past, 2), Way::Uncached);
+    watch.device_write(device, 8, 2);
+    watch.boots(domain(0), &[]);
+    for pa in [past, device, booted] {
+        word(pa).store(3, RELAXED);
+        watch.store(access(0, pa, 3), Way::Cached);
+    }
+    assert_eq!(watch.lose(domain(0), &[], true), 3);
+    assert_eq!([past, device, booted].map(|pa| word(pa).load(RELAXED)), [LOST; 3]);
+    assert_eq!(report::read(folder.path()).expect("reports"), []);
+}
+
+#[test]
+fn an_uncached_write_ends_what_was_cleaned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    watch.store(access(0, BASE, 1), Way::Cached);
+    watch.store(access(0, BASE, 1), Way::Uncached);
+    watch.clean(domain(0), &[BASE], true);
+    // Polled, its own, nowhere held: only the copy tells it from a line at rest.
+    watch.store(access(0, BASE, 2), Way::Uncached);
+    watch.store(access(0, BASE, 3), Way::Cached);
+    watch.ram[0].store(3, RELAXED);
+    assert_eq!(watch.lose(domain(0), &[], true), 1);
+    assert_eq!(watch.ram[0].load(RELAXED), LOST);
+}
+
+#[test]
 fn changes_that_were_dropped_stay_lost_while_a_domain_is_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let watch = watch(folder.path());
