@@ -107,6 +107,24 @@ fn an_uncached_write_ends_what_was_cleaned() {
 }
 
 #[test]
+fn a_death_leaves_what_others_wrote_later() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let (device, changed, own) = (BASE, BASE + 64, BASE + 128);
+    for pa in [device, changed, own] {
+        watch.store(access(0, pa, 1), Way::Cached);
+    }
+    watch.device_write(device, 64, 2);
+    watch.store(access(1, changed, 2), Way::Cached);
+    for pa in [device, changed, own] {
+        watch.ram[((pa - BASE) / 8) as usize].store(2, RELAXED);
+    }
+    assert_eq!(watch.lose(domain(0), &[], false), 1);
+    let words = [device, changed, own].map(|pa| (pa - BASE) / 8);
+    assert_eq!(words.map(|at| watch.ram[at as usize].load(RELAXED)), [2, 2, LOST]);
+}
+
+#[test]
 fn changes_that_were_dropped_stay_lost_while_a_domain_is_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let watch = watch(folder.path());
