@@ -28,7 +28,8 @@ const WORDS: usize = (LINE / 8) as usize;
 const LOOKS: u32 = 1000;
 /// Between two looks after that.
 const PAUSE: Duration = Duration::from_micros(100);
-/// How long a living holder is waited for: longer than a loaded host keeps a thread from its core.
+/// How long a living holder is waited for before somebody is told: longer than a loaded host keeps
+/// a thread from its core.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a board cannot be watched.
@@ -256,12 +257,17 @@ impl Watch {
 const RELAXED: Ordering = Ordering::Relaxed;
 
 /// The lock of all processes, as long as it lives.
-struct Held(&'static AtomicU64);
+struct Held {
+    lock: &'static AtomicU64,
+    me: u64,
+}
 
 impl Held {
+    /// Waits for whoever has it. Only from the dead it is taken: one that a debugger or a signal
+    /// has stopped goes on with what it has begun.
     fn take(lock: &'static AtomicU64) -> Held {
         let me = u64::from(std::process::id());
-        let mut since = None;
+        let mut waited = (0, Instant::now());
         for look in 0u32.. {
             let Err(holder) = lock.compare_exchange_weak(0, me, Ordering::Acquire, RELAXED) else {
                 break;
@@ -270,21 +276,27 @@ impl Held {
                 std::hint::spin_loop();
                 continue;
             }
-            let since: Instant = *since.get_or_insert_with(Instant::now);
             // What a dead holder left half done concerns one line.
-            let give_up = since.elapsed() > PATIENCE || !lives(holder);
-            if give_up && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
+            let dead = !lives(holder);
+            if dead && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
                 break;
+            }
+            if waited.0 != holder {
+                waited = (holder, Instant::now());
+            } else if waited.1.elapsed() > PATIENCE {
+                eprintln!("The sanitizer waits for process {holder}, which does not go on.");
+                waited.1 = Instant::now();
             }
             std::thread::sleep(PAUSE);
         }
-        Held(lock)
+        Held { lock, me }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        // Another's is left alone.
+        let _ = self.lock.compare_exchange(self.me, 0, Ordering::Release, RELAXED);
     }
 }
 

@@ -172,3 +172,54 @@ fn a_dead_holder_is_not_waited_for() {
     watch.store(access(0, BASE, 1), Way::Cached);
     assert_eq!(watch.lock.load(RELAXED), 0);
 }
+
+/// A process of no other use.
+struct Sleeper(std::process::Child);
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        let sleeper = std::process::Command::new("sleep").arg("60").spawn();
+        Sleeper(sleeper.expect("a process"))
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        let kill = std::process::Command::new("kill").args([name, &pid]).status();
+        assert!(kill.expect("a signal").success());
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+#[test]
+fn a_stopped_holder_is_waited_for_and_a_killed_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let sleeper = Sleeper::new();
+    sleeper.signal("-STOP");
+    let holder = u64::from(sleeper.0.id());
+    watch.lock.store(holder, RELAXED);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| watch.store(access(0, BASE, 1), Way::Cached));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!waits.is_finished(), "it took the lock of one that lives");
+        assert_eq!(watch.lock.load(RELAXED), holder);
+        sleeper.signal("-KILL");
+    });
+    assert_eq!(watch.lock.load(RELAXED), 0);
+}
+
+#[test]
+fn a_lock_that_another_has_taken_is_not_freed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    let held = Held::take(watch.lock);
+    watch.lock.store(u64::from(u32::MAX), RELAXED);
+    drop(held);
+    assert_eq!(watch.lock.load(RELAXED), u64::from(u32::MAX));
+}
