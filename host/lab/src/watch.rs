@@ -63,6 +63,19 @@ impl std::fmt::Debug for Watch {
     }
 }
 
+/// Maintenance of a line that no barrier has completed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleaning {
+    /// The line is dropped too.
+    pub drops: bool,
+    /// The domain has written to it since.
+    pub written: bool,
+    /// It held changes when this began.
+    changed: bool,
+    /// What it held then.
+    bytes: [u64; WORDS],
+}
+
 /// How somebody reports.
 type Told<'t> = &'t mut dyn FnMut(&Violation);
 
@@ -162,18 +175,35 @@ impl Watch {
         self.enter(|model, told| model.device_write(pa, len, registers, told));
     }
 
-    /// Lines are written back to memory, and dropped if `drops`.
-    pub fn clean(&self, domain: Domain, lines: &[u64], drops: bool) {
+    /// Maintenance of the line at `pa` begins: its bytes are looked at before later stores.
+    pub fn begin(&self, domain: Domain, pa: u64, drops: bool) -> Cleaning {
+        let bytes = std::array::from_fn(|at| {
+            self.line(self.ram, pa).get(at).map_or(0, |word| word.load(RELAXED))
+        });
+        let changed = self.glance.write(domain, pa & !(LINE - 1), 8);
+        Cleaning { drops, written: false, changed, bytes }
+    }
+
+    /// Lines are written back to memory, by their addresses. One that was written since its
+    /// maintenance began may hold changes that memory lacks, and is as if nothing had cleaned it;
+    /// but memory has the bytes of then.
+    pub fn clean<'c>(
+        &self,
+        domain: Domain,
+        lines: impl IntoIterator<Item = (&'c u64, &'c Cleaning)>,
+    ) {
         self.enter(|model, _| {
-            for &pa in lines {
+            for (&pa, line) in lines {
                 let dirty = model.is_dirty(domain, pa);
-                model.clean(domain, pa);
-                if dirty {
-                    self.copy(pa, self.ram, self.kept);
+                if dirty && (line.changed || !line.written) {
+                    let kept = self.line(self.kept, pa).iter().zip(line.bytes);
+                    kept.for_each(|(word, value)| word.store(value, RELAXED));
                     model.saved(pa);
                 }
-                if drops {
-                    model.invalidate(domain, pa);
+                match (line.written, line.drops) {
+                    (true, _) => {}
+                    (false, true) => model.clean_invalidate(domain, pa),
+                    (false, false) => model.clean(domain, pa),
                 }
             }
         });

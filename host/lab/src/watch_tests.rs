@@ -20,6 +20,12 @@ fn watch(folder: &Path) -> Watch {
     Watch::open(folder, &folder.join("ram"), &lab).expect("a watch")
 }
 
+/// Cleans a line, barrier and all.
+fn clean(watch: &Watch, number: u8, pa: u64, drops: bool) {
+    let line = watch.begin(domain(number), pa, drops);
+    watch.clean(domain(number), [(&pa, &line)]);
+}
+
 #[test]
 fn two_processes_share_a_state_and_a_report_says_all() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -28,7 +34,7 @@ fn two_processes_share_a_state_and_a_report_says_all() {
     two.load(access(1, BASE, 0x20), Way::Cached);
     two.load(access(1, BASE, 0x20), Way::Cached);
     one.store(access(0, BASE + 64, 0x30), Way::Cached);
-    one.clean(domain(0), &[BASE + 64], false);
+    clean(&one, 0, BASE + 64, false);
     two.load(access(1, BASE + 64, 0x40), Way::Cached);
     let all = report::read(folder.path()).expect("reports");
     assert_eq!(all.len(), 1, "{all:?}");
@@ -49,13 +55,13 @@ fn a_power_off_loses_what_was_not_cleaned() {
         watch.store(access(0, pa, 1), Way::Cached);
     };
     let read = |pa: u64| watch.ram[((pa - BASE) / 8) as usize].load(RELAXED);
-    let (never, again, clean) = (BASE, BASE + 64, BASE + 128);
-    [never, again, clean].into_iter().for_each(|pa| write(pa, 1));
-    watch.clean(domain(0), &[again, clean], false);
+    let (never, again, cleaned) = (BASE, BASE + 64, BASE + 128);
+    [never, again, cleaned].into_iter().for_each(|pa| write(pa, 1));
+    [again, cleaned].into_iter().for_each(|pa| clean(&watch, 0, pa, false));
     write(again, 2);
     assert_eq!(watch.lose(domain(0), &[], true), 2);
-    assert_eq!([never, again, clean].map(read), [LOST, 1, 1]);
-    for pa in [never, again, clean] {
+    assert_eq!([never, again, cleaned].map(read), [LOST, 1, 1]);
+    for pa in [never, again, cleaned] {
         watch.load(access(0, pa, 7), Way::Cached);
     }
     let all = report::read(folder.path()).expect("reports");
@@ -77,7 +83,7 @@ fn what_was_cleaned_is_not_put_back_over_what_memory_got_later() {
     let (past, device, booted) = (BASE, BASE + 64, BASE + 128);
     for pa in [past, device, booted] {
         watch.store(access(0, pa, 1), Way::Cached);
-        watch.clean(domain(0), &[pa], true);
+        clean(&watch, 0, pa, true);
     }
     watch.store(access(0, past, 2), Way::Uncached);
     watch.device_write(device, 8, 2);
@@ -97,7 +103,7 @@ fn an_uncached_write_ends_what_was_cleaned() {
     let watch = watch(folder.path());
     watch.store(access(0, BASE, 1), Way::Cached);
     watch.store(access(0, BASE, 1), Way::Uncached);
-    watch.clean(domain(0), &[BASE], true);
+    clean(&watch, 0, BASE, true);
     // Polled, its own, nowhere held: only the copy tells it from a line at rest.
     watch.store(access(0, BASE, 2), Way::Uncached);
     watch.store(access(0, BASE, 3), Way::Cached);
