@@ -267,7 +267,11 @@ impl Watch {
         {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
             let _held = Held::take(self.lock);
+            let before = model.untold();
             event(&mut model, &mut |violation| found.push(Report::from(violation)));
+            if before == 0 && model.untold() != 0 {
+                found.push(Report::more());
+            }
         }
         for report in found {
             self.tell(&report);

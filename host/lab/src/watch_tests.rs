@@ -229,3 +229,14 @@ fn a_lock_that_another_has_taken_is_not_freed() {
     drop(held);
     assert_eq!(watch.lock.load(RELAXED), u64::from(u32::MAX));
 }
+
+#[test]
+fn a_flood_of_findings_ends_in_a_report_that_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = watch(folder.path());
+    watch.store(access(0, BASE, 1), Way::Cached);
+    (0..5000).for_each(|pc| watch.load(access(1, BASE, pc), Way::Cached));
+    let all = report::read(folder.path()).expect("reports");
+    assert!((1000..2050).contains(&all.len()), "{}", all.len());
+    assert_eq!(all.iter().filter(|report| report.kind == report::MORE).count(), 1);
+}
