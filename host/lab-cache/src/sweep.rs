@@ -7,9 +7,9 @@ use crate::party::Domain;
 
 impl Model<'_> {
     /// The domain has lost its power: its cache is gone, with the changes it held. The answer is
-    /// the lines whose newest value may have been there only, in order; a chip loses any of them, so the
-    /// caller may overwrite them in RAM. What RAM then holds counts as the newest value. The whole
-    /// cache is gone even if the answer is dropped half-way.
+    /// the lines whose newest value may have been there only, in order; a chip loses any of them,
+    /// so the caller may overwrite them in RAM. What RAM then holds counts as the newest value. The
+    /// whole cache is gone even if the answer is dropped half-way.
     pub fn death(&mut self, domain: Domain) -> Dirty<'_> {
         self.sweep(domain, |line, domain| line.without(domain.bit()))
     }
