@@ -7,7 +7,8 @@
 //! over memory nobody touched. Sections are apart because the common access looks at the line's
 //! word only. Untouched words are 0: a fresh sparse file is an empty state.
 //!
-//! All accesses are relaxed: there is one event at a time, and whoever hands the turn over orders.
+//! All accesses are relaxed: of a model's events there is one at a time, and whoever hands over the
+//! turn or the lock orders them. A glance reads a line's word whenever it likes.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

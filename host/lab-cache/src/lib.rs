@@ -1,7 +1,8 @@
 //! The coherence sanitizer's brain: what the caches of up to 8 domains may hold of one shared RAM,
 //! and which accesses are wrong on a chip whose domains are not coherent. No I/O, no clock, no
 //! allocation; the state is a slice of words that the caller supplies, so that it can lie in a file
-//! which several processes map. One event at a time (the lab runs domains in turns).
+//! which several processes map. Whoever calls a [`Model`] orders the events of all processes: by
+//! turns, or by a lock. A [`Glance`] needs neither.
 //!
 //! # What it knows
 //! Per line of 64 bytes and domain: does the domain's cache perhaps hold the line (**held**)? May
@@ -32,6 +33,7 @@
 //! | cached write | another domain is dirty | `TwoDirty` | its clean |
 //! | device write | a domain is dirty | `LostUpdate` | its invalidate |
 //! | any read | the newest value was invalidated, not cleaned | `LostUpdate` | that clean |
+//! | any read | it went with its writer's power, not cleaned | `LostUpdate` | that clean |
 //! | fetch | a domain is dirty, itself too | `FetchUncleaned` | that clean |
 //! | uncached read, write | a domain is dirty, itself too | `UncachedAlias` | that clean |
 //! | exclusive, read-modify-write | another domain holds or polls it | `SharedAtomic` | |
@@ -50,8 +52,8 @@
 //!   a balloon move) ends a domain's part in a line, so memory that changes hands properly may hold
 //!   locks of whoever has it. Ranges given to [`Model::allow`] (hardware spinlocks) are exempt.
 //! - A device is no second party of an atomic: nothing ever says that it has let go of a line.
-//! - Each combination of kind, line, accessing pc and writer's pc is reported once; [`Counts`]
-//!   count every time.
+//! - Each combination of kind, line, accessing pc and writer's pc is reported once; those
+//!   beyond what a model remembers are only counted ([`Model::untold`]).
 //!
 //! # After a report
 //! The model goes on as the hardware would: two dirty copies stay two dirty copies. A copy written
@@ -87,6 +89,5 @@ pub use glance::Glance;
 pub use layout::{AttachError, CHUNK, LINE, words_for};
 pub use model::{Atomic, Model, Path, TooManyRanges};
 pub use party::{Access, Domain, Party, Site};
-pub use seen::Counts;
 pub use sweep::{Dirty, Lost};
-pub use violation::{Described, Event, Kind, Missing, Operation, Violation};
+pub use violation::{Event, Kind, Missing, Operation, Violation};

@@ -163,7 +163,8 @@ impl Line {
         let own = domain.bit() << POLLED;
         let code = Party::from(domain).code() << WRITER;
         let fresh = self.held() & !self.stale();
-        self.0 & (SET | own | CODE << WRITER | DISCARDED) == own | code && fresh == 0
+        let care = SET | own | CODE << WRITER | DISCARDED | SAVED;
+        self.0 & care == own | code && fresh == 0
     }
 
     /// What is wrong with a cached read.
@@ -255,12 +256,14 @@ impl Line {
 
     /// After an uncached write: every copy is old, the domain's own included.
     pub fn after_uncached_write(self, domain: Domain) -> Line {
-        self.after_uncached_read(domain).written_by(domain.into()).make_stale(SET)
+        let polled = self.after_uncached_read(domain);
+        // Memory now holds something else than what was last cleaned to it.
+        polled.written_by(domain.into()).saved(false).make_stale(SET)
     }
 
     /// After a device's write: every copy is old.
     pub fn after_device_write(self) -> Line {
-        self.written_by(Party::DEVICES).make_stale(SET)
+        self.written_by(Party::DEVICES).saved(false).make_stale(SET)
     }
 
     /// After a clean. Writing an old copy back makes it the newest value, unless another's write
@@ -285,16 +288,18 @@ impl Line {
     /// After the domain has lost its power: its part is gone, and what it alone knew of the line,
     /// unless a copy of what it once cleaned takes its place.
     pub fn after_loss(self, domain: Domain) -> Line {
-        let lost = self.dirty() & domain.bit() != 0 && !self.is_saved();
+        if self.dirty() & domain.bit() == 0 {
+            return self.without(domain.bit());
+        }
         let line = self.after_invalidate(domain);
-        if lost { line } else { Line(line.0 & !DISCARDED) }
+        if self.is_saved() { Line(line.0 & !DISCARDED) } else { line }
     }
 
-    /// After a new beginning of the domain: what it lost before nobody expects any more.
+    /// After a new beginning of the domain: what it lost or cleaned before nobody expects any more.
     pub fn after_boot(self, domain: Domain) -> Line {
         let line = self.without(domain.bit());
         let own = self.writer() == Some(domain.into());
-        if own { Line(line.0 & !DISCARDED) } else { line }
+        if own { Line(line.0 & !(DISCARDED | SAVED)) } else { line }
     }
 
     /// After an invalidate: the domain has no part in the line any more.

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use crate::layout::{AttachError, Layout};
 use crate::line::{Fault, Line};
 use crate::party::{Access, Domain, Party, Site};
-use crate::seen::{Counts, Seen};
+use crate::seen::Seen;
 use crate::violation::{Event, Kind, Violation};
 
 /// Ranges that may be given to [`Model::allow`].
@@ -70,9 +70,9 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// How often what was wrong, in this process.
-    pub fn counts(&self) -> Counts {
-        self.seen.counts()
+    /// New violations that this process has not told, for it remembers too many already.
+    pub fn untold(&self) -> u64 {
+        self.seen.untold()
     }
 
     /// A cached load.

@@ -1,50 +1,30 @@
-//! Which reports were made, and how often each kind happened.
+//! Which reports were made.
 
-use crate::violation::{Kind, Violation};
+use crate::violation::Violation;
 
 /// Different reports a model remembers; those beyond are counted only.
 const SLOTS: usize = 2048;
 /// How far a report may lie from its place.
 const REACH: usize = 16;
 
-/// How often things happened, told or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    by_kind: [u64; Kind::ALL.len()],
-    /// New violations that were not told for lack of room.
-    pub untold: u64,
-}
-
-impl Counts {
-    /// Violations of one kind.
-    pub fn of(&self, kind: Kind) -> u64 {
-        self.by_kind[kind as usize]
-    }
-
-    /// All violations.
-    pub fn total(&self) -> u64 {
-        self.by_kind.iter().sum()
-    }
-}
-
 /// A bounded set of reports.
 pub struct Seen {
     keys: [u64; SLOTS],
-    counts: Counts,
+    untold: u64,
 }
 
 impl Seen {
     pub const fn new() -> Seen {
-        Seen { keys: [0; SLOTS], counts: Counts { by_kind: [0; Kind::ALL.len()], untold: 0 } }
+        Seen { keys: [0; SLOTS], untold: 0 }
     }
 
-    pub fn counts(&self) -> Counts {
-        self.counts
+    /// New violations for which there was no room.
+    pub fn untold(&self) -> u64 {
+        self.untold
     }
 
-    /// Counts the violation; answers whether it is to be told.
+    /// Is the violation to be told?
     pub fn is_new(&mut self, violation: &Violation) -> bool {
-        self.counts.by_kind[violation.kind as usize] += 1;
         let key = key(violation);
         for step in 0..REACH {
             let slot = &mut self.keys[(key as usize).wrapping_add(step) % SLOTS];
@@ -56,7 +36,7 @@ impl Seen {
                 return true;
             }
         }
-        self.counts.untold += 1;
+        self.untold += 1;
         false
     }
 }

@@ -7,9 +7,9 @@ use crate::party::Domain;
 
 impl Model<'_> {
     /// The domain has lost its power: its cache is gone, with the changes it held. The answer is
-    /// the lines that may have been changed there only, in order; a chip loses any of them, so the
-    /// caller may overwrite them in RAM. What RAM then holds counts as the newest value. The whole
-    /// cache is gone even if the answer is dropped half-way.
+    /// the lines whose newest value may have been there only, in order; a chip loses any of them,
+    /// so the caller may overwrite them in RAM. What RAM then holds counts as the newest value. The
+    /// whole cache is gone even if the answer is dropped half-way.
     pub fn death(&mut self, domain: Domain) -> Dirty<'_> {
         self.sweep(domain, |line, domain| line.without(domain.bit()))
     }
@@ -54,7 +54,7 @@ impl Model<'_> {
     }
 }
 
-/// A line that a domain without power may have changed; see [`Model::death`].
+/// A line whose newest value may have gone with a domain's power; see [`Model::death`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Its physical address.
@@ -63,7 +63,7 @@ pub struct Lost {
     pub saved: bool,
 }
 
-/// The lines that a domain without power may have changed, in order.
+/// The lines whose newest value a domain without power may have had, in order.
 pub struct Dirty<'m> {
     layout: &'m Layout<'m>,
     domain: Domain,
@@ -84,7 +84,8 @@ impl Iterator for Dirty<'_> {
             if after != before {
                 self.layout.set_line(line, after);
             }
-            if before.dirty() & set != 0 {
+            // Where another has written since, RAM holds the other's bytes, not the lost ones.
+            if before.dirty() & !before.stale() & set != 0 {
                 return Some(Lost { pa: self.layout.address(line), saved: before.is_saved() });
             }
         }

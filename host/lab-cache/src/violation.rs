@@ -1,7 +1,6 @@
 //! What a report says.
 
 use crate::party::{Party, Site};
-use core::fmt;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order of [`crate::Counts`].
+    /// All of them.
     pub const ALL: [Kind; 8] = [
         Kind::MissingClean,
         Kind::MissingInvalidate,
@@ -136,66 +135,4 @@ pub struct Violation {
     pub writer: Option<Site>,
     /// The read that last brought the line into a cache.
     pub reader: Option<Site>,
-}
-
-impl Violation {
-    /// As a sentence, with the domains' names in order of their numbers.
-    pub fn describe<'a>(&'a self, names: &'a [&'a str]) -> Described<'a> {
-        Described { violation: self, names }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.describe(&[]).fmt(f)
-    }
-}
-
-/// A violation in words.
-#[derive(Clone, Copy, Debug)]
-pub struct Described<'a> {
-    violation: &'a Violation,
-    names: &'a [&'a str],
-}
-
-impl Described<'_> {
-    fn party(&self, f: &mut fmt::Formatter<'_>, party: Party) -> fmt::Result {
-        match self.names.get(usize::from(party.number())) {
-            _ if party == Party::DEVICES => f.write_str("devices"),
-            Some(name) => f.write_str(name),
-            None => write!(f, "domain {}", party.number()),
-        }
-    }
-
-    fn site(&self, f: &mut fmt::Formatter<'_>, what: &str, site: Option<Site>) -> fmt::Result {
-        let Some(site) = site else { return Ok(()) };
-        write!(f, "; {what} by ")?;
-        self.party(f, site.party)?;
-        write!(f, " at pc {:#x}", site.pc)
-    }
-}
-
-impl fmt::Display for Described<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let it = self.violation;
-        write!(f, "{}: ", it.kind.name())?;
-        self.party(f, it.access.party)?;
-        write!(f, " {} line {:#x} at pc {:#x}", it.event.verb(), it.line, it.access.pc)?;
-        match it.missing {
-            Some(missing) => {
-                let operation = match missing.operation {
-                    Operation::Clean => "a clean",
-                    Operation::Invalidate => "an invalidate",
-                };
-                write!(f, " without {operation} by ")?;
-                self.party(f, missing.by)?;
-            }
-            None => {
-                f.write_str(", shared with ")?;
-                self.party(f, it.other)?;
-            }
-        }
-        self.site(f, "last written", it.writer)?;
-        self.site(f, "last brought into a cache", it.reader)
-    }
 }

@@ -1,5 +1,5 @@
 //! Death, boot and forgotten memory; several processes over one state; addresses at the edges;
-//! what is told once and what is counted.
+//! what is told once.
 
 mod common;
 
@@ -160,7 +160,7 @@ fn ram_that_ends_inside_a_line_or_chunk_has_a_last_line() {
 }
 
 #[test]
-fn one_bug_is_told_once_and_counted_always() {
+fn one_bug_is_told_once() {
     let words = words(SIZE);
     let mut model = Model::attach(&words, BASE, SIZE).expect("words fit");
     let all = reported(&mut model, |m, r| {
@@ -171,8 +171,7 @@ fn one_bug_is_told_once_and_counted_always() {
         m.read(access(1, BASE, 3), r);
     });
     assert_eq!(all.len(), 2, "one for each reading pc");
-    assert_eq!(model.counts().of(Kind::MissingClean), 1001);
-    assert_eq!(model.counts().total(), 1001);
+    assert_eq!(model.untold(), 0);
 }
 
 #[test]
@@ -185,31 +184,8 @@ fn a_flood_is_bounded_and_said_to_be() {
             m.read(access(1, BASE, pc), r);
         }
     });
-    let counts = model.counts();
     assert!(all.len() <= 2048 && all.len() > 1500, "{}", all.len());
-    assert_eq!(counts.total(), 100_000);
-    assert!(counts.untold > 90_000, "{counts:?}");
-}
-
-#[test]
-fn a_report_is_a_sentence() {
-    let words = words(SIZE);
-    let mut model = Model::attach(&words, BASE, SIZE).expect("words fit");
-    let all = reported(&mut model, |m, r| {
-        m.write(access(0, BASE, 0x10), r);
-        m.read(access(1, BASE, 0x20), r);
-        m.device_write(BASE, 64, 0x30, r);
-    });
-    assert_eq!(
-        all[0].describe(&["main", "shadow"]).to_string(),
-        "missing clean: shadow reads line 0x80000000 at pc 0x20 without a clean by main; \
-         last written by main at pc 0x10"
-    );
-    assert_eq!(
-        all[1].to_string(),
-        "lost update: devices write line 0x80000000 at pc 0x30 without an invalidate by domain 0; \
-         last written by domain 0 at pc 0x10; last brought into a cache by domain 1 at pc 0x20"
-    );
+    assert_eq!(all.len() as u64 + model.untold(), 100_000);
 }
 
 #[test]
@@ -217,16 +193,19 @@ fn there_are_eight_domains() {
     let words = words(SIZE);
     let mut model = Model::attach(&words, BASE, SIZE).expect("words fit");
     assert_eq!(Domain::new(8), None);
+    let mut found = 0;
     for writer in 0..8 {
         for reader in (0..8).filter(|r| *r != writer) {
             let all = reported(&mut model, |m, r| {
                 m.write(access(writer, BASE, 1), r);
-                m.read(access(reader, BASE, 2), r);
+                m.read(access(reader, BASE, u64::from(2 + 8 * writer + reader)), r);
                 m.forget(BASE, 64);
             });
-            let parties = all.first().map(|v| (v.access.party.number(), v.other.number()));
-            assert!(parties.is_none_or(|p| p == (reader, writer)), "{all:?}");
+            let parties: Vec<_> =
+                all.iter().map(|v| (v.access.party.number(), v.other.number())).collect();
+            assert_eq!(parties, [(reader, writer)]);
+            found += 1;
         }
     }
-    assert_eq!(model.counts().of(Kind::MissingClean), 56);
+    assert_eq!(found, 56);
 }

@@ -50,6 +50,25 @@ pub struct Report {
     pub reader: Option<Place>,
 }
 
+/// The kind of a report that stands for all that follow in its process.
+pub const MORE: &str = "more findings than are told";
+
+impl Report {
+    /// There are more findings than a process remembers: those that follow are not told.
+    pub fn more() -> Report {
+        Report {
+            kind: MORE.to_owned(),
+            line: 0,
+            event: String::new(),
+            access: Place { party: DEVICES, pc: 0 },
+            other: DEVICES,
+            missing: None,
+            writer: None,
+            reader: None,
+        }
+    }
+}
+
 impl From<Site> for Place {
     fn from(site: Site) -> Place {
         Place { party: site.party.number(), pc: site.pc }

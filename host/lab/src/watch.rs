@@ -28,7 +28,8 @@ const WORDS: usize = (LINE / 8) as usize;
 const LOOKS: u32 = 1000;
 /// Between two looks after that.
 const PAUSE: Duration = Duration::from_micros(100);
-/// How long a living holder is waited for: longer than a loaded host keeps a thread from its core.
+/// How long a living holder is waited for before somebody is told: longer than a loaded host keeps
+/// a thread from its core.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a board cannot be watched.
@@ -60,6 +61,19 @@ impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Watch over {:#x} bytes", self.memory.bytes)
     }
+}
+
+/// Maintenance of a line that no barrier has completed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleaning {
+    /// The line is dropped too.
+    pub drops: bool,
+    /// The domain has written to it since.
+    pub written: bool,
+    /// It held changes when this began.
+    changed: bool,
+    /// What it held then.
+    bytes: [u64; WORDS],
 }
 
 /// How somebody reports.
@@ -161,18 +175,35 @@ impl Watch {
         self.enter(|model, told| model.device_write(pa, len, registers, told));
     }
 
-    /// Lines are written back to memory, and dropped if `drops`.
-    pub fn clean(&self, domain: Domain, lines: &[u64], drops: bool) {
+    /// Maintenance of the line at `pa` begins: its bytes are looked at before later stores.
+    pub fn begin(&self, domain: Domain, pa: u64, drops: bool) -> Cleaning {
+        let bytes = std::array::from_fn(|at| {
+            self.line(self.ram, pa).get(at).map_or(0, |word| word.load(RELAXED))
+        });
+        let changed = self.glance.write(domain, pa & !(LINE - 1), 8);
+        Cleaning { drops, written: false, changed, bytes }
+    }
+
+    /// Lines are written back to memory, by their addresses. One that was written since its
+    /// maintenance began may hold changes that memory lacks, and is as if nothing had cleaned it;
+    /// but memory has the bytes of then.
+    pub fn clean<'c>(
+        &self,
+        domain: Domain,
+        lines: impl IntoIterator<Item = (&'c u64, &'c Cleaning)>,
+    ) {
         self.enter(|model, _| {
-            for &pa in lines {
+            for (&pa, line) in lines {
                 let dirty = model.is_dirty(domain, pa);
-                model.clean(domain, pa);
-                if dirty {
-                    self.copy(pa, self.ram, self.kept);
+                if dirty && (line.changed || !line.written) {
+                    let kept = self.line(self.kept, pa).iter().zip(line.bytes);
+                    kept.for_each(|(word, value)| word.store(value, RELAXED));
                     model.saved(pa);
                 }
-                if drops {
-                    model.invalidate(domain, pa);
+                match (line.written, line.drops) {
+                    (true, _) => {}
+                    (false, true) => model.clean_invalidate(domain, pa),
+                    (false, false) => model.clean(domain, pa),
                 }
             }
         });
@@ -236,7 +267,11 @@ impl Watch {
         {
             let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
             let _held = Held::take(self.lock);
+            let before = model.untold();
             event(&mut model, &mut |violation| found.push(Report::from(violation)));
+            if before == 0 && model.untold() != 0 {
+                found.push(Report::more());
+            }
         }
         for report in found {
             self.tell(&report);
@@ -256,12 +291,17 @@ impl Watch {
 const RELAXED: Ordering = Ordering::Relaxed;
 
 /// The lock of all processes, as long as it lives.
-struct Held(&'static AtomicU64);
+struct Held {
+    lock: &'static AtomicU64,
+    me: u64,
+}
 
 impl Held {
+    /// Waits for whoever has it. Only from the dead it is taken: one that a debugger or a signal
+    /// has stopped goes on with what it has begun.
     fn take(lock: &'static AtomicU64) -> Held {
         let me = u64::from(std::process::id());
-        let mut since = None;
+        let mut waited = (0, Instant::now());
         for look in 0u32.. {
             let Err(holder) = lock.compare_exchange_weak(0, me, Ordering::Acquire, RELAXED) else {
                 break;
@@ -270,21 +310,27 @@ impl Held {
                 std::hint::spin_loop();
                 continue;
             }
-            let since: Instant = *since.get_or_insert_with(Instant::now);
             // What a dead holder left half done concerns one line.
-            let give_up = since.elapsed() > PATIENCE || !lives(holder);
-            if give_up && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
+            let dead = !lives(holder);
+            if dead && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
                 break;
+            }
+            if waited.0 != holder {
+                waited = (holder, Instant::now());
+            } else if waited.1.elapsed() > PATIENCE {
+                eprintln!("The sanitizer waits for process {holder}, which does not go on.");
+                waited.1 = Instant::now();
             }
             std::thread::sleep(PAUSE);
         }
-        Held(lock)
+        Held { lock, me }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        // Another's is left alone.
+        let _ = self.lock.compare_exchange(self.me, 0, Ordering::Release, RELAXED);
     }
 }
 

@@ -102,6 +102,13 @@ fn aarch64(op: u32) -> Class {
     }
 }
 
+/// What the fence `op` of RV64 orders before what, each a set of bits from the top: device input,
+/// device output, reads, writes. A fence of nothing is a hint (`pause` is one).
+pub fn fence_sets(op: u32) -> Option<(u32, u32)> {
+    let (before, behind) = (op >> 24 & 15, op >> 20 & 15);
+    (before != 0 && behind != 0).then_some((before, behind))
+}
+
 fn riscv64(op: u32) -> Class {
     match op {
         0x1020_0073 | 0x3020_0073 => return Class::Exit,
@@ -109,6 +116,7 @@ fn riscv64(op: u32) -> Class {
         _ => {}
     }
     match op & 0x707f {
+        0x000f if fence_sets(op).is_none() => Class::Plain,
         0x000f | 0x100f => Class::Barrier,
         0x200f if op & 0x7fff == 0x200f => match op >> 20 {
             0 => Class::Invalidate,
@@ -150,6 +158,10 @@ mod tests {
     fn riscv64_is_known_by_its_words() {
         let class = |op| Isa::Riscv64.class(op);
         assert_eq!(class(0x0ff0_000f), Class::Barrier, "fence iorw, iorw");
+        assert_eq!(class(0x0220_000f), Class::Barrier, "fence r, r");
+        assert_eq!(class(0x8330_000f), Class::Barrier, "fence.tso");
+        assert_eq!(class(0x0100_000f), Class::Plain, "pause");
+        assert_eq!(class(0x0010_000f), Class::Plain, "fence of nothing before");
         assert_eq!(class(0x0000_100f), Class::Barrier, "fence.i");
         assert_eq!(class(0x0005_200f), Class::Invalidate, "cbo.inval (a0)");
         assert_eq!(class(0x0015_200f), Class::Clean, "cbo.clean (a0)");

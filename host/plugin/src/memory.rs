@@ -1,7 +1,7 @@
 //! What an instruction does to memory and caches, as far as the sanitizer must tell it from a plain
 //! load or store. Pure.
 
-use crate::class::Isa;
+use crate::class::{Isa, fence_sets};
 
 /// How an instruction's own accesses count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,10 @@ fn aarch64_upkeep(op: u32) -> Option<Upkeep> {
 fn riscv64_upkeep(op: u32) -> Option<Upkeep> {
     let register = (op >> 15 & 31) as u8;
     match op & 0x707f {
-        0x000f => Some(Upkeep::Barrier),
+        // Maintenance counts as a write, or as output: a fence of reads only does not wait for it.
+        0x000f => {
+            fence_sets(op).filter(|(before, _)| before & 0b0101 != 0).map(|_| Upkeep::Barrier)
+        }
         0x100f => Some(Upkeep::UnifyAll),
         0x200f if op & 0x7fff == 0x200f => match op >> 20 {
             0 => Some(Upkeep::Invalidate(register)),
@@ -154,6 +157,13 @@ mod tests {
         assert_eq!(upkeep(0x0025_200f), Some(Upkeep::Flush(10)), "cbo.flush (a0)");
         assert_eq!(upkeep(0x0045_200f), Some(Upkeep::Zero(10)), "cbo.zero (a0)");
         assert_eq!(upkeep(0x0ff0_000f), Some(Upkeep::Barrier), "fence iorw, iorw");
+        assert_eq!(upkeep(0x0310_000f), Some(Upkeep::Barrier), "fence rw, w");
+        assert_eq!(upkeep(0x0440_000f), Some(Upkeep::Barrier), "fence o, o");
+        assert_eq!(upkeep(0x8330_000f), Some(Upkeep::Barrier), "fence.tso");
+        assert_eq!(upkeep(0x0100_000f), None, "pause");
+        assert_eq!(upkeep(0x0010_000f), None, "fence of nothing before");
+        assert_eq!(upkeep(0x0220_000f), None, "fence r, r");
+        assert_eq!(upkeep(0x0230_000f), None, "fence r, rw");
         assert_eq!(upkeep(0x0000_100f), Some(Upkeep::UnifyAll), "fence.i");
         assert_eq!(upkeep(0x0000_8082), None, "compressed ret");
     }

@@ -6,15 +6,17 @@
 //! what its platform says is memory.
 //!
 //! A clean counts when the barrier behind it has been executed (outer shareable or wider), not
-//! before: until then no other domain may rely on it. An invalidate counts at once, for the
+//! before: until then no other domain may rely on it, and a line that the core has written to in
+//! between is as dirty as it was. An invalidate counts at once, for the
 //! domain's own accesses to the line come behind it in program order anyway.
 
 use crate::class::Isa;
 use crate::memory::{Touch, Upkeep};
 use lab::model::Memory;
-use lab::watch::Watch;
+use lab::watch::{Cleaning, Watch};
 use lab_cache::{Access, Domain, LINE, Path};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// What only the emulator can tell of an access.
 pub trait Look {
@@ -24,15 +26,19 @@ pub trait Look {
     fn mmu_is_on(&self) -> bool;
 }
 
-/// Maintenance that no barrier has completed yet, of one core.
-#[derive(Default)]
-struct Pending {
-    cleans: Vec<u64>,
-    flushes: Vec<u64>,
+thread_local! {
+    /// Maintenance that no barrier has completed yet, of one core, by line.
+    static PENDING: RefCell<BTreeMap<u64, Cleaning>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-thread_local! {
-    static PENDING: RefCell<Pending> = RefCell::default();
+/// What is stored behind maintenance and before its barrier may have missed it.
+fn written(pa: u64, len: u64) {
+    PENDING.with_borrow_mut(|pending| {
+        if !pending.is_empty() {
+            let lines = pa & !(LINE - 1)..pa.saturating_add(len);
+            pending.range_mut(lines).for_each(|(_, line)| line.written = true);
+        }
+    });
 }
 
 /// The domain among the watched ones.
@@ -85,6 +91,9 @@ impl Sanitizer {
         let (va, len) = at;
         let Some((pa, path)) = self.place(va, pc, look) else { return };
         let access = self.access(pa, len, pc);
+        if stored {
+            written(pa, len);
+        }
         match (how, stored) {
             (Touch::Plain, false) => self.watch.load(access, path),
             (Touch::Plain, true) => self.watch.store(access, path),
@@ -93,21 +102,22 @@ impl Sanitizer {
         }
     }
 
-    /// Maintenance is about to happen to the line of `va`.
-    pub fn upkeep(&self, what: Upkeep, va: u64, look: &impl Look) {
+    /// Maintenance is about to happen to the line of `va`, by the instruction at `pc`.
+    pub fn upkeep(&self, what: Upkeep, va: u64, pc: u64, look: &impl Look) {
         // Without a mapping there is no other way to learn the physical address.
         let low = || (!look.mmu_is_on()).then_some(va).filter(|&pa| self.memory().contains(pa));
         let line = self.direct(va).or_else(low).map(|pa| pa & !(LINE - 1));
         match (what, line) {
             (Upkeep::Barrier, _) => self.complete(),
             (Upkeep::UnifyAll, _) => self.watch.unify(self.me, None),
-            (Upkeep::Clean(_), Some(pa)) => PENDING.with_borrow_mut(|p| p.cleans.push(pa)),
-            (Upkeep::Flush(_), Some(pa)) => PENDING.with_borrow_mut(|p| p.flushes.push(pa)),
+            (Upkeep::Clean(_), Some(pa)) => self.begin(pa, false),
+            (Upkeep::Flush(_), Some(pa)) => self.begin(pa, true),
             (Upkeep::Invalidate(_), Some(pa)) => self.watch.invalidate(self.me, pa),
             (Upkeep::Unify(_), Some(pa)) => self.watch.unify(self.me, Some(pa)),
             (Upkeep::Zero(_), Some(pa)) => {
                 let path = self.path(pa, is_high(va) || look.mmu_is_on());
-                self.watch.store(self.access(pa, 8, va), path);
+                written(pa, LINE);
+                self.watch.store(self.access(pa, 8, pc), path);
             }
             (_, None) => {}
         }
@@ -115,13 +125,16 @@ impl Sanitizer {
 
     /// A barrier: what was cleaned before it is in memory.
     fn complete(&self) {
+        let lines = PENDING.take();
+        if !lines.is_empty() {
+            self.watch.clean(self.me, &lines);
+        }
+    }
+
+    fn begin(&self, pa: u64, drops: bool) {
         PENDING.with_borrow_mut(|pending| {
-            for (lines, drops) in [(&mut pending.cleans, false), (&mut pending.flushes, true)] {
-                if !lines.is_empty() {
-                    self.watch.clean(self.me, lines, drops);
-                    lines.clear();
-                }
-            }
+            let dropped = pending.get(&pa).is_some_and(|line| line.drops && !line.written);
+            pending.insert(pa, self.watch.begin(self.me, pa, drops || dropped));
         });
     }
 
@@ -143,6 +156,7 @@ mod tests {
 
     const BASE: u64 = 0x4000_0000;
     const OFFSET: u64 = 0xffff_8000_0000_0000;
+    const PC: u64 = OFFSET + 0x1000;
 
     struct Bare;
 
@@ -174,9 +188,9 @@ mod tests {
         let hand_over = |line: u64, barrier: bool| {
             let va = OFFSET + BASE + line;
             main.touched(Touch::Plain, true, (va, 8), OFFSET, &Bare);
-            main.upkeep(Upkeep::Clean(0), va, &Bare);
+            main.upkeep(Upkeep::Clean(0), va, PC, &Bare);
             if barrier {
-                main.upkeep(Upkeep::Barrier, 0, &Bare);
+                main.upkeep(Upkeep::Barrier, 0, PC, &Bare);
             }
             shadow.touched(Touch::Plain, false, (va, 8), OFFSET, &Bare);
         };
@@ -184,6 +198,46 @@ mod tests {
         assert_eq!(count(), 0);
         hand_over(64, false);
         assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn what_is_written_between_a_clean_and_its_barrier_is_not_cleaned() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [main, shadow] = pair(folder.path());
+        let lines = || -> Vec<u64> {
+            let all = report::read(folder.path()).expect("reports");
+            all.iter().map(|report| report.line).collect()
+        };
+        let store = |line: u64| main.touched(Touch::Plain, true, (line, 8), PC, &Bare);
+        let (kept, late, beside) = (OFFSET + BASE, OFFSET + BASE + 64, OFFSET + BASE + 128);
+        for upkeep in [Upkeep::Clean(0), Upkeep::Flush(0)] {
+            [kept, late].into_iter().for_each(store);
+            [kept, late].into_iter().for_each(|va| main.upkeep(upkeep, va, PC, &Bare));
+            [late, beside].into_iter().for_each(store);
+            main.upkeep(Upkeep::Barrier, 0, PC, &Bare);
+            for va in [kept, late] {
+                shadow.upkeep(Upkeep::Invalidate(0), va, PC, &Bare);
+                shadow.touched(Touch::Plain, false, (va, 8), PC, &Bare);
+                shadow.upkeep(Upkeep::Invalidate(0), va, PC, &Bare);
+            }
+            assert_eq!(lines(), [BASE + 64]);
+        }
+        main.upkeep(Upkeep::Clean(0), late, PC, &Bare);
+        main.upkeep(Upkeep::Barrier, 0, PC, &Bare);
+        shadow.touched(Touch::Plain, false, (late, 8), PC + 4, &Bare);
+        assert_eq!(lines(), [BASE + 64], "the next clean makes up for it");
+    }
+
+    #[test]
+    fn a_zeroed_line_is_told_with_its_instruction() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [main, shadow] = pair(folder.path());
+        let va = OFFSET + BASE;
+        main.upkeep(Upkeep::Zero(0), va, PC, &Bare);
+        shadow.upkeep(Upkeep::Zero(0), va, PC + 4, &Bare);
+        let all = report::read(folder.path()).expect("reports");
+        let pcs: Vec<_> = all.iter().map(|r| (r.access.pc, r.writer.map(|w| w.pc))).collect();
+        assert_eq!(pcs, [(PC + 4, Some(PC))]);
     }
 
     #[test]

@@ -46,16 +46,21 @@ impl Eye {
         Eye { device: registers, ..self.clone() }
     }
 
+    /// Does anybody watch?
+    pub fn is_open(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// It reads, or has just read.
     pub fn reads(&self, pa: u64, bytes: u64) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.shared.as_ref().filter(|_| bytes != 0) {
             shared.watch.device_read(pa, bytes, self.device);
         }
     }
 
     /// It writes, or has just written.
     pub fn writes(&self, pa: u64, bytes: u64) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.shared.as_ref().filter(|_| bytes != 0) {
             shared.watch.device_write(pa, bytes, self.device);
         }
     }

@@ -14,8 +14,10 @@ use zerocopy::FromBytes;
 pub struct Finding {
     /// What is wrong.
     pub kind: String,
-    /// Who is told.
-    pub party: String,
+    /// Who accessed first, then who wrote last, and who left something out.
+    pub parties: Vec<String>,
+    /// Physical address of the line.
+    pub line: u64,
     /// All of it, in one sentence.
     pub text: String,
 }
@@ -91,7 +93,13 @@ impl Names {
         for (what, side) in sides {
             text += &side.map_or(String::new(), |side| format!("; {what} {}", self.place(side)));
         }
-        Finding { kind: it.kind.clone(), party: self.party(it.access.party).to_owned(), text }
+        if it.kind == report::MORE {
+            text = it.kind.clone();
+        }
+        let parties = [Some(it.access.party), it.writer.map(|writer| writer.party)];
+        let parties = parties.into_iter().chain([it.missing.as_ref().map(|missing| missing.by)]);
+        let parties = parties.flatten().map(|party| self.party(party).to_owned()).collect();
+        Finding { kind: it.kind.clone(), parties, line: it.line, text }
     }
 }
 

@@ -63,7 +63,7 @@ pub fn of(about: &About<'_>, outcome: &Outcome) -> Vec<Value> {
         records.push(json!({"kind": "power", "run": run, "domain": name, "at_ns": at, "mw": mw}));
     }
     for finding in &outcome.findings {
-        let (domain, text) = (&finding.party, &finding.text);
+        let (domain, text) = (finding.parties.first(), &finding.text);
         records.push(json!({"kind": "violation", "run": run, "domain": domain, "text": text}));
     }
     records.push(json!({"kind": "end", "run": run, "at_ns": outcome.end / 1000}));

@@ -10,11 +10,12 @@ use crate::kernels::{self, Built};
 use crate::machine::Options;
 use ::lab::model::Mode;
 use anyhow::ensure;
-use board::Isa;
+use board::{Board, Isa, Kind};
 use std::time::{Duration, Instant};
 
 /// Longer than any such run takes on a loaded host; one that a bug has stopped ends here.
 const PATIENCE: Duration = Duration::from_secs(60);
+const PAGE: u64 = 4096;
 
 /// A planted bug.
 struct Seed {
@@ -22,11 +23,24 @@ struct Seed {
     number: u32,
     /// In words.
     name: &'static str,
-    /// What shows it, by the ISA that has it.
-    script: fn(Isa) -> &'static str,
+    /// What shows it.
+    by: &'static Shown,
     /// What may be found of it.
     kinds: &'static [&'static str],
 }
+
+/// What shows bugs, and where.
+struct Shown {
+    /// The commands, by the ISA that has the bug.
+    script: fn(Isa) -> &'static str,
+    /// May it be found in this line?
+    place: fn(&Board, u64) -> bool,
+}
+
+const HANDOVER: Shown = Shown { script: handover, place: page };
+const WORDS: Shown = Shown { script: handover, place: window };
+const DMA: Shown = Shown { script: dma, place: own_memory };
+const FETCH: Shown = Shown { script: code, place: code_page };
 
 fn handover(_: Isa) -> &'static str {
     "handover 3"
@@ -40,6 +54,36 @@ fn code(isa: Isa) -> &'static str {
     if isa == Isa::Aarch64 { "handover code" } else { "on shadow handover code" }
 }
 
+/// Pages of the memory that belongs to no kernel: the first goes to and fro, then each kernel has
+/// one for code (`handover` of the monitor).
+fn is_ground(board: &Board, line: u64, pages: std::ops::Range<u64>) -> bool {
+    let global = board.regions.iter().find(|region| region.kind == Kind::Global);
+    global.is_some_and(|region| pages.contains(&(line.wrapping_sub(region.block.base) / PAGE)))
+}
+
+fn page(board: &Board, line: u64) -> bool {
+    is_ground(board, line, 0..1)
+}
+
+fn code_page(board: &Board, line: u64) -> bool {
+    is_ground(board, line, 1..3)
+}
+
+/// Buffers come from a kernel's own memory.
+fn own_memory(board: &Board, line: u64) -> bool {
+    is_of(board, line, Kind::Local)
+}
+
+/// The words that domains show each other.
+fn window(board: &Board, line: u64) -> bool {
+    is_of(board, line, Kind::Uncached)
+}
+
+fn is_of(board: &Board, line: u64, kind: Kind) -> bool {
+    let mut regions = board.regions.iter().filter(|region| region.kind == kind);
+    regions.any(|region| line.wrapping_sub(region.block.base) < region.block.size)
+}
+
 const CLEAN: &str = "missing clean";
 const INVALIDATE: &str = "missing invalidate";
 const LOST: &str = "lost update";
@@ -48,82 +92,153 @@ const CODE: &str = "fetch of uncleaned code";
 const ATOMIC: &str = "atomic on a shared line";
 
 const SEEDS: &[Seed] = &[
-    Seed { number: 1, name: "no clean", script: handover, kinds: &[CLEAN] },
-    Seed { number: 2, name: "no invalidate", script: handover, kinds: &[INVALIDATE] },
-    Seed { number: 3, name: "last line not cleaned", script: handover, kinds: &[CLEAN] },
-    Seed { number: 4, name: "last line not invalidated", script: handover, kinds: &[INVALIDATE] },
-    Seed { number: 5, name: "first line not cleaned", script: handover, kinds: &[CLEAN] },
-    Seed { number: 6, name: "no barrier behind the clean", script: handover, kinds: &[CLEAN] },
-    Seed { number: 7, name: "invalidate for clean", script: handover, kinds: &[LOST] },
-    Seed { number: 8, name: "clean for invalidate", script: handover, kinds: &[INVALIDATE] },
-    Seed { number: 12, name: "clean before the write", script: handover, kinds: &[CLEAN] },
-    Seed {
-        number: 13,
-        name: "invalidate too early",
-        script: handover,
-        kinds: &[CLEAN, INVALIDATE],
-    },
-    Seed { number: 14, name: "write out of turn", script: handover, kinds: &[TWO, LOST, CLEAN] },
-    Seed { number: 15, name: "write without invalidate", script: handover, kinds: &[LOST] },
-    Seed { number: 16, name: "false sharing", script: handover, kinds: &[CLEAN, TWO, LOST] },
-    Seed { number: 17, name: "read-modify-write", script: handover, kinds: &[ATOMIC] },
-    Seed { number: 18, name: "compare and exchange", script: handover, kinds: &[ATOMIC] },
-    Seed { number: 19, name: "swap outside of the bank", script: handover, kinds: &[ATOMIC] },
-    Seed { number: 1, name: "device reads uncleaned", script: dma, kinds: &[CLEAN] },
-    Seed { number: 9, name: "device writes a dirty buffer", script: dma, kinds: &[LOST] },
-    Seed { number: 10, name: "old copy of a device's data", script: dma, kinds: &[INVALIDATE] },
-    Seed { number: 11, name: "code not made visible", script: code, kinds: &[CODE] },
+    Seed { number: 1, name: "no clean", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 2, name: "no invalidate", by: &HANDOVER, kinds: &[INVALIDATE] },
+    Seed { number: 3, name: "last line not cleaned", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 4, name: "last line not invalidated", by: &HANDOVER, kinds: &[INVALIDATE] },
+    Seed { number: 5, name: "first line not cleaned", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 6, name: "no barrier behind the clean", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 7, name: "invalidate for clean", by: &HANDOVER, kinds: &[LOST] },
+    Seed { number: 8, name: "clean for invalidate", by: &HANDOVER, kinds: &[INVALIDATE] },
+    Seed { number: 12, name: "clean before the write", by: &HANDOVER, kinds: &[CLEAN] },
+    Seed { number: 13, name: "invalidate too early", by: &HANDOVER, kinds: &[CLEAN, INVALIDATE] },
+    Seed { number: 14, name: "write out of turn", by: &HANDOVER, kinds: &[TWO, LOST, CLEAN] },
+    Seed { number: 15, name: "write without invalidate", by: &HANDOVER, kinds: &[LOST] },
+    Seed { number: 16, name: "false sharing", by: &HANDOVER, kinds: &[CLEAN, TWO, LOST] },
+    Seed { number: 17, name: "read-modify-write", by: &HANDOVER, kinds: &[ATOMIC] },
+    Seed { number: 18, name: "compare and exchange", by: &HANDOVER, kinds: &[ATOMIC] },
+    Seed { number: 19, name: "swap outside of the bank", by: &WORDS, kinds: &[ATOMIC] },
+    Seed { number: 1, name: "device reads uncleaned", by: &DMA, kinds: &[CLEAN] },
+    Seed { number: 9, name: "device writes a dirty buffer", by: &DMA, kinds: &[LOST] },
+    Seed { number: 10, name: "old copy of a device's data", by: &DMA, kinds: &[INVALIDATE] },
+    Seed { number: 11, name: "code not made visible", by: &FETCH, kinds: &[CODE] },
 ];
 
-/// Runs where nothing is planted: what shows each bug, without it.
-const CONTROLS: &[&str] = &[
-    "handover 3; handover code; dma 4K 4K; on shadow dma 4K 4K; on shadow handover code",
-    "ping shadow 1; domain off shadow; domain on shadow; ping shadow 1",
+/// A run where nothing is planted: what shows each bug, without it.
+struct Control {
+    /// The commands.
+    script: &'static str,
+    /// What the console says if they have worked, and how often.
+    says: &'static [(&'static str, usize)],
+}
+
+const CONTROLS: &[Control] = &[
+    Control {
+        script: "handover 3; handover code; dma 4K 4K; on shadow dma 4K 4K; \
+                 on shadow handover code",
+        says: &[
+            ("handed over 3 times", 1),
+            ("written code was run", 2),
+            ("1 transfers, 0 errors, 0 wrong", 2),
+        ],
+    },
+    Control {
+        script: "ping shadow 1; domain off shadow; domain on shadow; ping shadow 1",
+        says: &[
+            ("answer from", 2),
+            ("domain shadow: off; memory kept", 1),
+            ("domain shadow: woken", 1),
+        ],
+    },
 ];
 
 /// What came of all of them.
 pub struct Tally {
     /// Bugs, each on both ISAs.
     pub planted: usize,
-    /// Those that were not found, and what was found instead.
+    /// Those that were found.
+    pub found: usize,
+    /// Those that were not, and what was found instead.
     pub missed: Vec<String>,
-    /// What was found where nothing is planted.
+    /// What was found where nothing is planted; then nothing was planted later either.
     pub false_reports: Vec<Finding>,
 }
 
 /// `sanitizer.seeded`: every bug is found on every ISA, and nothing else.
 pub fn seeded(kit: &Kit<'_>) -> anyhow::Result<()> {
     let Tally { missed, false_reports, .. } = run_all(kit)?;
-    ensure!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
     ensure!(false_reports.is_empty(), "nothing was planted: {false_reports:?}");
+    ensure!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
     Ok(())
 }
 
-/// Every bug on every ISA, then what shows them without one.
+/// What shows the bugs, without one; then every bug on every ISA.
 pub fn run_all(kit: &Kit<'_>) -> anyhow::Result<Tally> {
     let built = kernels::build_seeded(kit.place, &[Isa::Aarch64, Isa::Riscv64])?;
-    let mut tally = Tally { planted: 0, missed: Vec::new(), false_reports: Vec::new() };
+    let mut tally = Tally { planted: 0, found: 0, missed: Vec::new(), false_reports: Vec::new() };
+    for control in CONTROLS {
+        let run = run(kit, &built, &format!("run={}", control.script), |_, all| !all.is_empty())?;
+        if run.findings.is_empty() {
+            run.must_have_said(control)?;
+        }
+        tally.false_reports.extend(run.findings);
+    }
+    if !tally.false_reports.is_empty() {
+        return Ok(tally);
+    }
     for isa in [Isa::Aarch64, Isa::Riscv64] {
         for seed in SEEDS {
-            let script = (seed.script)(isa);
-            let all =
-                run(kit, &built, &format!("seed={},{} run={script}", seed.number, isa.name()))?;
+            let script = (seed.by.script)(isa);
+            let arguments = format!("seed={},{} run={script}", seed.number, isa.name());
+            let hit = |board: &Board, finding: &Finding| seed.shows(isa, board, finding);
+            let is_found = |board: &Board, all: &[Finding]| all.iter().any(|f| hit(board, f));
+            let run = run(kit, &built, &arguments, is_found)?;
             tally.planted += 1;
-            let hit = all.iter().find(|finding| seed.kinds.contains(&finding.kind.as_str()));
-            match hit {
-                Some(found) => eprintln!("  {:<8} {:<30} {}", isa.name(), seed.name, found.text),
-                None => tally.missed.push(format!("{} on {}: {all:?}", seed.name, isa.name())),
+            match run.findings.iter().find(|finding| hit(&run.board, finding)) {
+                Some(it) => {
+                    tally.found += 1;
+                    eprintln!("  {:<8} {:<30} {}", isa.name(), seed.name, it.text);
+                }
+                None => {
+                    let all = &run.findings;
+                    tally.missed.push(format!("{} on {}: {all:?}", seed.name, isa.name()));
+                }
             }
         }
-    }
-    for script in CONTROLS {
-        tally.false_reports.extend(run(kit, &built, &format!("run={script}"))?);
     }
     Ok(tally)
 }
 
-/// Runs a board until it ends, or something is found.
-fn run(kit: &Kit<'_>, built: &[Built], arguments: &str) -> anyhow::Result<Vec<Finding>> {
+impl Seed {
+    /// Is the finding one of this bug, planted in the kernel of `isa`?
+    fn shows(&self, isa: Isa, board: &Board, finding: &Finding) -> bool {
+        let planted = board.domains.iter().find(|domain| domain.isa == isa);
+        let takes_part = planted.is_some_and(|domain| finding.parties.contains(&domain.name));
+        let place = (self.by.place)(board, finding.line);
+        takes_part && place && self.kinds.contains(&finding.kind.as_str())
+    }
+}
+
+/// What came of a run.
+struct Run {
+    board: Board,
+    findings: Vec<Finding>,
+    /// The board has ended by itself.
+    ended: bool,
+    /// What its console said.
+    console: String,
+}
+
+impl Run {
+    /// A run that did not do what it should says nothing about the sanitizer.
+    fn must_have_said(&self, control: &Control) -> anyhow::Result<()> {
+        let Run { ended, console, .. } = self;
+        ensure!(ended, "a run without a bug did not end:\n{console}");
+        for &(text, times) in control.says.iter().chain(&[("powering off", 1)]) {
+            let count = console.matches(text).count();
+            ensure!(count == times, "\"{text}\" {count} times, not {times}:\n{console}");
+        }
+        Ok(())
+    }
+}
+
+/// Runs a board until it ends, or `enough` was found.
+fn run(
+    kit: &Kit<'_>,
+    built: &[Built],
+    arguments: &str,
+    enough: impl Fn(&Board, &[Finding]) -> bool,
+) -> anyhow::Result<Run> {
     let instance = Instance::at(kit.folder.clone());
     let choice = Choice { mode: Mode::Full, ..Choice::default() };
     let options = Options {
@@ -133,13 +248,18 @@ fn run(kit: &Kit<'_>, built: &[Built], arguments: &str) -> anyhow::Result<Vec<Fi
     };
     let board = kit.place.board_file("duo-1x1");
     instance.start(&commands::soc_binary()?, &board, built, &options)?;
+    let board = instance.board()?;
     let start = Instant::now();
+    let mut ended = false;
     let mut all = Vec::new();
-    while all.is_empty() && start.elapsed() < PATIENCE && instance.soc().is_some() {
+    while !ended && !enough(&board, &all) && start.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(20));
+        ended = instance.soc().is_none();
         // A line may be half written: the next look has all of it.
         all = findings::read(&kit.folder).unwrap_or_default();
     }
     instance.stop()?;
-    findings::read(&kit.folder)
+    let console = std::fs::read(instance.path("console.log")).unwrap_or_default();
+    let console = String::from_utf8_lossy(&console).into_owned();
+    Ok(Run { board, findings: findings::read(&kit.folder)?, ended, console })
 }

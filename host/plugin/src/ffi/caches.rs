@@ -1,7 +1,7 @@
 //! The sanitizer's callbacks: each access, each maintenance instruction, each translated block.
 //!
 //! QEMU tells of an access after it has happened, of an instruction before. A callback's data is
-//! the instruction's address, or for maintenance what it does and to which register's address.
+//! the instruction's address; for maintenance also what it does, and to which register's address.
 
 use super::{Isa, api, plugin};
 use crate::memory::{self, Touch, Upkeep};
@@ -141,7 +141,7 @@ extern "C" fn on_change(_: c_uint, info: u32, at: u64, pc: *mut c_void) {
 
 extern "C" fn on_upkeep(_: c_uint, data: *mut c_void) {
     // SAFETY: what `translated` passed, which is never freed.
-    let what = unsafe { *data.cast::<Upkeep>() };
+    let (what, pc) = unsafe { *data.cast::<(Upkeep, u64)>() };
     let Some((sanitizer, here)) = here(None) else { return };
     let va = match what {
         Upkeep::Clean(from)
@@ -151,7 +151,7 @@ extern "C" fn on_upkeep(_: c_uint, data: *mut c_void) {
         | Upkeep::Zero(from) => here.registers.general(from),
         Upkeep::UnifyAll | Upkeep::Barrier => 0,
     };
-    sanitizer.upkeep(what, va, &here);
+    sanitizer.upkeep(what, va, pc, &here);
 }
 
 /// Asks QEMU for all of it in a block; during the call of the translation callback.
@@ -168,7 +168,8 @@ pub fn translated(
         accesses(handle, instruction, memory::touch(isa, instruction.word));
         if let Some(upkeep) = memory::upkeep(isa, instruction.word) {
             // One a translated instruction of a rare kind, kept as long as its code may run.
-            let data = std::ptr::from_mut(Box::leak(Box::new(upkeep))).cast();
+            let data = Box::new((upkeep, instruction.at));
+            let data = std::ptr::from_mut(Box::leak(data)).cast();
             let flags = api::READS_REGISTERS;
             // SAFETY: the block's instruction, during this call; a function and data that stay.
             unsafe {

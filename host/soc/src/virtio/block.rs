@@ -1,6 +1,6 @@
 //! virtio-blk over an image file. A completed flush means that the host has the data on disk.
 
-use super::{Chain, Fault, Model};
+use super::{Chain, Fault, Model, Moved};
 use crate::memory::Ram;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -124,7 +124,7 @@ impl Model for Block {
         self.sectors
     }
 
-    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault> {
+    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
         let mut from = chain.clone().reader(ram.guest())?;
         let mut to = chain.writer(ram.guest())?;
         let room = to.available_bytes().checked_sub(1).ok_or(Fault::NoStatus)?;
@@ -135,7 +135,7 @@ impl Model for Block {
             Err(Refusal::Unsupported) => blk::VIRTIO_BLK_S_UNSUPP,
         };
         status.write_all(&[answer as u8])?;
-        Ok(to.bytes_written() as u32 + 1)
+        Ok(Moved { read: from.bytes_read(), written: to.bytes_written(), status: true })
     }
 
     fn finish(&mut self) {

@@ -4,7 +4,7 @@
 //! backlog that a new client is given first. What any client writes goes to the kernels; while they
 //! do not take it, clients are not read. A client that does not read loses its connection.
 
-use super::{Chain, Fault, Model};
+use super::{Chain, Fault, Model, Moved};
 use crate::fabric::{Doorbell, listen};
 use crate::memory::Ram;
 use rustix::event::PollFlags;
@@ -166,14 +166,14 @@ impl Model for Console {
         queue == QUEUE_TRANSMIT || queue == QUEUE_RECEIVE && !self.input.is_empty()
     }
 
-    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault> {
+    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
         if queue == QUEUE_TRANSMIT {
             let mut reader = chain.reader(ram.guest())?;
             let mut bytes = [0u8; 4096];
             loop {
                 let n = reader.read(&mut bytes)?;
                 if n == 0 {
-                    return Ok(0);
+                    return Ok(Moved { read: reader.bytes_read(), ..Moved::default() });
                 }
                 self.output(&bytes[..n]);
             }
@@ -182,7 +182,7 @@ impl Model for Console {
         let size = writer.available_bytes().min(self.input.len());
         let bytes: Vec<u8> = self.input.drain(..size).collect();
         writer.write_all(&bytes)?;
-        Ok(size as u32)
+        Ok(Moved { written: size, ..Moved::default() })
     }
 
     fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {

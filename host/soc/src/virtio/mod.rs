@@ -57,6 +57,17 @@ pub enum Fault {
 /// A chain taken from a queue.
 pub type Chain<'m> = DescriptorChain<&'m GuestMemoryMmap>;
 
+/// What was moved to carry out a chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    /// Bytes read from the buffers that the device may read, from the first on.
+    pub read: usize,
+    /// Bytes written into those that it may write, from the first on.
+    pub written: usize,
+    /// The last byte of these is written too: it says how it went.
+    pub status: bool,
+}
+
 /// What makes a device this device and no other.
 pub trait Model: Send {
     /// virtio device id.
@@ -77,8 +88,8 @@ pub trait Model: Send {
     fn fills(&self, _queue: usize) -> bool {
         false
     }
-    /// Carries out one chain; returns the bytes written into it.
-    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault>;
+    /// Carries out one chain.
+    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault>;
     /// What else to wait for.
     fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         Vec::new()
@@ -235,9 +246,10 @@ impl<M: Model> Device<M> {
             while which(model, index) && model.wants(index) {
                 let Some(chain) = queue.iter(memory)?.next() else { break };
                 let head = chain.head_index();
-                see(ram, queue, &chain);
-                let written = model.serve(index, chain, ram)?;
-                queue.add_used(memory, head, written)?;
+                let moved = model.serve(index, chain.clone(), ram)?;
+                see(ram, queue, chain, moved);
+                let written = moved.written + usize::from(moved.status);
+                queue.add_used(memory, head, written as u32)?;
                 used = true;
             }
         }
@@ -266,16 +278,31 @@ impl<M: Model> Device<M> {
     }
 }
 
-/// Tells of the accesses that a queue and a chain of it stand for.
-fn see(ram: &Ram, queue: &Queue, chain: &Chain<'_>) {
+/// Tells of the accesses that a queue and a chain of it stood for, before the driver is told. What
+/// a chain says is its driver's; what counts is what was moved.
+fn see(ram: &Ram, queue: &Queue, chain: Chain<'_>, moved: Moved) {
     let (eye, size) = (ram.eye(), u64::from(queue.size()));
+    if !eye.is_open() {
+        return;
+    }
     // Sizes of the rings: virtio 1.3, 2.7.
     eye.reads(queue.desc_table(), 16 * size);
     eye.reads(queue.avail_ring(), 6 + 2 * size);
     eye.writes(queue.used_ring(), 6 + 8 * size);
-    for part in chain.clone() {
+    let (mut read, mut written, mut last) = (moved.read as u64, moved.written as u64, None);
+    for part in chain.filter(|part| part.len() != 0) {
         let (at, bytes) = (part.addr().0, u64::from(part.len()));
-        if part.is_write_only() { eye.writes(at, bytes) } else { eye.reads(at, bytes) }
+        if part.is_write_only() {
+            eye.writes(at, bytes.min(written));
+            written -= bytes.min(written);
+            last = at.checked_add(bytes - 1);
+        } else {
+            eye.reads(at, bytes.min(read));
+            read -= bytes.min(read);
+        }
+    }
+    if let Some(last) = last.filter(|_| moved.status) {
+        eye.writes(last, 1);
     }
 }
 

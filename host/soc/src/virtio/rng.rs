@@ -1,6 +1,6 @@
 //! virtio-rng: random bytes of the host.
 
-use super::{Chain, Fault, Model};
+use super::{Chain, Fault, Model, Moved};
 use crate::memory::Ram;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::Write;
@@ -17,13 +17,13 @@ impl Model for Rng {
         4
     }
 
-    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<u32, Fault> {
+    fn serve(&mut self, _queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
         let mut writer = chain.writer(ram.guest())?;
         let mut bytes = [0u8; MOST];
         let wanted = writer.available_bytes().min(MOST);
         let got = getrandom(&mut bytes[..wanted], GetRandomFlags::empty())
             .map_err(std::io::Error::from)?;
         writer.write_all(&bytes[..got])?;
-        Ok(got as u32)
+        Ok(Moved { written: got, ..Moved::default() })
     }
 }

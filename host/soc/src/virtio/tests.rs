@@ -5,9 +5,13 @@ use super::console::Console;
 use super::rng::Rng;
 use super::*;
 use crate::config::{Device as Config, DeviceKind};
+use crate::eye::Eye;
 use crate::gate::Gate;
+use lab::{model::Lab, report, watch::Watch};
+use lab_cache::{Access, Domain, Path};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Instant;
 
 const BASE: u64 = 0x4000_0000;
@@ -364,4 +368,68 @@ fn a_device_runs_in_its_thread_until_stopped() {
     }
     stop.ring();
     thread.join().unwrap();
+}
+
+/// The sanitizer's side of a driver.
+struct Watched {
+    watch: Watch,
+    folder: PathBuf,
+}
+
+impl Watched {
+    /// The driver's core changes a line and does not clean it.
+    fn change(&self, pa: u64) {
+        let domain = Domain::new(0).unwrap();
+        self.watch.store(Access { domain, pa, len: 8, pc: 1 }, Path::Cached);
+    }
+
+    fn told(&self) -> Vec<(String, u64)> {
+        let all = report::read(&self.folder).unwrap();
+        all.into_iter().map(|report| (report.kind, report.line)).collect()
+    }
+}
+
+impl<M: Model> Driver<M> {
+    fn watched(&mut self) -> Watched {
+        let folder = self.folder.path().to_owned();
+        let mut lab = Lab::default();
+        (lab.memory.base, lab.memory.bytes) = (BASE, 1 << 20);
+        lab.write(&folder).unwrap();
+        let watch = Watch::open(&folder, &folder.join("ram"), &lab).unwrap();
+        self.device.ram = self.ram.seen_by(Eye::open(&folder, &folder.join("ram")).unwrap());
+        Watched { watch, folder }
+    }
+}
+
+#[test]
+fn the_sanitizer_is_told_what_was_moved_and_no_more() {
+    let mut driver = Driver::new(|_| Rng);
+    let watched = driver.watched();
+    let dirty = |pa| watched.change(pa);
+    let most = 4096;
+    // Read by nobody; written; behind what was written.
+    [BUFFERS, DATA, DATA + most].into_iter().for_each(dirty);
+    let buffers = [(BUFFERS, 0xffff_0000, false), (DATA, 2 * most as u32, true)];
+    driver.offer(0, 0, &buffers);
+    driver.device.turn();
+    assert_eq!(driver.used(0), (1, 0, most as u32));
+    let told = [("lost update".to_owned(), DATA)];
+    assert_eq!(watched.told(), told);
+    // A chain that cannot be served stands for nothing.
+    dirty(DATA + 64);
+    driver.offer(0, 0, &[(DATA, u32::MAX, true)]);
+    driver.device.turn();
+    assert!(driver.needs_reset());
+    assert_eq!(watched.told(), told);
+}
+
+#[test]
+fn the_sanitizer_is_told_of_a_status_byte() {
+    let mut driver = Driver::new(|folder| disk(folder, false));
+    let watched = driver.watched();
+    // Header and status share a line; the buffer is given back without a byte in it.
+    [BUFFERS, DATA].into_iter().for_each(|pa| watched.change(pa));
+    assert_eq!(driver.request(99, 0, &[(DATA, 512, true)]), UNSUPPORTED);
+    let told = ["missing clean", "lost update"].map(|kind| (kind.to_owned(), BUFFERS));
+    assert_eq!(watched.told(), told);
 }
