@@ -81,7 +81,7 @@ pub mod command {
     /// The kernel of the caller has panicked: fence it (state DEAD); `arg0` 1: boot it again.
     pub const PANIC: u64 = 7;
     /// Energy that domain `arg0` has used since the board's start, in nJ: the answer's value.
-    /// [`super::error::ABSENT`] where nobody measures it: outside of the lab, and in some modes of it.
+    /// [`super::error::ABSENT`] where nobody measures it: outside of the lab, in some modes of it.
     pub const ENERGY: u64 = 8;
 }
 
