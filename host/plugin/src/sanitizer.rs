@@ -104,8 +104,10 @@ impl Sanitizer {
 
     /// Maintenance is about to happen to the line of `va`, by the instruction at `pc`.
     pub fn upkeep(&self, what: Upkeep, va: u64, pc: u64, look: &impl Look) {
-        // Without a mapping there is no other way to learn the physical address.
-        let low = || (!look.mmu_is_on()).then_some(va).filter(|&pa| self.memory().contains(pa));
+        // The lower half is mapped one to one, or not at all; a stub runs there, and RV64's finds the
+        // last kernel's satp after a reset, which means nothing in its mode.
+        let plain = || !is_high(pc) || !look.mmu_is_on();
+        let low = || plain().then_some(va).filter(|&pa| self.memory().contains(pa));
         let line = self.direct(va).or_else(low).map(|pa| pa & !(LINE - 1));
         match (what, line) {
             (Upkeep::Barrier, _) => self.complete(),
@@ -158,6 +160,18 @@ mod tests {
     const OFFSET: u64 = 0xffff_8000_0000_0000;
     const PC: u64 = OFFSET + 0x1000;
 
+    /// As after a reset from a kernel that had its MMU on.
+    struct Left;
+
+    impl Look for Left {
+        fn physical(&self) -> Option<u64> {
+            Some(BASE)
+        }
+        fn mmu_is_on(&self) -> bool {
+            true
+        }
+    }
+
     struct Bare;
 
     impl Look for Bare {
@@ -198,6 +212,18 @@ mod tests {
         assert_eq!(count(), 0);
         hand_over(64, false);
         assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn a_stub_cleans_whatever_the_last_kernel_left_in_its_registers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [main, shadow] = pair(folder.path());
+        let stub = 0x100;
+        shadow.touched(Touch::Plain, true, (BASE, 8), stub, &Left);
+        shadow.upkeep(Upkeep::Clean(0), BASE, stub, &Left);
+        shadow.upkeep(Upkeep::Barrier, 0, stub, &Left);
+        main.touched(Touch::Plain, false, (OFFSET + BASE, 8), PC, &Bare);
+        assert_eq!(report::read(folder.path()).expect("reports").len(), 0);
     }
 
     #[test]
