@@ -143,7 +143,6 @@ const SANITIZED: &[&str] = &[
     "boot.duo-1x1",
     "devices.solo-1",
     "devices.dma-duo",
-    "rpc.nested",
     "domain.power",
     "domain.panic",
     "domain.main-killed",
