@@ -104,8 +104,8 @@ impl Sanitizer {
 
     /// Maintenance is about to happen to the line of `va`, by the instruction at `pc`.
     pub fn upkeep(&self, what: Upkeep, va: u64, pc: u64, look: &impl Look) {
-        // The lower half is mapped one to one, or not at all; a stub runs there, and RV64's finds the
-        // last kernel's satp after a reset, which means nothing in its mode.
+        // The lower half is mapped one to one, or not at all; a stub runs there, and RV64's finds
+        // the last kernel's satp after a reset, which means nothing in its mode.
         let plain = || !is_high(pc) || !look.mmu_is_on();
         let low = || plain().then_some(va).filter(|&pa| self.memory().contains(pa));
         let line = self.direct(va).or_else(low).map(|pa| pa & !(LINE - 1));
