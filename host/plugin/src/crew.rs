@@ -13,18 +13,16 @@
 //!
 //! Locks: QEMU's big lock before `state`, never behind it; who waits for the turn holds neither.
 
-use crate::domain::{LIMIT, cost_of};
+use crate::domain::LIMIT;
 use crate::ffi::{Machine, Thread};
-use crate::marks::Book;
+use crate::post::Post;
 use crate::roll::{At, Grant, Roll};
+use lab::Ps;
 use lab::clock::Clock;
 use lab::energy;
-use lab::marks::Mark;
-use lab::model::{self, Lab};
+use lab::model;
 use lab::page::{Count, Page, State};
-use lab::seats::{self, Phase};
-use lab::turn::Table;
-use lab::{NEVER, Ps};
+use lab::seats::Phase;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,11 +42,7 @@ const MEET: Ps = 5_000_000;
 /// A seat with several cores.
 #[derive(Debug)]
 pub struct Crew {
-    /// Its part of the model.
-    pub model: model::Domain,
-    lab: Lab,
-    table: Table,
-    most: Ps,
+    post: Post,
     cores: Vec<Core>,
     /// The seat's time, for whoever leads.
     now: AtomicU64,
@@ -57,7 +51,6 @@ pub struct Crew {
     parked: Condvar,
     /// The helper waits here.
     resting: Condvar,
-    marks: Book,
 }
 
 /// A core's clock at its last commit. Only its own thread looks.
@@ -110,39 +103,42 @@ impl Core {
 
 impl Crew {
     /// Before anything ran.
-    pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Crew {
-        let table = Table::new(page, model.slot);
-        if page.khz(model.slot) == 0 {
-            page.set_khz(model.slot, model.khz);
-        }
-        let core = || Core { khz: model.khz.into(), start: LIMIT.into(), ..Core::default() };
+    pub fn new(post: Post) -> Crew {
+        let (cores, khz) = (post.model.cores(), post.model.khz);
+        let core = || Core { khz: khz.into(), start: LIMIT.into(), ..Core::default() };
         let counts = [Count::Units, Count::Instructions, Count::Syncs, Count::Rings];
         let shared = Shared {
-            roll: Roll::new(model.cores() as usize),
+            roll: Roll::new(cores as usize),
             counts: counts.map(|what| (what, 0)),
             rings: Vec::new(),
             khz: None,
         };
         Crew {
-            lab: lab.clone(),
-            table,
-            most: lab.most_ps.clamp(1, MEET),
-            cores: (0..model.cores()).map(|_| core()).collect(),
+            post,
+            cores: (0..cores).map(|_| core()).collect(),
             now: AtomicU64::new(0),
             state: Mutex::new(shared),
             parked: Condvar::new(),
             resting: Condvar::new(),
-            marks,
-            model,
         }
     }
 
+    /// Its part of the model.
+    pub fn model(&self) -> &model::Domain {
+        &self.post.model
+    }
+
     fn page(&self) -> &Page {
-        self.table.page()
+        self.post.page()
     }
 
     fn me(&self) -> usize {
-        self.table.me()
+        self.post.me()
+    }
+
+    /// The seat's time.
+    fn now(&self) -> Ps {
+        self.now.load(Ordering::Relaxed)
     }
 
     fn phase(&self) -> Phase {
@@ -166,7 +162,7 @@ impl Crew {
     pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
         match thread {
             Thread::Runner(core) => self.time(machine, core) / 1000,
-            Thread::Helper => self.now.load(Ordering::Relaxed) / 1000,
+            Thread::Helper => self.now() / 1000,
             Thread::Other => 0,
         }
     }
@@ -203,7 +199,7 @@ impl Crew {
         shared.roll.park(core, time, sync);
         if self.phase() == Phase::Idle {
             // QEMU let it go, no event of the seat's: the helper has to say that the seat runs.
-            self.table.want();
+            self.post.table.want();
         }
         loop {
             if let Some(grant) = shared.roll.take_grant(core) {
@@ -270,14 +266,14 @@ impl Crew {
                 looks += 1;
                 looks >= LOOKS || !matches!(self.phase(), Phase::Running | Phase::Stopped)
             };
-            if !self.table.wait(Phase::Running, gone) {
+            if !self.post.table.wait(Phase::Running, gone) {
                 self.lock().roll.set_leading(false);
                 return if self.phase() == Phase::Idle { Lead::Over } else { Lead::Gone };
             }
             if !self.take_stock() || self.hears(machine) && machine.locked(|| self.hear(machine)) {
                 return self.end();
             }
-            if self.table.pass() {
+            if self.post.table.pass() {
                 return self.grant(machine);
             }
         }
@@ -290,13 +286,11 @@ impl Crew {
     }
 
     fn grant(&self, machine: &Machine) -> Lead {
-        let (page, me) = (self.page(), self.me());
-        page.want(me, false);
-        let until = seats::horizon(&page.seats(), me, self.lab.quantum_ps, self.most);
-        let until = until.min(self.next_timer(machine)).min(page.first_arrival(me));
+        let most = self.post.lab.most_ps.clamp(1, MEET);
+        let until = self.post.horizon(machine, self.now(), most);
         let mut shared = self.lock();
         if shared.roll.gathered() {
-            shared.roll.grant(self.now.load(Ordering::Relaxed), until);
+            shared.roll.grant(self.now(), until);
             self.parked.notify_all();
         } else {
             shared.roll.set_leading(false);
@@ -314,9 +308,9 @@ impl Crew {
         shared.roll.live(page.lives(me));
         let now = shared.roll.settle(page.seat(me).time, page.accounted(me));
         let (active, waiting) = shared.roll.take_spent();
-        let point = energy::point(page, &self.lab, &self.model);
+        let point = energy::point(page, &self.post.lab, self.model());
         page.spend(me, State::Active(point), active);
-        page.spend(me, energy::waiting(page, &self.lab, &self.model), waiting);
+        page.spend(me, energy::waiting(page, &self.post.lab, self.model()), waiting);
         page.set_accounted(me, now);
         page.set_time(me, now);
         self.now.store(now, Ordering::Relaxed);
@@ -327,19 +321,11 @@ impl Crew {
             page.ring(slot, vector, time);
         }
         if let Some(khz) = shared.khz.take() {
-            energy::settle(page, &self.lab, &self.model, now);
+            energy::settle(page, &self.post.lab, self.model(), now);
             page.set_khz(me, khz);
             page.count(me, Count::Frequencies, 1);
         }
         true
-    }
-
-    /// When the seat's next timer is due, never before now.
-    fn next_timer(&self, machine: &Machine) -> Ps {
-        machine.deadline_ns().map_or(NEVER, |ahead| {
-            let now = self.now.load(Ordering::Relaxed) / 1000;
-            now.saturating_add(ahead).saturating_mul(1000)
-        })
     }
 
     fn idle_cores(&self) -> Vec<usize> {
@@ -350,20 +336,14 @@ impl Crew {
     /// Is there anything for [`Self::hear`]? Without the big lock, so a core that is just being
     /// woken may be seen at the next lead only.
     fn hears(&self, machine: &Machine) -> bool {
-        let now = self.now.load(Ordering::Relaxed);
-        self.next_timer(machine) <= now
-            || self.page().first_arrival(self.me()) <= now
+        self.post.is_due(machine, self.now())
             || self.idle_cores().iter().any(|&core| machine.has_work(core))
     }
 
     /// Runs timers, delivers doorbells, and summons the idle cores that have work then. The big
     /// lock is held, without which none of them goes back to sleep. True: some are summoned.
     fn hear(&self, machine: &Machine) -> bool {
-        machine.run_timers();
-        let now = self.now.load(Ordering::Relaxed);
-        while let Some(vector) = self.page().take_arrival(self.me(), now) {
-            machine.interrupt(vector);
-        }
+        self.post.hear(machine, self.now());
         let work: Vec<usize> =
             self.idle_cores().into_iter().filter(|&core| machine.has_work(core)).collect();
         let mut shared = self.lock();
@@ -380,7 +360,7 @@ impl Crew {
                 shared.roll.set_leading(true);
                 drop(shared);
                 // Not longer than a look: a core may be back by then.
-                if self.table.wait(phase, || true) {
+                if self.post.table.wait(phase, || true) {
                     machine.locked(|| self.idle_turn(machine, phase));
                 }
                 shared = self.lock();
@@ -412,12 +392,11 @@ impl Crew {
     /// somebody wants to look. The big lock is held.
     fn idle_turn(&self, machine: &Machine, phase: Phase) {
         let (page, me) = (self.page(), self.me());
-        if !self.table.mine() || self.phase() != phase {
+        if !self.post.table.mine() || self.phase() != phase {
             return;
         }
         if phase == Phase::Idle {
-            let key = page.seat(me).key();
-            page.set_time(me, if key == NEVER { seats::now(&page.seats()) } else { key });
+            page.set_time(me, self.post.event());
         }
         page.want(me, false);
         if !self.take_stock() {
@@ -427,22 +406,20 @@ impl Crew {
         let shared = self.lock();
         if !shared.roll.rests() {
             if phase == Phase::Idle && page.gates(me) {
-                let now = self.now.load(Ordering::Relaxed);
-                page.set_time(me, now.saturating_add(self.model.costs.wake_gated_ps));
+                let latency = self.model().costs.wake_gated_ps;
+                page.set_time(me, self.now().saturating_add(latency));
             }
             return page.set_phase(me, Phase::Running);
         }
-        page.set_wake(me, self.next_timer(machine));
+        page.set_wake(me, self.post.next_timer(machine, self.now()));
         page.set_phase(me, Phase::Idle);
-        self.table.pass();
+        self.post.table.pass();
     }
 
     /// The guest rings `vector` of `slot`; the big lock is held.
     pub fn ring(&self, machine: &Machine, core: usize, slot: usize, vector: usize) {
-        if vector >= self.lab.vectors {
-            return;
-        }
-        let due = self.time(machine, core).saturating_add(self.model.costs.mailbox_ps);
+        let now = self.time(machine, core);
+        let Some(due) = self.post.arrival(vector, now) else { return };
         let mut shared = self.lock();
         shared.rings.push((slot, vector, due));
         shared.counts[RINGS].1 += 1;
@@ -452,17 +429,16 @@ impl Crew {
 
     /// The guest touches a word of the uncached window.
     pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
-        let cost = cost_of(&self.model, at, stored.is_some());
+        let cost = self.post.cost(at, stored.is_some());
         machine.set_counter(core, machine.counter(core).wrapping_add(cost));
         match stored {
-            Some(mhz) if at == self.model.frequency => {
-                let khz = u32::try_from(mhz.saturating_mul(1000)).unwrap_or(0);
-                if self.model.point(khz).is_some() {
+            Some(mhz) if at == self.model().frequency => {
+                if let Some(khz) = self.post.khz(mhz) {
                     self.lock().khz = Some(khz);
                     self.report_next(machine, core);
                 }
             }
-            Some(gates) if at == self.model.gate => self.page().set_gates(self.me(), gates != 0),
+            Some(gates) if at == self.model().gate => self.page().set_gates(self.me(), gates != 0),
             _ => {}
         }
     }
@@ -477,6 +453,6 @@ impl Crew {
     ) -> Result<(), String> {
         let spent = self.spent(machine, core).wrapping_sub(rest);
         let now = self.cores[core].clock().after(spent);
-        self.marks.add(&Mark::now(self.page(), self.me(), number, now))
+        self.post.mark(number, now)
     }
 }

@@ -4,7 +4,7 @@
 //! - [`class`]: what an instruction is, for what it costs. Pure.
 //! - [`domain`]: the seat of a domain with one core: when it runs, idles, and hears doorbells.
 //! - [`crew`]: that of a domain with several, whose time is statistical; [`roll`]: who of them is
-//!   where. Pure. [`seat`]: either.
+//!   where. Pure. [`seat`]: either; [`post`]: what both have.
 //! - [`translate`]: what each block of guest code is asked to tell us.
 //! - [`memory`]: what an instruction does to memory and caches. Pure.
 //! - [`sanitizer`]: what the coherence sanitizer is told of the domain's accesses.
@@ -21,6 +21,7 @@ pub mod domain;
 pub mod ffi;
 pub mod marks;
 pub mod memory;
+pub mod post;
 pub mod roll;
 pub mod sanitizer;
 pub mod seat;

@@ -4,6 +4,7 @@ use crate::crew::Crew;
 use crate::domain::Domain;
 use crate::ffi::{Machine, Thread};
 use crate::marks::Book;
+use crate::post::Post;
 use lab::model::{self, Lab};
 use lab::page::Page;
 
@@ -19,17 +20,18 @@ pub enum Seat {
 impl Seat {
     /// As the model says.
     pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Seat {
-        match model.cores() {
-            1 => Seat::One(Domain::new(lab, model, page, marks)),
-            _ => Seat::Many(Crew::new(lab, model, page, marks)),
+        let post = Post::new(lab, model, page, marks);
+        match post.model.cores() {
+            1 => Seat::One(Domain::new(post)),
+            _ => Seat::Many(Crew::new(post)),
         }
     }
 
     /// Its part of the model.
     pub fn model(&self) -> &model::Domain {
         match self {
-            Seat::One(domain) => &domain.model,
-            Seat::Many(crew) => &crew.model,
+            Seat::One(domain) => domain.model(),
+            Seat::Many(crew) => crew.model(),
         }
     }
 

@@ -1,0 +1,107 @@
+//! What a seat with one core and one with several have in common: a place at the table, the model,
+//! the guest's marks, and what is due at a time.
+
+use crate::ffi::Machine;
+use crate::marks::Book;
+use lab::marks::Mark;
+use lab::model::{self, Lab};
+use lab::page::Page;
+use lab::seats;
+use lab::turn::Table;
+use lab::{NEVER, Ps};
+
+/// A place at the table.
+#[derive(Debug)]
+pub struct Post {
+    /// Its part of the model.
+    pub model: model::Domain,
+    /// All of the model.
+    pub lab: Lab,
+    /// The turn.
+    pub table: Table,
+    marks: Book,
+}
+
+impl Post {
+    /// Before anything ran.
+    pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Post {
+        let table = Table::new(page, model.slot);
+        if page.khz(model.slot) == 0 {
+            page.set_khz(model.slot, model.khz);
+        }
+        Post { model, lab: lab.clone(), table, marks }
+    }
+
+    /// The table's page.
+    pub fn page(&self) -> &Page {
+        self.table.page()
+    }
+
+    /// Its number.
+    pub fn me(&self) -> usize {
+        self.table.me()
+    }
+
+    /// When QEMU's next timer is due for a seat that is at `now`, never before that.
+    pub fn next_timer(&self, machine: &Machine, now: Ps) -> Ps {
+        let due = |ahead| (now / 1000).saturating_add(ahead).saturating_mul(1000);
+        machine.deadline_ns().map_or(NEVER, due)
+    }
+
+    /// Is there a timer or a doorbell to hear at `now`?
+    pub fn is_due(&self, machine: &Machine, now: Ps) -> bool {
+        self.next_timer(machine, now) <= now || self.page().first_arrival(self.me()) <= now
+    }
+
+    /// Runs timers and delivers doorbells that are due at `now`; the big lock is held.
+    pub fn hear(&self, machine: &Machine, now: Ps) {
+        machine.run_timers();
+        while let Some(vector) = self.page().take_arrival(self.me(), now) {
+            machine.interrupt(vector);
+        }
+    }
+
+    /// How far the seat may run from `now`, alone at most for `most`. Who wanted a turn had it.
+    pub fn horizon(&self, machine: &Machine, now: Ps, most: Ps) -> Ps {
+        let (page, me) = (self.page(), self.me());
+        page.want(me, false);
+        let until = seats::horizon(&page.seats(), me, self.lab.quantum_ps, most);
+        until.min(self.next_timer(machine, now)).min(page.first_arrival(me))
+    }
+
+    /// The time of an idle seat's turn: that of its event, or, for who wants to look, everybody's.
+    pub fn event(&self) -> Ps {
+        let key = self.page().seat(self.me()).key();
+        if key == NEVER { seats::now(&self.page().seats()) } else { key }
+    }
+
+    /// When a doorbell that is rung at `now` arrives. `None`: QEMU does not have this vector, and
+    /// would end the process of who is rung.
+    pub fn arrival(&self, vector: usize, now: Ps) -> Option<Ps> {
+        let latency = self.model.costs.mailbox_ps;
+        (vector < self.lab.vectors).then(|| now.saturating_add(latency))
+    }
+
+    /// The frequency that a guest asks for, if the power table has it.
+    pub fn khz(&self, mhz: u64) -> Option<u32> {
+        let khz = u32::try_from(mhz.saturating_mul(1000)).ok()?;
+        self.model.point(khz).map(|_| khz)
+    }
+
+    /// Units that an access to a word of the uncached window takes.
+    pub fn cost(&self, at: u64, stores: bool) -> u64 {
+        let model = &self.model;
+        let within = |(from, to): (u64, u64)| (from..to).contains(&at);
+        match stores {
+            _ if within(model.spinlocks) => model.costs.spinlock,
+            _ if !within(model.window) => 0,
+            true => model.costs.store,
+            false => model.costs.load,
+        }
+    }
+
+    /// Keeps a mark that the guest makes at `now`.
+    pub fn mark(&self, number: u8, now: Ps) -> Result<(), String> {
+        self.marks.add(&Mark::now(self.page(), self.me(), number, now))
+    }
+}
