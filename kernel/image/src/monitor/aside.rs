@@ -28,10 +28,8 @@ fn aside(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     if words.is_empty() {
         return Err(Failure::Usage);
     }
-    let mut line = Text::new();
-    let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
-    fits.map_err(|_| Failure::Failed("the command is too long"))?;
-    let place = claim(line).ok_or(Failure::Failed("too many commands wait to begin"))?;
+    let place =
+        claim(super::joined(words)?).ok_or(Failure::Failed("too many commands wait to begin"))?;
     if session.kernel.spawn("aside", None, run, place).is_err() {
         LINES.lock()[place] = None;
         return Err(Failure::Failed("no memory for a thread"));

@@ -4,6 +4,7 @@
 //! emulator's instruction clock one of them is one instruction; `./pen bench` sets that up and
 //! labels the records.
 
+use super::chip::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
@@ -146,10 +147,7 @@ const CHIP: Measure = Measure {
 
 fn rpc(session: &Session, out: &mut dyn Write, rounds: u64, by: &Measure) -> Outcome {
     let kernel = session.kernel;
-    let peer = DomainId(if kernel.me.0 == 0 { 1 } else { 0 });
-    if peer.index() >= kernel.blob.domains().len() {
-        return Err(Failure::Failed("this board has no other kernel"));
-    }
+    let peer = first_peer(kernel)?;
     let (payload, mut answer) = (super::buffer(4096)?, super::buffer(4096)?);
     for (name, bytes) in by.names.into_iter().zip([8, 64, 4096]) {
         let start = (by.clock)();

@@ -61,14 +61,19 @@ pub fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
     Ok(DomainId(index as u8))
 }
 
+/// The first domain that is not ours.
+pub fn first_peer(kernel: &Kernel) -> Result<DomainId, Failure> {
+    (0..kernel.blob.domains().len())
+        .map(|index| DomainId(index as u8))
+        .find(|&domain| domain != kernel.me)
+        .ok_or(Failure::Failed("this board has no other kernel"))
+}
+
 /// The domain a word names, or the first that is not ours.
 fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
     let peer = match arguments.first() {
         Some(word) => find(kernel, word)?,
-        None => (0..kernel.blob.domains().len())
-            .map(|index| DomainId(index as u8))
-            .find(|&domain| domain != kernel.me)
-            .ok_or(Failure::Failed("this board has no other kernel"))?,
+        None => first_peer(kernel)?,
     };
     if peer == kernel.me {
         return Err(Failure::Failed("that is this kernel; `peers` lists the others"));
@@ -123,10 +128,7 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
         return Err(Failure::Usage);
     }
     let peer = find(session.kernel, name)?;
-    let mut line = crate::panic::Text::<{ super::line::LINE }>::new();
-    for word in words {
-        write!(line, "{word} ")?;
-    }
+    let line = super::joined(words)?;
     if peer == session.kernel.me {
         super::run(session, out, core::str::from_utf8(line.as_bytes()).unwrap_or(""));
         return Ok(());

@@ -1,5 +1,6 @@
 //! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
 
+use super::chip::first_peer;
 use super::stress::on_all_cores;
 use super::{Command, Failure, Outcome, Session, buffer, number};
 use crate::devices::dma::{Buffer, DmaError};
@@ -9,7 +10,6 @@ use abi::boot::kind;
 use abi::dma::{MAX_BYTES, RING, flag};
 use alloc::vec::Vec;
 use arch::lock::Lock;
-use base::id::DomainId;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -169,7 +169,10 @@ fn run_both(
 
 fn run_far(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
-    let peer = DomainId(u8::from(kernel.me.0 == 0));
+    let Ok(peer) = first_peer(kernel) else {
+        FAR.lock().answer = Err(CallFailure::PeerLost);
+        return;
+    };
     let (level, total, batch) = {
         let far = FAR.lock();
         (far.level, far.total, far.batch)

@@ -5,21 +5,19 @@
 //! wait for the other's word -> invalidate -> read, write -> clean -> own word
 //! ```
 
-use super::{Command, Failure, Outcome, Session, number};
+use super::chip::first_peer;
+use super::{Command, Failure, Outcome, Session, number, pingpong};
 use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
 use crate::peers::Ask;
 use abi::boot::kind;
-use abi::soc::DomainPage;
 use arch::cache;
 use arch::lock::Once;
 use arch::seeded::{Ground, Seed, is, run_code};
 use arch::shared::Window;
 use base::addr::{PAGE, PhysAddr};
-use base::id::DomainId;
 use base::port::Words;
 use core::fmt::Write;
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[
@@ -75,13 +73,8 @@ struct Side {
 
 impl Side {
     fn of(kernel: &Kernel) -> Result<Side, Failure> {
-        let word = |domain: DomainId| {
-            let page = size_of::<DomainPage>() * domain.index();
-            let at = page + offset_of!(DomainPage, play) + 8;
-            Window::uncached(kernel.blob, PhysAddr(kernel.blob.window.domains + at as u64), 8)
-        };
-        let (own, peer) = (word(kernel.me), word(peer(kernel)));
-        let (own, peer) = own.zip(peer).ok_or(NO_MEMORY)?;
+        let word = |domain| pingpong::word(kernel, domain, 1).ok_or(NO_MEMORY);
+        let (own, peer) = (word(kernel.me)?, word(first_peer(kernel)?)?);
         Ok(Side { ground: ground(kernel)?, own, peer })
     }
 
@@ -160,11 +153,6 @@ impl Side {
     }
 }
 
-/// The other kernel of a board of two.
-fn peer(kernel: &Kernel) -> DomainId {
-    DomainId(u8::from(kernel.me.0 == 0))
-}
-
 fn handover(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     if arguments == ["code"] {
@@ -178,7 +166,7 @@ fn handover(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outco
     side.own.store(0, 0);
     let mut answer = [0; 64];
     let line = alloc::format!("follow {rounds}");
-    session.call(peer(kernel), Ask::Run, line.as_bytes(), &mut answer)?;
+    session.call(first_peer(kernel)?, Ask::Run, line.as_bytes(), &mut answer)?;
     if !side.play(rounds, true) {
         return Err(Failure::Failed("the peer stopped answering"));
     }

@@ -18,12 +18,13 @@ mod stress;
 mod watts;
 
 use crate::kernel::Kernel;
+use crate::panic::Text;
 use crate::peers::{Ask, CallFailure, Terms};
 use alloc::vec::Vec;
 use base::id::DomainId;
 use core::fmt::{self, Write};
 use kernel_msg::Level;
-use line::{Edit, Line};
+use line::{Edit, LINE, Line};
 
 /// Most words of a command line; the rest is refused.
 const WORDS: usize = 16;
@@ -227,6 +228,14 @@ fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
 fn record(out: &mut dyn Write, total: u64, rounds: u64) -> Outcome {
     let tenths = total.saturating_mul(10) / rounds.max(1);
     Ok(writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?)
+}
+
+/// Words as a command line again.
+fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
+    let mut line = Text::new();
+    let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
+    fits.map_err(|_| Failure::Failed("the command is too long"))?;
+    Ok(line)
 }
 
 /// Zeroed memory for a message.

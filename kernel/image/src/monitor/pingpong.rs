@@ -4,6 +4,7 @@
 //!
 //! Each domain writes its own page's `play` words only: how many rounds it has played.
 
+use super::chip::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
 use crate::kernel::Kernel;
 use crate::peers::Ask;
@@ -73,23 +74,18 @@ struct Board {
     lock: HwLock,
 }
 
-/// The first peer.
-fn peer(kernel: &Kernel) -> Result<DomainId, Failure> {
-    let all = (0..kernel.blob.domains().len()).map(|index| DomainId(index as u8));
-    all.into_iter()
-        .find(|&domain| domain != kernel.me)
-        .ok_or(Failure::Failed("this board has no other kernel"))
+/// Word `index` of those in a domain's page that self-tests play with; `None`: not in the window.
+pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
+    let at = size_of::<DomainPage>() * domain.index() + offset_of!(DomainPage, play) + 8 * index;
+    Window::uncached(kernel.blob, PhysAddr(kernel.blob.window.domains + at as u64), 8)
 }
 
 impl Board {
     fn of(kernel: &Kernel) -> Result<Board, Failure> {
         let blob = kernel.blob;
-        let word = |domain: DomainId| {
-            let at = size_of::<DomainPage>() * domain.index() + offset_of!(DomainPage, play);
-            Window::uncached(blob, PhysAddr(blob.window.domains + at as u64), 8)
-        };
         let lock = Window::uncached(blob, PhysAddr(blob.window.spinlocks + LOCK), 8);
-        let (own, peer, lock) = (word(kernel.me), word(peer(kernel)?), lock);
+        let (own, peer, lock) =
+            (word(kernel, kernel.me, 0), word(kernel, first_peer(kernel)?, 0), lock);
         match (own, peer, lock) {
             (Some(own), Some(peer), Some(lock)) => {
                 Ok(Board { own, peer, lock: HwLock::new(lock, kernel.me) })
@@ -155,7 +151,7 @@ fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let way = Way::named(arguments)?;
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
-    let (board, peer) = (Board::of(kernel)?, peer(kernel)?);
+    let (board, peer) = (Board::of(kernel)?, first_peer(kernel)?);
     board.own.store(0, 0);
     let line = alloc::format!("pong {} {rounds}", arguments[0]);
     let mut answer = [0; 64];
@@ -185,7 +181,7 @@ fn join_in(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
     let way = Way::named(arguments)?;
     let rounds = number(arguments, 1, 0)?;
     Board::of(kernel)?.own.store(0, 0);
-    let slot = kernel.blob.domains()[peer(kernel)?.index()].slot;
+    let slot = kernel.blob.domains()[first_peer(kernel)?.index()].slot;
     let echo = if way == Way::Doorbell { u64::from(slot) + 1 } else { 0 };
     ECHO.store(echo, Ordering::Relaxed);
     GAME.store(rounds, Ordering::Relaxed);

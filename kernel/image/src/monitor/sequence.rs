@@ -1,14 +1,12 @@
 //! Known sequences of operations, timed bare: what the lab charges for each is compared with what
 //! the board's file says (`pen test lab`). Plain emulation has no use for the figures.
 
-use super::{Command, Failure, Outcome, Session, number, record};
-use abi::soc::DomainPage;
+use super::{Command, Failure, Outcome, Session, number, pingpong, record};
 use arch::shared::{HwLock, Window};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Words;
 use core::fmt::Write;
 use core::hint::black_box;
-use core::mem::offset_of;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "sequence",
@@ -63,13 +61,13 @@ const OPERATIONS: [(&str, Operation); 9] = [
 fn sequences(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let count = number(arguments, 0, 1000)?.clamp(1, 10_000);
-    let pages = kernel.blob.window.domains + (size_of::<DomainPage>() * kernel.me.index()) as u64;
-    let word = PhysAddr(pages + offset_of!(DomainPage, play) as u64);
     let lock = PhysAddr(kernel.blob.window.spinlocks + LOCK);
-    let window =
-        |at| Window::uncached(kernel.blob, at, 8).ok_or(Failure::Failed("the window is too small"));
-    let lock = HwLock::new(window(lock)?, kernel.me);
-    let bench = Bench { word: window(word)?, lock, line: Line([0; arch::cache::LINE]) };
+    let lock = Window::uncached(kernel.blob, lock, 8);
+    let (Some(word), Some(lock)) = (pingpong::word(kernel, kernel.me, 0), lock) else {
+        return Err(Failure::Failed("the window is too small"));
+    };
+    let lock = HwLock::new(lock, kernel.me);
+    let bench = Bench { word, lock, line: Line([0; arch::cache::LINE]) };
     for (name, operation) in OPERATIONS {
         let ns = timed(&bench, operation, count);
         write!(out, "record sequence.{name} ")?;

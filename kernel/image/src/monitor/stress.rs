@@ -1,5 +1,6 @@
 //! Commands that load this kernel and the others, and check every answer.
 
+use super::chip::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
@@ -116,7 +117,7 @@ static THEIRS: AtomicU64 = AtomicU64::new(0);
 
 fn far_storm(count: usize) {
     let Some(session) = of_the_storm() else { return };
-    let peer = DomainId(u8::from(session.kernel.me.0 == 0));
+    let Ok(peer) = first_peer(session.kernel) else { return };
     let mut line = crate::panic::Text::<32>::new();
     let Ok(mut answer) = super::buffer(abi::msg::MAX_PAYLOAD) else { return };
     if write!(line, "rpc {count}").is_err() {

@@ -91,6 +91,16 @@ impl Peers {
     }
 }
 
+/// A look that is not repeated once it has found something.
+fn finding<T>(found: &mut Option<T>, mut look: impl FnMut() -> Option<T>) -> impl FnMut() -> bool {
+    move || {
+        if found.is_none() {
+            *found = look();
+        }
+        found.is_some()
+    }
+}
+
 /// One call under way.
 struct Call<'a> {
     kernel: &'a Kernel,
@@ -102,7 +112,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// `None`: not now. Once begun it is not asked again.
+    /// `None`: not now.
     fn begin(&self, token: u64) -> Option<Result<CallId, CallFailure>> {
         let (class, level) = (self.ask.class(), self.terms.level);
         let mut caller = self.peer.caller.lock();
@@ -144,26 +154,21 @@ impl Call<'_> {
         turn == Turn::GiveUp
     }
 
-    /// Waits in `attend` until `done`, or out of patience.
-    fn attend(&self, mut done: impl FnMut() -> bool) {
+    /// Waits in `attend` until `look` finds something, or out of patience.
+    fn attend<T>(&self, look: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut found = None;
+        let mut done = finding(&mut found, look);
         let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
         arch::attend::until(|| done() || self.gives_up(&mut pace, &mut done));
+        drop(done);
+        found
     }
 
     /// Waits in `attend`: from any context without leaf locks.
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
-        let mut begun = None;
-        self.attend(|| {
-            begun = begun.or_else(|| self.begin(0));
-            begun.is_some()
-        });
-        let id = begun.unwrap_or(Err(CallFailure::Silent))?;
+        let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
         self.sent();
-        let mut ended = None;
-        self.attend(|| {
-            ended = ended.or_else(|| self.finish(id, buffer));
-            ended.is_some()
-        });
+        let ended = self.attend(|| self.finish(id, buffer));
         ended.unwrap_or_else(|| Err(self.abandon(id)))
     }
 
@@ -171,41 +176,43 @@ impl Call<'_> {
     fn blockable(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
         let scheduler = &self.kernel.scheduler;
         let token = scheduler.current().token();
-        let mut begun = None;
-        self.sleep(&self.peer.room, TRY_AGAIN_NS, || {
-            begun = begun.or_else(|| self.begin(token));
-            begun.is_some()
-        });
+        let begun = self.sleep(&self.peer.room, TRY_AGAIN_NS, || self.begin(token));
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
         self.sent();
-        let mut ended = None;
-        self.sleep(&WaitQueue::new(), RING_AGAIN_NS, || {
-            ended = ended.or_else(|| self.finish(id, buffer));
-            ended.is_some()
-        });
+        let queue = WaitQueue::new();
+        let ended = self.sleep(&queue, RING_AGAIN_NS, || self.finish(id, buffer));
         self.peer.room.wake_all(scheduler);
         ended.unwrap_or_else(|| Err(self.abandon(id)))
     }
 
-    /// Sleeps in `queue` until `done`, which is looked at again every `again` ns. A handler may
+    /// Sleeps in `queue` until `look` finds something, with a look every `again` ns. A handler may
     /// take as long as it likes: when patience ends, a kernel that answers an urgent call lives.
-    fn sleep(&self, queue: &WaitQueue, again: u64, mut done: impl FnMut() -> bool) {
+    fn sleep<T>(
+        &self,
+        queue: &WaitQueue,
+        again: u64,
+        look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let mut found = None;
+        let mut done = finding(&mut found, look);
         let half = self.terms.patience.map(|patience| patience / 2);
         let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, half);
         loop {
-            let look = Some(soc_time() + again);
-            if self.kernel.scheduler.wait_until(queue, look, &mut done) {
-                return;
+            let until = Some(soc_time() + again);
+            if self.kernel.scheduler.wait_until(queue, until, &mut done) {
+                break;
             }
             if self.gives_up(&mut pace, &mut done) {
                 let terms = Terms { patience: half, ..self.terms };
                 let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
                 if echo.urgent(&mut []) == Err(CallFailure::Silent) {
-                    return;
+                    break;
                 }
                 pace.restart();
             }
         }
+        drop(done);
+        found
     }
 }
 
