@@ -36,8 +36,21 @@ pub struct Style {
     pub columns: usize,
     /// Files that may break a rule, with the reason.
     pub exceptions: BTreeMap<String, String>,
-    /// Text that no file may hold: names of mirrors, paths of a machine.
+    /// Text that no file may hold.
     pub forbidden: Vec<String>,
+    /// Hosts that no file may name, as the words of their names.
+    pub hosts: Vec<Vec<String>>,
+    /// First folders of paths that no file may name.
+    pub folders: Vec<String>,
+}
+
+impl Style {
+    /// All that no file may hold. The table itself may not name a host or a path.
+    pub fn banned(&self) -> Vec<String> {
+        let hosts = self.hosts.iter().map(|words| words.join("."));
+        let folders = self.folders.iter().map(|folder| format!("/{folder}/"));
+        self.forbidden.iter().cloned().chain(hosts).chain(folders).collect()
+    }
 }
 
 /// Which licences are fine.

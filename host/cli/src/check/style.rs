@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Rooms that hold no source of ours.
 const SKIPPED: &[&str] = &["target", "run", ".git"];
-/// The allow-list names what it forbids.
+/// The allow-list names the words that it forbids.
 const LAW: &str = "tests/law.toml";
 
 /// Checks every text file of the tree.
@@ -15,11 +15,12 @@ pub fn check(place: &Place, law: &Law) -> anyhow::Result<Verdict> {
     let mut files = Vec::new();
     collect(&place.root, &place.root, &mut files)?;
     files.sort();
+    let banned = law.style.banned();
     let mut findings = Vec::new();
     for name in &files {
         let bytes = std::fs::read(place.root.join(name))?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
-        findings.extend(file(name, &text, &law.style));
+        findings.extend(file(name, &text, &law.style, &banned));
     }
     for name in law.style.exceptions.keys().filter(|n| !files.contains(n)) {
         findings.push(format!("{LAW}: the exception {name} is no file"));
@@ -47,11 +48,11 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Resul
 }
 
 /// Findings in one file.
-fn file(name: &str, text: &str, style: &Style) -> Vec<String> {
+fn file(name: &str, text: &str, style: &Style, banned: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     if name != LAW && name != "Cargo.lock" {
         for (number, line) in text.lines().enumerate() {
-            if let Some(word) = style.forbidden.iter().find(|w| line.contains(w.as_str())) {
+            if let Some(word) = banned.iter().find(|w| line.contains(w.as_str())) {
                 findings.push(format!("{name}:{}: \"{word}\" has no place here", number + 1));
             }
         }
@@ -144,12 +145,14 @@ mod tests {
             lines: 5,
             columns: 20,
             exceptions: Default::default(),
-            forbidden: vec!["mirror.example".to_string()],
+            forbidden: vec!["badword".to_string()],
+            hosts: vec![vec!["mirror".to_string(), "example".to_string()]],
+            folders: vec!["mine".to_string()],
         }
     }
 
     fn found(name: &str, text: &str) -> usize {
-        file(name, text, &style()).len()
+        file(name, text, &style(), &style().banned()).len()
     }
 
     #[test]
@@ -168,6 +171,8 @@ mod tests {
         assert_eq!(found("kernel/a.rs", "//! A\nasm!();\n"), 1, "asm");
         assert_eq!(found("kernel/a.rs", "//! A\ncfg(target_arch)\n"), 1, "arch");
         assert_eq!(found("docs/a.md", "see mirror.example\n"), 1, "a host");
+        assert_eq!(found("docs/a.md", "see /mine/a.md\n"), 1, "a path of one machine");
+        assert_eq!(found("docs/a.md", "a badword\n"), 1, "a word");
     }
 
     #[test]
