@@ -146,6 +146,7 @@ const SANITIZED: &[&str] = &[
     "domain.power",
     "domain.panic",
     "domain.main-killed",
+    "rpc.nested",
 ];
 
 /// Name of a scenario's test under the sanitizer.

@@ -17,7 +17,8 @@ use kernel_sched::WaitQueue;
 const RING_AGAIN_NS: u64 = 20_000_000;
 
 /// A thread that found the ring full looks again after this long: the peer frees room without
-/// telling, so that its common path has one barrier less.
+/// telling, so that its common path has one barrier less. Nobody polls like this for what a thread
+/// of its own kernel does: at a higher priority it would keep that thread from doing it.
 const TRY_AGAIN_NS: u64 = 300_000;
 
 /// On what terms a call is made.
@@ -91,13 +92,27 @@ impl Peers {
     }
 }
 
-/// A look that is not repeated once it has found something.
-fn finding<T>(found: &mut Option<T>, mut look: impl FnMut() -> Option<T>) -> impl FnMut() -> bool {
-    move || {
-        if found.is_none() {
-            *found = look();
+/// A search for what `look` finds. It is not repeated once it has found something; until then it
+/// says in how many ns another look is worth its while.
+struct Search<T, L> {
+    look: L,
+    found: Result<T, u64>,
+}
+
+impl<T, L: FnMut() -> Result<T, u64>> Search<T, L> {
+    fn new(look: L) -> Self {
+        Search { look, found: Err(0) }
+    }
+
+    fn done(&mut self) -> bool {
+        if self.found.is_err() {
+            self.found = (self.look)();
         }
-        found.is_some()
+        self.found.is_ok()
+    }
+
+    fn again(&self) -> u64 {
+        self.found.as_ref().err().copied().unwrap_or(0)
     }
 }
 
@@ -112,21 +127,23 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// `None`: not now.
-    fn begin(&self, token: u64) -> Option<Result<CallId, CallFailure>> {
+    /// `Err`: not now. Whoever frees a slot wakes those who wait for one; room in the ring has to
+    /// be looked for.
+    fn begin(&self, token: u64) -> Result<Result<CallId, CallFailure>, u64> {
         let (class, level) = (self.ask.class(), self.terms.level);
         let mut caller = self.peer.caller.lock();
         let proc = self.ask as u16;
         match caller.begin(&self.peer.wires, class, level, proc, self.payload, token) {
-            Err(CallError::Busy(_)) if !self.is_gone() => None,
-            result => Some(result.map_err(explain)),
+            Err(CallError::Busy(Busy::NoSlot)) if !self.is_gone() => Err(RING_AGAIN_NS),
+            Err(CallError::Busy(_)) if !self.is_gone() => Err(TRY_AGAIN_NS),
+            result => Ok(result.map_err(explain)),
         }
     }
 
-    /// `None`: not yet.
-    fn finish(&self, id: CallId, buffer: &mut [u8]) -> Option<Result<usize, CallFailure>> {
+    /// `Err`: not yet.
+    fn finish(&self, id: CallId, buffer: &mut [u8]) -> Result<Result<usize, CallFailure>, u64> {
         let ended = self.peer.caller.lock().finish(&self.peer.wires, id, buffer);
-        ended.map(|result| result.map_err(explain))
+        ended.map(|result| result.map_err(explain)).ok_or(RING_AGAIN_NS)
     }
 
     /// Can the peer not answer: dead, or never started?
@@ -146,7 +163,7 @@ impl Call<'_> {
 
     /// A look found nothing: is it to be the last one? One that goes to sleep has answered before,
     /// so who sleeps is looked at once more before it is woken for an answer that is there.
-    fn gives_up(&self, pace: &mut Pace, done: &mut impl FnMut() -> bool) -> bool {
+    fn gives_up(&self, pace: &mut Pace, mut done: impl FnMut() -> bool) -> bool {
         let turn = pace.turn(soc_time());
         if turn == Turn::Ring && !(self.peer.is_asleep(self.kernel) && done()) {
             self.peer.nudge(self.kernel, self.vector);
@@ -155,13 +172,11 @@ impl Call<'_> {
     }
 
     /// Waits in `attend` until `look` finds something, or out of patience.
-    fn attend<T>(&self, look: impl FnMut() -> Option<T>) -> Option<T> {
-        let mut found = None;
-        let mut done = finding(&mut found, look);
+    fn attend<T>(&self, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
+        let mut search = Search::new(look);
         let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
-        arch::attend::until(|| done() || self.gives_up(&mut pace, &mut done));
-        drop(done);
-        found
+        arch::attend::until(|| search.done() || self.gives_up(&mut pace, || search.done()));
+        search.found.ok()
     }
 
     /// Waits in `attend`: from any context without leaf locks.
@@ -176,33 +191,26 @@ impl Call<'_> {
     fn blockable(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
         let scheduler = &self.kernel.scheduler;
         let token = scheduler.current().token();
-        let begun = self.sleep(&self.peer.room, TRY_AGAIN_NS, || self.begin(token));
+        let begun = self.sleep(&self.peer.room, || self.begin(token));
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
         self.sent();
-        let queue = WaitQueue::new();
-        let ended = self.sleep(&queue, RING_AGAIN_NS, || self.finish(id, buffer));
+        let ended = self.sleep(&WaitQueue::new(), || self.finish(id, buffer));
         self.peer.room.wake_all(scheduler);
         ended.unwrap_or_else(|| Err(self.abandon(id)))
     }
 
-    /// Sleeps in `queue` until `look` finds something, with a look every `again` ns. A handler may
-    /// take as long as it likes: when patience ends, a kernel that answers an urgent call lives.
-    fn sleep<T>(
-        &self,
-        queue: &WaitQueue,
-        again: u64,
-        look: impl FnMut() -> Option<T>,
-    ) -> Option<T> {
-        let mut found = None;
-        let mut done = finding(&mut found, look);
+    /// Sleeps in `queue` until `look` finds something. A handler may take as long as it likes: when
+    /// patience ends, a kernel that answers an urgent call lives.
+    fn sleep<T>(&self, queue: &WaitQueue, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
+        let mut search = Search::new(look);
         let half = self.terms.patience.map(|patience| patience / 2);
         let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, half);
-        loop {
-            let until = Some(soc_time() + again);
-            if self.kernel.scheduler.wait_until(queue, until, &mut done) {
+        while !search.done() {
+            let until = Some(soc_time() + search.again());
+            if self.kernel.scheduler.wait_until(queue, until, || search.done()) {
                 break;
             }
-            if self.gives_up(&mut pace, &mut done) {
+            if self.gives_up(&mut pace, || search.done()) {
                 let terms = Terms { patience: half, ..self.terms };
                 let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
                 if echo.urgent(&mut []) == Err(CallFailure::Silent) {
@@ -211,8 +219,7 @@ impl Call<'_> {
                 pace.restart();
             }
         }
-        drop(done);
-        found
+        search.found.ok()
     }
 }
 
