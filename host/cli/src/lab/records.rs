@@ -117,14 +117,14 @@ pub fn agree(one: &Outcome, other: &Outcome) -> bool {
 
 /// A line for people.
 pub fn summary(about: &About<'_>, outcome: &Outcome, same: bool) -> String {
-    let mut text = format!(
-        "quantum {} ns, run {}: {:.6} s of the chip in {:.2} s{}",
-        about.choice.quantum_ns,
-        about.repetition,
-        outcome.end as f64 / 1e12,
-        outcome.host,
-        if same { "" } else { ", UNLIKE the first" },
-    );
+    let (run, host) = (about.repetition, outcome.host);
+    let mut text = if outcome.lab.mode.takes_turns() {
+        let (quantum, chip) = (about.choice.quantum_ns, outcome.end as f64 / 1e12);
+        let same = if same { "" } else { ", UNLIKE the first" };
+        format!("quantum {quantum} ns, run {run}: {chip:.6} s of the chip in {host:.2} s{same}")
+    } else {
+        format!("run {run}: {host:.2} s, no chip time in this mode")
+    };
     for (domain, shares) in outcome.lab.domains.iter().zip(&outcome.shares) {
         let pj: u128 = shares.iter().map(|share| share.energy_pj).sum();
         text += &format!(
@@ -162,7 +162,7 @@ pub fn spread(outcomes: &[Outcome]) -> Option<String> {
             &format!("\n  {name:<28} {mean:>14.3} {unit}, {least:.3} to {most:.3}, {percent:.1} %");
     };
     add("chip time", "ms", outcomes.iter().map(|run| run.end as f64 / 1e9).collect());
-    for (index, domain) in one.lab.domains.iter().enumerate() {
+    for (index, domain) in one.lab.domains.iter().enumerate().take(one.shares.len()) {
         let of = |run: &Outcome| microjoules(run).get(index).copied().unwrap_or(0.0);
         let name = format!("energy of {}", domain.name);
         add(&name, "uJ", outcomes.iter().map(of).collect());

@@ -1,0 +1,140 @@
+//! The form of a service: a state, and a `step` that changes it.
+//!
+//! Contract: **a step never blocks.** It waits for nobody, holds nothing when it returns, and asks
+//! for nothing but memory of its own heap. A request that cannot be answered yet is *parked*: a
+//! record in the state, with the token of who asked. What ends the wait calls [`Effects::wake`]
+//! with that token; whoever asked then sends [`Event::Again`] with the same token and request, on
+//! its own kernel, and is answered, parked once more, or told that it was forgotten.
+//!
+//! ```text
+//!              Request / Again                     Effects::wake(token)
+//!   asked ----------------------> step: Parked ------------------------> asked again
+//!              step: Done(reply)       |  Cancel (the asker gave up), Gone (its kernel died)
+//!   asked ----------------------> over +-------------------------------> record removed
+//! ```
+//!
+//! So data always moves in a step that its receiver began: `bulk` is memory of the asker, reached
+//! by the step directly where it runs in the asker's kernel, and carried by messages where it does
+//! not. A service cannot tell the difference, nor in which mode it is shared.
+
+use crate::plain::Plain;
+use base::id::{DomainId, Epoch};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Who asked: a thread of a kernel in one of that kernel's lives, and its how manieth request.
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+)]
+pub struct Token {
+    /// The kernel's life.
+    pub epoch: u16,
+    /// The kernel.
+    pub kernel: u8,
+    /// 0.
+    pub reserved: u8,
+    /// Counts the thread's requests, so that a late wake finds nobody.
+    pub sequence: u32,
+    /// The thread, as its kernel names it.
+    pub thread: u64,
+}
+
+impl Token {
+    /// Of a thread of `kernel`.
+    pub fn new(kernel: DomainId, epoch: Epoch, thread: u64, sequence: u32) -> Token {
+        Token { epoch: epoch.0, kernel: kernel.0, reserved: 0, sequence, thread }
+    }
+
+    /// The kernel.
+    pub fn kernel(self) -> DomainId {
+        DomainId(self.kernel)
+    }
+
+    /// That kernel's life.
+    pub fn epoch(self) -> Epoch {
+        Epoch(self.epoch)
+    }
+}
+
+/// What happens to a service.
+#[derive(Debug)]
+pub enum Event<'a, R> {
+    /// Somebody asks. `bulk` is what it sends, or room for what it wants.
+    Request {
+        /// Who.
+        token: Token,
+        /// What.
+        request: R,
+        /// The asker's memory.
+        bulk: &'a mut [u8],
+    },
+    /// Who was parked and woken asks again, with what it asked before.
+    Again {
+        /// Who.
+        token: Token,
+        /// What.
+        request: R,
+        /// The asker's memory.
+        bulk: &'a mut [u8],
+    },
+    /// Who is parked waits no more. No answer is expected.
+    Cancel(Token),
+    /// A kernel died, or ended a life: whoever was parked from there will not come back.
+    Gone(DomainId, Epoch),
+    /// The time that [`Effects::timer`] asked for has come.
+    Timer,
+}
+
+/// What a step answers to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<R> {
+    /// This.
+    Done(R),
+    /// Nothing yet: the token is in the state's records.
+    Parked,
+    /// Nothing was asked ([`Event::Cancel`], [`Event::Gone`], [`Event::Timer`]).
+    Heard,
+}
+
+/// What a step may ask of the kernel that runs it. All of it happens behind the step.
+pub trait Effects {
+    /// Who is parked under this token may ask again.
+    fn wake(&mut self, token: Token);
+    /// Sends [`Event::Timer`] at this time (soc ns); a later call replaces an earlier one.
+    fn timer(&mut self, at: u64);
+}
+
+/// A service.
+pub trait Service: Sized {
+    /// What can be asked.
+    type Request: Plain;
+    /// What is answered.
+    type Reply: Plain;
+
+    /// Its name, as in board files.
+    const NAME: &'static str;
+
+    /// A new one, at its beginning or behind the loss of its state. `lives` counts its starts, so
+    /// that a handle made in an earlier life can be told from one of this.
+    fn start(lives: u32) -> Self;
+
+    /// One event. `now` is the chip's time in ns.
+    fn step(
+        &mut self,
+        now: u64,
+        event: Event<'_, Self::Request>,
+        effects: &mut dyn Effects,
+    ) -> Answer<Self::Reply>;
+}
