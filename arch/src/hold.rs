@@ -61,15 +61,19 @@ pub fn set_heap(heap: usize) -> usize {
     })
 }
 
-/// While it lives, this core allocates from the kernel's own heap: for interrupts and faults,
-/// whoever they came upon.
+/// While it lives, this core allocates from the kernel's own heap, and takes locks in an order of
+/// their own: for interrupts and faults, whoever they came upon.
 #[must_use]
-pub struct Own(usize);
+pub struct Own {
+    heap: usize,
+    order: usize,
+}
 
 impl Own {
     /// From here on.
     pub fn new() -> Own {
-        Own(STATE.with(|state| core::mem::take(&mut state.heap)))
+        let order = crate::lock::new_order();
+        Own { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
     }
 }
 
@@ -81,7 +85,8 @@ impl Default for Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        STATE.with(|state| state.heap = self.0);
+        STATE.with(|state| state.heap = self.heap);
+        crate::lock::old_order(self.order);
     }
 }
 
