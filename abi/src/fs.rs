@@ -1,0 +1,410 @@
+//! What the file service is asked, and what it answers.
+//!
+//! A request is 64 bytes, a reply 96; names and data lie in *bulk*, memory of the asker. Of bulk
+//! the service reads [`Request::sent`] bytes at most, and it has written [`Reply::filled`] bytes at
+//! its beginning: so much has to travel when the service runs elsewhere. Numbers of errors, kinds
+//! and layouts are WASI's (preview 1), so that its functions map one to one.
+//!
+//! | op | handle | bulk in | other fields | answer |
+//! | --- | --- | --- | --- | --- |
+//! | Root | | | | `handle` of `/` |
+//! | Open | directory | name | flags | `handle` |
+//! | Close, Dup | any | | | -, `handle` |
+//! | Read, Write | file, pipe | -, data | `length`; `offset` with [`flag::AT`] | `value` bytes |
+//! | Seek | file | | `offset` (signed), whence in flags | `value`: the position |
+//! | Stat | any | | | `stat`, `flags` of the handle |
+//! | StatPath | directory | name | FOLLOW | `stat` |
+//! | SetTimes, SetTimesPath | any, directory | -, name | `accessed`, `modified`, which in flags | |
+//! | SetSize | file | | `length` | |
+//! | Allocate | file | | `offset`, `length` | `value`: bytes done, may be fewer |
+//! | SetFlags | any | | APPEND, NONBLOCK | |
+//! | Mkdir, Rmdir, Unlink | directory | name | | |
+//! | Rename, Link | directory | name, other | `second`: the other's directory; FOLLOW (Link) | |
+//! | Symlink | directory | text, other | | |
+//! | Readlink | directory | name | | text in bulk |
+//! | Readdir | directory | | `offset`: a cookie, `length` | [`Dirent`]s in bulk, END |
+//! | Sync, Datasync | any | | | |
+//! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
+//! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
+//! | Statfs | any | | | `value` bytes, `other` of them free |
+//! | Mount | directory | name | `length`: its budget | |
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident = $code:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        pub enum $name { $($(#[$item])* $variant = $code,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// From its number.
+            pub const fn from_code(code: u16) -> Option<$name> {
+                match code { $($code => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    /// What is asked.
+    Op {
+        /// A handle of the root directory. Programs have no access to this one.
+        Root = 1,
+        /// Opens what a path leads to, or creates it.
+        Open = 2,
+        /// Gives a handle back.
+        Close = 3,
+        /// A second handle, with the same position and flags, that belongs to who asks.
+        Dup = 4,
+        /// Reads at the position, or at an offset.
+        Read = 5,
+        /// Writes at the position, at the end (APPEND), or at an offset.
+        Write = 6,
+        /// Moves the position.
+        Seek = 7,
+        /// What a handle leads to.
+        Stat = 8,
+        /// What a path leads to.
+        StatPath = 9,
+        /// Sets times of what a handle leads to.
+        SetTimes = 10,
+        /// Sets times of what a path leads to.
+        SetTimesPath = 11,
+        /// Truncates or extends.
+        SetSize = 12,
+        /// Takes memory for a range, extending the file where it ends earlier.
+        Allocate = 13,
+        /// Replaces the flags of a handle (and of its duplicates).
+        SetFlags = 14,
+        /// Makes a directory.
+        Mkdir = 15,
+        /// Removes an empty directory.
+        Rmdir = 16,
+        /// Removes a name of anything else.
+        Unlink = 17,
+        /// Moves a name, replacing what has the new one.
+        Rename = 18,
+        /// Gives a file one more name.
+        Link = 19,
+        /// Makes a symbolic link.
+        Symlink = 20,
+        /// Its text.
+        Readlink = 21,
+        /// Entries of a directory.
+        Readdir = 22,
+        /// Makes data and all about it durable.
+        Sync = 23,
+        /// Makes data durable.
+        Datasync = 24,
+        /// Makes a pipe.
+        Pipe = 25,
+        /// Which handles are ready; waits for the first one with WAIT.
+        Poll = 26,
+        /// The file system's size.
+        Statfs = 27,
+        /// Puts a new ramfs over a directory. Programs have no access to this one.
+        Mount = 28,
+    }
+}
+
+codes! {
+    /// How it went: WASI's numbers, and one of ours.
+    Errno {
+        /// Well.
+        Success = 0,
+        /// It would wait, and was told not to.
+        Again = 6,
+        /// No such handle, or not for this.
+        Badf = 8,
+        /// In use.
+        Busy = 10,
+        /// There is one of that name.
+        Exist = 20,
+        /// Beyond the largest file.
+        Fbig = 22,
+        /// The request makes no sense.
+        Inval = 28,
+        /// The device failed.
+        Io = 29,
+        /// A directory.
+        Isdir = 31,
+        /// Too many symbolic links.
+        Loop = 32,
+        /// Too many names.
+        Mlink = 34,
+        /// A name too long.
+        Nametoolong = 37,
+        /// Too many handles.
+        Nfile = 41,
+        /// Nothing of that name.
+        Noent = 44,
+        /// No memory for the service itself.
+        Nomem = 48,
+        /// No space in the file system.
+        Nospc = 51,
+        /// Not made for this.
+        Nosys = 52,
+        /// Not a directory.
+        Notdir = 54,
+        /// A directory with entries.
+        Notempty = 55,
+        /// Not of this file system.
+        Notsup = 58,
+        /// A number too large.
+        Overflow = 61,
+        /// Not allowed; a path that leaves its directory.
+        Perm = 63,
+        /// Nobody reads any more.
+        Pipe = 64,
+        /// Read-only.
+        Rofs = 69,
+        /// A pipe has no positions.
+        Spipe = 70,
+        /// From one file system to another.
+        Xdev = 75,
+        /// A handle of an earlier life of the service. Programs see WASI's `stale`.
+        Restarted = 256,
+    }
+}
+
+impl Errno {
+    /// WASI's number.
+    pub const fn wasi(self) -> u16 {
+        match self {
+            Errno::Restarted => 72,
+            other => other as u16,
+        }
+    }
+}
+
+/// Flags of requests. Those that an op does not know are refused.
+pub mod flag {
+    /// Open: for reading.
+    pub const READ: u16 = 1;
+    /// Open: for writing.
+    pub const WRITE: u16 = 1 << 1;
+    /// Open: create a file if there is none.
+    pub const CREATE: u16 = 1 << 2;
+    /// Open: refuse what is no directory.
+    pub const DIRECTORY: u16 = 1 << 3;
+    /// Open: refuse what is there.
+    pub const EXCLUSIVE: u16 = 1 << 4;
+    /// Open: drop what is in it.
+    pub const TRUNCATE: u16 = 1 << 5;
+    /// Open, SetFlags: each write goes to the end.
+    pub const APPEND: u16 = 1 << 6;
+    /// Open, SetFlags, Pipe: nothing waits.
+    pub const NONBLOCK: u16 = 1 << 7;
+    /// A symbolic link at the end of the path is followed.
+    pub const FOLLOW: u16 = 1 << 8;
+    /// Read, Write: at the offset, not at the position.
+    pub const AT: u16 = 1 << 9;
+    /// Poll: wait for the first one.
+    pub const WAIT: u16 = 1 << 10;
+    /// Seek: from the position.
+    pub const CURRENT: u16 = 1;
+    /// Seek: from the end.
+    pub const END: u16 = 2;
+    /// SetTimes: time of access.
+    pub const ACCESSED: u16 = 1;
+    /// SetTimes: time of access is now.
+    pub const ACCESSED_NOW: u16 = 1 << 1;
+    /// SetTimes: time of change.
+    pub const MODIFIED: u16 = 1 << 2;
+    /// SetTimes: time of change is now.
+    pub const MODIFIED_NOW: u16 = 1 << 3;
+}
+
+/// Flags of replies (Stat answers the handle's instead).
+pub mod reply_flag {
+    /// Readdir: there are no more.
+    pub const END: u16 = 1;
+}
+
+/// Kinds of files.
+pub mod kind {
+    /// A directory.
+    pub const DIRECTORY: u8 = 3;
+    /// A file.
+    pub const FILE: u8 = 4;
+    /// A pipe (to WASI a stream).
+    pub const PIPE: u8 = 6;
+    /// A symbolic link.
+    pub const LINK: u8 = 7;
+}
+
+/// Wanted or found by [`Op::Poll`].
+pub mod ready {
+    /// A read would not wait.
+    pub const READ: u16 = 1;
+    /// A write would not wait.
+    pub const WRITE: u16 = 1 << 1;
+    /// The other side is gone.
+    pub const HANGUP: u16 = 1 << 2;
+}
+
+/// Most bytes of one name in a directory.
+pub const NAME: usize = 255;
+/// Most bytes of a path, and of a symbolic link's text.
+pub const PATH: usize = 4096;
+/// Most symbolic links on one path.
+pub const LINKS: usize = 40;
+/// Most bytes that one request moves; longer ones end short.
+pub const STEP: usize = 64 * 1024;
+/// Cookies of entries begin here; 0 begins with `.` and `..`.
+pub const FIRST_COOKIE: u64 = 2;
+
+/// A request.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Request {
+    /// [`Op`].
+    pub op: u16,
+    /// [`flag`].
+    pub flags: u16,
+    /// Bytes of the name at the beginning of bulk.
+    pub name: u16,
+    /// Bytes of the other name, behind it.
+    pub other: u16,
+    /// What it is about.
+    pub handle: u64,
+    /// The directory of the other name.
+    pub second: u64,
+    /// Where in the file; how far; from which cookie.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+    /// Time of access, in ns.
+    pub accessed: u64,
+    /// Time of change, in ns.
+    pub modified: u64,
+    /// 0.
+    pub reserved: u64,
+}
+
+impl Request {
+    /// All else is 0.
+    pub fn new(op: Op, handle: u64) -> Request {
+        Request { op: op as u16, handle, ..Request::default() }
+    }
+
+    /// How much of a bulk of `bulk` bytes the service reads.
+    pub fn sent(&self, bulk: usize) -> usize {
+        let wanted = match Op::from_code(self.op) {
+            Some(Op::Write | Op::Poll) => usize::try_from(self.length).unwrap_or(usize::MAX),
+            _ => usize::from(self.name) + usize::from(self.other),
+        };
+        wanted.min(bulk)
+    }
+}
+
+/// What a handle or a path leads to: WASI's `filestat`.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Stat {
+    /// Which file system.
+    pub device: u64,
+    /// Its number there; never used twice in one life.
+    pub node: u64,
+    /// [`kind`].
+    pub kind: u8,
+    /// 0.
+    pub reserved: [u8; 7],
+    /// Names.
+    pub links: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Time of access, in ns.
+    pub accessed: u64,
+    /// Time of the last write, in ns.
+    pub modified: u64,
+    /// Time of the last change of anything about it, in ns.
+    pub changed: u64,
+}
+
+/// A reply.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Reply {
+    /// [`Errno`].
+    pub error: u16,
+    /// [`reply_flag`], or the handle's [`flag`]s.
+    pub flags: u16,
+    /// Bytes at the beginning of bulk that were written.
+    pub filled: u32,
+    /// A new handle.
+    pub handle: u64,
+    /// A second one; bytes that are free.
+    pub other: u64,
+    /// How many; where.
+    pub value: u64,
+    /// What there is.
+    pub stat: Stat,
+}
+
+impl Reply {
+    /// It went wrong.
+    pub fn error(error: Errno) -> Reply {
+        Reply { error: error as u16, ..Reply::default() }
+    }
+
+    /// How it went; a number that is none is [`Errno::Io`].
+    pub fn errno(&self) -> Errno {
+        Errno::from_code(self.error).unwrap_or(Errno::Io)
+    }
+}
+
+/// The head of an entry that [`Op::Readdir`] answers; the name follows at once, and behind it the
+/// next head, unaligned. WASI's `dirent`.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Dirent {
+    /// The cookie to go on behind this entry.
+    pub next: u64,
+    /// [`Stat::node`].
+    pub node: u64,
+    /// Bytes of the name.
+    pub name: u32,
+    /// [`kind`].
+    pub kind: u8,
+    /// 0.
+    pub reserved: [u8; 3],
+}
+
+/// One handle of [`Op::Poll`]: goes in with `handle` and `want`, comes out with the rest.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Poll {
+    /// Which.
+    pub handle: u64,
+    /// [`ready`] for what.
+    pub want: u16,
+    /// [`ready`] it is; 0 when it is not.
+    pub got: u16,
+    /// [`Errno`]; what went wrong counts as ready.
+    pub error: u16,
+    /// 0.
+    pub reserved: u16,
+    /// Bytes that can be read or written without waiting, as far as is known.
+    pub bytes: u64,
+}
+
+const _: () = assert!(size_of::<Request>() == 64 && align_of::<Request>() == 8);
+const _: () = assert!(size_of::<Reply>() == 96 && align_of::<Reply>() == 8);
+const _: () = assert!(size_of::<Stat>() == 64 && size_of::<Dirent>() == 24);
+const _: () = assert!(size_of::<Poll>() == 24);

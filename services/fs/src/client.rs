@@ -1,0 +1,196 @@
+//! Requests as functions.
+//!
+//! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
+//! having waited meanwhile if it had to. Nothing here knows how.
+
+use abi::fs::{Dirent, Errno, Op, Reply, Request, Stat, flag, reply_flag};
+use alloc::vec;
+use alloc::vec::Vec;
+use zerocopy::FromBytes;
+
+/// Carries a request to the service.
+pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
+
+/// What a client gets.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// `abi::fs::kind`.
+    pub kind: u8,
+    /// Its number.
+    pub node: u64,
+    /// The cookie to go on behind it.
+    pub next: u64,
+}
+
+/// Somebody who asks.
+pub struct Client<'a>(pub Ask<'a>);
+
+impl Client<'_> {
+    fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply> {
+        let reply = (self.0)(request, bulk);
+        if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
+    }
+
+    fn named(&mut self, op: Op, directory: u64, path: &[u8], flags: u16) -> Result<Reply> {
+        let name = u16::try_from(path.len()).map_err(|_| Errno::Nametoolong)?;
+        self.ask(Request { name, flags, ..Request::new(op, directory) }, &mut path.to_vec())
+    }
+
+    fn two(&mut self, request: Request, first: &[u8], second: &[u8]) -> Result<Reply> {
+        let name = u16::try_from(first.len()).map_err(|_| Errno::Nametoolong)?;
+        let other = u16::try_from(second.len()).map_err(|_| Errno::Nametoolong)?;
+        self.ask(Request { name, other, ..request }, &mut [first, second].concat())
+    }
+
+    /// A handle of `/`.
+    pub fn root(&mut self) -> Result<u64> {
+        Ok(self.ask(Request::new(Op::Root, 0), &mut [])?.handle)
+    }
+
+    /// Opens what a path leads to.
+    pub fn open(&mut self, directory: u64, path: &[u8], flags: u16) -> Result<u64> {
+        Ok(self.named(Op::Open, directory, path, flags)?.handle)
+    }
+
+    /// Gives a handle back.
+    pub fn close(&mut self, handle: u64) -> Result<()> {
+        self.ask(Request::new(Op::Close, handle), &mut []).map(|_| ())
+    }
+
+    /// A second handle.
+    pub fn dup(&mut self, handle: u64) -> Result<u64> {
+        Ok(self.ask(Request::new(Op::Dup, handle), &mut [])?.handle)
+    }
+
+    /// The end that is read, and the end that is written.
+    pub fn pipe(&mut self, flags: u16) -> Result<(u64, u64)> {
+        let reply = self.ask(Request { flags, ..Request::new(Op::Pipe, 0) }, &mut [])?;
+        Ok((reply.handle, reply.other))
+    }
+
+    /// Reads at the position.
+    pub fn read(&mut self, handle: u64, into: &mut [u8]) -> Result<usize> {
+        let request = Request { length: into.len() as u64, ..Request::new(Op::Read, handle) };
+        Ok(self.ask(request, into)?.filled as usize)
+    }
+
+    /// Reads at an offset.
+    pub fn read_at(&mut self, handle: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let length = into.len() as u64;
+        let request = Request { flags: flag::AT, offset, length, ..Request::new(Op::Read, handle) };
+        Ok(self.ask(request, into)?.filled as usize)
+    }
+
+    /// Writes at the position, or at the end.
+    pub fn write(&mut self, handle: u64, from: &[u8]) -> Result<usize> {
+        let request = Request { length: from.len() as u64, ..Request::new(Op::Write, handle) };
+        Ok(self.ask(request, &mut from.to_vec())?.value as usize)
+    }
+
+    /// Writes at an offset.
+    pub fn write_at(&mut self, handle: u64, offset: u64, from: &[u8]) -> Result<usize> {
+        let length = from.len() as u64;
+        let request =
+            Request { flags: flag::AT, offset, length, ..Request::new(Op::Write, handle) };
+        Ok(self.ask(request, &mut from.to_vec())?.value as usize)
+    }
+
+    /// Truncates or extends.
+    pub fn set_size(&mut self, handle: u64, length: u64) -> Result<()> {
+        let request = Request { length, ..Request::new(Op::SetSize, handle) };
+        self.ask(request, &mut []).map(|_| ())
+    }
+
+    /// What a handle leads to.
+    pub fn stat(&mut self, handle: u64) -> Result<Stat> {
+        Ok(self.ask(Request::new(Op::Stat, handle), &mut [])?.stat)
+    }
+
+    /// What a path leads to.
+    pub fn stat_path(&mut self, directory: u64, path: &[u8], flags: u16) -> Result<Stat> {
+        Ok(self.named(Op::StatPath, directory, path, flags)?.stat)
+    }
+
+    /// Makes a directory.
+    pub fn mkdir(&mut self, directory: u64, path: &[u8]) -> Result<()> {
+        self.named(Op::Mkdir, directory, path, 0).map(|_| ())
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&mut self, directory: u64, path: &[u8]) -> Result<()> {
+        self.named(Op::Rmdir, directory, path, 0).map(|_| ())
+    }
+
+    /// Removes a name.
+    pub fn unlink(&mut self, directory: u64, path: &[u8]) -> Result<()> {
+        self.named(Op::Unlink, directory, path, 0).map(|_| ())
+    }
+
+    /// Moves a name.
+    pub fn rename(&mut self, from: u64, path: &[u8], to: u64, new: &[u8]) -> Result<()> {
+        let request = Request { second: to, ..Request::new(Op::Rename, from) };
+        self.two(request, path, new).map(|_| ())
+    }
+
+    /// Gives a file one more name.
+    pub fn link(&mut self, from: u64, path: &[u8], to: u64, new: &[u8]) -> Result<()> {
+        let request = Request { second: to, ..Request::new(Op::Link, from) };
+        self.two(request, path, new).map(|_| ())
+    }
+
+    /// Makes a symbolic link.
+    pub fn symlink(&mut self, directory: u64, text: &[u8], path: &[u8]) -> Result<()> {
+        self.two(Request::new(Op::Symlink, directory), text, path).map(|_| ())
+    }
+
+    /// Total bytes, and how many are free.
+    pub fn space(&mut self, handle: u64) -> Result<(u64, u64)> {
+        let reply = self.ask(Request::new(Op::Statfs, handle), &mut [])?;
+        Ok((reply.value, reply.other))
+    }
+
+    /// A piece of a directory from a cookie on, at most `room` bytes of it; true with the last one.
+    pub fn list_some(
+        &mut self,
+        directory: u64,
+        from: u64,
+        room: usize,
+    ) -> Result<(Vec<Listed>, bool)> {
+        let mut bulk = vec![0; room];
+        let (offset, length) = (from, room as u64);
+        let request = Request { offset, length, ..Request::new(Op::Readdir, directory) };
+        let reply = self.ask(request, &mut bulk)?;
+        bulk.truncate(reply.filled as usize);
+        Ok((unpack(&bulk), reply.flags & reply_flag::END != 0))
+    }
+
+    /// A whole directory.
+    pub fn list(&mut self, directory: u64, room: usize) -> Result<Vec<Listed>> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let (some, end) = self.list_some(directory, from, room)?;
+            from = some.last().map_or(from, |entry| entry.next);
+            all.extend(some);
+            if end {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// The entries that a Readdir filled in.
+pub fn unpack(mut bytes: &[u8]) -> Vec<Listed> {
+    let mut all = Vec::new();
+    while let Ok((head, rest)) = Dirent::read_from_prefix(bytes) {
+        let Some((name, rest)) = rest.split_at_checked(head.name as usize) else { break };
+        let (kind, node, next) = (head.kind, head.node, head.next);
+        all.push(Listed { name: name.to_vec(), kind, node, next });
+        bytes = rest;
+    }
+    all
+}

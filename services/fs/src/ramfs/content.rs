@@ -1,0 +1,128 @@
+//! The bytes of a file: chunks by their place, holes between them.
+//!
+//! Contract: a hole reads as zeros and takes no memory; behind `size` there is no chunk, and no
+//! byte but 0 in the last one.
+
+use super::memory::{CHUNK, Chunks, Memory};
+use abi::fs::Errno;
+
+/// Most bytes of a file.
+pub const LARGEST: u64 = i64::MAX as u64;
+
+/// What is in a file.
+#[derive(Debug, Default)]
+pub struct Content {
+    chunks: Chunks,
+    size: u64,
+}
+
+impl Content {
+    /// Bytes, holes included.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads what is there at `offset`.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let length = clamp(self.size.saturating_sub(offset), into.len());
+        let mut done = 0;
+        while done < length {
+            let (index, at) = place(offset + done as u64);
+            let part = (CHUNK - at).min(length - done);
+            let piece = &mut into[done..done + part];
+            match self.chunks.get(&index) {
+                Some(chunk) => piece.copy_from_slice(&chunk[at..at + part]),
+                None => piece.fill(0),
+            }
+            done += part;
+        }
+        length
+    }
+
+    /// Writes at `offset`: all, or what there is space for, or an error.
+    pub fn write(&mut self, offset: u64, from: &[u8], memory: &mut Memory) -> Result<usize, Errno> {
+        let length = clamp(LARGEST.saturating_sub(offset), from.len());
+        if length == 0 {
+            return if from.is_empty() { Ok(0) } else { Err(Errno::Fbig) };
+        }
+        let mut done = 0;
+        while done < length {
+            let (index, at) = place(offset + done as u64);
+            let part = (CHUNK - at).min(length - done);
+            match self.ensure(index, memory) {
+                Ok(()) => {}
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if let Some(chunk) = self.chunks.get_mut(&index) {
+                chunk[at..at + part].copy_from_slice(&from[done..done + part]);
+            }
+            done += part;
+        }
+        self.size = self.size.max(offset + done as u64);
+        Ok(done)
+    }
+
+    fn ensure(&mut self, index: u64, memory: &mut Memory) -> Result<(), Errno> {
+        if !self.chunks.contains_key(&index) {
+            self.chunks.insert(index, memory.chunk()?);
+        }
+        Ok(())
+    }
+
+    /// Truncates or extends.
+    pub fn set_size(&mut self, size: u64, memory: &mut Memory) -> Result<(), Errno> {
+        if size > LARGEST {
+            return Err(Errno::Fbig);
+        }
+        if size < self.size {
+            memory.bury(self.chunks.split_off(&size.div_ceil(CHUNK as u64)));
+            let (index, at) = place(size);
+            if let Some(chunk) = self.chunks.get_mut(&index) {
+                chunk[at..].fill(0);
+            }
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// Fills holes from `offset` on with chunks, `most` bytes at most; says how far it came.
+    pub fn reserve(
+        &mut self,
+        offset: u64,
+        length: u64,
+        most: u64,
+        memory: &mut Memory,
+    ) -> Result<u64, Errno> {
+        if offset.checked_add(length).is_none_or(|end| end > LARGEST) {
+            return Err(Errno::Fbig);
+        }
+        let length = length.min(most);
+        let mut done = 0;
+        while done < length {
+            let (index, at) = place(offset + done);
+            match self.ensure(index, memory) {
+                Ok(()) => done += ((CHUNK - at) as u64).min(length - done),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.size = self.size.max(offset + done);
+        Ok(done)
+    }
+
+    /// Leaves nothing behind.
+    pub fn bury(&mut self, memory: &mut Memory) {
+        memory.bury(core::mem::take(&mut self.chunks));
+        self.size = 0;
+    }
+}
+
+/// Chunk, and place in it.
+fn place(offset: u64) -> (u64, usize) {
+    (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
+}
+
+fn clamp(there: u64, wanted: usize) -> usize {
+    usize::try_from(there).unwrap_or(usize::MAX).min(wanted)
+}

@@ -1,0 +1,121 @@
+//! What a ramfs may take, and what it has taken.
+//!
+//! Contract: `used` never exceeds the budget, and neither does what is really allocated (as
+//! [`NODE`], [`ENTRY`] and [`CHUNK_COST`] count it). Chunks of a file that goes are free at once,
+//! but go back to the heap a few at a time: no step frees a whole large file. New chunks are taken
+//! from those first.
+
+use abi::fs::Errno;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Bytes of a chunk.
+pub const CHUNK: usize = 4096;
+/// What a chunk costs, its place in the tree included.
+pub const CHUNK_COST: u64 = CHUNK as u64 + 64;
+/// What a node costs.
+pub const NODE: u64 = 256;
+/// What a directory entry costs beside twice its name.
+pub const ENTRY: u64 = 128;
+/// Chunks that one step gives back to the heap.
+const REAPED: usize = 32;
+
+/// A piece of a file.
+pub type Chunk = Box<[u8; CHUNK]>;
+/// A file's chunks, by their place in it.
+pub type Chunks = BTreeMap<u64, Chunk>;
+
+/// The account.
+#[derive(Debug)]
+pub struct Memory {
+    budget: u64,
+    used: u64,
+    /// Chunks of nobody, still to be given back.
+    dead: Vec<Chunks>,
+    dead_chunks: u64,
+}
+
+impl Memory {
+    /// Nothing is taken yet.
+    pub fn new(budget: u64) -> Memory {
+        Memory { budget, used: 0, dead: Vec::new(), dead_chunks: 0 }
+    }
+
+    /// In all.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// Bytes that are free.
+    pub fn free(&self) -> u64 {
+        self.budget - self.used
+    }
+
+    /// Takes `bytes`, or none.
+    pub fn take(&mut self, bytes: u64) -> Result<(), Errno> {
+        if bytes > self.free() {
+            return Err(Errno::Nospc);
+        }
+        self.used += bytes;
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        Ok(())
+    }
+
+    /// Gives them back.
+    pub fn give(&mut self, bytes: u64) {
+        self.used -= bytes;
+    }
+
+    /// A chunk of zeros.
+    pub fn chunk(&mut self) -> Result<Chunk, Errno> {
+        if CHUNK_COST > self.free() {
+            return Err(Errno::Nospc);
+        }
+        let chunk = match self.exhume() {
+            Some(mut chunk) => {
+                chunk.fill(0);
+                chunk
+            }
+            None => fresh()?,
+        };
+        self.used += CHUNK_COST;
+        Ok(chunk)
+    }
+
+    /// These are nobody's any more.
+    pub fn bury(&mut self, chunks: Chunks) {
+        let count = chunks.len() as u64;
+        self.give(count * CHUNK_COST);
+        if count != 0 {
+            self.dead.push(chunks);
+            self.dead_chunks += count;
+        }
+    }
+
+    /// Gives a few chunks back to the heap.
+    pub fn reap(&mut self) {
+        for _ in 0..REAPED {
+            if self.exhume().is_none() {
+                return;
+            }
+        }
+    }
+
+    fn exhume(&mut self) -> Option<Chunk> {
+        let last = self.dead.last_mut()?;
+        let (_, chunk) = last.pop_last()?;
+        if last.is_empty() {
+            self.dead.pop();
+        }
+        self.dead_chunks -= 1;
+        Some(chunk)
+    }
+}
+
+fn fresh() -> Result<Chunk, Errno> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(CHUNK).map_err(|_| Errno::Nospc)?;
+    bytes.resize(CHUNK, 0);
+    bytes.into_boxed_slice().try_into().map_err(|_| Errno::Nospc)
+}

@@ -1,0 +1,232 @@
+//! Operations on what is in a file or pipe, and on what is known about it.
+
+use super::handles::{Opening, Place, Target};
+use super::parked::Key;
+use super::{Call, Result, Vfs};
+use crate::filesystem::{FileSystem, Kind, Times};
+use crate::ramfs::content::LARGEST;
+use abi::fs::{Errno, Op, Reply, Stat, flag, kind};
+
+impl Vfs {
+    /// An opening that may be used so.
+    fn usable(&self, handle: u64, how: u16) -> Result<Opening> {
+        let opening = *self.handles.get(handle)?;
+        if opening.flags & how != 0 { Ok(opening) } else { Err(Errno::Badf.into()) }
+    }
+
+    fn move_to(&mut self, call: &Call<'_>, position: u64) {
+        if call.request.flags & flag::AT == 0
+            && let Ok(opening) = self.handles.get_mut(call.request.handle)
+        {
+            opening.position = position;
+        }
+    }
+
+    pub(super) fn do_read(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let at = call.flags(flag::AT)? != 0;
+        let opening = self.usable(call.request.handle, flag::READ)?;
+        let length = call.length();
+        let done = match opening.target {
+            Target::Node(place) => {
+                let offset = if at { call.request.offset } else { opening.position };
+                let into = &mut call.bulk[..length];
+                let done = self.on(place, |fs, node| fs.read(node, offset, into))?;
+                self.move_to(call, offset.saturating_add(done as u64));
+                done
+            }
+            _ if at => return Err(Errno::Spipe.into()),
+            Target::Reader(pipe) => self.read_pipe(call, &opening, pipe, length)?,
+            Target::Writer(_) => return Err(Errno::Badf.into()),
+        };
+        Ok(Reply { value: done as u64, filled: done as u32, ..Reply::default() })
+    }
+
+    fn read_pipe(
+        &mut self,
+        call: &mut Call<'_>,
+        opening: &Opening,
+        at: u32,
+        length: usize,
+    ) -> Result<usize> {
+        let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
+        let done = pipe.read(&mut call.bulk[..length]);
+        let done = done.ok_or_else(|| self.wait(opening, Key::Readable(at)))?;
+        if done != 0 {
+            self.parked.wake(Key::Writable(at), call.effects);
+        }
+        Ok(done)
+    }
+
+    pub(super) fn do_write(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let at = call.flags(flag::AT)? != 0;
+        let opening = self.usable(call.request.handle, flag::WRITE)?;
+        let length = call.length();
+        let done = match opening.target {
+            Target::Node(place) => {
+                let offset = match (at, opening.flags & flag::APPEND != 0) {
+                    (true, _) => call.request.offset,
+                    (_, true) => self.on(place, |fs, node| fs.stat(node))?.size,
+                    _ => opening.position,
+                };
+                let (from, now) = (&call.bulk[..length], call.now);
+                let done = self.on(place, |fs, node| fs.write(node, offset, from, now))?;
+                self.move_to(call, offset.saturating_add(done as u64));
+                done
+            }
+            _ if at => return Err(Errno::Spipe.into()),
+            Target::Writer(pipe) => self.write_pipe(call, &opening, pipe, length)?,
+            Target::Reader(_) => return Err(Errno::Badf.into()),
+        };
+        Ok(Reply { value: done as u64, ..Reply::default() })
+    }
+
+    fn write_pipe(
+        &mut self,
+        call: &mut Call<'_>,
+        opening: &Opening,
+        at: u32,
+        length: usize,
+    ) -> Result<usize> {
+        let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
+        let done = pipe.write(&call.bulk[..length])?;
+        let done = done.ok_or_else(|| self.wait(opening, Key::Writable(at)))?;
+        if done != 0 {
+            self.parked.wake(Key::Readable(at), call.effects);
+        }
+        Ok(done)
+    }
+
+    pub(super) fn do_seek(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let whence = call.flags(flag::CURRENT | flag::END)?;
+        let opening = *self.handles.get(call.request.handle)?;
+        let Target::Node(place) = opening.target else { return Err(Errno::Spipe.into()) };
+        let stat = self.on(place, |fs, node| fs.stat(node))?;
+        if stat.kind == kind::DIRECTORY {
+            return Err(Errno::Isdir.into());
+        }
+        let from = match whence {
+            0 => 0,
+            flag::CURRENT => opening.position,
+            flag::END => stat.size,
+            _ => return Err(Errno::Inval.into()),
+        };
+        let value = position(from, call.request.offset)?;
+        self.handles.get_mut(call.request.handle)?.position = value;
+        Ok(Reply { value, ..Reply::default() })
+    }
+
+    pub(super) fn do_set_size(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let (place, size) = (self.writable(call)?, call.request.length);
+        self.on(place, |fs, node| fs.set_size(node, size, call.now))?;
+        Ok(Reply::default())
+    }
+
+    pub(super) fn do_allocate(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let place = self.writable(call)?;
+        let (offset, length) = (call.request.offset, call.request.length);
+        if length == 0 {
+            return Err(Errno::Inval.into());
+        }
+        let value = self.on(place, |fs, node| fs.allocate(node, offset, length, call.now))?;
+        Ok(Reply { value, ..Reply::default() })
+    }
+
+    /// The file of a handle that may write.
+    fn writable(&mut self, call: &Call<'_>) -> Result<Place> {
+        call.flags(0)?;
+        self.usable(call.request.handle, flag::WRITE)?;
+        self.node(call.request.handle)
+    }
+
+    pub(super) fn do_sync(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let place = self.node(call.request.handle)?;
+        let data_only = call.request.op == Op::Datasync as u16;
+        self.on(place, |fs, node| fs.sync(node, data_only))?;
+        Ok(Reply::default())
+    }
+
+    pub(super) fn do_stat(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let opening = *self.handles.get(call.request.handle)?;
+        let stat = match opening.target {
+            Target::Node(place) => self.stat_of(place)?,
+            Target::Reader(at) | Target::Writer(at) => {
+                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
+                Stat { kind: kind::PIPE, links: 1, size: pipe.len() as u64, ..Stat::default() }
+            }
+        };
+        Ok(Reply { stat, flags: opening.flags, ..Reply::default() })
+    }
+
+    pub(super) fn stat_of(&mut self, place: Place) -> Result<Stat> {
+        let stat = self.on(place, |fs, node| fs.stat(node))?;
+        Ok(Stat { device: u64::from(place.mount) + 1, ..stat })
+    }
+
+    pub(super) fn do_set_times(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let times = times(call, call.request.flags)?;
+        let place = self.node(call.request.handle)?;
+        self.on(place, |fs, node| fs.set_times(node, times, call.now))?;
+        Ok(Reply::default())
+    }
+
+    pub(super) fn do_statfs(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let place = self.node(call.request.handle)?;
+        let space = self.on(place, |fs, _| fs.space())?;
+        Ok(Reply { value: space.total, other: space.free, ..Reply::default() })
+    }
+
+    /// What a handle is ready for, and how many bytes go without waiting.
+    pub(super) fn readiness(&mut self, opening: &Opening, want: u16) -> Result<(u16, u64)> {
+        use abi::fs::ready;
+        let found = match opening.target {
+            Target::Node(place) => {
+                let got = self.on(place, |fs, node| fs.poll(node, want))?;
+                let file = self.on(place, |fs, node| fs.stat(node))?;
+                let is_file = file.kind == Kind::File.code();
+                let ahead = file.size.saturating_sub(opening.position);
+                return Ok((got & want, if is_file { ahead } else { 0 }));
+            }
+            Target::Reader(at) => {
+                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
+                let hangup = if pipe.writer { 0 } else { ready::HANGUP };
+                let got = want & ready::READ;
+                (Key::Readable(at), pipe.readable(), got, hangup, pipe.len())
+            }
+            Target::Writer(at) => {
+                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
+                let hangup = if pipe.reader { 0 } else { ready::HANGUP };
+                let got = want & ready::WRITE;
+                (Key::Writable(at), pipe.writable(), got, hangup, pipe.room())
+            }
+        };
+        let (key, is_ready, got, hangup, bytes) = found;
+        if is_ready && got | hangup != 0 {
+            return Ok((got | hangup, bytes as u64));
+        }
+        Err(super::Halt::Park(key))
+    }
+}
+
+/// `from` moved by a signed distance.
+fn position(from: u64, by: u64) -> Result<u64> {
+    let to = from.checked_add_signed(by.cast_signed()).ok_or(Errno::Inval)?;
+    if to > LARGEST { Err(Errno::Overflow.into()) } else { Ok(to) }
+}
+
+/// The times that a request sets.
+pub(super) fn times(call: &Call<'_>, flags: u16) -> Result<Times> {
+    let known = flag::ACCESSED | flag::ACCESSED_NOW | flag::MODIFIED | flag::MODIFIED_NOW;
+    let one = |given: u16, now: u16, time: u64| match (flags & given != 0, flags & now != 0) {
+        (true, true) => Err(Errno::Inval),
+        (true, false) => Ok(Some(time)),
+        (false, true) => Ok(Some(call.now)),
+        (false, false) => Ok(None),
+    };
+    if flags & !known != 0 {
+        return Err(Errno::Inval.into());
+    }
+    Ok(Times {
+        accessed: one(flag::ACCESSED, flag::ACCESSED_NOW, call.request.accessed)?,
+        modified: one(flag::MODIFIED, flag::MODIFIED_NOW, call.request.modified)?,
+    })
+}

@@ -1,0 +1,298 @@
+//! The service: handles, paths, mounts, pipes, who waits.
+//!
+//! Contract: `kernel_share::form`'s. Any request with any bulk is answered, with an error value
+//! where it makes no sense; one step moves at most [`abi::fs::STEP`] bytes. An operation that
+//! failed has changed nothing.
+//!
+//! - [`handles`]  what is open, and whose it is
+//! - [`walk`]     from a path to what it leads to
+//! - [`parked`]   who waits for what
+//! - [`pipe`]     pipes
+//! - [`table`]    bounded tables with generations
+//! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
+
+mod data;
+pub mod handles;
+mod listing;
+mod opening;
+pub mod parked;
+mod paths;
+pub mod pipe;
+mod polling;
+#[cfg(test)]
+pub mod slow;
+pub mod table;
+pub mod walk;
+
+use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
+use crate::ramfs::RamFs;
+use abi::fs::{Errno, Op, Reply, Request};
+use alloc::vec::Vec;
+use handles::{Handles, Place, Target};
+use kernel_share::{Answer, Effects, Event, Service, Token};
+use parked::{Key, Parked};
+use pipe::Pipe;
+use table::Table;
+
+/// What the root file system may take, when nobody says otherwise.
+pub const BUDGET: u64 = 8 * 1024 * 1024;
+/// Most file systems.
+pub const MOUNTS: usize = 16;
+
+/// Why there is no reply yet, or a bad one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Failed(Errno),
+    Park(Key),
+}
+
+impl From<Errno> for Halt {
+    fn from(error: Errno) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+type Result<T> = core::result::Result<T, Halt>;
+
+#[derive(Debug)]
+struct Mount {
+    fs: AnyFs,
+    /// The directory that it hides; of the first one, none.
+    over: Option<Place>,
+}
+
+/// One request under way.
+struct Call<'a> {
+    now: u64,
+    token: Token,
+    request: Request,
+    bulk: &'a mut [u8],
+    effects: &'a mut dyn Effects,
+}
+
+impl Call<'_> {
+    /// The name at the beginning of bulk.
+    fn name(&self) -> Result<&[u8]> {
+        self.bulk.get(..usize::from(self.request.name)).ok_or(Halt::Failed(Errno::Inval))
+    }
+
+    /// The name behind it.
+    fn other(&self) -> Result<&[u8]> {
+        let from = usize::from(self.request.name);
+        let range = from..from + usize::from(self.request.other);
+        self.bulk.get(range).ok_or(Halt::Failed(Errno::Inval))
+    }
+
+    /// Which of `known` are set; anything else makes no sense.
+    fn flags(&self, known: u16) -> Result<u16> {
+        let flags = self.request.flags;
+        if flags & !known == 0 { Ok(flags) } else { Err(Errno::Inval.into()) }
+    }
+
+    /// How many bytes of bulk it is about.
+    fn length(&self) -> usize {
+        let length = usize::try_from(self.request.length).unwrap_or(usize::MAX);
+        length.min(self.bulk.len()).min(abi::fs::STEP)
+    }
+}
+
+/// The file service.
+#[derive(Debug)]
+pub struct Vfs {
+    handles: Handles,
+    mounts: Vec<Mount>,
+    pipes: Table<Pipe>,
+    parked: Parked,
+}
+
+impl Vfs {
+    /// With a ramfs of `budget` bytes at its root.
+    pub fn with_budget(lives: u32, budget: u64) -> Vfs {
+        Vfs::with_root(lives, AnyFs::Ram(RamFs::new(budget)))
+    }
+
+    /// With this file system at its root.
+    pub fn with_root(lives: u32, fs: AnyFs) -> Vfs {
+        Vfs {
+            handles: Handles::new(lives),
+            mounts: Vec::from([Mount { fs, over: None }]),
+            pipes: Table::new(pipe::PIPES),
+            parked: Parked::default(),
+        }
+    }
+
+    /// How many handles are open, and how many askers are parked.
+    pub fn census(&self) -> (usize, usize) {
+        (self.handles.len(), self.parked.len())
+    }
+
+    /// Asks a node's file system.
+    fn on<T>(
+        &mut self,
+        place: Place,
+        ask: impl FnOnce(&mut AnyFs, Node) -> filesystem::Result<T>,
+    ) -> Result<T> {
+        let mount = self.mounts.get_mut(place.mount as usize).ok_or(Errno::Badf)?;
+        ask(&mut mount.fs, place.node).map_err(|stop| match stop {
+            Stop::Failed(error) => Halt::Failed(error),
+            Stop::Wait(key) => Halt::Park(Key::File(place.mount, key)),
+        })
+    }
+
+    /// What is mounted over `place`, or `place`.
+    fn over(&mut self, place: Place) -> Place {
+        let covers = |mount: &Mount| mount.over == Some(place);
+        match self.mounts.iter().position(covers) {
+            Some(at) => Place { mount: at as u32, node: self.mounts[at].fs.root() },
+            None => place,
+        }
+    }
+
+    /// The node behind a handle.
+    fn node(&self, handle: u64) -> Result<Place> {
+        match self.handles.get(handle)?.target {
+            Target::Node(place) => Ok(place),
+            Target::Reader(_) | Target::Writer(_) => Err(Errno::Inval.into()),
+        }
+    }
+
+    /// The directory behind a handle.
+    fn directory(&mut self, handle: u64) -> Result<Place> {
+        let Target::Node(place) = self.handles.get(handle)?.target else {
+            return Err(Errno::Notdir.into());
+        };
+        match self.on(place, |fs, node| fs.kind(node))? {
+            filesystem::Kind::Directory => Ok(place),
+            _ => Err(Errno::Notdir.into()),
+        }
+    }
+
+    /// Gives a handle back, with all that nobody can reach any more.
+    fn close(&mut self, handle: u64, effects: &mut dyn Effects) -> Result<()> {
+        let (target, last) = self.handles.close(handle)?;
+        match target {
+            Target::Node(place) if last => self.on(place, |fs, node| {
+                fs.release(node);
+                Ok(())
+            })?,
+            Target::Node(_) => {}
+            Target::Reader(at) | Target::Writer(at) => self.leave(at, target, last, effects),
+        }
+        Ok(())
+    }
+
+    /// A handle of a pipe is gone. Who waits there learns it, also when others still have the end.
+    fn leave(&mut self, at: u32, target: Target, last: bool, effects: &mut dyn Effects) {
+        if let Some(pipe) = self.pipes.get_mut(at)
+            && last
+        {
+            match target {
+                Target::Writer(_) => pipe.writer = false,
+                _ => pipe.reader = false,
+            }
+            if !pipe.reader && !pipe.writer {
+                self.pipes.remove(at);
+            }
+        }
+        self.parked.wake(Key::Readable(at), effects);
+        self.parked.wake(Key::Writable(at), effects);
+    }
+
+    fn answer(&mut self, mut call: Call<'_>) -> Answer<Reply> {
+        self.parked.forget(call.token);
+        let halt = match self.perform(&mut call) {
+            Ok(reply) => return Answer::Done(reply),
+            Err(halt) => halt,
+        };
+        let error = match halt {
+            Halt::Failed(error) => error,
+            Halt::Park(key) => match self.parked.park(call.token, key) {
+                Ok(()) => return Answer::Parked,
+                Err(error) => error,
+            },
+        };
+        self.parked.forget(call.token);
+        Answer::Done(Reply::error(error))
+    }
+
+    fn perform(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        match Op::from_code(call.request.op).ok_or(Errno::Nosys)? {
+            Op::Root => self.do_root(call),
+            Op::Open => self.do_open(call),
+            Op::Close => self.do_close(call),
+            Op::Dup => self.do_dup(call),
+            Op::Pipe => self.do_pipe(call),
+            Op::SetFlags => self.do_set_flags(call),
+            Op::Read => self.do_read(call),
+            Op::Write => self.do_write(call),
+            Op::Seek => self.do_seek(call),
+            Op::SetSize => self.do_set_size(call),
+            Op::Allocate => self.do_allocate(call),
+            Op::Sync | Op::Datasync => self.do_sync(call),
+            Op::Stat => self.do_stat(call),
+            Op::SetTimes => self.do_set_times(call),
+            Op::Statfs => self.do_statfs(call),
+            Op::StatPath => self.do_stat_path(call),
+            Op::SetTimesPath => self.do_set_times_path(call),
+            Op::Mkdir => self.do_mkdir(call),
+            Op::Rmdir | Op::Unlink => self.do_remove(call),
+            Op::Rename => self.do_rename(call),
+            Op::Link => self.do_link(call),
+            Op::Symlink => self.do_symlink(call),
+            Op::Readlink => self.do_readlink(call),
+            Op::Mount => self.do_mount(call),
+            Op::Readdir => self.do_readdir(call),
+            Op::Poll => self.do_poll(call),
+        }
+    }
+
+    /// Whoever waited for something of a file system that is there now.
+    fn wake_ready(&mut self, effects: &mut dyn Effects) {
+        for at in 0..self.mounts.len() {
+            while let Some(key) = self.mounts[at].fs.ready() {
+                self.parked.wake(Key::File(at as u32, key), effects);
+            }
+        }
+    }
+}
+
+impl Service for Vfs {
+    type Request = Request;
+    type Reply = Reply;
+
+    const NAME: &'static str = "fs";
+
+    fn start(lives: u32) -> Vfs {
+        Vfs::with_budget(lives, BUDGET)
+    }
+
+    fn step(
+        &mut self,
+        now: u64,
+        event: Event<'_, Request>,
+        effects: &mut dyn Effects,
+    ) -> Answer<Reply> {
+        let answer = match event {
+            Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
+                self.answer(Call { now, token, request, bulk, effects })
+            }
+            Event::Cancel(token) => {
+                self.parked.forget(token);
+                Answer::Heard
+            }
+            Event::Gone(kernel, epoch) => {
+                self.parked.gone(kernel, epoch);
+                let mut from = 0;
+                while let Some((handle, next)) = self.handles.owned(kernel.0, epoch.0, from) {
+                    // It was found: closing it cannot fail.
+                    let _ = self.close(handle, effects);
+                    from = next;
+                }
+                Answer::Heard
+            }
+            Event::Timer => Answer::Heard,
+        };
+        self.wake_ready(effects);
+        answer
+    }
+}

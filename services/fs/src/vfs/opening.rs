@@ -1,0 +1,125 @@
+//! Operations that give, take and adjust handles.
+
+use super::handles::{Opening, Place, Target};
+use super::parked::Key;
+use super::pipe::{PIPES, Pipe};
+use super::walk::{End, Found};
+use super::{Call, Halt, Result, Vfs};
+use crate::filesystem::{FileSystem, Kind, Make};
+use abi::fs::{Errno, Reply, flag};
+
+/// What Open knows.
+const OPEN: u16 = flag::READ
+    | flag::WRITE
+    | flag::CREATE
+    | flag::DIRECTORY
+    | flag::EXCLUSIVE
+    | flag::TRUNCATE
+    | flag::APPEND
+    | flag::NONBLOCK
+    | flag::FOLLOW;
+/// What stays with the handle.
+const KEPT: u16 = flag::READ | flag::WRITE | flag::APPEND | flag::NONBLOCK;
+/// What can be changed later.
+const SET: u16 = flag::APPEND | flag::NONBLOCK;
+
+impl Vfs {
+    pub(super) fn do_root(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let root = Place { mount: 0, node: self.mounts[0].fs.root() };
+        self.give(call, root, flag::READ)
+    }
+
+    /// A handle of a node, which is held from now on.
+    fn give(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
+        self.handles.room(1)?;
+        self.on(place, |fs, node| fs.hold(node))?;
+        let opening = Opening::new(Target::Node(place), flags & KEPT);
+        Ok(Reply { handle: self.handles.open(call.token, opening)?, ..Reply::default() })
+    }
+
+    pub(super) fn do_open(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let flags = call.flags(OPEN)?;
+        let create = flags & flag::CREATE != 0;
+        let exclusive = create && flags & flag::EXCLUSIVE != 0;
+        if create && flags & flag::DIRECTORY != 0
+            || flags & flag::TRUNCATE != 0 && flags & flag::WRITE == 0
+        {
+            return Err(Errno::Inval.into());
+        }
+        let base = self.directory(call.request.handle)?;
+        let follow = flags & flag::FOLLOW != 0 && !exclusive;
+        let end = if follow { End::Follow } else { End::Keep };
+        let found = self.walk(base, call.name()?, end)?;
+        self.handles.room(1)?;
+        let place = match found.node {
+            Some(_) if exclusive => return Err(Errno::Exist.into()),
+            Some(place) => self.check_open(place, flags, found.slash)?,
+            None if !create => return Err(Errno::Noent.into()),
+            None => self.create(&found, Make::File, call.now)?,
+        };
+        if flags & flag::TRUNCATE != 0 {
+            self.on(place, |fs, node| fs.set_size(node, 0, call.now))?;
+        }
+        self.give(call, place, flags)
+    }
+
+    /// May what is there be opened so?
+    fn check_open(&mut self, place: Place, flags: u16, slash: bool) -> Result<Place> {
+        let writes = flag::WRITE | flag::CREATE | flag::TRUNCATE;
+        match self.on(place, |fs, node| fs.kind(node))? {
+            Kind::Directory if flags & writes != 0 => Err(Errno::Isdir.into()),
+            Kind::Directory => Ok(place),
+            _ if slash || flags & flag::DIRECTORY != 0 => Err(Errno::Notdir.into()),
+            Kind::Link => Err(Errno::Loop.into()),
+            Kind::File => Ok(place),
+        }
+    }
+
+    /// Makes what a path leads to, which is not there.
+    pub(super) fn create(&mut self, found: &Found, what: Make<'_>, now: u64) -> Result<Place> {
+        if found.slash && !matches!(what, Make::Directory) {
+            let isdir = matches!(what, Make::File);
+            return Err(if isdir { Errno::Isdir.into() } else { Errno::Noent.into() });
+        }
+        let make = |fs: &mut super::AnyFs, node| fs.make(node, &found.name, what, now);
+        let node = self.on(found.directory, make)?;
+        Ok(Place { node, ..found.directory })
+    }
+
+    pub(super) fn do_close(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        self.close(call.request.handle, call.effects)?;
+        Ok(Reply::default())
+    }
+
+    pub(super) fn do_dup(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let handle = self.handles.dup(call.token, call.request.handle)?;
+        Ok(Reply { handle, ..Reply::default() })
+    }
+
+    pub(super) fn do_set_flags(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let flags = call.flags(SET)?;
+        let opening = self.handles.get_mut(call.request.handle)?;
+        opening.flags = opening.flags & !SET | flags;
+        Ok(Reply::default())
+    }
+
+    pub(super) fn do_pipe(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let flags = call.flags(flag::NONBLOCK)?;
+        self.handles.room(2)?;
+        debug_assert!(self.pipes.places() <= PIPES);
+        let at = self.pipes.insert(Pipe::new(), Errno::Nfile)?;
+        let reader = Opening::new(Target::Reader(at), flag::READ | flags);
+        let writer = Opening::new(Target::Writer(at), flag::WRITE | flags);
+        let handle = self.handles.open(call.token, reader)?;
+        let other = self.handles.open(call.token, writer)?;
+        Ok(Reply { handle, other, ..Reply::default() })
+    }
+
+    /// A pipe's end that has to wait: parks, unless it was told not to.
+    pub(super) fn wait(&self, opening: &Opening, key: Key) -> Halt {
+        if opening.flags & flag::NONBLOCK != 0 {
+            return Halt::Failed(Errno::Again);
+        }
+        Halt::Park(key)
+    }
+}

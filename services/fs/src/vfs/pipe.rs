@@ -1,0 +1,83 @@
+//! A pipe: a bounded queue of bytes with two ends.
+//!
+//! Contract: a write of at most [`ATOMIC`] bytes goes in whole or waits; a longer one may end
+//! short. An empty pipe without writers is at its end; nobody writes to one without readers.
+
+use abi::fs::Errno;
+use alloc::collections::VecDeque;
+
+/// Bytes that a pipe holds.
+pub const CAPACITY: usize = 16 * 1024;
+/// Most bytes that go in whole.
+pub const ATOMIC: usize = 4096;
+/// Most pipes.
+pub const PIPES: u32 = 256;
+
+/// The pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    data: VecDeque<u8>,
+    /// Somebody can read.
+    pub reader: bool,
+    /// Somebody can write.
+    pub writer: bool,
+}
+
+impl Pipe {
+    /// An empty one, both ends open.
+    pub fn new() -> Pipe {
+        Pipe { data: VecDeque::new(), reader: true, writer: true }
+    }
+
+    /// Bytes in it.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Bytes that still go in.
+    pub fn room(&self) -> usize {
+        CAPACITY - self.data.len()
+    }
+
+    /// Takes bytes out; `None` when it has to wait.
+    pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
+        if self.data.is_empty() && self.writer && !into.is_empty() {
+            return None;
+        }
+        let length = into.len().min(self.data.len());
+        let (first, second) = self.data.as_slices();
+        let cut = first.len().min(length);
+        into[..cut].copy_from_slice(&first[..cut]);
+        into[cut..length].copy_from_slice(&second[..length - cut]);
+        self.data.drain(..length);
+        Some(length)
+    }
+
+    /// Puts bytes in; `None` when it has to wait.
+    pub fn write(&mut self, from: &[u8]) -> Result<Option<usize>, Errno> {
+        if !self.reader {
+            return Err(Errno::Pipe);
+        }
+        if self.must_wait(from.len()) {
+            return Ok(None);
+        }
+        let length = from.len().min(self.room());
+        self.data.try_reserve(length).map_err(|_| Errno::Nomem)?;
+        self.data.extend(&from[..length]);
+        Ok(Some(length))
+    }
+
+    fn must_wait(&self, length: usize) -> bool {
+        if length <= ATOMIC { length > self.room() } else { self.room() == 0 }
+    }
+
+    /// Would a read not wait?
+    pub fn readable(&self) -> bool {
+        !self.data.is_empty() || !self.writer
+    }
+
+    /// Would a write of [`ATOMIC`] bytes not wait?
+    pub fn writable(&self) -> bool {
+        self.room() >= ATOMIC || !self.reader
+    }
+}

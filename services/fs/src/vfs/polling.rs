@@ -1,0 +1,63 @@
+//! Poll: which of several handles are ready.
+//!
+//! Contract: every entry is answered; what goes wrong with a handle counts as ready. With WAIT and
+//! nothing ready the asker is parked at all of them and woken once.
+
+use super::parked::Key;
+use super::{Call, Halt, Result, Vfs};
+use abi::fs::{Errno, Poll, Reply, flag, ready};
+use alloc::vec::Vec;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most handles of one request.
+pub const POLLS: usize = 1024;
+
+impl Vfs {
+    pub(super) fn do_poll(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let wait = call.flags(flag::WAIT)? != 0;
+        let length = call.length();
+        if length == 0 || length % size_of::<Poll>() != 0 || length / size_of::<Poll>() > POLLS {
+            return Err(Errno::Inval.into());
+        }
+        let (mut keys, mut count) = (Vec::new(), 0);
+        for piece in call.bulk[..length].chunks_exact_mut(size_of::<Poll>()) {
+            let Ok(mut poll) = Poll::read_from_bytes(piece) else { continue };
+            count += u64::from(self.poll_one(&mut poll, &mut keys));
+            // As long as the piece it came from.
+            let _ = poll.write_to(piece);
+        }
+        if count == 0 && wait {
+            return Err(self.park_all(call, keys));
+        }
+        Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
+    }
+
+    /// Fills in one entry; false when it would wait, and then what for.
+    fn poll_one(&mut self, poll: &mut Poll, keys: &mut Vec<Key>) -> bool {
+        let want = poll.want & (ready::READ | ready::WRITE);
+        let found = match self.handles.get(poll.handle).copied() {
+            Ok(opening) => self.readiness(&opening, want),
+            Err(error) => Err(error.into()),
+        };
+        (poll.got, poll.bytes, poll.error) = match found {
+            Ok((got, bytes)) => (got, bytes, 0),
+            Err(Halt::Failed(error)) => (0, 0, error as u16),
+            Err(Halt::Park(key)) => {
+                keys.push(key);
+                (0, 0, 0)
+            }
+        };
+        poll.got != 0 || poll.error != 0
+    }
+
+    fn park_all(&mut self, call: &Call<'_>, keys: Vec<Key>) -> Halt {
+        let mut last = Halt::Failed(Errno::Inval);
+        for key in keys {
+            match self.parked.park(call.token, key) {
+                Ok(()) => last = Halt::Park(key),
+                Err(error) => return Halt::Failed(error),
+            }
+        }
+        last
+    }
+}

@@ -1,0 +1,226 @@
+//! Who asks the service in tests: alone, or beside the model.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use abi::fs::{Errno, Op, Poll, Reply, Request};
+use base::id::{DomainId, Epoch};
+use fs::Vfs;
+use fs::client::{Listed, unpack};
+use fs::model::Model;
+use kernel_share::{Answer, Effects, Event, Service, Token};
+use std::collections::HashMap;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What a step asked for.
+#[derive(Debug, Default)]
+pub struct Woken(pub Vec<Token>);
+
+impl Effects for Woken {
+    fn wake(&mut self, token: Token) {
+        self.0.push(token);
+    }
+    fn timer(&mut self, _at: u64) {}
+}
+
+/// A thread of a kernel in its first life.
+pub fn token(kernel: u8, thread: u64) -> Token {
+    Token::new(DomainId(kernel), Epoch(1), thread, 0)
+}
+
+/// The service alone.
+pub struct Solo {
+    pub vfs: Vfs,
+    pub now: u64,
+    pub woken: Woken,
+}
+
+impl Solo {
+    pub fn new(budget: u64) -> Solo {
+        Solo { vfs: Vfs::with_budget(3, budget), now: 1_000, woken: Woken::default() }
+    }
+
+    /// One request of one asker; `None` when it is parked.
+    pub fn ask_as(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
+        self.now += 10;
+        let event = Event::Request { token, request, bulk };
+        match self.vfs.step(self.now, event, &mut self.woken) {
+            Answer::Done(reply) => Some(reply),
+            Answer::Parked => None,
+            Answer::Heard => panic!("a request was only heard"),
+        }
+    }
+
+    /// An event that nobody expects an answer to.
+    pub fn tell(&mut self, event: Event<'_, Request>) {
+        assert_eq!(self.vfs.step(self.now, event, &mut self.woken), Answer::Heard);
+    }
+
+    /// One request that does not wait.
+    pub fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
+        let reply = self.ask_as(token(0, 1), request, bulk);
+        reply.unwrap_or_else(|| panic!("{request:?} was parked"))
+    }
+}
+
+/// The service and the model side by side. Panics at the first reply that differs.
+pub struct Pair {
+    pub solo: Solo,
+    pub model: Model,
+    /// A mistake to plant into the model's replies.
+    pub wrong: Option<u32>,
+    pub nospc: u64,
+    pub peak: u64,
+    /// How often which operation ended how.
+    pub ends: HashMap<(u16, u16), u64>,
+    /// The service's handles, and the model's.
+    handles: HashMap<u64, u64>,
+    /// The same for nodes, both ways.
+    nodes: HashMap<u64, u64>,
+    back: HashMap<u64, u64>,
+    listed: Vec<Listed>,
+}
+
+impl Pair {
+    pub fn new(budget: u64) -> Pair {
+        Pair {
+            solo: Solo::new(budget),
+            model: Model::new(budget),
+            wrong: None,
+            nospc: 0,
+            peak: 0,
+            ends: HashMap::new(),
+            handles: HashMap::new(),
+            nodes: HashMap::new(),
+            back: HashMap::new(),
+            listed: Vec::new(),
+        }
+    }
+
+    pub fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
+        let mut copy = bulk.to_vec();
+        let reply = self.solo.ask(request, bulk);
+        *self.ends.entry((request.op, reply.error)).or_default() += 1;
+        if reply.errno() == Errno::Nospc {
+            self.nospc += 1;
+        }
+        if request.op == Op::Readdir as u16 {
+            self.compare_list(&request, &reply, bulk);
+            return reply;
+        }
+        let theirs = self.translate(request, &mut copy);
+        let answered = self.model.answer(self.solo.now, theirs, &mut copy);
+        let mut expected = answered.unwrap_or_else(|| panic!("the model waits for {request:?}"));
+        self.plant(&request, &mut expected);
+        self.meet(&reply, &mut expected);
+        self.untranslate(request, bulk, &mut copy);
+        let bytes = reply.filled as usize;
+        assert_eq!(reply, expected, "{:?} {request:?}", Op::from_code(request.op));
+        assert_eq!(bulk[..bytes], copy[..bytes], "{request:?}");
+        self.weigh();
+        reply
+    }
+
+    /// No handle is open, nothing is parked, no byte is taken.
+    pub fn assert_clean(&mut self) {
+        assert_eq!(self.solo.vfs.census(), (0, 0));
+        let root = self.solo.ask(Request::new(Op::Root, 0), &mut []);
+        let space = self.solo.ask(Request::new(Op::Statfs, root.handle), &mut []);
+        assert_eq!(space.value, space.other);
+    }
+
+    fn weigh(&mut self) {
+        if self.solo.now % 500 == 0 {
+            let root = self.solo.ask(Request::new(Op::Root, 0), &mut []).handle;
+            let space = self.solo.ask(Request::new(Op::Statfs, root), &mut []);
+            let their = self.model.answer(0, Request::new(Op::Root, 0), &mut []).unwrap().handle;
+            let theirs = self.model.answer(0, Request::new(Op::Statfs, their), &mut []);
+            self.model.answer(0, Request::new(Op::Close, their), &mut []);
+            assert_eq!(theirs, Some(space));
+            self.solo.ask(Request::new(Op::Close, root), &mut []);
+            self.peak = self.peak.max(space.value - space.other);
+        }
+    }
+
+    fn theirs(&self, handle: u64) -> u64 {
+        self.handles.get(&handle).copied().unwrap_or(0)
+    }
+
+    fn translate(&self, request: Request, bulk: &mut [u8]) -> Request {
+        if request.op == Op::Poll as u16 {
+            for piece in bulk.chunks_exact_mut(size_of::<Poll>()) {
+                let mut poll = Poll::read_from_bytes(piece).unwrap();
+                poll.handle = self.theirs(poll.handle);
+                piece.copy_from_slice(poll.as_bytes());
+            }
+        }
+        let (handle, second) = (self.theirs(request.handle), self.theirs(request.second));
+        Request { handle, second, ..request }
+    }
+
+    fn untranslate(&self, request: Request, ours: &[u8], bulk: &mut [u8]) {
+        if request.op == Op::Poll as u16 {
+            let own = ours.chunks_exact(size_of::<Poll>());
+            for (own, piece) in own.zip(bulk.chunks_exact_mut(size_of::<Poll>())) {
+                piece[..8].copy_from_slice(&own[..8]);
+            }
+        }
+    }
+
+    /// Numbers that the two choose for themselves: the same ones always mean the same.
+    fn meet(&mut self, reply: &Reply, expected: &mut Reply) {
+        for (ours, theirs) in
+            [(reply.handle, &mut expected.handle), (reply.other, &mut expected.other)]
+        {
+            if ours >> 40 == 3 && *theirs != 0 {
+                self.handles.insert(ours, *theirs);
+                *theirs = ours;
+            }
+        }
+        if reply.stat.node != 0 && expected.stat.node != 0 {
+            self.same_node(reply.stat.node, expected.stat.node);
+            expected.stat.node = reply.stat.node;
+        }
+    }
+
+    fn same_node(&mut self, ours: u64, theirs: u64) {
+        assert_eq!(*self.nodes.entry(ours).or_insert(theirs), theirs, "nodes");
+        assert_eq!(*self.back.entry(theirs).or_insert(ours), ours, "nodes");
+    }
+
+    fn compare_list(&mut self, request: &Request, reply: &Reply, bulk: &[u8]) {
+        let expected = self.model.list(self.theirs(request.handle));
+        if reply.error != 0 {
+            assert_eq!(expected.err(), Some(reply.errno()), "{request:?}");
+            return;
+        }
+        if request.offset == 0 {
+            self.listed.clear();
+        }
+        self.listed.extend(unpack(&bulk[..reply.filled as usize]));
+        if reply.flags != 0 {
+            let mut found = std::mem::take(&mut self.listed);
+            found.sort();
+            let expected = expected.unwrap();
+            assert_eq!(found.len(), expected.len(), "{request:?}");
+            for (one, (name, node, kind)) in found.into_iter().zip(expected) {
+                assert_eq!((&one.name, one.kind), (&name, kind));
+                self.same_node(one.node, node);
+            }
+        }
+    }
+
+    fn plant(&self, request: &Request, expected: &mut Reply) {
+        let op = Op::from_code(request.op);
+        match self.wrong {
+            Some(0) if op == Some(Op::Rename) && expected.error == Errno::Inval as u16 => {
+                expected.error = 0;
+            }
+            Some(1) if op == Some(Op::Stat) && expected.stat.links == 2 => {
+                expected.stat.links = 1;
+            }
+            Some(2) if expected.error == Errno::Loop as u16 => {
+                expected.error = Errno::Noent as u16;
+            }
+            _ => {}
+        }
+    }
+}
