@@ -266,6 +266,14 @@ impl Service for Vfs {
         Vfs::with_budget(lives, BUDGET)
     }
 
+    fn sent(request: &Request, bulk: usize) -> usize {
+        request.sent(bulk)
+    }
+
+    fn filled(reply: &Reply) -> usize {
+        reply.filled as usize
+    }
+
     fn step(
         &mut self,
         now: u64,
