@@ -4,6 +4,8 @@
 //!
 //! Neutral, written once here:
 //! - [`attend`]  the one way to wait; hook installed by image
+//! - [`exclusion`]  a value that one step at a time reaches, of one kernel or of all
+//! - [`hold`]    work that keeps its core, and the heap that it allocates from
 //! - [`lock`]    `Lock<T>`: ticket lock, interrupts off while held, rank-checked in debug builds
 //! - [`shared`]  words between domains, publish/consume, hardware spinlocks (built on `imp::words`)
 //! - `probe`     accesses that may fault and come back; boards only (asm in each ISA's `probe.rs`)
@@ -91,6 +93,8 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 pub mod attend;
+pub mod exclusion;
+pub mod hold;
 pub mod lock;
 #[cfg(target_os = "none")]
 pub mod probe;

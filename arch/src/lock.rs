@@ -155,12 +155,25 @@ fn note_try(rank: Rank) {
 
 /// Runs what a waiting core serves meanwhile, under an order of its own.
 pub(crate) fn apart(serve: fn()) {
-    if !cfg!(debug_assertions) {
-        return serve();
-    }
-    let base = HELD.with(|held| core::mem::replace(&mut held.base, held.count));
+    let order = new_order();
     serve();
-    HELD.with(|held| held.base = base);
+    old_order(order);
+}
+
+/// From here on this core takes locks in an order of its own, whatever it holds: for what comes
+/// upon it and takes none of those. Returns what [`old_order`] wants.
+pub(crate) fn new_order() -> usize {
+    if !cfg!(debug_assertions) {
+        return 0;
+    }
+    HELD.with(|held| core::mem::replace(&mut held.base, held.count))
+}
+
+/// The order before [`new_order`] again.
+pub(crate) fn old_order(order: usize) {
+    if cfg!(debug_assertions) {
+        HELD.with(|held| held.base = order);
+    }
 }
 
 /// `rank` was released on this core.

@@ -160,21 +160,29 @@ impl HwLock {
     /// Takes it if it is free. Interrupts stay masked until the guard is dropped.
     pub fn try_acquire(&self) -> Option<HwGuard<'_>> {
         let irqs_on = cpu::irqs_off();
-        if self.local.swap(1, Ordering::Acquire) == 0 {
-            if self.take() {
-                return Some(HwGuard { lock: self, irqs_on });
-            }
-            self.local.store(0, Ordering::Release);
+        let taken = self.try_take();
+        if !taken {
+            cpu::irqs_restore(irqs_on);
         }
-        cpu::irqs_restore(irqs_on);
-        None
+        taken.then(|| HwGuard { lock: self, irqs_on })
     }
 
     /// Waits for it, backing off.
     pub fn acquire(&self) -> HwGuard<'_> {
+        self.wait_for(|| self.try_acquire())
+    }
+
+    /// Waits for it; interrupts are left as they are. For who keeps its core, and is never entered
+    /// by an interrupt.
+    pub(crate) fn acquire_unmasked(&self) -> HwGuard<'_> {
+        // A guard with `irqs_on` false unmasks nothing when it is dropped.
+        self.wait_for(|| self.try_take().then(|| HwGuard { lock: self, irqs_on: false }))
+    }
+
+    fn wait_for<'a>(&'a self, mut look: impl FnMut() -> Option<HwGuard<'a>>) -> HwGuard<'a> {
         let (mut guard, mut backoff) = (None, 1);
         attend::until(|| {
-            guard = self.try_acquire();
+            guard = look();
             if guard.is_none() {
                 (0..backoff).for_each(|_| cpu::relax());
                 backoff = (backoff * 2).min(MAX_BACKOFF);
@@ -182,6 +190,17 @@ impl HwLock {
             guard.is_some()
         });
         guard.expect("until returns when the guard is there")
+    }
+
+    fn try_take(&self) -> bool {
+        if self.local.swap(1, Ordering::Acquire) != 0 {
+            return false;
+        }
+        let taken = self.take();
+        if !taken {
+            self.local.store(0, Ordering::Release);
+        }
+        taken
     }
 
     /// Index + 1 of the domain that holds it, or 0.

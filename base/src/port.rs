@@ -81,3 +81,9 @@ pub trait Stacks {
     /// Gives one back, by its top; nobody runs on it any more.
     fn release(&self, top: usize);
 }
+
+/// A value that one at a time reaches: on this kernel, or on all kernels.
+pub trait Exclusive<T> {
+    /// Runs `work` once, with nobody else at the value. Waits for its turn.
+    fn exclusively(&self, work: &mut dyn FnMut(&mut T));
+}

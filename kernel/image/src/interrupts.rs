@@ -44,6 +44,7 @@ fn count(counter: Option<&AtomicU64>) {
 }
 
 fn interrupt(interrupt: Interrupt) {
+    let _own = arch::hold::Own::new();
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
         Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
@@ -62,6 +63,7 @@ fn interrupt(interrupt: Interrupt) {
 
 /// A fault of kernel code is a bug in us, unless a self-test asked for it.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
+    let _own = arch::hold::Own::new();
     if arch::probe::recover(frame, fault) {
         return;
     }

@@ -13,7 +13,7 @@ use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
 use arch::types::Interrupt;
-use arch::{cpu, time, timer};
+use arch::{cpu, hold, time, timer};
 use base::id::CoreId;
 use base::port::Stacks;
 
@@ -186,6 +186,31 @@ impl Scheduler {
         result
     }
 
+    /// Does `work` without giving its core to another thread: it may be interrupted, and must not
+    /// block. Any context.
+    pub fn unpreempted<R>(&self, work: impl FnOnce() -> R) -> R {
+        hold::begin();
+        let result = work();
+        if hold::end() {
+            self.make_room();
+        }
+        result
+    }
+
+    /// Gives the core to whoever was put off, here or as soon as interrupts are unmasked.
+    fn make_room(&self) {
+        if !cpu::irqs_on() {
+            return timer::set(cpu::clock());
+        }
+        let mut table = self.table.lock();
+        if table.should_preempt(here(), cpu::clock()) {
+            table.requeue_current(here());
+            self.switch_away(table);
+        } else {
+            self.settle(&mut table);
+        }
+    }
+
     /// Lets others of the same priority run.
     pub fn yield_now(&self) {
         let mut table = self.table.lock();
@@ -300,8 +325,10 @@ impl Scheduler {
             table.expire(core, time::soc_time());
         }
         if table.should_preempt(core, cpu::clock()) {
-            table.requeue_current(core);
-            self.switch_away(table);
+            if !hold::postpone() {
+                table.requeue_current(core);
+                self.switch_away(table);
+            }
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
             self.settle(&mut table);
         }
@@ -309,6 +336,7 @@ impl Scheduler {
 
     /// Leaves the running thread, whose phase says how; returns when it runs again.
     fn switch_away(&self, mut table: Guard<'_, Table>) {
+        debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);

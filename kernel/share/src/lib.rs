@@ -1,15 +1,28 @@
 //! The one idea: a service is written once, and shared in one of five ways. The concept is in
 //! `docs/services.md`.
 //!
-//! - [`form`]   what a service is: a state and its `step`
-//! - [`plain`]  what may go between kernels: data, and nothing but
-//! - [`mode`]   the five ways, and where each executes a request
+//! - [`form`]       what a service is: a state and its `step`
+//! - [`plain`]      what may go between kernels: data, and nothing but
+//! - [`shareable`]  what a state may be made of
+//! - [`mode`]       the five ways, and where each executes a request
+//! - [`instance`]   a service in one kernel: its arena, its lock, its steps
+//! - [`outbox`]     what a step asks of its kernel
+//! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
 #![cfg_attr(not(test), no_std)]
+#![feature(auto_traits, negative_impls)]
 
 pub mod form;
+pub mod instance;
 pub mod mode;
+pub mod outbox;
 pub mod plain;
+pub mod raw;
+pub mod shareable;
 
 pub use form::{Answer, Effects, Event, Service, Token};
+pub use instance::{Instance, StepError};
 pub use mode::{Mode, Place};
+pub use outbox::Outbox;
 pub use plain::Plain;
+pub use raw::{Arena, Current, Routed};
+pub use shareable::Shareable;

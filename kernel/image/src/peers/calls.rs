@@ -179,12 +179,15 @@ impl Call<'_> {
         search.found.ok()
     }
 
-    /// Waits in `attend`: from any context without leaf locks.
+    /// Waits in `attend`: from any context without leaf locks. Nobody else runs on this core
+    /// meanwhile, who might wait for the reply slot that this call holds, and take the core for it.
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
-        let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
-        self.sent();
-        let ended = self.attend(|| self.finish(id, buffer));
-        ended.unwrap_or_else(|| Err(self.abandon(id)))
+        self.kernel.scheduler.unpreempted(|| {
+            let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
+            self.sent();
+            let ended = self.attend(|| self.finish(id, buffer));
+            ended.unwrap_or_else(|| Err(self.abandon(id)))
+        })
     }
 
     /// Sleeps; from a thread only.
