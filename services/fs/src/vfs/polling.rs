@@ -19,16 +19,17 @@ impl Vfs {
         if length == 0 || length % size_of::<Poll>() != 0 || length / size_of::<Poll>() > POLLS {
             return Err(Errno::Inval.into());
         }
-        let (mut keys, mut count) = (Vec::new(), 0);
-        for piece in call.bulk[..length].chunks_exact_mut(size_of::<Poll>()) {
-            let Ok(mut poll) = Poll::read_from_bytes(piece) else { continue };
+        let (mut polls, mut keys, mut count) = (Vec::new(), Vec::new(), 0);
+        polls.try_reserve(length / size_of::<Poll>()).map_err(|_| Errno::Nomem)?;
+        for piece in call.bulk[..length].chunks_exact(size_of::<Poll>()) {
+            let mut poll = Poll::read_from_bytes(piece).map_err(|_| Errno::Inval)?;
             count += u64::from(self.poll_one(&mut poll, &mut keys));
-            // As long as the piece it came from.
-            let _ = poll.write_to(piece);
+            polls.push(poll);
         }
         if count == 0 && wait {
             return Err(self.park_all(call, keys));
         }
+        call.bulk[..length].copy_from_slice(polls.as_bytes());
         Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
     }
 

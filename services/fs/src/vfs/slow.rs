@@ -44,3 +44,67 @@ impl FileSystem for SlowFs {
         core::mem::take(&mut self.ready).then_some(KEY)
     }
 }
+
+/// What waits in a file system is parked, and woken when that says so.
+mod tests {
+    use super::*;
+    use crate::Vfs;
+    use crate::filesystem::AnyFs;
+    use abi::fs::{Op, Poll, Reply, Request, flag, ready};
+    use alloc::vec::Vec;
+    use base::id::{DomainId, Epoch};
+    use kernel_share::{Answer, Effects, Event, Service, Token};
+    use zerocopy::IntoBytes;
+
+    #[derive(Default)]
+    struct Woken(Vec<Token>);
+
+    impl Effects for Woken {
+        fn wake(&mut self, token: Token) {
+            self.0.push(token);
+        }
+        fn timer(&mut self, _at: u64) {}
+    }
+
+    fn ask(
+        vfs: &mut Vfs,
+        thread: u64,
+        request: Request,
+        bulk: &mut [u8],
+    ) -> (Option<Reply>, Vec<Token>) {
+        let mut woken = Woken::default();
+        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
+        let answer = vfs.step(0, Event::Request { token, request, bulk }, &mut woken);
+        (if let Answer::Done(reply) = answer { Some(reply) } else { None }, woken.0)
+    }
+
+    #[test]
+    fn a_wait_of_a_file_system_parks_reads_and_polls_until_it_is_ready() {
+        let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
+        let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
+        let open =
+            Request { name: 4, flags: flag::READ | flag::WRITE, ..Request::new(Op::Open, root) };
+        let file = ask(&mut vfs, 0, open, &mut b"slow".to_vec()).0.unwrap().handle;
+        let read = Request { length: 4, ..Request::new(Op::Read, file) };
+        let poll = Poll { handle: file, want: ready::READ, ..Poll::default() };
+        let polls = Request { length: 24, flags: flag::WAIT, ..Request::new(Op::Poll, 0) };
+        assert_eq!(ask(&mut vfs, 1, read, &mut [0; 4]), (None, Vec::new()));
+        assert_eq!(ask(&mut vfs, 2, polls, &mut poll.as_bytes().to_vec()), (None, Vec::new()));
+        let write = Request { length: 1, ..Request::new(Op::Write, file) };
+        let (reply, woken) = ask(&mut vfs, 3, write, &mut [9]);
+        assert!(reply.is_some_and(|r| r.value == 1));
+        assert_eq!(woken.iter().map(|t| t.thread).collect::<Vec<_>>(), [1, 2]);
+        let mut bulk = [0; 4];
+        assert_eq!(ask(&mut vfs, 1, read, &mut bulk).0.unwrap().value, 1);
+        assert_eq!((bulk[0], vfs.census().1), (9, 0));
+    }
+
+    #[test]
+    fn what_a_file_system_does_not_do_is_an_error() {
+        let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
+        let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
+        let mkdir = Request { name: 1, ..Request::new(Op::Mkdir, root) };
+        let reply = ask(&mut vfs, 0, mkdir, &mut b"d".to_vec()).0.unwrap();
+        assert_eq!(reply.errno(), Errno::Nosys);
+    }
+}

@@ -1,10 +1,9 @@
 //! Who asks the service in tests: alone, or beside the model.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use abi::fs::{Errno, Op, Poll, Reply, Request};
 use base::id::{DomainId, Epoch};
 use fs::Vfs;
-use fs::client::{Listed, unpack};
+use fs::client::{Client, Listed, unpack};
 use fs::model::Model;
 use kernel_share::{Answer, Effects, Event, Service, Token};
 use std::collections::HashMap;
@@ -222,5 +221,30 @@ impl Pair {
             }
             _ => {}
         }
+    }
+}
+
+impl Solo {
+    /// Requests as functions, of one asker who does not wait.
+    pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        what(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
+    }
+
+    /// The same for another asker.
+    pub fn with_as<T>(&mut self, who: Token, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        let mut ask = |request: Request, bulk: &mut [u8]| {
+            self.ask_as(who, request, bulk).unwrap_or_else(|| panic!("{request:?} was parked"))
+        };
+        what(&mut Client(&mut ask))
+    }
+
+    /// A handle of `/`.
+    pub fn root(&mut self) -> u64 {
+        self.with(|c| c.root()).unwrap()
+    }
+
+    /// Who was woken since the last look.
+    pub fn take_woken(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.woken.0)
     }
 }

@@ -1,9 +1,7 @@
 //! The service against the model: random operations, every reply compared.
 
-mod common;
-
+use crate::common::{Pair, Solo};
 use abi::fs::{Errno, Op};
-use common::{Pair, Solo};
 use fs::exercise::{ROOM, exercise};
 use std::collections::HashMap;
 

@@ -1,0 +1,368 @@
+//! The checker.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// What replies must be.
+pub trait Spec {
+    /// All that later replies depend on.
+    type State: Clone + Eq + Hash;
+    /// What is asked.
+    type Ask;
+    /// What is answered.
+    type Reply;
+
+    /// The state behind `ask`, if `reply` is right for it in `state`. A reply that nobody saw is
+    /// right, if the call can end at all.
+    fn accept(
+        &self,
+        state: &Self::State,
+        ask: &Self::Ask,
+        reply: Option<&Self::Reply>,
+    ) -> Option<Self::State>;
+}
+
+/// One call of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call<A, R> {
+    /// Who called; one thing at a time.
+    pub who: u32,
+    /// What.
+    pub ask: A,
+    /// What came back; `None`: nothing was heard of it any more.
+    pub reply: Option<R>,
+    /// When it was called.
+    pub invoked: u64,
+    /// When the reply was there. Of no meaning without one.
+    pub returned: u64,
+}
+
+impl<A, R> Call<A, R> {
+    fn end(&self) -> u64 {
+        if self.reply.is_some() { self.returned } else { u64::MAX }
+    }
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Pieces in which something was under way all the time.
+    pub windows: usize,
+    /// Calls in the largest piece.
+    pub largest: usize,
+    /// Steps of the search.
+    pub steps: u64,
+}
+
+/// Why a history was not accepted. Numbers are places in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No order explains it.
+    Violation {
+        /// An order that explains as many calls of the piece as can be.
+        explained: Vec<usize>,
+        /// Those of which one should have come next.
+        stuck: Vec<usize>,
+    },
+    /// The search took more steps than allowed.
+    TooMuch,
+    /// This call returned before it was invoked, or overlaps with one of the same caller.
+    Nonsense(usize),
+}
+
+/// Looks for an order that explains `history` from `initial` on, in at most `steps` steps.
+pub fn check<S: Spec>(
+    spec: &S,
+    initial: S::State,
+    history: &[Call<S::Ask, S::Reply>],
+    steps: u64,
+) -> Result<Tally, Failure> {
+    let mut order: Vec<usize> = (0..history.len()).collect();
+    order.sort_by_key(|at| (history[*at].invoked, history[*at].end()));
+    sensible(history, &order)?;
+    let mut tally = Tally::default();
+    let mut states = HashSet::from([initial]);
+    for window in windows(history, &order) {
+        tally.windows += 1;
+        tally.largest = tally.largest.max(window.len());
+        let mut search = Search { spec, history, window, tally: &mut tally, steps };
+        states = search.run(states)?;
+    }
+    Ok(tally)
+}
+
+fn sensible<A, R>(history: &[Call<A, R>], order: &[usize]) -> Result<(), Failure> {
+    let mut busy = std::collections::HashMap::new();
+    for at in order {
+        let call = &history[*at];
+        let earlier = busy.insert(call.who, call.end());
+        if call.end() < call.invoked || earlier.is_some_and(|end| end > call.invoked) {
+            return Err(Failure::Nonsense(*at));
+        }
+    }
+    Ok(())
+}
+
+/// Cuts where everything has returned before the next call.
+fn windows<'a, A, R>(history: &[Call<A, R>], order: &'a [usize]) -> Vec<&'a [usize]> {
+    let (mut all, mut from, mut end) = (Vec::new(), 0, 0);
+    for (place, at) in order.iter().enumerate() {
+        if place > from && end < history[*at].invoked {
+            all.push(&order[from..place]);
+            from = place;
+        }
+        end = end.max(history[*at].end());
+    }
+    if from < order.len() {
+        all.push(&order[from..]);
+    }
+    all
+}
+
+/// Which calls of a window have taken effect.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Done(Vec<u64>);
+
+impl Done {
+    fn has(&self, at: usize) -> bool {
+        self.0[at / 64] & 1 << (at % 64) != 0
+    }
+
+    fn with(&self, at: usize) -> Done {
+        let mut more = self.clone();
+        more.0[at / 64] |= 1 << (at % 64);
+        more
+    }
+}
+
+struct Search<'a, S: Spec> {
+    spec: &'a S,
+    history: &'a [Call<S::Ask, S::Reply>],
+    window: &'a [usize],
+    tally: &'a mut Tally,
+    steps: u64,
+}
+
+impl<S: Spec> Search<'_, S> {
+    /// All states in which the window can end.
+    fn run(&mut self, starts: HashSet<S::State>) -> Result<HashSet<S::State>, Failure> {
+        let nothing = Done(vec![0; self.window.len().div_ceil(64)]);
+        let mut todo: Vec<(Done, S::State, Vec<usize>)> = Vec::new();
+        todo.extend(starts.into_iter().map(|state| (nothing.clone(), state, Vec::new())));
+        let (mut tried, mut ends) = (HashSet::new(), HashSet::new());
+        let (mut best, mut stuck) = (Vec::new(), self.next(&nothing));
+        while let Some((done, state, order)) = todo.pop() {
+            if order.len() > best.len() {
+                (best, stuck) = (order.clone(), self.next(&done));
+            }
+            if self.is_complete(&done) {
+                ends.insert(state.clone());
+            }
+            for at in self.next(&done) {
+                self.tally.steps += 1;
+                if self.tally.steps > self.steps {
+                    return Err(Failure::TooMuch);
+                }
+                let call = self.call(at);
+                let accepted = self.spec.accept(&state, &call.ask, call.reply.as_ref());
+                let Some(behind) = accepted else { continue };
+                let done = done.with(at);
+                if tried.insert((done.clone(), behind.clone())) {
+                    let order = [order.as_slice(), &[at]].concat();
+                    todo.push((done, behind, order));
+                }
+            }
+        }
+        if ends.is_empty() {
+            let name = |places: Vec<usize>| places.into_iter().map(|at| self.window[at]).collect();
+            return Err(Failure::Violation { explained: name(best), stuck: name(stuck) });
+        }
+        Ok(ends)
+    }
+
+    fn call(&self, at: usize) -> &Call<S::Ask, S::Reply> {
+        &self.history[self.window[at]]
+    }
+
+    /// Has every call happened that was heard of?
+    fn is_complete(&self, done: &Done) -> bool {
+        (0..self.window.len()).all(|at| done.has(at) || self.call(at).reply.is_none())
+    }
+
+    /// Calls that may be next: no other one that is left returned before they began.
+    fn next(&self, done: &Done) -> Vec<usize> {
+        let left = || (0..self.window.len()).filter(|at| !done.has(*at));
+        let first_end = left().map(|at| self.call(at).end()).min().unwrap_or(u64::MAX);
+        left().filter(|at| self.call(*at).invoked <= first_end).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    /// One register: write, read, take (reads and sets to 0).
+    struct Register;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Ask {
+        Write(u8),
+        Read,
+        Take,
+    }
+
+    impl Spec for Register {
+        type State = u8;
+        type Ask = Ask;
+        type Reply = u8;
+
+        fn accept(&self, state: &u8, ask: &Ask, reply: Option<&u8>) -> Option<u8> {
+            let (right, behind) = match ask {
+                Ask::Write(value) => (0, *value),
+                Ask::Read => (*state, *state),
+                Ask::Take => (*state, 0),
+            };
+            reply.is_none_or(|r| *r == right).then_some(behind)
+        }
+    }
+
+    type History = Vec<Call<Ask, u8>>;
+
+    fn call(who: u32, ask: Ask, reply: Option<u8>, invoked: u64, returned: u64) -> Call<Ask, u8> {
+        Call { who, ask, reply, invoked, returned }
+    }
+
+    fn judge(history: &History) -> Result<Tally, Failure> {
+        check(&Register, 0, history, 100_000)
+    }
+
+    #[test]
+    fn overlapping_calls_may_have_happened_either_way() {
+        for seen in [0, 1] {
+            let history =
+                vec![call(0, Ask::Write(1), Some(0), 0, 10), call(1, Ask::Read, Some(seen), 5, 15)];
+            assert!(judge(&history).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_stale_read_is_a_violation() {
+        let history =
+            vec![call(0, Ask::Write(1), Some(0), 0, 10), call(1, Ask::Read, Some(0), 11, 15)];
+        let found = judge(&history).unwrap_err();
+        assert_eq!(found, Failure::Violation { explained: vec![], stuck: vec![1] });
+    }
+
+    #[test]
+    fn two_cannot_take_the_same_thing() {
+        let take = |who| call(who, Ask::Take, Some(1), 20, 30);
+        let history = vec![call(0, Ask::Write(1), Some(0), 0, 10), take(0), take(1)];
+        assert!(matches!(judge(&history), Err(Failure::Violation { .. })));
+    }
+
+    #[test]
+    fn readers_agree_on_the_order_of_writers() {
+        let read = |who, value, at| call(who, Ask::Read, Some(value), at, at + 1);
+        let mut history = vec![
+            call(0, Ask::Write(1), Some(0), 0, 100),
+            call(1, Ask::Write(2), Some(0), 0, 100),
+            read(2, 1, 10),
+            read(2, 2, 20),
+            read(3, 1, 12),
+            read(3, 2, 22),
+        ];
+        assert!(judge(&history).is_ok());
+        history[5].reply = Some(1);
+        history[4].reply = Some(2);
+        assert!(matches!(judge(&history), Err(Failure::Violation { .. })));
+    }
+
+    #[test]
+    fn who_was_not_heard_of_again_may_have_done_it_or_not() {
+        for seen in [0, 1] {
+            let lost = call(0, Ask::Write(1), None, 0, 0);
+            assert!(judge(&vec![lost, call(1, Ask::Read, Some(seen), 50, 60)]).is_ok());
+        }
+        let lost = call(0, Ask::Write(1), None, 55, 0);
+        let early = call(1, Ask::Read, Some(1), 10, 20);
+        assert!(judge(&vec![lost, early]).is_err());
+    }
+
+    #[test]
+    fn histories_without_sense_and_searches_without_end_are_told() {
+        let backwards = vec![call(0, Ask::Read, Some(0), 10, 5)];
+        assert_eq!(judge(&backwards), Err(Failure::Nonsense(0)));
+        let twice = vec![call(0, Ask::Read, Some(0), 0, 9), call(0, Ask::Read, Some(0), 5, 15)];
+        assert_eq!(judge(&twice), Err(Failure::Nonsense(1)));
+        let many: History =
+            (0..20u8).map(|n| call(n.into(), Ask::Write(n), Some(0), 0, 9)).collect();
+        assert_eq!(check(&Register, 0, &many, 1000), Err(Failure::TooMuch));
+    }
+
+    #[test]
+    fn a_long_history_is_cut_where_nothing_is_under_way() {
+        let one = |n: u64| call(0, Ask::Write(1), Some(0), n * 10, n * 10 + 5);
+        let two = |n: u64| call(1, Ask::Read, Some(u8::from(n > 0)), n * 10 + 6, n * 10 + 9);
+        let mut history: History = (0..10_000).map(one).collect();
+        history.extend((0..10_000).map(two));
+        history[10_000].reply = Some(1);
+        let tally = judge(&history).unwrap();
+        assert_eq!((tally.windows, tally.largest), (20_000, 1));
+    }
+
+    /// The same question by trying every order.
+    fn brute(history: &History, done: &mut Vec<usize>, state: u8) -> bool {
+        if done.len() == history.len() {
+            return true;
+        }
+        let left: Vec<usize> = (0..history.len()).filter(|at| !done.contains(at)).collect();
+        left.iter().any(|at| {
+            let early = |other: &usize| history[*other].returned < history[*at].invoked;
+            if left.iter().any(early) {
+                return false;
+            }
+            let call = &history[*at];
+            let Some(behind) = Register.accept(&state, &call.ask, call.reply.as_ref()) else {
+                return false;
+            };
+            done.push(*at);
+            let found = brute(history, done, behind);
+            done.pop();
+            found
+        })
+    }
+
+    fn random_history(random: &mut Prng) -> History {
+        let mut history = History::new();
+        for who in 0..3 {
+            let mut now = random.below(10);
+            for _ in 0..2 {
+                let ask = match random.below(4) {
+                    0 => Ask::Write(1 + random.below(2) as u8),
+                    1 => Ask::Take,
+                    _ => Ask::Read,
+                };
+                let reply = if matches!(ask, Ask::Write(_)) { 0 } else { random.below(3) as u8 };
+                let returned = now + random.below(12);
+                history.push(call(who, ask, Some(reply), now, returned));
+                now = returned + 1 + random.below(6);
+            }
+        }
+        history
+    }
+
+    #[test]
+    fn it_agrees_with_trying_every_order() {
+        let mut random = Prng::new(7);
+        let mut accepted = 0;
+        for number in 0..20_000 {
+            let history = random_history(&mut random);
+            let expected = brute(&history, &mut Vec::new(), 0);
+            assert_eq!(judge(&history).is_ok(), expected, "history {number}: {history:?}");
+            accepted += u32::from(expected);
+        }
+        println!("{accepted} of 20,000 have an order");
+        assert!(accepted > 1_000 && accepted < 19_000);
+    }
+}
