@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec;
 use core::fmt::Write;
 use fs::client::Client;
+use fs::exercise::PIECE;
 use kernel_share::Mode;
 
 pub const COMMANDS: &[Command] = &[
@@ -208,7 +209,7 @@ fn exercise(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outco
             Reply::error(Errno::Io)
         })
     };
-    let digest = fs::exercise::exercise(seed, operations, &mut ask);
+    let digest = fs::exercise::exercise_in(PIECE, seed, operations, &mut ask);
     if let Some(why) = failed {
         return Err(Failure::Failed(why.text()));
     }

@@ -216,7 +216,11 @@ impl Vfs {
     }
 
     fn perform(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        match Op::from_code(call.request.op).ok_or(Errno::Nosys)? {
+        let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
+        if !call.request.names_fit() {
+            return Err(Errno::Nametoolong.into());
+        }
+        match op {
             Op::Root => self.do_root(call),
             Op::Open => self.do_open(call),
             Op::Close => self.do_close(call),
