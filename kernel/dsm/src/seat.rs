@@ -1,0 +1,340 @@
+//! Who is the home: how a home's place is taken when it dies or leaves.
+//!
+//! A home stays until it goes; one that comes back does not claim its place again, so a domain
+//! that sleeps often costs no directory moves. When it is gone, **the lowest domain that runs**
+//! claims: it asks all others that run what they hold and, when all have said it, is the home and
+//! tells everybody. Only then requests go to it.
+//!
+//! Two may claim at once, when they have heard different things of a third. The higher one answers
+//! the lower one's question and thereby yields; the lower one leaves the question unanswered. Who
+//! is the home already answers "I am". So of two that run at once only one is established: each
+//! needs the other's answer, or was told of it by the chip page too late to be asked, and then it
+//! asks itself.
+//!
+//! What a member says it holds cannot change until there is a home again: only a home's messages
+//! change it. What nobody holds is lost if a member died that no home has dealt with; for that
+//! each home says whom it knows ([`Message::Home`]), and all who are asked judge.
+
+use base::id::DomainId;
+
+use crate::dsm::{Dsm, Leaving, Life, Request, Revoke, Seat, byte, byte_of, with_byte};
+use crate::effect::{Effect, Out};
+use crate::message::{END, Message};
+use crate::table::{Entry, Store};
+use crate::word::{Down, Hold, Page, Set};
+
+impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
+    pub(crate) fn handle_seat(&mut self, now: u64, from: DomainId, message: Message, out: Out) {
+        match message {
+            Message::Join if self.is_serving() => {
+                self.settled = self.members();
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
+            Message::Leave => self.got_leave(now, from, out),
+            Message::Bye if self.leaving == Leaving::Asked => self.gone(out),
+            Message::TakeHome { settled } => self.got_take_home(now, from, settled, out),
+            Message::Ask { round, base, handed } => {
+                self.peers[from.index()].asked = Some((round, base));
+                self.got_ask(from, handed, out);
+            }
+            Message::Chunk { round, base, held, written } if round == self.round => {
+                self.got_chunk(now, from, base, (held, written), out);
+            }
+            Message::Losses => out(Effect::Send { to: from, message: Message::AskLost { base: 0 } }),
+            Message::AskLost { base } if self.is_serving() => {
+                let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
+                out(Effect::Send { to: from, message: Message::Lost { base, bits } });
+            }
+            Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
+            _ => {} // Too late: its sender or this domain has gone on.
+        }
+    }
+
+    /// This domain and all peers that run.
+    pub(crate) fn members(&self) -> u64 {
+        with_byte(self.running(), self.config.me, self.epoch)
+    }
+
+    /// Has a member died that no home has dealt with?
+    fn mourns(&self) -> bool {
+        (0..self.config.domains).map(DomainId).any(|domain| {
+            let then = byte_of(self.settled, domain);
+            let died = |peer: &crate::dsm::Peer| {
+                peer.epoch.0 != 0 && (peer.life == Life::Dead || byte(peer.epoch) != then)
+            };
+            then != 0 && self.peer(domain).is_some_and(died)
+        })
+    }
+
+    /// Claims, if it is this domain's turn.
+    pub(crate) fn reconsider(&mut self, now: u64, out: Out) {
+        let lowest = self.up().with(self.config.me).iter().next();
+        let may = self.seat == Seat::Waiting && self.leaving != Leaving::Gone;
+        if may && lowest == Some(self.config.me) {
+            self.claim(now, None, false, out);
+        }
+    }
+
+    /// Asks everybody what they hold.
+    pub(crate) fn claim(
+        &mut self,
+        now: u64,
+        handed: Option<DomainId>,
+        lost: bool,
+        out: Out,
+    ) {
+        self.round = self.round.wrapping_add(1);
+        self.clear_directory();
+        let waiting = handed.map_or(self.up(), |giver| self.up().without(giver));
+        self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
+        let message = Message::Ask { round: self.round, base: 0, handed };
+        waiting.iter().for_each(|to| out(Effect::Send { to, message }));
+        if waiting.is_empty() {
+            self.establish(now, out);
+        }
+    }
+
+    /// All have answered.
+    pub(crate) fn establish(&mut self, now: u64, out: Out) {
+        let Seat::Claiming { lost, .. } = self.seat else { return };
+        self.record_own();
+        self.seat = Seat::Home;
+        self.settled = self.members();
+        self.peers.iter_mut().for_each(|peer| peer.asked = None);
+        let message = Message::Home { round: self.round, settled: self.settled };
+        self.broadcast(message, out);
+        if lost && self.lose_unheld(out) {
+            self.broadcast(Message::Losses, out);
+        }
+        self.send_parked(now, out);
+    }
+
+    fn lose_unheld(&mut self, out: Out) -> bool {
+        let mut losses = false;
+        for page in 0..self.table.pages() {
+            if self.table.get(page) == Entry::FREE {
+                self.table.set(page, Entry { lost: true, ..Entry::FREE });
+                out(Effect::Lost { page });
+                losses = true;
+            }
+        }
+        losses
+    }
+
+    fn got_home(&mut self, now: u64, from: DomainId, round: u8, settled: u64, out: Out) {
+        if self.seat == Seat::Home && !matches!(self.leaving, Leaving::Handing(_)) {
+            return;
+        }
+        self.settled = settled;
+        if self.seat == Seat::Known(from, round) {
+            return;
+        }
+        if matches!(self.leaving, Leaving::Handing(_)) {
+            return self.gone(out);
+        }
+        self.forget_home();
+        self.seat = Seat::Known(from, round);
+        self.send_parked(now, out);
+    }
+
+    /// What was asked of, or by, a home that is none any more is void.
+    fn forget_home(&mut self) {
+        self.cores.iter_mut().flat_map(|core| &mut core.task).for_each(|task| task.sent = false);
+        for revoke in self.revokes.iter_mut().flatten() {
+            match revoke {
+                Revoke::Deferred { .. } => *revoke = Revoke::Idle,
+                Revoke::Unmapping { orphan, .. } => *orphan = true,
+                Revoke::Idle => {}
+            }
+        }
+        if self.leaving == Leaving::Asked {
+            self.leaving = Leaving::Empty;
+        }
+    }
+
+    /// The home is gone; the seat is `Waiting`.
+    pub(crate) fn home_is_gone(&mut self, out: Out) {
+        self.forget_home();
+        self.answer_asked(out);
+    }
+
+    /// There is a home, or it can be reached now.
+    pub(crate) fn send_parked(&mut self, now: u64, out: Out) {
+        self.cores().for_each(|core| self.ask_home(now, core, out));
+        self.proceed_leave(now, out);
+    }
+
+    fn got_ask(&mut self, from: DomainId, handed: Option<DomainId>, out: Out) {
+        match self.seat {
+            Seat::Home if self.is_serving() => {
+                self.peers[from.index()].asked = None;
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Seat::Known(home, _) if handed == Some(home) => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+            }
+            Seat::Claiming { .. } if from < self.config.me => {
+                self.seat = Seat::Waiting;
+                self.answer_asked(out);
+            }
+            Seat::Waiting => self.answer_asked(out),
+            Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
+        }
+    }
+
+    /// Tells all who have asked what is held here, 64 pages each.
+    fn answer_asked(&mut self, out: Out) {
+        if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
+            return;
+        }
+        for to in self.up().iter() {
+            let Some((round, base)) = self.peers[to.index()].asked.take() else { continue };
+            let holds = |entry: &Entry| (entry.hold != Hold::None, entry.hold > Hold::Read);
+            let (base, held, written) = self.chunk(base, holds);
+            let written = if base == END { u64::from(self.mourns()) } else { written };
+            out(Effect::Send { to, message: Message::Chunk { round, base, held, written } });
+        }
+    }
+
+    /// The first pages from `base` on with something to say, 64 at most.
+    fn chunk(&self, base: Page, bits: impl Fn(&Entry) -> (bool, bool)) -> (Page, u64, u64) {
+        let pages = self.table.pages();
+        let Some(base) = (base..pages).find(|page| bits(&self.table.get(*page)).0) else {
+            return (END, 0, 0);
+        };
+        let (mut first, mut second) = (0, 0);
+        for page in base..pages.min(base.saturating_add(64)) {
+            let (a, b) = bits(&self.table.get(page));
+            first |= u64::from(a) << (page - base);
+            second |= u64::from(b) << (page - base);
+        }
+        (base, first, second)
+    }
+
+    fn got_chunk(
+        &mut self,
+        now: u64,
+        from: DomainId,
+        base: Page,
+        (held, written): (u64, u64),
+        out: Out,
+    ) {
+        let Seat::Claiming { waiting, handed, lost } = self.seat else { return };
+        if !waiting.has(from) {
+            return;
+        }
+        if base != END {
+            let pages = self.table.pages();
+            for page in ones(base, held).filter(|page| *page < pages) {
+                self.record(from, page, written >> (page - base) & 1 != 0);
+            }
+            let base = base.saturating_add(64);
+            let message = Message::Ask { round: self.round, base, handed };
+            return out(Effect::Send { to: from, message });
+        }
+        let waiting = waiting.without(from);
+        self.seat = Seat::Claiming { waiting, handed, lost: lost || written != 0 };
+        if waiting == Set::EMPTY {
+            self.establish(now, out);
+        }
+    }
+
+    fn got_lost(&mut self, from: DomainId, base: Page, bits: u64, out: Out) {
+        if base == END {
+            return;
+        }
+        let pages = self.table.pages();
+        ones(base, bits).filter(|page| *page < pages).for_each(|page| out(Effect::Lost { page }));
+        let base = base.saturating_add(64);
+        out(Effect::Send { to: from, message: Message::AskLost { base } });
+    }
+
+    fn got_take_home(&mut self, now: u64, from: DomainId, settled: u64, out: Out) {
+        // Who has said that it leaves is answered with Bye, and another one is asked.
+        if self.seat == Seat::Home || self.leaving == Leaving::Asked {
+            return;
+        }
+        self.settled = settled;
+        self.seat = Seat::Waiting;
+        self.home_is_gone(out);
+        self.claim(now, Some(from), false, out);
+    }
+
+    fn got_leave(&mut self, now: u64, from: DomainId, out: Out) {
+        let handing = self.leaving == Leaving::Handing(from);
+        if !self.is_serving() && !handing {
+            return; // It will say so again, to the next home.
+        }
+        self.sweep(from, Down::Slept, out);
+        out(Effect::Send { to: from, message: Message::Bye });
+        self.handed_to_nobody(now, from, out);
+        self.start_requests(now, out);
+    }
+
+    /// Forgets all about being, or knowing, the home: this domain may power down.
+    pub(crate) fn gone(&mut self, out: Out) {
+        self.leaving = Leaving::Gone;
+        self.seat = Seat::Waiting;
+        self.clear_directory();
+        self.revokes = [[Revoke::Idle; C]; D];
+        self.peers.iter_mut().for_each(|peer| peer.asked = None);
+        out(Effect::Left);
+    }
+
+    pub(crate) fn all_empty(&mut self, now: u64, out: Out) {
+        self.leaving = Leaving::Empty;
+        if self.seat == Seat::Home {
+            self.sweep(self.config.me, Down::Slept, out);
+        }
+        self.serve_deferred(now, out);
+        self.answer_asked(out);
+        self.proceed_leave(now, out);
+    }
+
+    /// Goes on with leaving when it can.
+    pub(crate) fn proceed_leave(&mut self, now: u64, out: Out) {
+        if self.leaving != Leaving::Empty {
+            return;
+        }
+        match self.seat {
+            Seat::Known(home, _) if self.up().has(home) => {
+                self.leaving = Leaving::Asked;
+                out(Effect::Send { to: home, message: Message::Leave });
+            }
+            Seat::Home if !self.is_busy() => self.hand_over(out),
+            _ => {}
+        }
+    }
+
+    fn hand_over(&mut self, out: Out) {
+        let Some(to) = self.up().iter().next() else { return self.gone(out) };
+        if self.has_losses() {
+            return;
+        }
+        self.leaving = Leaving::Handing(to);
+        self.desk = [[Request::Idle; C]; D];
+        out(Effect::Send { to, message: Message::TakeHome { settled: self.running() } });
+    }
+
+    /// The next home is gone before it was: this one still is.
+    pub(crate) fn handed_to_nobody(&mut self, now: u64, peer: DomainId, out: Out) {
+        if self.leaving != Leaving::Handing(peer) {
+            return;
+        }
+        self.leaving = Leaving::Empty;
+        self.round = self.round.wrapping_add(1);
+        self.settled = self.members();
+        let message = Message::Home { round: self.round, settled: self.settled };
+        self.broadcast(message, out);
+        self.proceed_leave(now, out);
+    }
+}
+
+/// The pages of the bits of a chunk.
+fn ones(base: Page, bits: u64) -> impl Iterator<Item = Page> {
+    (0..64).filter(move |bit| bits >> bit & 1 != 0).filter_map(move |bit| base.checked_add(bit))
+}
