@@ -70,6 +70,8 @@ pub mod kind {
     pub const ASK_LOST: u8 = 13;
     /// These.
     pub const LOST: u8 = 14;
+    /// That was asked in vain.
+    pub const VOID: u8 = 15;
 }
 
 /// Packs a body.

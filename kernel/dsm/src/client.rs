@@ -36,7 +36,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: Out,
     ) -> Result<(), AccessError> {
         let count = if access.crosses { 2 } else { 1 };
-        if matches!(access.want, Want::Reset) {
+        if access.want == Want::Reset || access.crosses && access.want == Want::Device {
             return Err(AccessError::Range);
         }
         self.begin(now, core, Wish { page: access.page, want: access.want, count }, out)
@@ -138,7 +138,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     fn next_page(&self, task: &Task) -> Page {
         #[cfg(test)]
-        if self.is_mutant(crate::proof::Mutant::Descending) && task.want != Want::Reset {
+        let odd = self.config.me.0 % 2 == 1 && task.want != Want::Reset;
+        #[cfg(test)]
+        if odd && self.is_mutant(crate::proof::Mutant::Descending) {
             return task.page + task.count - 1 - task.got;
         }
         task.page + task.got
@@ -155,10 +157,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn complete(&mut self, now: u64, core: CoreId, result: Result<(), AccessError>, out: Out) {
         let (hold, limit) = (self.config.hold, self.config.limit);
         let Core { task, pins } = &mut self.cores[core.index()];
-        *task = None;
+        // A device's page needs no pin: it stays until it is given back.
+        let device = task.take().is_some_and(|task| task.want == Want::Device);
         match result {
-            Ok(()) => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
-            Err(_) => pins.drop_open(),
+            Ok(()) if !device => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
+            _ => pins.drop_open(),
         }
         #[cfg(test)]
         if self.config.mutant == Some(crate::proof::Mutant::NoPin) {

@@ -158,7 +158,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if acks.is_empty() {
             self.finish(now, id, out);
             self.start_requests(now, out);
-            self.proceed_leave(now, out);
+            self.proceed_leave(out);
         }
     }
 
@@ -230,9 +230,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn home_lost_peer(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
         let losses = self.sweep(peer, how, out);
         self.orphan_requests(peer);
-        self.settled = self.members();
-        let message = Message::Home { round: self.round, settled: self.settled };
-        self.broadcast(message, out);
+        if self.is_serving() {
+            self.settled = self.members();
+            let message = Message::Home { round: self.round, settled: self.settled };
+            self.broadcast(message, out);
+        }
         if losses {
             self.broadcast(Message::Losses, out);
         }
@@ -242,8 +244,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
         }
         self.start_requests(now, out);
-        self.handed_to_nobody(now, peer, out);
-        self.proceed_leave(now, out);
+        self.handed_to_nobody(peer, out);
+        self.proceed_leave(out);
     }
 
     /// Takes `peer` out of the directory. Are pages lost?

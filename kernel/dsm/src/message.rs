@@ -88,6 +88,8 @@ pub enum Message {
         /// Bit for each page: may have been written.
         written: u64,
     },
+    /// To one that answered: the sender does not claim any more.
+    Void,
     /// From the home: pages have been lost; ask for them.
     Losses,
     /// To the home: which are lost, from `base` on?
@@ -177,6 +179,7 @@ impl Message {
             Message::Chunk { round, base, held, written } => {
                 [pack_body(kind::CHUNK, 0, 0, round, base), held, written]
             }
+            Message::Void => plain(kind::VOID),
             Message::Losses => plain(kind::LOSSES),
             Message::AskLost { base } => [pack_body(kind::ASK_LOST, 0, 0, 0, base), 0, 0],
             Message::Lost { base, bits } => [pack_body(kind::LOST, 0, 0, 0, base), bits, 0],
@@ -217,6 +220,7 @@ impl Message {
             kind::CHUNK => {
                 Message::Chunk { round: argument, base: page, held: first, written: second }
             }
+            kind::VOID => Message::Void,
             kind::LOSSES => Message::Losses,
             kind::ASK_LOST => Message::AskLost { base: page },
             kind::LOST => Message::Lost { base: page, bits: first },

@@ -6,7 +6,9 @@
 //! tells everybody. Only then requests go to it.
 //!
 //! Two may claim at once, when they have heard different things of a third. The higher one answers
-//! the lower one's question and thereby yields; the lower one leaves the question unanswered. Who
+//! the lower one's question and thereby yields; the lower one leaves the question unanswered. One
+//! to whom the home itself hands over goes before both. Who answered one that meanwhile has given
+//! up is told so ([`Message::Void`]) and may claim again. Who
 //! is the home already answers "I am". So of two that run at once only one is established: each
 //! needs the other's answer, or was told of it by the chip page too late to be asked, and then it
 //! asks itself.
@@ -26,11 +28,7 @@ use crate::word::{Down, Hold, Page, Set};
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn handle_seat(&mut self, now: u64, from: DomainId, message: Message, out: Out) {
         match message {
-            Message::Join if self.is_serving() => {
-                self.settled = self.members();
-                let message = Message::Home { round: self.round, settled: self.settled };
-                out(Effect::Send { to: from, message });
-            }
+            Message::Join => self.got_join(now, from, out),
             Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
             Message::Leave => self.got_leave(now, from, out),
             Message::Bye if self.leaving == Leaving::Asked => self.gone(out),
@@ -39,9 +37,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.peers[from.index()].asked = Some((round, base));
                 self.got_ask(from, handed, out);
             }
-            Message::Chunk { round, base, held, written } if round == self.round => {
-                self.got_chunk(now, from, base, (held, written), out);
+            Message::Chunk { round, base, held, written } => {
+                self.got_chunk(now, from, (round, base), (held, written), out);
             }
+            Message::Void => self.reconsider(now, out),
             Message::Losses => out(Effect::Send { to: from, message: Message::AskLost { base: 0 } }),
             Message::AskLost { base } if self.is_serving() => {
                 let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
@@ -49,6 +48,31 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
             _ => {} // Too late: its sender or this domain has gone on.
+        }
+    }
+
+    /// `from` comes with nothing: what was sent to it before never reached it.
+    fn got_join(&mut self, now: u64, from: DomainId, out: Out) {
+        match self.seat {
+            Seat::Home if self.is_serving() => {
+                self.settled = self.members();
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Seat::Home => self.handed_to_nobody(from, out),
+            Seat::Claiming { waiting, handed, lost } if waiting.has(from) => {
+                let waiting = waiting.without(from);
+                self.seat = Seat::Claiming { waiting, handed, lost };
+                if waiting.is_empty() {
+                    self.establish(now, out);
+                }
+            }
+            Seat::Known(home, _) if home == from => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+                self.reconsider(now, out);
+            }
+            _ => {}
         }
     }
 
@@ -163,7 +187,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// There is a home, or it can be reached now.
     pub(crate) fn send_parked(&mut self, now: u64, out: Out) {
         self.cores().for_each(|core| self.ask_home(now, core, out));
-        self.proceed_leave(now, out);
+        self.proceed_leave(out);
     }
 
     fn got_ask(&mut self, from: DomainId, handed: Option<DomainId>, out: Out) {
@@ -177,12 +201,23 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
-            Seat::Claiming { .. } if from < self.config.me => {
+            Seat::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
                 self.seat = Seat::Waiting;
                 self.answer_asked(out);
             }
             Seat::Waiting => self.answer_asked(out),
             Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
+        }
+    }
+
+    /// Does another's claim go before this domain's? A home hands over to one after the other, so
+    /// of two that it handed to, the other one was before and has failed.
+    fn outranks(&self, theirs: (DomainId, Option<DomainId>), mine: Option<DomainId>) -> bool {
+        match (theirs.1, mine) {
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(theirs), Some(mine)) if theirs == mine => false,
+            _ => theirs.0 < self.config.me,
         }
     }
 
@@ -219,13 +254,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         &mut self,
         now: u64,
         from: DomainId,
-        base: Page,
+        (round, base): (u8, Page),
         (held, written): (u64, u64),
         out: Out,
     ) {
-        let Seat::Claiming { waiting, handed, lost } = self.seat else { return };
-        if !waiting.has(from) {
-            return;
+        let Seat::Claiming { waiting, handed, lost } = self.seat else {
+            return out(Effect::Send { to: from, message: Message::Void });
+        };
+        if !waiting.has(from) || round != self.round {
+            return; // An answer to an earlier question; the later one is with it.
         }
         if base != END {
             let pages = self.table.pages();
@@ -271,7 +308,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.sweep(from, Down::Slept, out);
         out(Effect::Send { to: from, message: Message::Bye });
-        self.handed_to_nobody(now, from, out);
+        self.handed_to_nobody(from, out);
         self.start_requests(now, out);
     }
 
@@ -292,11 +329,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.serve_deferred(now, out);
         self.answer_asked(out);
-        self.proceed_leave(now, out);
+        self.proceed_leave(out);
     }
 
     /// Goes on with leaving when it can.
-    pub(crate) fn proceed_leave(&mut self, now: u64, out: Out) {
+    pub(crate) fn proceed_leave(&mut self, out: Out) {
         if self.leaving != Leaving::Empty {
             return;
         }
@@ -321,7 +358,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// The next home is gone before it was: this one still is.
-    pub(crate) fn handed_to_nobody(&mut self, now: u64, peer: DomainId, out: Out) {
+    pub(crate) fn handed_to_nobody(&mut self, peer: DomainId, out: Out) {
         if self.leaving != Leaving::Handing(peer) {
             return;
         }
@@ -330,7 +367,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.settled = self.members();
         let message = Message::Home { round: self.round, settled: self.settled };
         self.broadcast(message, out);
-        self.proceed_leave(now, out);
+        self.proceed_leave(out);
     }
 }
 

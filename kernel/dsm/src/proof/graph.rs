@@ -130,7 +130,9 @@ where
         queue: VecDeque::new(),
         hasher: BuildHasherDefault::default(),
     };
-    model.init_states().into_iter().for_each(|state| drop(search.add(0, state)));
+    for state in model.init_states() {
+        search.add(0, state);
+    }
     let mut graph = Graph { states: 0, wrong: None, stuck: false, cycle: false, path: vec![] };
     let mut actions = vec![];
     while let Some((id, state)) = search.queue.pop_front() {

@@ -1,6 +1,6 @@
 //! The proofs: exhaustive models of the machine, and mutants that they find.
 
-mod first;
+mod checks;
 mod graph;
 mod model;
 mod node;
@@ -15,7 +15,7 @@ pub enum Mutant {
     NoInvalidate,
     /// Pages can be taken before the instruction has used them.
     NoPin,
-    /// An access that crosses takes the upper page first.
+    /// Odd domains take the upper page first when an access crosses.
     Descending,
     /// A writer does not wait for readers.
     ForgetReaders,

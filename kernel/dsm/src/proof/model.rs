@@ -166,6 +166,8 @@ impl<const D: usize, const C: usize> World<D, C> {
 
     /// A domain comes (back) to the others.
     fn start(state: &mut State<D, C>, node: usize) {
+        // What came while it was away is dropped, before anybody hears that it is back.
+        (0..D).for_each(|peer| state.links[peer * D + node].clear());
         (0..D).filter(|peer| *peer != node).for_each(|peer| Self::learn(state, node, peer));
         let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
         let start = if others { Start::Join } else { Start::First { lost: state.mourned } };
