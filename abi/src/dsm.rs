@@ -72,6 +72,8 @@ pub mod kind {
     pub const LOST: u8 = 14;
     /// That was asked in vain.
     pub const VOID: u8 = 15;
+    /// Who is the home?
+    pub const WHO: u8 = 16;
 }
 
 /// Packs a body.

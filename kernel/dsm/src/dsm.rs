@@ -8,7 +8,9 @@ use crate::message::Message;
 use crate::pin::Pins;
 use crate::table::{Store, Table};
 use crate::thrash::Watch;
-use crate::word::{Config, Down, Handled, Keep, Page, PeerFault, RequestId, Set, Start, Want};
+use crate::word::{
+    Config, Down, Handled, Keep, News, Page, PeerFault, RequestId, Set, Start, Want,
+};
 
 /// What the chip page says of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,8 +55,8 @@ pub(crate) enum Seat {
     /// This one will be, when these have said what they hold.
     Claiming {
         waiting: Set,
-        /// The home that hands over.
-        handed: Option<DomainId>,
+        /// The home that hands over, and its round.
+        handed: Option<(DomainId, u8)>,
         /// What nobody holds is lost.
         lost: bool,
     },
@@ -187,7 +189,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Comes to the others: after boot, and after each [`Effect::Left`]. What the chip page says of
-    /// the peers was told before, with [`Dsm::peer_up`].
+    /// the peers was told before, with [`Dsm::chip`], and what lay in the links is dropped.
     pub fn start(&mut self, now: u64, start: Start, out: Out) {
         self.leaving = Leaving::No;
         match start {
@@ -213,42 +215,60 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// The chip page says that `peer` runs, in this epoch.
-    pub fn peer_up(&mut self, now: u64, peer: DomainId, epoch: Epoch, out: Out) {
-        let Some(&known) = self.peer(peer) else { return };
-        if known.epoch > epoch || known.epoch == epoch && known.life == Life::Dead {
-            return;
+    /// What the chip page says of **all** peers, read anew after one of them changed: who claims to
+    /// be the home must know of everybody who ran before the old one went.
+    pub fn chip(&mut self, now: u64, news: &[News], out: Out) {
+        let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
+        for peer in news {
+            match self.learn(*peer) {
+                Some(Down::Died) => died = died.with(peer.domain),
+                Some(Down::Slept) => slept = slept.with(peer.domain),
+                None => {}
+            }
         }
-        if known.life == Life::Up && known.epoch != epoch {
-            self.peer_down(now, peer, Down::Died, out);
+        died.iter().for_each(|peer| self.went(now, peer, Down::Died, out));
+        slept.iter().for_each(|peer| self.went(now, peer, Down::Slept, out));
+        if !(died.is_empty() && slept.is_empty()) {
+            if let Seat::Claiming { handed, lost, .. } = self.seat {
+                self.claim(now, handed, lost, out);
+            }
+            self.reconsider(now, out);
         }
-        let entry = &mut self.peers[peer.index()];
-        (entry.epoch, entry.life) = (epoch, Life::Up);
         self.send_parked(now, out);
     }
 
-    /// The chip page says that `peer` does not run any more.
-    pub fn peer_down(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
-        if self.peer(peer).is_none() {
-            return;
+    /// Takes note. How did it go, if it did?
+    fn learn(&mut self, news: News) -> Option<Down> {
+        let known = *self.peer(news.domain)?;
+        if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
+            return None;
         }
-        let entry = &mut self.peers[peer.index()];
-        entry.asked = None;
-        entry.life = match how {
-            Down::Slept if entry.life == Life::Dead => Life::Dead,
-            Down::Slept => Life::Slept,
-            Down::Died => Life::Dead,
+        let life = match news.down {
+            None => Life::Up,
+            Some(Down::Slept) => Life::Slept,
+            Some(Down::Died) => Life::Dead,
         };
+        let ran = matches!(known.life, Life::Up | Life::Slept);
+        let asked = known.asked.filter(|_| life == Life::Up && known.epoch == news.epoch);
+        self.peers[news.domain.index()] = Peer { epoch: news.epoch, life, asked };
+        match life {
+            _ if ran && known.epoch != news.epoch => Some(Down::Died),
+            Life::Dead if ran => Some(Down::Died),
+            Life::Slept if known.life == Life::Up => Some(Down::Slept),
+            _ => None,
+        }
+    }
+
+    fn went(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
         match self.seat {
+            Seat::Home if self.leaving == Leaving::Handing(peer) => self.handed_in_vain(out),
             Seat::Home => self.home_lost_peer(now, peer, how, out),
             Seat::Known(home, _) if home == peer => {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
-            Seat::Claiming { handed, lost, .. } => self.claim(now, handed, lost, out),
-            Seat::Known(..) | Seat::Waiting => {}
+            Seat::Known(..) | Seat::Claiming { .. } | Seat::Waiting => {}
         }
-        self.reconsider(now, out);
     }
 
     /// A message of `from`'s life `epoch`. One that is to come again ([`Handled::Later`]) blocks

@@ -82,6 +82,9 @@ pub enum Effect {
         /// Moves within the window.
         moves: u32,
     },
+    /// This domain, the home, stays: pages were lost while it was leaving. When they are reset, it
+    /// can leave.
+    Stays,
     /// This domain holds nothing, and nobody will ask it for anything: it may power down.
     Left,
 }

@@ -244,7 +244,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
         }
         self.start_requests(now, out);
-        self.handed_to_nobody(peer, out);
         self.proceed_leave(out);
     }
 

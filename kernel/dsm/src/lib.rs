@@ -14,14 +14,16 @@ pub mod pin;
 #[cfg(test)]
 mod proof;
 mod seat;
+pub mod service;
 pub mod table;
 pub mod thrash;
+pub mod wire;
 pub mod word;
 
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Rights};
 pub use message::Message;
 pub use word::{
-    Access, AccessError, Config, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault, Protocol,
-    RequestId, Set, Start, Want,
+    Access, AccessError, Config, Down, Handled, Hold, Keep, LeaveError, News, Page, PeerFault,
+    Protocol, RequestId, Set, Start, Want,
 };

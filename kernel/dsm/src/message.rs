@@ -62,8 +62,11 @@ pub enum Message {
     Leave,
     /// To one that leaves: nobody will ask it for anything.
     Bye,
-    /// To the next home: the sender holds nothing any more, and all of its pages are in memory.
+    /// To the next home: the sender, home for the `round`th time, holds nothing any more, and all
+    /// of its pages are in memory.
     TakeHome {
+        /// Which time.
+        round: u8,
         /// As in [`Message::Home`].
         settled: u64,
     },
@@ -73,11 +76,12 @@ pub enum Message {
         round: u8,
         /// The first page of interest.
         base: Page,
-        /// The old home, when it hands over and waits for this.
-        handed: Option<DomainId>,
+        /// The old home, when it hands over and waits for this, and its round.
+        handed: Option<(DomainId, u8)>,
     },
     /// The answer: 64 pages from `base` on; everything before is not held, and nothing is beyond
-    /// when `base` is [`END`].
+    /// when `base` is [`END`]: then `held` are the members that the sender knows of, and `written`
+    /// whether it knows that one of them died.
     Chunk {
         /// As asked.
         round: u8,
@@ -90,6 +94,8 @@ pub enum Message {
     },
     /// To one that answered: the sender does not claim any more.
     Void,
+    /// To all, from one that waits to hear of a home: who is it?
+    Who,
     /// From the home: pages have been lost; ask for them.
     Losses,
     /// To the home: which are lost, from `base` on?
@@ -166,12 +172,12 @@ impl Message {
             }
             Message::Leave => plain(kind::LEAVE),
             Message::Bye => plain(kind::BYE),
-            Message::TakeHome { settled } => {
-                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), settled, 0]
+            Message::TakeHome { round, settled } => {
+                [pack_body(kind::TAKE_HOME, 0, 0, round, 0), settled, 0]
             }
             Message::Ask { round, base, handed } => {
                 let giver = match handed {
-                    Some(domain) => domain.0 as u64 + 1,
+                    Some((domain, round)) => (round as u64) << 8 | (domain.0 as u64 + 1),
                     None => 0,
                 };
                 [pack_body(kind::ASK, 0, 0, round, base), giver, 0]
@@ -180,6 +186,7 @@ impl Message {
                 [pack_body(kind::CHUNK, 0, 0, round, base), held, written]
             }
             Message::Void => plain(kind::VOID),
+            Message::Who => plain(kind::WHO),
             Message::Losses => plain(kind::LOSSES),
             Message::AskLost { base } => [pack_body(kind::ASK_LOST, 0, 0, 0, base), 0, 0],
             Message::Lost { base, bits } => [pack_body(kind::LOST, 0, 0, 0, base), bits, 0],
@@ -211,16 +218,18 @@ impl Message {
             kind::HOME => Message::Home { round: argument, settled: first },
             kind::LEAVE => Message::Leave,
             kind::BYE => Message::Bye,
-            kind::TAKE_HOME => Message::TakeHome { settled: first },
-            kind::ASK if first > MAX_DOMAINS as u64 => return Err(nonsense),
+            kind::TAKE_HOME => Message::TakeHome { round: argument, settled: first },
+            kind::ASK if first & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
             kind::ASK => {
-                let handed = first.checked_sub(1).map(|giver| DomainId(giver as u8));
+                let giver = (first as u8).checked_sub(1).map(DomainId);
+                let handed = giver.map(|giver| (giver, (first >> 8) as u8));
                 Message::Ask { round: argument, base: page, handed }
             }
             kind::CHUNK => {
                 Message::Chunk { round: argument, base: page, held: first, written: second }
             }
             kind::VOID => Message::Void,
+            kind::WHO => Message::Who,
             kind::LOSSES => Message::Losses,
             kind::ASK_LOST => Message::AskLost { base: page },
             kind::LOST => Message::Lost { base: page, bits: first },

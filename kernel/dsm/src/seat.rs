@@ -15,7 +15,7 @@
 //!
 //! What a member says it holds cannot change until there is a home again: only a home's messages
 //! change it. What nobody holds is lost if a member died that no home has dealt with; for that
-//! each home says whom it knows ([`Message::Home`]), and all who are asked judge.
+//! each home says whom it knows ([`Message::Home`]), and all who are asked judge and pass it on.
 
 use base::id::DomainId;
 
@@ -32,7 +32,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
             Message::Leave => self.got_leave(now, from, out),
             Message::Bye if self.leaving == Leaving::Asked => self.gone(out),
-            Message::TakeHome { settled } => self.got_take_home(now, from, settled, out),
+            Message::TakeHome { round, settled } => {
+                self.got_take_home(now, (from, round), settled, out);
+            }
+            Message::Who if self.leaving == Leaving::Handing(from) => self.hand_over(out),
+            Message::Who if self.is_serving() => {
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
             Message::Ask { round, base, handed } => {
                 self.peers[from.index()].asked = Some((round, base));
                 self.got_ask(from, handed, out);
@@ -59,7 +66,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out(Effect::Send { to: from, message });
             }
-            Seat::Home => self.handed_to_nobody(from, out),
+            Seat::Home if self.leaving == Leaving::Handing(from) => {
+                self.handed_in_vain(out);
+                self.reconsider(now, out);
+            }
             Seat::Claiming { waiting, handed, lost } if waiting.has(from) => {
                 let waiting = waiting.without(from);
                 self.seat = Seat::Claiming { waiting, handed, lost };
@@ -81,23 +91,34 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         with_byte(self.running(), self.config.me, self.epoch)
     }
 
-    /// Has a member died that no home has dealt with?
+    /// Has a member died that no home has dealt with, as far as this domain knows?
     fn mourns(&self) -> bool {
+        self.mourns_one_of(self.settled)
+    }
+
+    /// Has one of these members died?
+    fn mourns_one_of(&self, settled: u64) -> bool {
         (0..self.config.domains).map(DomainId).any(|domain| {
-            let then = byte_of(self.settled, domain);
-            let died = |peer: &crate::dsm::Peer| {
-                peer.epoch.0 != 0 && (peer.life == Life::Dead || byte(peer.epoch) != then)
+            let then = byte_of(settled, domain);
+            let dead = match self.peer(domain) {
+                None => byte(self.epoch) != then,
+                Some(peer) if peer.epoch.0 == 0 => false,
+                Some(peer) => peer.life == Life::Dead || byte(peer.epoch) != then,
             };
-            then != 0 && self.peer(domain).is_some_and(died)
+            then != 0 && dead
         })
     }
 
-    /// Claims, if it is this domain's turn.
+    /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
     pub(crate) fn reconsider(&mut self, now: u64, out: Out) {
+        if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
+            return;
+        }
         let lowest = self.up().with(self.config.me).iter().next();
-        let may = self.seat == Seat::Waiting && self.leaving != Leaving::Gone;
-        if may && lowest == Some(self.config.me) {
+        if lowest == Some(self.config.me) {
             self.claim(now, None, false, out);
+        } else {
+            self.broadcast(Message::Who, out);
         }
     }
 
@@ -105,13 +126,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn claim(
         &mut self,
         now: u64,
-        handed: Option<DomainId>,
+        handed: Option<(DomainId, u8)>,
         lost: bool,
         out: Out,
     ) {
         self.round = self.round.wrapping_add(1);
         self.clear_directory();
-        let waiting = handed.map_or(self.up(), |giver| self.up().without(giver));
+        let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
         self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
         let message = Message::Ask { round: self.round, base: 0, handed };
         waiting.iter().for_each(|to| out(Effect::Send { to, message }));
@@ -190,14 +211,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.proceed_leave(out);
     }
 
-    fn got_ask(&mut self, from: DomainId, handed: Option<DomainId>, out: Out) {
+    fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u8)>, out: Out) {
         match self.seat {
             Seat::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out(Effect::Send { to: from, message });
             }
-            Seat::Known(home, _) if handed == Some(home) => {
+            Seat::Known(home, round) if handed == Some((home, round)) || home == from => {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
@@ -212,11 +233,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Does another's claim go before this domain's? A home hands over to one after the other, so
     /// of two that it handed to, the other one was before and has failed.
-    fn outranks(&self, theirs: (DomainId, Option<DomainId>), mine: Option<DomainId>) -> bool {
+    fn outranks(&self, theirs: (DomainId, Option<(DomainId, u8)>), mine: Option<(DomainId, u8)>) -> bool {
         match (theirs.1, mine) {
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(theirs), Some(mine)) if theirs == mine => false,
+            (Some(theirs), Some(mine)) if theirs.0 == mine.0 => false,
             _ => theirs.0 < self.config.me,
         }
     }
@@ -230,7 +251,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             let Some((round, base)) = self.peers[to.index()].asked.take() else { continue };
             let holds = |entry: &Entry| (entry.hold != Hold::None, entry.hold > Hold::Read);
             let (base, held, written) = self.chunk(base, holds);
-            let written = if base == END { u64::from(self.mourns()) } else { written };
+            let (held, written) = match base {
+                END => (self.settled, u64::from(self.mourns())),
+                _ => (held, written),
+            };
             out(Effect::Send { to, message: Message::Chunk { round, base, held, written } });
         }
     }
@@ -274,7 +298,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return out(Effect::Send { to: from, message });
         }
         let waiting = waiting.without(from);
-        self.seat = Seat::Claiming { waiting, handed, lost: lost || written != 0 };
+        let lost = lost || written != 0 || self.mourns_one_of(held);
+        self.seat = Seat::Claiming { waiting, handed, lost };
         if waiting == Set::EMPTY {
             self.establish(now, out);
         }
@@ -290,9 +315,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out(Effect::Send { to: from, message: Message::AskLost { base } });
     }
 
-    fn got_take_home(&mut self, now: u64, from: DomainId, settled: u64, out: Out) {
+    fn got_take_home(&mut self, now: u64, from: (DomainId, u8), settled: u64, out: Out) {
+        let elsewhere = match self.seat {
+            Seat::Home => true,
+            Seat::Known(home, round) => (home, round) != from,
+            Seat::Claiming { .. } | Seat::Waiting => false,
+        };
         // Who has said that it leaves is answered with Bye, and another one is asked.
-        if self.seat == Seat::Home || self.leaving == Leaving::Asked {
+        if elsewhere || self.leaving == Leaving::Asked {
             return;
         }
         self.settled = settled;
@@ -308,7 +338,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.sweep(from, Down::Slept, out);
         out(Effect::Send { to: from, message: Message::Bye });
-        self.handed_to_nobody(from, out);
+        if handing {
+            self.handed_to_leaver(out);
+        }
         self.start_requests(now, out);
     }
 
@@ -350,18 +382,24 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn hand_over(&mut self, out: Out) {
         let Some(to) = self.up().iter().next() else { return self.gone(out) };
         if self.has_losses() {
-            return;
+            self.leaving = Leaving::No;
+            return out(Effect::Stays);
         }
         self.leaving = Leaving::Handing(to);
+        let message = Message::TakeHome { round: self.round, settled: self.running() };
         self.desk = [[Request::Idle; C]; D];
-        out(Effect::Send { to, message: Message::TakeHome { settled: self.running() } });
+        out(Effect::Send { to, message });
     }
 
-    /// The next home is gone before it was: this one still is.
-    pub(crate) fn handed_to_nobody(&mut self, peer: DomainId, out: Out) {
-        if self.leaving != Leaving::Handing(peer) {
-            return;
-        }
+    /// The next home is gone, and may have been the home: what the directory here says is old.
+    pub(crate) fn handed_in_vain(&mut self, out: Out) {
+        self.leaving = Leaving::Empty;
+        self.seat = Seat::Waiting;
+        self.answer_asked(out);
+    }
+
+    /// The next home leaves itself, and has not become it.
+    fn handed_to_leaver(&mut self, out: Out) {
         self.leaving = Leaving::Empty;
         self.round = self.round.wrapping_add(1);
         self.settled = self.members();

@@ -1,7 +1,7 @@
 //! The words of the protocol: pages, rights, requests, errors, and what a board configures.
 
 use abi::boot::MAX_DOMAINS;
-use base::id::{CoreId, DomainId};
+use base::id::{CoreId, DomainId, Epoch};
 
 use crate::thrash::Limit;
 
@@ -131,6 +131,17 @@ pub enum Down {
     Slept,
     /// What it held and may have written is lost.
     Died,
+}
+
+/// What the chip page says of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct News {
+    /// Which.
+    pub domain: DomainId,
+    /// Its epoch; 0 when it never ran.
+    pub epoch: Epoch,
+    /// Why it does not run; `None` when it does.
+    pub down: Option<Down>,
 }
 
 /// How a kernel comes to the others.

@@ -1,7 +1,8 @@
 //! The model: domains with programs, links, memory, deaths, restarts, sleep; every step a choice.
 //!
 //! Links are in order and never lose what was sent by one who lives. The chip page is the truth;
-//! domains learn it one by one, in any order, as late as they like. A shootdown takes its time,
+//! each domain learns it as late as it likes, but all of
+//! it at once. A shootdown takes its time,
 //! and until it ends cores may still use what their TLB has. A page is one variable.
 
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ use super::program::{Op, Programs};
 use crate::effect::Rights;
 use crate::message::Message;
 use crate::thrash::Limit;
-use crate::word::{Config, Down, Handled, Hold, Protocol, Start};
+use crate::word::{Config, Down, Handled, Hold, LeaveError, News, Protocol, Start};
 
 /// What the chip page says of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,8 +63,8 @@ pub enum Action {
     Expire(usize),
     /// A dirty line is written back.
     Evict(usize, u32),
-    /// A domain learns what the chip page says of another.
-    Learn(usize, usize),
+    /// A domain learns what the chip page says.
+    Learn(usize),
     /// A domain that left comes back, for the rest of its program.
     Wake(usize),
     /// A domain dies; what it has sent and nobody has taken is lost with it, or not.
@@ -146,21 +147,17 @@ impl<const D: usize, const C: usize> World<D, C> {
         result
     }
 
-    fn learn(state: &mut State<D, C>, node: usize, peer: usize) {
-        let (epoch, runs) = Self::truth(state, peer);
-        let how = if state.status[peer] == Status::Slept { Down::Slept } else { Down::Died };
-        let known = state.nodes[node].known[peer];
-        state.nodes[node].known[peer] = (epoch, runs);
-        let id = DomainId(peer as u8);
+    fn learn(state: &mut State<D, C>, node: usize) {
+        let peers = (0..D).filter(|peer| *peer != node);
+        let news: Vec<News> = peers.map(|peer| {
+            let (epoch, runs) = Self::truth(state, peer);
+            let slept = state.status[peer] == Status::Slept;
+            let how = if slept { Down::Slept } else { Down::Died };
+            state.nodes[node].known[peer] = (epoch, runs);
+            News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
+        }).collect();
         Self::drive(state, node, |this, memory, sent| {
-            this.drive(memory, sent, |dsm, out| {
-                if runs || epoch != known.0 {
-                    dsm.peer_up(0, id, epoch, out);
-                }
-                if !runs {
-                    dsm.peer_down(0, id, how, out);
-                }
-            });
+            this.drive(memory, sent, |dsm, out| dsm.chip(0, &news, out));
         });
     }
 
@@ -168,7 +165,7 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn start(state: &mut State<D, C>, node: usize) {
         // What came while it was away is dropped, before anybody hears that it is back.
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
-        (0..D).filter(|peer| *peer != node).for_each(|peer| Self::learn(state, node, peer));
+        Self::learn(state, node);
         let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
         let start = if others { Start::Join } else { Start::First { lost: state.mourned } };
         state.mourned &= others;
@@ -197,9 +194,10 @@ impl<const D: usize, const C: usize> World<D, C> {
                 return true;
             }
             if op == Op::Sleep {
-                let begun = this.drive(memory, sent, |dsm, out| dsm.leave(out)).is_ok();
-                this.runs[core].at += usize::from(begun);
-                return begun;
+                let begun = this.drive(memory, sent, |dsm, out| dsm.leave(out));
+                this.runs[core].at += usize::from(begun.is_ok());
+                this.runs[core].lost = begun == Err(LeaveError::LostPages);
+                return begun != Err(LeaveError::Busy);
             }
             if !Node::<D, C>::allows(&this.mapped, op) {
                 return this.fault(core, op, memory, sent);
@@ -292,7 +290,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
-            Action::Learn(node, peer) => Self::learn(state, node, peer),
+            Action::Learn(node) => Self::learn(state, node),
             Action::Wake(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
@@ -325,10 +323,11 @@ impl<const D: usize, const C: usize> World<D, C> {
             let pages = (0..this.cache.len()).filter(dirty);
             actions.extend(pages.map(|page| Action::Evict(node, page as u32)));
         }
-        for peer in (0..D).filter(|peer| *peer != node) {
-            if this.known[peer] != Self::truth(state, peer) {
-                actions.push(Action::Learn(node, peer));
-            }
+        let peers = (0..D).filter(|peer| *peer != node);
+        if peers.clone().any(|peer| this.known[peer] != Self::truth(state, peer)) {
+            actions.push(Action::Learn(node));
+        }
+        for peer in peers {
             if !state.links[peer * D + node].is_empty() {
                 actions.push(Action::Deliver(peer, node));
             }
@@ -395,7 +394,7 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             mourned: false,
         };
         for node in 0..D {
-            (0..D).filter(|peer| *peer != node).for_each(|p| Self::learn(&mut state, node, p));
+            Self::learn(&mut state, node);
             Self::drive(&mut state, node, |this, memory, sent| {
                 this.drive(memory, sent, |dsm, out| dsm.start(0, Start::Founding, out));
             });

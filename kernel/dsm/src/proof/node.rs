@@ -114,6 +114,8 @@ impl<const D: usize, const C: usize> Node<D, C> {
             Effect::Complete { core, result } => self.completed(core, result, memory),
             Effect::Lost { page } if self.dsm.is_at_home() => memory.truth[page as usize] = None,
             Effect::Lost { .. } | Effect::Thrash { .. } => {}
+            // Again, later.
+            Effect::Stays => self.runs[0].at -= 1,
             Effect::Left => self.left = true,
         }
     }
@@ -208,9 +210,10 @@ impl<const D: usize, const C: usize> Node<D, C> {
         begun.is_ok()
     }
 
-    /// The core resets the pages of `op`, which are lost.
+    /// The core resets the pages of `op`, which are lost; all, before it sleeps.
     pub fn reset(&mut self, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) -> bool {
-        let Some((page, count, _)) = op.needs() else { return false };
+        let all = (0, self.cache.len() as u32);
+        let (page, count) = op.needs().map_or(all, |(page, count, _)| (page, count));
         self.runs[core].resets = true;
         self.runs[core].fault = Some(op);
         let id = CoreId(core as u8);
