@@ -7,6 +7,7 @@
 
 pub mod boot;
 pub mod dma;
+pub mod dsm;
 pub mod fs;
 pub mod msg;
 pub mod soc;

@@ -8,9 +8,11 @@
 //! - [`world`]    the chip around the kernels, and what counts as right
 //! - [`payload`]  payloads that show whether they are whole
 //! - [`explore`]  one step of an operation, for model checkers
+//! - [`dsm`]      the same for the DSM protocol, with pages and their values
 //! - [`litmus`]   small programs, executed in every allowed order
 
 mod actor;
+pub mod dsm;
 pub mod explore;
 pub mod kernel;
 pub mod litmus;

@@ -1,0 +1,367 @@
+//! The requester's and the holder's side: accesses, grants, revocations, pins.
+//!
+//! ```text
+//! a page here          Get/Grant Read          Get/Grant Write, or two-state: locally
+//!   +------+ -----------------------> +------+ ------------------------> +-------+
+//!   | None |                          | Read |                           | Write |
+//!   +------+ <----------------------- +------+ <------------------------ +-------+
+//!    ^  |  ^   Revoke Nothing: unmap,          Revoke Read: unmap,          |
+//!    |  |  |   invalidate                      clean                        |
+//!    |  |  +----------------------------------------------------------------+
+//!    |  |                      Revoke Nothing: unmap, clean, invalidate
+//!    |  +--- Grant Device ---> +--------+  given back: to Read
+//!    +------- (never) -------- | Device |  Revoke waits until then
+//!                              +--------+
+//! ```
+//! A page that somebody waits for ([`Revoke`] not idle) does not count as held for a new access:
+//! the access goes to the home and queues behind the one who waits, so no sequence of accesses
+//! keeps a page for ever.
+
+use base::id::CoreId;
+
+use crate::dsm::{Core, Dsm, Leaving, Revoke, Seat, Task, Wish};
+use crate::effect::{Effect, Out, Rights};
+use crate::message::Message;
+use crate::table::Store;
+use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
+
+impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
+    /// `core` faulted on `access`. It is complete when [`Effect::Complete`] says so, maybe before
+    /// this returns; until then the core waits, attending.
+    pub fn access(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        access: Access,
+        out: Out,
+    ) -> Result<(), AccessError> {
+        let count = if access.crosses { 2 } else { 1 };
+        if access.want == Want::Reset || access.crosses && access.want == Want::Device {
+            return Err(AccessError::Range);
+        }
+        self.begin(now, core, Wish { page: access.page, want: access.want, count }, out)
+    }
+
+    /// The service of these pages was discarded: lost ones among them are memory again.
+    pub fn reset(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        page: Page,
+        count: u32,
+        out: Out,
+    ) -> Result<(), AccessError> {
+        self.begin(now, core, Wish { page, want: Want::Reset, count }, out)
+    }
+
+    /// The instruction for which `core`'s access was complete has retired.
+    pub fn retired(&mut self, now: u64, core: CoreId, out: Out) {
+        if let Some(core) = self.cores.get_mut(core.index()) {
+            core.pins.retire(now);
+        }
+        self.tick(now, out);
+    }
+
+    /// `core` released the service lock under which it took its pages.
+    pub fn released(&mut self, now: u64, core: CoreId, out: Out) {
+        if let Some(core) = self.cores.get_mut(core.index()) {
+            core.pins.release(now);
+        }
+        self.tick(now, out);
+    }
+
+    /// The device has done with the page.
+    pub fn device_done(&mut self, now: u64, page: Page, out: Out) {
+        if self.hold(page) == Some(Hold::Device) {
+            self.table.set_hold(page, Hold::Read);
+            out(Effect::Map { page, rights: Rights::Read });
+            self.tick(now, out);
+        }
+    }
+
+    /// The shootdown of [`Effect::Unmap`] is over: no core of this domain reaches the page (or
+    /// none can write it).
+    pub fn unmapped(&mut self, now: u64, work: RequestId, out: Out) {
+        let row = self.revokes.get_mut(work.domain.index());
+        let Some(slot) = row.and_then(|row| row.get_mut(work.core.index())) else { return };
+        let Revoke::Unmapping { page, keep, orphan } = *slot else { return };
+        *slot = Revoke::Idle;
+        self.give_up(page, keep, out);
+        if !orphan {
+            self.answer(now, work, page, out);
+        }
+        self.start_requests(now, out);
+    }
+
+    fn begin(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        wish: Wish,
+        out: Out,
+    ) -> Result<(), AccessError> {
+        if self.leaving != Leaving::No {
+            return Err(AccessError::Leaving);
+        }
+        if !self.in_region(wish.page, wish.count) {
+            return Err(AccessError::Range);
+        }
+        let Wish { page, want, count } = wish;
+        let on_device = |page: &Page| self.table.get(*page).hold == Hold::Device;
+        if want != Want::Reset && (page..page + count).any(|page| on_device(&page)) {
+            return Err(AccessError::Device);
+        }
+        let Core { task, pins } = self.cores.get_mut(core.index()).ok_or(AccessError::Range)?;
+        if task.is_some() {
+            return Err(AccessError::Busy);
+        }
+        pins.retire(now);
+        *task = Some(Task { page, count, got: 0, want, sent: false });
+        self.advance(now, core, out);
+        self.serve_deferred(now, out);
+        Ok(())
+    }
+
+    /// Pins what is here, asks for the first page that is not.
+    pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: Out) {
+        while let Some(task) = self.cores[core.index()].task {
+            if task.got == task.count {
+                return self.complete(now, core, Ok(()), out);
+            }
+            let page = self.next_page(&task);
+            if task.want == Want::Reset || !self.holds(page, task.want, out) {
+                return self.ask_home(now, core, out);
+            }
+            self.pin(core, page, task.want);
+        }
+    }
+
+    fn next_page(&self, task: &Task) -> Page {
+        #[cfg(test)]
+        let odd = self.config.me.0 % 2 == 1 && task.want != Want::Reset;
+        #[cfg(test)]
+        if odd && self.is_mutant(crate::proof::Mutant::Descending) {
+            return task.page + task.count - 1 - task.got;
+        }
+        task.page + task.got
+    }
+
+    fn pin(&mut self, core: CoreId, page: Page, want: Want) {
+        let Core { task, pins } = &mut self.cores[core.index()];
+        pins.open(page, want == Want::Write);
+        if let Some(task) = task {
+            task.got += 1;
+        }
+    }
+
+    fn complete(&mut self, now: u64, core: CoreId, result: Result<(), AccessError>, out: Out) {
+        let (hold, limit) = (self.config.hold, self.config.limit);
+        let Core { task, pins } = &mut self.cores[core.index()];
+        // A device's page needs no pin: it stays until it is given back.
+        let device = task.take().is_some_and(|task| task.want == Want::Device);
+        match result {
+            Ok(()) if !device => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
+            _ => pins.drop_open(),
+        }
+        #[cfg(test)]
+        if self.config.mutant == Some(crate::proof::Mutant::NoPin) {
+            self.cores[core.index()].pins.clear();
+        }
+        out(Effect::Complete { core, result });
+    }
+
+    /// Is the page here for this use? In the two-state protocol its holder may start writing.
+    fn holds(&mut self, page: Page, want: Want, out: Out) -> bool {
+        let hold = self.table.get(page).hold;
+        if self.is_revoked(page) {
+            return false;
+        }
+        match (want, hold) {
+            (Want::Read, Hold::Read | Hold::Write) | (Want::Write, Hold::Write) => true,
+            (Want::Write, Hold::Read) if self.config.protocol == Protocol::TwoState => {
+                self.table.set_hold(page, Hold::Write);
+                out(Effect::Map { page, rights: Rights::Write });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn is_revoked(&self, page: Page) -> bool {
+        self.revokes.iter().flatten().any(|revoke| match *revoke {
+            Revoke::Idle => false,
+            Revoke::Deferred { page: of, .. } | Revoke::Unmapping { page: of, .. } => of == page,
+        })
+    }
+
+    pub(crate) fn is_unmapping(&self, page: Page) -> bool {
+        let of = |revoke: &Revoke| matches!(*revoke, Revoke::Unmapping { page: of, .. } if of == page);
+        self.revokes.iter().flatten().any(of)
+    }
+
+    /// Sends the core's request, or keeps it until there is a home.
+    pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: Out) {
+        let Some(task) = self.cores[core.index()].task.filter(|task| !task.sent) else { return };
+        let count = if task.want == Want::Reset { task.count } else { 1 };
+        let wish = Wish { page: self.next_page(&task), want: task.want, count };
+        let serving = self.is_serving();
+        match self.seat {
+            Seat::Home if serving => {}
+            Seat::Known(home, _) if self.up().has(home) => {
+                let Wish { page, want, count } = wish;
+                out(Effect::Send { to: home, message: Message::Get { core, page, want, count } });
+            }
+            _ => return,
+        }
+        self.cores[core.index()].task = Some(Task { sent: true, ..task });
+        if serving {
+            self.enqueue(now, RequestId { domain: self.config.me, core }, wish, out);
+        }
+    }
+
+    pub(crate) fn got_grant(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        (page, want): (Page, Want),
+        lost: bool,
+        out: Out,
+    ) -> Handled {
+        if self.is_unmapping(page) {
+            return Handled::Later;
+        }
+        self.granted(now, core, page, want, lost, out);
+        Handled::Done
+    }
+
+    /// The home's answer, remote or not.
+    pub(crate) fn granted(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        page: Page,
+        want: Want,
+        lost: bool,
+        out: Out,
+    ) {
+        let Some(task) = self.cores[core.index()].task else { return };
+        if !task.sent || task.want != want || self.next_page(&task) != page {
+            return; // An answer to what this core no longer waits for.
+        }
+        if lost {
+            return self.complete(now, core, Err(AccessError::Lost), out);
+        }
+        if want == Want::Reset {
+            return self.complete(now, core, Ok(()), out);
+        }
+        let had = self.table.get(page).hold;
+        if had == Hold::Device {
+            return self.complete(now, core, Err(AccessError::Device), out);
+        }
+        self.take(page, want, had, out);
+        self.cores[core.index()].task = Some(Task { sent: false, ..task });
+        self.pin(core, page, want);
+        self.advance(now, core, out);
+    }
+
+    fn take(&mut self, page: Page, want: Want, had: Hold, out: Out) {
+        let hold = match want {
+            Want::Read | Want::Reset => had.max(Hold::Read),
+            Want::Write => Hold::Write,
+            Want::Device => Hold::Device,
+        };
+        self.table.set_hold(page, hold);
+        match hold {
+            Hold::Read => out(Effect::Map { page, rights: Rights::Read }),
+            Hold::Write => out(Effect::Map { page, rights: Rights::Write }),
+            Hold::None | Hold::Device => {}
+        }
+    }
+
+    pub(crate) fn got_revoke(
+        &mut self,
+        now: u64,
+        id: RequestId,
+        page: Page,
+        keep: Keep,
+        out: Out,
+    ) -> Handled {
+        let slot = &mut self.revokes[id.domain.index()][id.core.index()];
+        if *slot != Revoke::Idle {
+            return Handled::Later;
+        }
+        *slot = Revoke::Deferred { page, keep };
+        self.serve(now, id, out);
+        Handled::Done
+    }
+
+    /// Goes on with what no pin stands against any more.
+    pub(crate) fn serve_deferred(&mut self, now: u64, out: Out) {
+        self.ids().for_each(|id| self.serve(now, id, out));
+    }
+
+    fn serve(&mut self, now: u64, id: RequestId, out: Out) {
+        let slot = self.revokes[id.domain.index()][id.core.index()];
+        let Revoke::Deferred { page, keep } = slot else { return };
+        let hold = self.table.get(page).hold;
+        let mut state = Revoke::Idle;
+        if !suffices(hold, keep) {
+            let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
+            if pinned || self.leaving == Leaving::Unmapping {
+                return;
+            }
+            state = Revoke::Unmapping { page, keep, orphan: false };
+        }
+        self.revokes[id.domain.index()][id.core.index()] = state;
+        if state == Revoke::Idle {
+            self.answer(now, id, page, out);
+        } else {
+            out(Effect::Unmap { page, keep, work: id });
+        }
+    }
+
+    /// Until when may nobody take the page (but for `keep`)?
+    pub(crate) fn pinned_until(&self, page: Page, keep: Keep) -> Option<u64> {
+        if self.table.get(page).hold == Hold::Device {
+            return Some(u64::MAX);
+        }
+        self.cores.iter().filter_map(|core| core.pins.until(page, keep)).max()
+    }
+
+    /// Nobody here reaches the page any more: writes back what was written.
+    pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: Out) {
+        let hold = self.table.get(page).hold;
+        if suffices(hold, keep) {
+            return;
+        }
+        let written = hold == Hold::Write;
+        #[cfg(test)]
+        let written = written && !self.is_mutant(crate::proof::Mutant::NoClean);
+        #[cfg(test)]
+        if self.is_mutant(crate::proof::Mutant::NoInvalidate) {
+            out(Effect::Clean { page });
+            return self.table.set_hold(page, Hold::None);
+        }
+        match (written, keep) {
+            (true, Keep::Nothing) => out(Effect::CleanAndInvalidate { page }),
+            (false, Keep::Nothing) => out(Effect::Invalidate { page }),
+            (true, Keep::Read) => out(Effect::Clean { page }),
+            (false, Keep::Read) => {}
+        }
+        let left = if keep == Keep::Read { Hold::Read } else { Hold::None };
+        self.table.set_hold(page, left);
+    }
+
+    fn answer(&mut self, now: u64, id: RequestId, page: Page, out: Out) {
+        match self.seat {
+            Seat::Home => self.got_ack(now, self.config.me, id, page, out),
+            Seat::Known(to, _) => out(Effect::Send { to, message: Message::Ack { id, page } }),
+            Seat::Claiming { .. } | Seat::Waiting => {}
+        }
+    }
+}
+
+/// Is what a domain has no more than what it may keep?
+fn suffices(hold: Hold, keep: Keep) -> bool {
+    hold == Hold::None || keep == Keep::Read && hold == Hold::Read
+}

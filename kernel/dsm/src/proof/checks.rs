@@ -1,0 +1,147 @@
+//! Small worlds, all of their states.
+use super::Mutant;
+use super::graph::{Graph, explore};
+use super::model::World;
+use super::program::{Op, Programs, one_core};
+use crate::word::Protocol::{self, ThreeState, TwoState};
+
+const BOTH: [Protocol; 2] = [TwoState, ThreeState];
+
+fn graph<const D: usize, const C: usize>(world: &World<D, C>) -> Graph {
+    explore(world, |state| world.is_done(state))
+}
+
+fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
+    let begin = std::time::Instant::now();
+    let graph = graph(&world);
+    println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, begin.elapsed());
+    assert!(graph.is_fine(), "{name}: {graph:#?}");
+}
+
+fn last<const D: usize, const C: usize>(world: &World<D, C>, graph: &Graph) -> String {
+    use stateright::Model;
+    let mut state = world.init_states().remove(0);
+    for step in &graph.path {
+        let mut actions = vec![];
+        world.actions(&state, &mut actions);
+        let found = actions.into_iter().find(|a| format!("{a:?}") == *step);
+        state = found.and_then(|action| world.next_state(&state, action)).expect("a step");
+    }
+    format!("{:#?}", state)
+}
+
+const INC: &[Op] = &[Op::Add(0), Op::Add(0), Op::Load(0)];
+const CROSS: &[Op] = &[Op::AddBoth(0), Op::AddBoth(0)];
+
+#[test]
+fn nothing_is_lost_and_all_ends_with_two_domains() {
+    for protocol in BOTH {
+        let world = |pages, programs| World::<2, 1>::new(protocol, pages, programs);
+        check("add", world(1, one_core(&[INC, INC])));
+        check("add, evictions", World { evict: true, ..world(1, one_core(&[INC, INC])) });
+        check("add, hold time", World { hold: 1, ..world(1, one_core(&[INC, INC])) });
+        check("cross", world(2, one_core(&[CROSS, CROSS])));
+        let mixed: &[Op] = &[Op::Add(1), Op::AddBoth(0), Op::Load(1)];
+        check("cross, hold time", World { hold: 1, ..world(2, one_core(&[CROSS, mixed])) });
+        let device: &[Op] = &[Op::Add(0), Op::Device(0), Op::Add(0)];
+        check("device", world(1, one_core(&[device, INC])));
+    }
+}
+
+fn two_cores(a: &[Op], b: &[Op], c: &[Op], d: &[Op]) -> Programs {
+    vec![vec![a.to_vec(), b.to_vec()], vec![c.to_vec(), d.to_vec()]]
+}
+
+#[test]
+fn nothing_is_lost_and_all_ends_with_two_cores_each() {
+    for protocol in BOTH {
+        let world = |pages, programs| World::<2, 2>::new(protocol, pages, programs);
+        let (add, load): (&[Op], &[Op]) = (&[Op::Add(0)], &[Op::Load(0)]);
+        check("cores, add", world(1, two_cores(add, add, add, load)));
+        let cross: &[Op] = &[Op::AddBoth(0)];
+        let device: &[Op] = &[Op::Device(0)];
+        check("cores, cross", world(2, two_cores(cross, add, cross, &[Op::Add(1)])));
+        check("cores, device", world(1, two_cores(device, add, add, load)));
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_all_ends_with_three_domains() {
+    for protocol in BOTH {
+        let world = |pages, programs| World::<3, 1>::new(protocol, pages, programs);
+        let add: &[Op] = &[Op::Add(0), Op::Load(0)];
+        check("3: add", world(1, one_core(&[add, add, add])));
+        let cross: &[Op] = &[Op::AddBoth(0)];
+        check("3: cross", world(2, one_core(&[cross, cross, cross])));
+    }
+}
+
+#[test]
+fn sleep_loses_nothing() {
+    for protocol in BOTH {
+        let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
+        let rest: &[Op] = &[Op::Add(0), Op::Sleep];
+        let world = |programs| World::<2, 1>::new(protocol, 1, programs);
+        check("sleep, one", world(one_core(&[sleep, INC])));
+        check("sleep, other", world(one_core(&[INC, sleep])));
+        check("sleep, both", world(one_core(&[sleep, sleep])));
+        check("sleep, for good", world(one_core(&[rest, rest])));
+        let world = |programs| World::<3, 1>::new(protocol, 1, programs);
+        let add: &[Op] = &[Op::Add(0)];
+        check("3: sleep home", world(one_core(&[sleep, add, add])));
+        check("3: sleep two", world(one_core(&[rest, rest, add])));
+    }
+}
+
+#[test]
+fn death_loses_what_it_must_and_nothing_hangs() {
+    for protocol in BOTH {
+        let world = |kills, restarts, programs| World::<2, 1> {
+            kills,
+            restarts,
+            ..World::new(protocol, 1, programs)
+        };
+        let add: &[Op] = &[Op::Add(0), Op::Load(0)];
+        check("death", world(1, 0, one_core(&[add, add])));
+        check("death, restart", world(1, 1, one_core(&[add, add])));
+        check("two deaths, restart", world(2, 1, one_core(&[add, add])));
+    }
+}
+
+#[test]
+fn mutants_are_found() {
+    let world = |mutant, pages, programs: &[&[Op]]| World::<2, 1> {
+        mutant: Some(mutant),
+        ..World::new(ThreeState, pages, one_core(programs))
+    };
+    let found = |name: &str, graph: Graph| {
+        println!("{name}: {:?} stuck {} cycle {}, {:#?}", graph.wrong, graph.stuck, graph.cycle, graph.path);
+        assert!(!graph.is_fine(), "{name} was not found");
+    };
+    found("no clean", graph(&world(Mutant::NoClean, 1, &[INC, INC])));
+    found("no invalidate", graph(&world(Mutant::NoInvalidate, 1, &[INC, INC])));
+    found("no pin", graph(&world(Mutant::NoPin, 1, &[INC, INC])));
+    found("descending", graph(&world(Mutant::Descending, 2, &[CROSS, CROSS])));
+    found("readers", graph(&world(Mutant::ForgetReaders, 1, &[INC, INC])));
+}
+
+#[test]
+#[ignore = "big"]
+fn big() {
+    for protocol in BOTH {
+        let add: &[Op] = &[Op::Add(0)];
+        let two: &[Op] = &[Op::Add(0), Op::Load(0)];
+        let rest: &[Op] = &[Op::Add(0), Op::Sleep];
+        let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
+        let world = |kills, restarts, programs: &[&[Op]]| World::<3, 1> {
+            kills,
+            restarts,
+            ..World::new(protocol, 1, one_core(programs))
+        };
+        check("3: death, sleep, wake", world(1, 0, &[sleep, add, add]));
+        check("3: death, sleep 1", world(1, 0, &[add, rest, add]));
+        check("3: death", world(1, 0, &[two, two, add]));
+        check("3: two deaths", world(2, 0, &[add, add, add]));
+        check("3: sleep both", world(0, 0, &[sleep, sleep, add]));
+    }
+}

@@ -1,0 +1,450 @@
+//! The model: domains with programs, links, memory, deaths, restarts, sleep; every step a choice.
+//!
+//! Links are in order and never lose what was sent by one who lives. The chip page is the truth;
+//! each domain learns it as late as it likes, but all of
+//! it at once. A shootdown takes its time,
+//! and until it ends cores may still use what their TLB has. A page is one variable.
+
+use std::collections::VecDeque;
+
+use base::id::{CoreId, DomainId, Epoch};
+use stateright::{Model, Property};
+
+use super::Mutant;
+use super::node::{Memory, Node, Sent};
+use super::program::{Op, Programs};
+use crate::effect::Rights;
+use crate::message::Message;
+use crate::thrash::Limit;
+use crate::word::{Config, Down, Handled, Hold, LeaveError, News, Protocol, Start};
+
+/// What the chip page says of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    Runs,
+    Slept,
+    Dead,
+}
+
+/// A message under way: the sender's epoch, the receiver's as the sender knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mail {
+    from: Epoch,
+    to: Epoch,
+    message: Message,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State<const D: usize, const C: usize> {
+    pub nodes: Vec<Node<D, C>>,
+    pub status: Vec<Status>,
+    pub links: Vec<VecDeque<Mail>>,
+    pub memory: Memory,
+    kills: u8,
+    restarts: u8,
+    /// Somebody died, and nobody was the first since.
+    mourned: bool,
+}
+
+/// One choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A core goes on: executes, faults, resets, gives back, leaves.
+    Run(usize, usize),
+    /// A core executes what only its TLB still allows.
+    Stale(usize, usize),
+    /// A message arrives.
+    Deliver(usize, usize),
+    /// A shootdown ends.
+    Unmapped(usize, usize),
+    /// That of all pages ends.
+    AllUnmapped(usize),
+    /// Hold times end.
+    Expire(usize),
+    /// A dirty line is written back.
+    Evict(usize, u32),
+    /// A domain learns what the chip page says.
+    Learn(usize),
+    /// A domain that left comes back, for the rest of its program.
+    Wake(usize),
+    /// A domain dies; what it has sent and nobody has taken is lost with it, or not.
+    Kill(usize, bool),
+    /// It comes back in a new epoch, and runs the program once more.
+    Restart(usize),
+}
+
+/// What is checked.
+#[derive(Clone, Debug)]
+pub struct World<const D: usize, const C: usize> {
+    pub protocol: Protocol,
+    pub pages: u32,
+    pub programs: Programs,
+    pub kills: u8,
+    pub restarts: u8,
+    /// Hold times.
+    pub hold: u64,
+    /// Lines are written back at any time.
+    pub evict: bool,
+    pub mutant: Option<Mutant>,
+    /// Register files at the end that must not be.
+    pub forbidden: fn(&[Vec<u8>]) -> bool,
+}
+
+impl<const D: usize, const C: usize> World<D, C> {
+    /// Domains that run these programs, and nothing happens to them.
+    pub fn new(protocol: Protocol, pages: u32, programs: Programs) -> Self {
+        World {
+            protocol,
+            pages,
+            programs,
+            kills: 0,
+            restarts: 0,
+            hold: 0,
+            evict: false,
+            mutant: None,
+            forbidden: |_| false,
+        }
+    }
+
+    fn config(&self, me: usize) -> Config {
+        Config {
+            protocol: self.protocol,
+            me: DomainId(me as u8),
+            domains: D as u8,
+            pages: self.pages,
+            hold: self.hold,
+            limit: u64::MAX,
+            thrash: Limit { moves: 0, window: 0 },
+            mutant: self.mutant,
+        }
+    }
+
+    fn op(&self, state: &State<D, C>, node: usize, core: usize) -> Option<Op> {
+        self.programs[node].get(core)?.get(state.nodes[node].runs[core].at).copied()
+    }
+
+    /// What the chip page says of `peer`.
+    fn truth(state: &State<D, C>, peer: usize) -> (Epoch, bool) {
+        (state.nodes[peer].epoch, state.status[peer] == Status::Runs)
+    }
+
+    fn drive<R>(
+        state: &mut State<D, C>,
+        node: usize,
+        act: impl FnOnce(&mut Node<D, C>, &mut Memory, &mut Sent) -> R,
+    ) -> R {
+        let mut sent = vec![];
+        let this = &mut state.nodes[node];
+        let result = act(this, &mut state.memory, &mut sent);
+        let from = this.epoch;
+        for (to, message) in sent {
+            let known = this.known[to.index()].0;
+            state.links[node * D + to.index()].push_back(Mail { from, to: known, message });
+        }
+        if state.nodes[node].left && state.status[node] == Status::Runs {
+            state.status[node] = Status::Slept;
+        }
+        result
+    }
+
+    fn learn(state: &mut State<D, C>, node: usize) {
+        let peers = (0..D).filter(|peer| *peer != node);
+        let news: Vec<News> = peers.map(|peer| {
+            let (epoch, runs) = Self::truth(state, peer);
+            let slept = state.status[peer] == Status::Slept;
+            let how = if slept { Down::Slept } else { Down::Died };
+            state.nodes[node].known[peer] = (epoch, runs);
+            News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
+        }).collect();
+        Self::drive(state, node, |this, memory, sent| {
+            this.drive(memory, sent, |dsm, out| dsm.chip(0, &news, out));
+        });
+    }
+
+    /// A domain comes (back) to the others.
+    fn start(state: &mut State<D, C>, node: usize) {
+        // What came while it was away is dropped, before anybody hears that it is back.
+        (0..D).for_each(|peer| state.links[peer * D + node].clear());
+        Self::learn(state, node);
+        let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
+        let start = if others { Start::Join } else { Start::First { lost: state.mourned } };
+        state.mourned &= others;
+        state.status[node] = Status::Runs;
+        state.nodes[node].left = false;
+        Self::drive(state, node, |this, memory, sent| {
+            this.drive(memory, sent, |dsm, out| dsm.start(0, start, out));
+        });
+    }
+
+    /// One go of a core. False when it cannot.
+    fn run(&self, state: &mut State<D, C>, node: usize, core: usize) -> bool {
+        let Some(op) = self.op(state, node, core) else { return false };
+        Self::drive(state, node, |this, memory, sent| {
+            let run = &mut this.runs[core];
+            if run.fault.is_some() || this.left || this.unmap_all {
+                return false;
+            }
+            if run.lost {
+                return this.reset(core, op, memory, sent);
+            }
+            if run.device {
+                (run.device, run.at) = (false, run.at + 1);
+                let Some((page, ..)) = op.needs() else { return false };
+                this.drive(memory, sent, |dsm, out| dsm.device_done(0, page, out));
+                return true;
+            }
+            if op == Op::Sleep {
+                let begun = this.drive(memory, sent, |dsm, out| dsm.leave(out));
+                this.runs[core].at += usize::from(begun.is_ok());
+                this.runs[core].lost = begun == Err(LeaveError::LostPages);
+                return begun != Err(LeaveError::Busy);
+            }
+            if !Node::<D, C>::allows(&this.mapped, op) {
+                return this.fault(core, op, memory, sent);
+            }
+            Self::execute(this, core, op, memory, sent);
+            true
+        })
+    }
+
+    fn execute(
+        this: &mut Node<D, C>,
+        core: usize,
+        op: Op,
+        memory: &mut Memory,
+        sent: &mut Sent,
+    ) {
+        this.execute(core, op, memory);
+        let id = CoreId(core as u8);
+        this.drive(memory, sent, |dsm, out| dsm.retired(0, id, out));
+    }
+
+    fn deliver(state: &mut State<D, C>, from: usize, to: usize) -> bool {
+        let Some(mail) = state.links[from * D + to].front().copied() else { return false };
+        if mail.to == state.nodes[to].epoch {
+            let handled = Self::drive(state, to, |this, memory, sent| {
+                let id = DomainId(from as u8);
+                this.drive(memory, sent, |dsm, out| {
+                    dsm.handle(0, id, mail.from, mail.message, out)
+                })
+            });
+            match handled {
+                Ok(Handled::Done) => {}
+                Ok(Handled::Later) => return false,
+                Err(_) => state.memory.broken = Some("a peer's fault, and nobody was at fault"),
+            }
+        }
+        state.links[from * D + to].pop_front();
+        true
+    }
+
+    fn unmapped(state: &mut State<D, C>, node: usize, index: usize) {
+        Self::drive(state, node, |this, memory, sent| {
+            let work = this.shootdowns.remove(index);
+            this.tlb.clone_from(&this.mapped);
+            this.drive(memory, sent, |dsm, out| dsm.unmapped(0, work, out));
+        });
+    }
+
+    fn kill(state: &mut State<D, C>, node: usize, silent: bool) {
+        let epoch = state.nodes[node].epoch;
+        state.kills += 1;
+        state.mourned |= state.status[node] == Status::Runs;
+        state.status[node] = Status::Dead;
+        let blank = state.nodes[node].dsm.config;
+        state.nodes[node] = Node::new(blank, epoch);
+        for peer in 0..D {
+            state.links[peer * D + node].clear();
+            if silent {
+                state.links[node * D + peer].clear();
+            }
+        }
+    }
+
+    fn restart(&self, state: &mut State<D, C>, node: usize) {
+        state.restarts += 1;
+        let epoch = Epoch(state.nodes[node].epoch.0 + 1);
+        state.nodes[node] = Node::new(self.config(node), epoch);
+        Self::start(state, node);
+    }
+
+    fn act(&self, state: &mut State<D, C>, action: Action) -> bool {
+        match action {
+            Action::Run(node, core) => return self.run(state, node, core),
+            Action::Stale(node, core) => {
+                let Some(op) = self.op(state, node, core) else { return false };
+                Self::drive(state, node, |this, memory, sent| {
+                    Self::execute(this, core, op, memory, sent);
+                });
+            }
+            Action::Deliver(from, to) => return Self::deliver(state, from, to),
+            Action::Unmapped(node, index) => Self::unmapped(state, node, index),
+            Action::AllUnmapped(node) => Self::drive(state, node, |this, memory, sent| {
+                this.unmap_all = false;
+                this.tlb.fill(None);
+                this.drive(memory, sent, |dsm, out| dsm.all_unmapped(0, out));
+            }),
+            Action::Expire(node) => {
+                Self::drive(state, node, |this, memory, sent| {
+                    this.drive(memory, sent, |dsm, out| dsm.tick(1, out));
+                });
+            }
+            Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
+            Action::Learn(node) => Self::learn(state, node),
+            Action::Wake(node) => Self::start(state, node),
+            Action::Kill(node, silent) => Self::kill(state, node, silent),
+            Action::Restart(node) => self.restart(state, node),
+        }
+        true
+    }
+
+    fn local_actions(&self, state: &State<D, C>, node: usize, actions: &mut Vec<Action>) {
+        let this = &state.nodes[node];
+        for core in 0..C {
+            let Some(op) = self.op(state, node, core) else { continue };
+            actions.push(Action::Run(node, core));
+            let stale = !Node::<D, C>::allows(&this.mapped, op)
+                && Node::<D, C>::allows(&this.tlb, op)
+                && op.needs().is_some()
+                && this.runs[core].fault.is_none();
+            if stale {
+                actions.push(Action::Stale(node, core));
+            }
+        }
+        actions.extend((0..this.shootdowns.len()).map(|i| Action::Unmapped(node, i)));
+        if this.unmap_all {
+            actions.push(Action::AllUnmapped(node));
+        }
+        if self.hold > 0 {
+            actions.push(Action::Expire(node));
+        }
+        if self.evict {
+            let dirty = |page: &usize| this.cache[*page].is_some_and(|line| line.dirty);
+            let pages = (0..this.cache.len()).filter(dirty);
+            actions.extend(pages.map(|page| Action::Evict(node, page as u32)));
+        }
+        let peers = (0..D).filter(|peer| *peer != node);
+        if peers.clone().any(|peer| this.known[peer] != Self::truth(state, peer)) {
+            actions.push(Action::Learn(node));
+        }
+        for peer in peers {
+            if !state.links[peer * D + node].is_empty() {
+                actions.push(Action::Deliver(peer, node));
+            }
+        }
+    }
+
+    /// Does nothing more have to happen?
+    pub fn is_done(&self, state: &State<D, C>) -> bool {
+        (0..D).all(|node| {
+            let ended = (0..C).all(|core| self.op(state, node, core).is_none());
+            state.status[node] == Status::Dead || ended
+        })
+    }
+
+    fn single_writer(state: &State<D, C>, page: usize) -> bool {
+        let right = |node: &Node<D, C>| node.mapped[page].max_right(node.tlb[page]);
+        let runs = |node: &usize| state.status[*node] != Status::Dead;
+        let rights: Vec<_> =
+            (0..D).filter(runs).filter_map(|node| right(&state.nodes[node])).collect();
+        let writer = rights.contains(&Rights::Write);
+        let alone = rights.len() <= 1;
+        alone || !writer && state.nodes[0].dsm.config.protocol == Protocol::ThreeState
+    }
+
+    /// Nothing of a page stays in a cache whose domain does not hold it.
+    fn caches_are_clean(state: &State<D, C>) -> bool {
+        state.nodes.iter().zip(&state.status).all(|(node, status)| {
+            let held = |page: usize| node.dsm.hold(page as u32) != Some(Hold::None);
+            let right = |page: &usize| held(*page) || node.cache[*page].is_none();
+            *status == Status::Dead || (0..node.cache.len()).all(|page| right(&page))
+        })
+    }
+
+    fn outcome(state: &State<D, C>) -> Vec<Vec<u8>> {
+        state.nodes.iter().map(|node| node.runs[0].registers.clone()).collect()
+    }
+}
+
+trait MaxRight {
+    fn max_right(self, other: Self) -> Self;
+}
+
+impl MaxRight for Option<Rights> {
+    fn max_right(self, other: Self) -> Self {
+        if self == Some(Rights::Write) { self } else { other.or(self) }
+    }
+}
+
+impl<const D: usize, const C: usize> Model for World<D, C> {
+    type State = State<D, C>;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<Self::State> {
+        let nodes = (0..D).map(|node| Node::new(self.config(node), Epoch(1))).collect();
+        let cells = vec![0; self.pages as usize];
+        let memory = Memory { truth: vec![Some(0); cells.len()], cells, broken: None };
+        let mut state = State {
+            nodes,
+            status: vec![Status::Runs; D],
+            links: vec![VecDeque::new(); D * D],
+            memory,
+            kills: 0,
+            restarts: 0,
+            mourned: false,
+        };
+        for node in 0..D {
+            Self::learn(&mut state, node);
+            Self::drive(&mut state, node, |this, memory, sent| {
+                this.drive(memory, sent, |dsm, out| dsm.start(0, Start::Founding, out));
+            });
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
+        if state.memory.broken.is_some() {
+            return;
+        }
+        for node in 0..D {
+            match state.status[node] {
+                Status::Runs => {
+                    self.local_actions(state, node, actions);
+                    if state.kills < self.kills {
+                        actions.extend([Action::Kill(node, false), Action::Kill(node, true)]);
+                    }
+                }
+                Status::Slept if self.op(state, node, 0).is_some() => {
+                    actions.push(Action::Wake(node));
+                }
+                Status::Dead if state.restarts < self.restarts => {
+                    actions.push(Action::Restart(node));
+                }
+                Status::Slept | Status::Dead => {}
+            }
+        }
+    }
+
+    fn next_state(&self, last: &Self::State, action: Action) -> Option<Self::State> {
+        let mut state = last.clone();
+        (self.act(&mut state, action) && state != *last).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("every value is right", |_, state: &Self::State| {
+                state.memory.broken.is_none()
+            }),
+            Property::always("single writer", |world: &Self, state: &Self::State| {
+                (0..world.pages as usize).all(|page| Self::single_writer(state, page))
+            }),
+            Property::always("caches", |_, state: &Self::State| Self::caches_are_clean(state)),
+            Property::always("bounds", |_, state: &Self::State| {
+                state.links.iter().all(|link| link.len() <= abi::dsm::slots(D, C))
+            }),
+            Property::always("no outcome is forbidden", |world: &Self, state: &Self::State| {
+                !world.is_done(state) || !(world.forbidden)(&Self::outcome(state))
+            }),
+        ]
+    }
+}

@@ -1,0 +1,222 @@
+//! A domain of the model: the machine, page table, TLBs, cache, cores with programs.
+
+use base::id::{CoreId, DomainId, Epoch};
+
+use super::program::{Op, Run};
+use crate::Dsm;
+use crate::effect::{Effect, Rights};
+use crate::message::Message;
+use crate::word::{Access, AccessError, Config, Keep, Page, RequestId, Want};
+
+/// The machine as the models use it.
+pub type Machine<const D: usize, const C: usize> = Dsm<[u64; 1], D, C>;
+
+/// A cached page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    pub value: u8,
+    pub dirty: bool,
+}
+
+/// Memory, and what it should say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Memory {
+    pub cells: Vec<u8>,
+    /// The last value that anybody stored; unknown when it is lost.
+    pub truth: Vec<Option<u8>>,
+    /// What went wrong.
+    pub broken: Option<&'static str>,
+}
+
+impl Memory {
+    /// Somebody reads `value`.
+    pub fn saw(&mut self, page: Page, value: u8) {
+        let truth = self.truth[page as usize].get_or_insert(value);
+        if *truth != value {
+            self.broken = Some("a stale value was read");
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node<const D: usize, const C: usize> {
+    pub dsm: Machine<D, C>,
+    pub epoch: Epoch,
+    /// What the page table says.
+    pub mapped: Vec<Option<Rights>>,
+    /// What a TLB may still say.
+    pub tlb: Vec<Option<Rights>>,
+    pub cache: Vec<Option<Line>>,
+    pub runs: Vec<Run>,
+    /// Shootdowns under way.
+    pub shootdowns: Vec<RequestId>,
+    pub unmap_all: bool,
+    pub left: bool,
+    /// What it was told of the others: epoch, and whether that runs.
+    pub known: Vec<(Epoch, bool)>,
+}
+
+/// Messages that a step sent.
+pub type Sent = Vec<(DomainId, Message)>;
+
+impl<const D: usize, const C: usize> Node<D, C> {
+    pub fn new(config: Config, epoch: Epoch) -> Self {
+        let pages = config.pages as usize;
+        Node {
+            dsm: Dsm::new(config, epoch, [0; 1]).expect("a model's region fits in a word"),
+            epoch,
+            mapped: vec![None; pages],
+            tlb: vec![None; pages],
+            cache: vec![None; pages],
+            runs: vec![Run::default(); C],
+            shootdowns: vec![],
+            unmap_all: false,
+            left: false,
+            known: vec![(Epoch(0), false); D],
+        }
+    }
+
+    /// Lets the machine handle an event and performs what it asks for.
+    pub fn drive<R>(
+        &mut self,
+        memory: &mut Memory,
+        sent: &mut Sent,
+        event: impl FnOnce(&mut Machine<D, C>, crate::Out) -> R,
+    ) -> R {
+        let mut effects = vec![];
+        let result = event(&mut self.dsm, &mut |effect| effects.push(effect));
+        effects.into_iter().for_each(|effect| self.perform(effect, memory, sent));
+        result
+    }
+
+    fn perform(&mut self, effect: Effect, memory: &mut Memory, sent: &mut Sent) {
+        match effect {
+            Effect::Send { to, message } => sent.push((to, message)),
+            Effect::Map { page, rights } => {
+                self.mapped[page as usize] = Some(rights);
+                self.tlb[page as usize] = Some(rights);
+            }
+            Effect::Unmap { page, keep, work } => {
+                self.mapped[page as usize] = (keep == Keep::Read).then_some(Rights::Read);
+                self.shootdowns.push(work);
+                self.shootdowns.sort_by_key(|id| (id.domain, id.core));
+            }
+            Effect::UnmapAll => {
+                self.mapped.fill(None);
+                self.unmap_all = true;
+            }
+            Effect::Clean { page } => self.clean(page, memory),
+            Effect::CleanAndInvalidate { page } => {
+                self.clean(page, memory);
+                self.cache[page as usize] = None;
+            }
+            Effect::Invalidate { page } => self.cache[page as usize] = None,
+            Effect::Complete { core, result } => self.completed(core, result, memory),
+            Effect::Lost { page } if self.dsm.is_at_home() => memory.truth[page as usize] = None,
+            Effect::Lost { .. } | Effect::Thrash { .. } => {}
+            // Again, later.
+            Effect::Stays => self.runs[0].at -= 1,
+            Effect::Left => self.left = true,
+        }
+    }
+
+    /// Dirty lines are written back, as they may be at any time.
+    pub fn clean(&mut self, page: Page, memory: &mut Memory) {
+        if let Some(line) = &mut self.cache[page as usize]
+            && line.dirty
+        {
+            line.dirty = false;
+            memory.cells[page as usize] = line.value;
+        }
+    }
+
+    fn completed(&mut self, core: CoreId, result: Result<(), AccessError>, memory: &mut Memory) {
+        let run = &mut self.runs[core.index()];
+        let op = run.fault.take();
+        match (result, op) {
+            (Err(AccessError::Lost), _) => run.lost = true,
+            (Ok(()), _) if run.resets => (run.resets, run.lost) = (false, false),
+            (Ok(()), Some(Op::Device(page))) => {
+                // The device works in memory; what any cache has would be wrong.
+                let cell = &mut memory.cells[page as usize];
+                let before = *cell;
+                *cell += 1;
+                memory.saw(page, before);
+                memory.truth[page as usize] = Some(before + 1);
+                run.device = true;
+            }
+            (Ok(()), Some(_)) | (Err(AccessError::Device), _) => {}
+            _ => memory.broken = Some("an access ended that was not under way, or wrongly"),
+        }
+    }
+
+    /// Do these rights suffice for the operation?
+    pub fn allows(rights: &[Option<Rights>], op: Op) -> bool {
+        let Some((page, count, want)) = op.needs() else { return true };
+        (page..page + count).all(|page| match rights[page as usize] {
+            Some(Rights::Write) => want != Want::Device,
+            Some(Rights::Read) => want == Want::Read,
+            None => false,
+        })
+    }
+
+    /// The core executes `op`, which its rights allow.
+    pub fn execute(&mut self, core: usize, op: Op, memory: &mut Memory) {
+        let run = &mut self.runs[core];
+        run.at += 1;
+        match op {
+            Op::Load(page) => {
+                let value = self.load(page, memory);
+                self.runs[core].registers.push(value);
+            }
+            Op::Store(page, value) => self.store(page, value, memory),
+            Op::Add(page) => self.add(page, memory),
+            Op::AddBoth(page) => {
+                self.add(page, memory);
+                self.add(page + 1, memory);
+            }
+            Op::Device(_) | Op::Sleep => {}
+        }
+    }
+
+    fn load(&mut self, page: Page, memory: &mut Memory) -> u8 {
+        let cell = memory.cells[page as usize];
+        let line = self.cache[page as usize].get_or_insert(Line { value: cell, dirty: false });
+        memory.saw(page, line.value);
+        line.value
+    }
+
+    fn store(&mut self, page: Page, value: u8, memory: &mut Memory) {
+        self.cache[page as usize] = Some(Line { value, dirty: true });
+        memory.truth[page as usize] = Some(value);
+    }
+
+    fn add(&mut self, page: Page, memory: &mut Memory) {
+        let value = self.load(page, memory) + 1;
+        self.store(page, value, memory);
+    }
+
+    /// The core faults on `op`.
+    pub fn fault(&mut self, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) -> bool {
+        let Some((page, count, want)) = op.needs() else { return false };
+        let id = CoreId(core as u8);
+        let access = Access { page, crosses: count == 2, want };
+        self.runs[core].fault = Some(op);
+        let begun = self.drive(memory, sent, |dsm, out| dsm.access(0, id, access, out));
+        if begun.is_err() {
+            // A device of this domain has the page: later.
+            self.runs[core].fault = None;
+        }
+        begun.is_ok()
+    }
+
+    /// The core resets the pages of `op`, which are lost; all, before it sleeps.
+    pub fn reset(&mut self, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) -> bool {
+        let all = (0, self.cache.len() as u32);
+        let (page, count) = op.needs().map_or(all, |(page, count, _)| (page, count));
+        self.runs[core].resets = true;
+        self.runs[core].fault = Some(op);
+        let id = CoreId(core as u8);
+        self.drive(memory, sent, |dsm, out| dsm.reset(0, id, page, count, out)).is_ok()
+    }
+}

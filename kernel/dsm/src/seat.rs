@@ -1,0 +1,415 @@
+//! Who is the home: how a home's place is taken when it dies or leaves.
+//!
+//! A home stays until it goes; one that comes back does not claim its place again, so a domain
+//! that sleeps often costs no directory moves. When it is gone, **the lowest domain that runs**
+//! claims: it asks all others that run what they hold and, when all have said it, is the home and
+//! tells everybody. Only then requests go to it.
+//!
+//! Two may claim at once, when they have heard different things of a third. The higher one answers
+//! the lower one's question and thereby yields; the lower one leaves the question unanswered. One
+//! to whom the home itself hands over goes before both. Who answered one that meanwhile has given
+//! up is told so ([`Message::Void`]) and may claim again. Who
+//! is the home already answers "I am". So of two that run at once only one is established: each
+//! needs the other's answer, or was told of it by the chip page too late to be asked, and then it
+//! asks itself.
+//!
+//! What a member says it holds cannot change until there is a home again: only a home's messages
+//! change it. What nobody holds is lost if a member died that no home has dealt with; for that
+//! each home says whom it knows ([`Message::Home`]), and all who are asked judge and pass it on.
+
+use base::id::DomainId;
+
+use crate::dsm::{Dsm, Leaving, Life, Request, Revoke, Seat, byte, byte_of, with_byte};
+use crate::effect::{Effect, Out};
+use crate::message::{END, Message};
+use crate::table::{Entry, Store};
+use crate::word::{Down, Hold, Page, Set};
+
+impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
+    pub(crate) fn handle_seat(&mut self, now: u64, from: DomainId, message: Message, out: Out) {
+        match message {
+            Message::Join => self.got_join(now, from, out),
+            Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
+            Message::Leave => self.got_leave(now, from, out),
+            Message::Bye if self.leaving == Leaving::Asked => self.gone(out),
+            Message::TakeHome { round, settled } => {
+                self.got_take_home(now, (from, round), settled, out);
+            }
+            Message::Who if self.leaving == Leaving::Handing(from) => self.hand_over(out),
+            Message::Who if self.is_serving() => {
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Message::Ask { round, base, handed } => {
+                self.peers[from.index()].asked = Some((round, base));
+                self.got_ask(from, handed, out);
+            }
+            Message::Chunk { round, base, held, written } => {
+                self.got_chunk(now, from, (round, base), (held, written), out);
+            }
+            Message::Void => self.reconsider(now, out),
+            Message::Losses => out(Effect::Send { to: from, message: Message::AskLost { base: 0 } }),
+            Message::AskLost { base } if self.is_serving() => {
+                let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
+                out(Effect::Send { to: from, message: Message::Lost { base, bits } });
+            }
+            Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
+            _ => {} // Too late: its sender or this domain has gone on.
+        }
+    }
+
+    /// `from` comes with nothing: what was sent to it before never reached it.
+    fn got_join(&mut self, now: u64, from: DomainId, out: Out) {
+        match self.seat {
+            Seat::Home if self.is_serving() => {
+                self.settled = self.members();
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Seat::Home if self.leaving == Leaving::Handing(from) => {
+                self.handed_in_vain(out);
+                self.reconsider(now, out);
+            }
+            Seat::Claiming { waiting, handed, lost } if waiting.has(from) => {
+                let waiting = waiting.without(from);
+                self.seat = Seat::Claiming { waiting, handed, lost };
+                if waiting.is_empty() {
+                    self.establish(now, out);
+                }
+            }
+            Seat::Known(home, _) if home == from => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+                self.reconsider(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// This domain and all peers that run.
+    pub(crate) fn members(&self) -> u64 {
+        with_byte(self.running(), self.config.me, self.epoch)
+    }
+
+    /// Has a member died that no home has dealt with, as far as this domain knows?
+    fn mourns(&self) -> bool {
+        self.mourns_one_of(self.settled)
+    }
+
+    /// Has one of these members died?
+    fn mourns_one_of(&self, settled: u64) -> bool {
+        (0..self.config.domains).map(DomainId).any(|domain| {
+            let then = byte_of(settled, domain);
+            let dead = match self.peer(domain) {
+                None => byte(self.epoch) != then,
+                Some(peer) if peer.epoch.0 == 0 => false,
+                Some(peer) => peer.life == Life::Dead || byte(peer.epoch) != then,
+            };
+            then != 0 && dead
+        })
+    }
+
+    /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
+    pub(crate) fn reconsider(&mut self, now: u64, out: Out) {
+        if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
+            return;
+        }
+        let lowest = self.up().with(self.config.me).iter().next();
+        if lowest == Some(self.config.me) {
+            self.claim(now, None, false, out);
+        } else {
+            self.broadcast(Message::Who, out);
+        }
+    }
+
+    /// Asks everybody what they hold.
+    pub(crate) fn claim(
+        &mut self,
+        now: u64,
+        handed: Option<(DomainId, u8)>,
+        lost: bool,
+        out: Out,
+    ) {
+        self.round = self.round.wrapping_add(1);
+        self.clear_directory();
+        let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
+        self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
+        let message = Message::Ask { round: self.round, base: 0, handed };
+        waiting.iter().for_each(|to| out(Effect::Send { to, message }));
+        if waiting.is_empty() {
+            self.establish(now, out);
+        }
+    }
+
+    /// All have answered.
+    pub(crate) fn establish(&mut self, now: u64, out: Out) {
+        let Seat::Claiming { lost, .. } = self.seat else { return };
+        self.record_own();
+        self.seat = Seat::Home;
+        self.settled = self.members();
+        self.peers.iter_mut().for_each(|peer| peer.asked = None);
+        let message = Message::Home { round: self.round, settled: self.settled };
+        self.broadcast(message, out);
+        if lost && self.lose_unheld(out) {
+            self.broadcast(Message::Losses, out);
+        }
+        self.send_parked(now, out);
+    }
+
+    fn lose_unheld(&mut self, out: Out) -> bool {
+        let mut losses = false;
+        for page in 0..self.table.pages() {
+            if self.table.get(page) == Entry::FREE {
+                self.table.set(page, Entry { lost: true, ..Entry::FREE });
+                out(Effect::Lost { page });
+                losses = true;
+            }
+        }
+        losses
+    }
+
+    fn got_home(&mut self, now: u64, from: DomainId, round: u8, settled: u64, out: Out) {
+        if self.seat == Seat::Home && !matches!(self.leaving, Leaving::Handing(_)) {
+            return;
+        }
+        self.settled = settled;
+        if self.seat == Seat::Known(from, round) {
+            return;
+        }
+        if matches!(self.leaving, Leaving::Handing(_)) {
+            return self.gone(out);
+        }
+        self.forget_home();
+        self.seat = Seat::Known(from, round);
+        self.send_parked(now, out);
+    }
+
+    /// What was asked of, or by, a home that is none any more is void.
+    fn forget_home(&mut self) {
+        self.cores.iter_mut().flat_map(|core| &mut core.task).for_each(|task| task.sent = false);
+        for revoke in self.revokes.iter_mut().flatten() {
+            match revoke {
+                Revoke::Deferred { .. } => *revoke = Revoke::Idle,
+                Revoke::Unmapping { orphan, .. } => *orphan = true,
+                Revoke::Idle => {}
+            }
+        }
+        if self.leaving == Leaving::Asked {
+            self.leaving = Leaving::Empty;
+        }
+    }
+
+    /// The home is gone; the seat is `Waiting`.
+    pub(crate) fn home_is_gone(&mut self, out: Out) {
+        self.forget_home();
+        self.answer_asked(out);
+    }
+
+    /// There is a home, or it can be reached now.
+    pub(crate) fn send_parked(&mut self, now: u64, out: Out) {
+        self.cores().for_each(|core| self.ask_home(now, core, out));
+        self.proceed_leave(out);
+    }
+
+    fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u8)>, out: Out) {
+        match self.seat {
+            Seat::Home if self.is_serving() => {
+                self.peers[from.index()].asked = None;
+                let message = Message::Home { round: self.round, settled: self.settled };
+                out(Effect::Send { to: from, message });
+            }
+            Seat::Known(home, round) if handed == Some((home, round)) || home == from => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+            }
+            Seat::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
+                self.seat = Seat::Waiting;
+                self.answer_asked(out);
+            }
+            Seat::Waiting => self.answer_asked(out),
+            Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
+        }
+    }
+
+    /// Does another's claim go before this domain's? A home hands over to one after the other, so
+    /// of two that it handed to, the other one was before and has failed.
+    fn outranks(&self, theirs: (DomainId, Option<(DomainId, u8)>), mine: Option<(DomainId, u8)>) -> bool {
+        match (theirs.1, mine) {
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(theirs), Some(mine)) if theirs.0 == mine.0 => false,
+            _ => theirs.0 < self.config.me,
+        }
+    }
+
+    /// Tells all who have asked what is held here, 64 pages each.
+    fn answer_asked(&mut self, out: Out) {
+        if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
+            return;
+        }
+        for to in self.up().iter() {
+            let Some((round, base)) = self.peers[to.index()].asked.take() else { continue };
+            let holds = |entry: &Entry| (entry.hold != Hold::None, entry.hold > Hold::Read);
+            let (base, held, written) = self.chunk(base, holds);
+            let (held, written) = match base {
+                END => (self.settled, u64::from(self.mourns())),
+                _ => (held, written),
+            };
+            out(Effect::Send { to, message: Message::Chunk { round, base, held, written } });
+        }
+    }
+
+    /// The first pages from `base` on with something to say, 64 at most.
+    fn chunk(&self, base: Page, bits: impl Fn(&Entry) -> (bool, bool)) -> (Page, u64, u64) {
+        let pages = self.table.pages();
+        let Some(base) = (base..pages).find(|page| bits(&self.table.get(*page)).0) else {
+            return (END, 0, 0);
+        };
+        let (mut first, mut second) = (0, 0);
+        for page in base..pages.min(base.saturating_add(64)) {
+            let (a, b) = bits(&self.table.get(page));
+            first |= u64::from(a) << (page - base);
+            second |= u64::from(b) << (page - base);
+        }
+        (base, first, second)
+    }
+
+    fn got_chunk(
+        &mut self,
+        now: u64,
+        from: DomainId,
+        (round, base): (u8, Page),
+        (held, written): (u64, u64),
+        out: Out,
+    ) {
+        let Seat::Claiming { waiting, handed, lost } = self.seat else {
+            return out(Effect::Send { to: from, message: Message::Void });
+        };
+        if !waiting.has(from) || round != self.round {
+            return; // An answer to an earlier question; the later one is with it.
+        }
+        if base != END {
+            let pages = self.table.pages();
+            for page in ones(base, held).filter(|page| *page < pages) {
+                self.record(from, page, written >> (page - base) & 1 != 0);
+            }
+            let base = base.saturating_add(64);
+            let message = Message::Ask { round: self.round, base, handed };
+            return out(Effect::Send { to: from, message });
+        }
+        let waiting = waiting.without(from);
+        let lost = lost || written != 0 || self.mourns_one_of(held);
+        self.seat = Seat::Claiming { waiting, handed, lost };
+        if waiting == Set::EMPTY {
+            self.establish(now, out);
+        }
+    }
+
+    fn got_lost(&mut self, from: DomainId, base: Page, bits: u64, out: Out) {
+        if base == END {
+            return;
+        }
+        let pages = self.table.pages();
+        ones(base, bits).filter(|page| *page < pages).for_each(|page| out(Effect::Lost { page }));
+        let base = base.saturating_add(64);
+        out(Effect::Send { to: from, message: Message::AskLost { base } });
+    }
+
+    fn got_take_home(&mut self, now: u64, from: (DomainId, u8), settled: u64, out: Out) {
+        let elsewhere = match self.seat {
+            Seat::Home => true,
+            Seat::Known(home, round) => (home, round) != from,
+            Seat::Claiming { .. } | Seat::Waiting => false,
+        };
+        // Who has said that it leaves is answered with Bye, and another one is asked.
+        if elsewhere || self.leaving == Leaving::Asked {
+            return;
+        }
+        self.settled = settled;
+        self.seat = Seat::Waiting;
+        self.home_is_gone(out);
+        self.claim(now, Some(from), false, out);
+    }
+
+    fn got_leave(&mut self, now: u64, from: DomainId, out: Out) {
+        let handing = self.leaving == Leaving::Handing(from);
+        if !self.is_serving() && !handing {
+            return; // It will say so again, to the next home.
+        }
+        self.sweep(from, Down::Slept, out);
+        out(Effect::Send { to: from, message: Message::Bye });
+        if handing {
+            self.handed_to_leaver(out);
+        }
+        self.start_requests(now, out);
+    }
+
+    /// Forgets all about being, or knowing, the home: this domain may power down.
+    pub(crate) fn gone(&mut self, out: Out) {
+        self.leaving = Leaving::Gone;
+        self.seat = Seat::Waiting;
+        self.clear_directory();
+        self.revokes = [[Revoke::Idle; C]; D];
+        self.peers.iter_mut().for_each(|peer| peer.asked = None);
+        out(Effect::Left);
+    }
+
+    pub(crate) fn all_empty(&mut self, now: u64, out: Out) {
+        self.leaving = Leaving::Empty;
+        if self.seat == Seat::Home {
+            self.sweep(self.config.me, Down::Slept, out);
+        }
+        self.serve_deferred(now, out);
+        self.answer_asked(out);
+        self.proceed_leave(out);
+    }
+
+    /// Goes on with leaving when it can.
+    pub(crate) fn proceed_leave(&mut self, out: Out) {
+        if self.leaving != Leaving::Empty {
+            return;
+        }
+        match self.seat {
+            Seat::Known(home, _) if self.up().has(home) => {
+                self.leaving = Leaving::Asked;
+                out(Effect::Send { to: home, message: Message::Leave });
+            }
+            Seat::Home if !self.is_busy() => self.hand_over(out),
+            _ => {}
+        }
+    }
+
+    fn hand_over(&mut self, out: Out) {
+        let Some(to) = self.up().iter().next() else { return self.gone(out) };
+        if self.has_losses() {
+            self.leaving = Leaving::No;
+            return out(Effect::Stays);
+        }
+        self.leaving = Leaving::Handing(to);
+        let message = Message::TakeHome { round: self.round, settled: self.running() };
+        self.desk = [[Request::Idle; C]; D];
+        out(Effect::Send { to, message });
+    }
+
+    /// The next home is gone, and may have been the home: what the directory here says is old.
+    pub(crate) fn handed_in_vain(&mut self, out: Out) {
+        self.leaving = Leaving::Empty;
+        self.seat = Seat::Waiting;
+        self.answer_asked(out);
+    }
+
+    /// The next home leaves itself, and has not become it.
+    fn handed_to_leaver(&mut self, out: Out) {
+        self.leaving = Leaving::Empty;
+        self.round = self.round.wrapping_add(1);
+        self.settled = self.members();
+        let message = Message::Home { round: self.round, settled: self.settled };
+        self.broadcast(message, out);
+        self.proceed_leave(out);
+    }
+}
+
+/// The pages of the bits of a chunk.
+fn ones(base: Page, bits: u64) -> impl Iterator<Item = Page> {
+    (0..64).filter(move |bit| bits >> bit & 1 != 0).filter_map(move |bit| base.checked_add(bit))
+}

@@ -1,0 +1,170 @@
+//! What a domain knows of each page, a few bits a page.
+//!
+//! | | two-state | three-state |
+//! | --- | --- | --- |
+//! | bits a page | 3 (up to 4 domains), 4 (up to 8) | 4 + domains |
+//! | this domain's hold | None, Read, Write, Device | the same |
+//! | directory, at the home | the owner | a bit for each holder, and whether the one may write |
+//!
+//! In the two-state protocol the code *is* either this domain's hold or, at the home, who else has
+//! the page. "This domain is the owner but holds nothing" has no code of its own: it means the
+//! same as "nobody", the value is in memory.
+
+use base::id::DomainId;
+
+use crate::word::{Config, Hold, Page, Protocol, Set};
+
+/// Where the words are kept: a kernel gives a static slice, a test an array.
+pub trait Store: AsRef<[u64]> + AsMut<[u64]> {}
+impl<T: AsRef<[u64]> + AsMut<[u64]>> Store for T {}
+
+/// One page, unpacked. The directory part is kept at the home only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// What this domain has.
+    pub hold: Hold,
+    /// Who has something.
+    pub holders: Set,
+    /// The one holder may have written.
+    pub exclusive: bool,
+    /// It died with its owner.
+    pub lost: bool,
+}
+
+impl Entry {
+    /// In memory, and nowhere else.
+    pub const FREE: Entry =
+        Entry { hold: Hold::None, holders: Set::EMPTY, exclusive: false, lost: false };
+}
+
+/// The packed table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Table<T> {
+    words: T,
+    protocol: Protocol,
+    me: DomainId,
+    bits: u8,
+    pages: u32,
+}
+
+/// Bits that a page takes.
+pub const fn bits(protocol: Protocol, domains: u8) -> u8 {
+    match protocol {
+        Protocol::TwoState if domains <= 4 => 3,
+        Protocol::TwoState => 4,
+        Protocol::ThreeState => 4 + domains,
+    }
+}
+
+/// Words that a table takes.
+pub const fn words(protocol: Protocol, domains: u8, pages: u32) -> usize {
+    (pages as usize).div_ceil(64 / bits(protocol, domains) as usize)
+}
+
+const NOBODY: u64 = 3;
+const LOST: u64 = 4;
+const OTHERS: u64 = 5;
+
+const fn hold_of(code: u64) -> Hold {
+    match code & 3 {
+        0 => Hold::None,
+        1 => Hold::Read,
+        2 => Hold::Write,
+        _ => Hold::Device,
+    }
+}
+
+impl<T: Store> Table<T> {
+    /// All pages free. `None` when `words` are too few.
+    pub fn new(words_of: T, config: &Config) -> Option<Table<T>> {
+        let bits = bits(config.protocol, config.domains);
+        let need = words(config.protocol, config.domains, config.pages);
+        if words_of.as_ref().len() < need {
+            return None;
+        }
+        let Config { protocol, me, pages, .. } = *config;
+        let mut table = Table { words: words_of, protocol, me, bits, pages };
+        (0..pages).for_each(|page| table.set(page, Entry::FREE));
+        Some(table)
+    }
+
+    /// Pages of the region.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    fn place(&self, page: Page) -> (usize, u32) {
+        let per_word = 64 / u32::from(self.bits);
+        ((page / per_word) as usize, page % per_word * u32::from(self.bits))
+    }
+
+    /// What is known of `page`, which is below [`Table::pages`].
+    pub fn get(&self, page: Page) -> Entry {
+        let (word, shift) = self.place(page);
+        let code = self.words.as_ref()[word] >> shift & ((1 << self.bits) - 1);
+        match self.protocol {
+            Protocol::TwoState => self.two(code),
+            Protocol::ThreeState => Entry {
+                hold: hold_of(code),
+                exclusive: code & 4 != 0,
+                lost: code & 8 != 0,
+                holders: Set((code >> 4) as u8),
+            },
+        }
+    }
+
+    /// Changes it.
+    pub fn set(&mut self, page: Page, entry: Entry) {
+        let (word, shift) = self.place(page);
+        let code = match self.protocol {
+            Protocol::TwoState => self.code(entry),
+            Protocol::ThreeState => {
+                entry.hold as u64
+                    | u64::from(entry.exclusive) << 2
+                    | u64::from(entry.lost) << 3
+                    | u64::from(entry.holders.0) << 4
+            }
+        };
+        let word = &mut self.words.as_mut()[word];
+        *word = *word & !(((1 << self.bits) - 1) << shift) | code << shift;
+    }
+
+    /// Changes what this domain holds.
+    pub fn set_hold(&mut self, page: Page, hold: Hold) {
+        let entry = self.get(page);
+        self.set(page, Entry { hold, ..entry });
+    }
+
+    fn two(&self, code: u64) -> Entry {
+        let one = |hold, domain| Entry {
+            hold,
+            holders: Set::only(domain),
+            exclusive: true,
+            lost: false,
+        };
+        match code {
+            0 => one(Hold::Read, self.me),
+            1 => one(Hold::Write, self.me),
+            2 => one(Hold::Device, self.me),
+            NOBODY => Entry::FREE,
+            LOST => Entry { lost: true, ..Entry::FREE },
+            other => {
+                let skipped = (other - OTHERS) as u8;
+                let domain = skipped + u8::from(skipped >= self.me.0);
+                one(Hold::None, DomainId(domain))
+            }
+        }
+    }
+
+    fn code(&self, entry: Entry) -> u64 {
+        let other = entry.holders.without(self.me).iter().next();
+        match (entry.hold, other) {
+            (Hold::Read, _) => 0,
+            (Hold::Write, _) => 1,
+            (Hold::Device, _) => 2,
+            (Hold::None, _) if entry.lost => LOST,
+            (Hold::None, None) => NOBODY,
+            (Hold::None, Some(domain)) => OTHERS + domain.0 as u64 - u64::from(domain > self.me),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Notices pages that move between domains too often.
+//!
+//! The home counts moves in [`WATCHED`] places, whatever the size of the region. A page without a
+//! place takes a free one, one whose window is over, or the one with the fewest moves, so a page
+//! that moves all the time keeps its place. What is reported starts over.
+
+use crate::word::Page;
+
+/// Pages watched at once.
+pub const WATCHED: usize = 8;
+
+/// When a page counts as thrashing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    /// That many moves; 0 never.
+    pub moves: u32,
+    /// Within so many nanoseconds.
+    pub window: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    page: Page,
+    moves: u32,
+    since: u64,
+}
+
+/// The places.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Watch {
+    limit: Limit,
+    places: [Option<Place>; WATCHED],
+}
+
+impl Watch {
+    /// Nothing has moved.
+    pub const fn new(limit: Limit) -> Watch {
+        Watch { limit, places: [None; WATCHED] }
+    }
+
+    /// `page` moves at `now`: how often it has within the window, if that is too often.
+    pub fn moved(&mut self, page: Page, now: u64) -> Option<u32> {
+        let Limit { moves, window } = self.limit;
+        if moves == 0 {
+            return None;
+        }
+        let over = |place: &Place| now.saturating_sub(place.since) > window;
+        let rank = |slot: &Option<Place>| match slot {
+            Some(place) if place.page == page => 0,
+            Some(place) if !over(place) => 1 + u64::from(place.moves),
+            _ => 1,
+        };
+        let slot = self.places.iter_mut().min_by_key(|slot| rank(slot))?;
+        let fresh = Place { page, moves: 0, since: now };
+        let place = slot.filter(|place| place.page == page && !over(place)).unwrap_or(fresh);
+        let place = Place { moves: place.moves + 1, ..place };
+        *slot = (place.moves < moves).then_some(place);
+        (place.moves >= moves).then_some(place.moves)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Limit = Limit { moves: 4, window: 100 };
+
+    #[test]
+    fn a_page_is_reported_at_the_threshold_and_starts_over() {
+        let mut watch = Watch::new(LIMIT);
+        let reports: Vec<_> = (0..8).map(|now| watch.moved(7, now)).collect();
+        assert_eq!(reports, [None, None, None, Some(4), None, None, None, Some(4)]);
+    }
+
+    #[test]
+    fn slow_moves_are_no_thrashing_and_nothing_is_watched_at_0() {
+        let mut watch = Watch::new(LIMIT);
+        assert!((0..100).all(|n| watch.moved(7, n * 60).is_none()));
+        let mut off = Watch::new(Limit { moves: 0, window: 100 });
+        assert!((0..100).all(|n| off.moved(7, n).is_none()));
+    }
+
+    #[test]
+    fn many_quiet_pages_do_not_hide_a_busy_one() {
+        let mut watch = Watch::new(Limit { moves: 16, window: 10_000 });
+        let found = (0..1000u32).any(|n| {
+            watch.moved(1000 + n, u64::from(n));
+            watch.moved(7, u64::from(n)).is_some()
+        });
+        assert!(found);
+    }
+}
