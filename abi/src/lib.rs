@@ -7,5 +7,6 @@
 
 pub mod boot;
 pub mod dma;
+pub mod memory;
 pub mod msg;
 pub mod soc;
