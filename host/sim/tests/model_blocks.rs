@@ -53,8 +53,8 @@ struct Board {
 const DUO: Board = Board {
     kernels: 2,
     blocks: 1,
-    rounds: 3,
-    deaths: 2,
+    rounds: 2,
+    deaths: 1,
     locked: true,
     shared: false,
     early: false,
@@ -184,7 +184,6 @@ impl Board {
             (Op::Release(block), Done::Released(true)) => {
                 kernel.owned &= !(1 << block);
                 kernel.keeps &= !(1 << block);
-                state.shared &= !(1 << block);
             }
             (_, Done::Released(_)) => worked = false,
             (Op::Recover(block), Done::Recovered(found)) => {
@@ -194,8 +193,7 @@ impl Board {
                 }
                 if found == Recovered::Contended {
                     state.contended = true;
-                } else {
-                    kernel.look &= !(1 << block);
+                    kernel.look |= 1 << block;
                 }
                 return;
             }
@@ -207,6 +205,12 @@ impl Board {
     fn advance(&self, kernel: &mut Kernel, worked: bool) {
         let Some((block, kind, transfer)) = kernel.transfer.take() else { return };
         kernel.transfer = transfer.then(worked).ok().map(|next| (block, kind, next));
+        // What nobody else can see happens at once.
+        let Some((block, kind, transfer)) = kernel.transfer else { return };
+        if transfer.step() != Step::Map && self.wants(block, kind, transfer.step()).is_none() {
+            self.act(kernel, block, kind, transfer.step());
+            self.advance(kernel, true);
+        }
     }
 
     fn kill(&self, state: &mut State, who: usize) {
@@ -240,6 +244,9 @@ impl Board {
                     return self.advance(kernel, true);
                 };
                 self.lock(state, who, op);
+                if let Op::Release(block) = op {
+                    state.shared &= !(1 << block);
+                }
                 (op, vec![])
             }
         };
@@ -264,6 +271,8 @@ impl Board {
     fn lock(&self, state: &mut State, who: usize, op: Op) {
         if self.locked && !matches!(op, Op::Release(_)) {
             state.lock = Some(who);
+            // As the hardware spinlock: what it guards is loaded after it was taken.
+            state.memory.barrier(who);
         }
     }
 
@@ -301,7 +310,7 @@ impl Board {
             if self.may_begin(state, self.wants(block, kind, transfer.step())) {
                 actions.push(Action::Go(who, 0));
             }
-            if transfer.step() == Step::Map || transfer.step() == Step::Evacuate {
+            if transfer.step() == Step::Map {
                 actions.push(Action::Fail(who));
             }
         } else {
@@ -313,11 +322,12 @@ impl Board {
         }
     }
 
-    /// Nobody is in the middle of anything, and all deaths are known to all.
+    /// Nobody who lives is in the middle of anything, and all know of all deaths.
     fn is_at_rest(&self, state: &State) -> bool {
         let looks = |kernel: &Kernel| kernel.look != 0 && self.bug != Bug::NoRecovery;
-        let still = |k: &Kernel| k.alive && k.doing.is_none() && k.transfer.is_none() && !looks(k);
+        let still = |k: &Kernel| k.doing.is_none() && k.transfer.is_none() && !looks(k);
         state.kernels.iter().all(still)
+            && state.kernels.iter().any(|kernel| kernel.alive)
             && (0..self.kernels).all(|agent| state.memory.buffered(agent) == 0)
     }
 
@@ -333,7 +343,7 @@ impl Board {
             match table.state(block, &Chip(&cells, Bug::None)) {
                 Block::Free => owners.is_empty() && !kept,
                 Block::Held(who, kind) => {
-                    owners == [who.index()] && (kind == Kind::Coherent) == kept
+                    owners == [who.index()] && (kind == Kind::Coherent || !kept)
                 }
                 _ => false,
             }
@@ -392,7 +402,10 @@ impl Model for Board {
                 kernel.transfer = Some((block, kind, transfer));
             }
             Action::Look(who) => {
-                let op = Op::Recover(state.kernels[who].look.trailing_zeros() as usize);
+                let block = state.kernels[who].look.trailing_zeros() as usize;
+                // Who hears of another death meanwhile looks again.
+                state.kernels[who].look &= !(1 << block);
+                let op = Op::Recover(block);
                 self.lock(&mut state, who, op);
                 state.kernels[who].doing = Some((op, vec![]));
                 self.go(&mut state, who, 0);
@@ -435,7 +448,7 @@ impl Model for Board {
                 !actions.is_empty() || board.is_at_rest(state)
             }),
             Property::sometimes("a block is used after its owner's death", |board, s: &State| {
-                s.deaths < board.deaths && s.kernels.iter().any(|k| k.mapped != 0 && k.look == 0)
+                board.deaths == 0 || s.deaths < board.deaths && s.kernels.iter().any(|k| k.mapped != 0 && k.look == 0)
             }),
         ]
     }
@@ -453,48 +466,58 @@ fn check(name: &str, board: Board) {
     checker.assert_properties();
 }
 
-fn finds(board: Board, property: &str) {
+fn finds(board: Board, property: &'static str) {
     let bug = board.bug;
     let checker = board.checker().threads(2).spawn_bfs().join();
     assert!(checker.discovery(property).is_some(), "{bug:?} breaks nothing?");
 }
 
 #[test]
-fn two_kernels_and_a_block() {
-    check("two kernels", DUO);
+fn two_kernels_die_twice() {
+    check("two kernels", Board { deaths: 2, ..DUO });
 }
 
 #[test]
-fn two_kernels_and_two_blocks() {
-    check("two blocks", Board { blocks: 2, rounds: 2, deaths: 1, ..DUO });
+fn two_blocks() {
+    check("two blocks", Board { blocks: 2, rounds: 1, ..DUO });
 }
 
 #[test]
-fn three_kernels_and_a_block() {
-    check("three kernels", Board { kernels: 3, rounds: 2, deaths: 1, ..DUO });
+fn three_kernels() {
+    check("three kernels", Board { kernels: 3, rounds: 1, ..DUO });
 }
 
 #[test]
 fn without_the_lock_no_block_has_two_owners_either() {
-    check("without lock", Board { locked: false, rounds: 2, deaths: 1, ..DUO });
-    check("without lock, three", Board { locked: false, kernels: 3, rounds: 1, deaths: 1, ..DUO });
+    check("without lock", Board { locked: false, ..DUO });
+    check("three without lock", Board { locked: false, kernels: 3, rounds: 1, deaths: 0, ..DUO });
 }
 
 #[test]
 fn loads_may_be_early() {
-    check("early loads", Board { early: true, rounds: 2, deaths: 1, ..DUO });
-    check("early, no lock", Board { early: true, locked: false, rounds: 1, deaths: 1, ..DUO });
+    check("early loads", Board { early: true, rounds: 1, ..DUO });
+    check("early without lock", Board { early: true, locked: false, rounds: 1, ..DUO });
 }
 
 #[test]
 fn shared_blocks_outlive_their_keeper() {
-    check("keepers", Board { shared: true, rounds: 2, deaths: 1, ..DUO });
-    check("three keepers", Board { shared: true, kernels: 3, rounds: 1, deaths: 1, ..DUO });
+    check("keepers", Board { shared: true, ..DUO });
+}
+
+#[test]
+#[ignore = "ten minutes: for changes of the protocol"]
+fn for_longer() {
+    check("two kernels", Board { rounds: 3, deaths: 2, ..DUO });
+    check("two blocks", Board { blocks: 2, ..DUO });
+    check("early loads", Board { early: true, ..DUO });
+    check("three keepers", Board { shared: true, kernels: 3, rounds: 1, ..DUO });
+    check("three without lock", Board { locked: false, kernels: 3, rounds: 1, ..DUO });
+    check("three kernels", Board { kernels: 3, ..DUO });
 }
 
 #[test]
 fn every_rule_is_needed() {
-    let with = |bug| Board { bug, rounds: 2, deaths: 1, ..DUO };
+    let with = |bug| Board { bug, ..DUO };
     finds(with(Bug::ReleaseFirst), ONCE);
     finds(with(Bug::Dirty), CLEAN);
     finds(with(Bug::NoLives), BOOKS);

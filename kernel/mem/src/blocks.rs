@@ -154,9 +154,7 @@ impl<W: Words> Blocks<W> {
 
     /// What holds for a block. Unless it is this kernel's, it may change at any time.
     pub fn state(&self, index: usize, lives: &impl Lives) -> State {
-        // Who is over, then the words: what a word says that is read later, is its last.
         let floors = self.floors(lives);
-        self.words.barrier();
         self.judge(&self.row(index), &floors)
     }
 
@@ -230,7 +228,6 @@ impl<W: Words> Blocks<W> {
             return Recovered::Nothing;
         }
         let floors = self.floors(lives);
-        self.words.barrier();
         let row = self.row(index);
         let version = row.iter().map(|&word| unpack_block(word).0).max().unwrap_or(0);
         match self.judge(&row, &floors) {
@@ -263,11 +260,15 @@ impl<W: Words> Blocks<W> {
         row
     }
 
+    /// Who is over. The barriers: whoever heard of a death sees it here, and the words that are
+    /// loaded behind this are the last ones of those who are over.
     fn floors(&self, lives: &impl Lives) -> [u32; MAX_DOMAINS] {
+        self.words.barrier();
         let mut floors = [0; MAX_DOMAINS];
         for (domain, slot) in floors[..self.domains].iter_mut().enumerate() {
             *slot = lives.floor(DomainId(domain as u8));
         }
+        self.words.barrier();
         floors
     }
 
