@@ -18,6 +18,7 @@ pub mod heap;
 pub mod mapping;
 #[allow(unsafe_code, reason = "the one home of unsafe in this crate")]
 pub mod raw;
+pub mod set;
 pub mod stacks;
 pub mod transfer;
 

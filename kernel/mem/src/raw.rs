@@ -4,7 +4,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::AtomicU8;
 
 use abi::boot::Blob;
 use arch::lock::Once;
@@ -41,14 +41,18 @@ impl Word {
     }
 }
 
-/// `count` bytes at `at`, all zero, for ever: the tags of a region, in frames that it keeps.
+/// `count` bytes at `at`, for ever: the tags of a region, in frames that it keeps.
 pub(crate) fn tags(at: PhysAddr, count: usize) -> &'static [AtomicU8] {
     let first = at.to_virt().0 as *mut AtomicU8;
     // SAFETY: the region was promised by the caller of `add_region`, these frames are never handed
-    // out, and an `AtomicU8` is a byte.
-    let tags = unsafe { core::slice::from_raw_parts(first, count) };
-    tags.iter().for_each(|tag| tag.store(0, Ordering::Relaxed));
-    tags
+    // out, and an `AtomicU8` is a byte, whatever is in it.
+    unsafe { core::slice::from_raw_parts(first, count) }
+}
+
+/// Zeroes the tags of a block, whose allocator holds its lock.
+pub(crate) fn zero_tags(tags: &'static [AtomicU8]) {
+    let first = tags.as_ptr() as usize;
+    (first..first + tags.len()).step_by(8).for_each(|at| Word::at(at).set(0));
 }
 
 /// Fills frames with zeroes; the caller has just been given them.
