@@ -15,9 +15,11 @@ pub mod blocks;
 pub mod cache;
 pub mod frames;
 pub mod heap;
+pub mod manager;
 pub mod mapping;
 #[allow(unsafe_code, reason = "the one home of unsafe in this crate")]
 pub mod raw;
+pub mod returns;
 pub mod set;
 pub mod stacks;
 pub mod transfer;
