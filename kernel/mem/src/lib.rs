@@ -11,6 +11,7 @@
 //! Allocation is always local to the kernel. Nothing here waits for another domain.
 #![cfg_attr(not(test), no_std)]
 
+pub mod balloon;
 pub mod blocks;
 pub mod cache;
 pub mod frames;
