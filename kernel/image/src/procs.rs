@@ -22,16 +22,21 @@ pub enum Ask {
     Run = 4,
     /// Powers this domain off, memory kept, right after the answer.
     PowerOff = 5,
+    /// Gives a block to the pool; answers whether it did.
+    GiveBlock = 6,
 }
 
 impl Ask {
-    const ALL: [Ask; 5] = [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff];
+    const ALL: [Ask; 6] =
+        [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff, Ask::GiveBlock];
 
     /// How it may be run.
     pub fn class(self) -> Class {
         match self {
             Ask::Echo => Class::Urgent,
-            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff => Class::Blockable,
+            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff | Ask::GiveBlock => {
+                Class::Blockable
+            }
         }
     }
 
@@ -79,6 +84,12 @@ pub fn blockable(
             let session = Session::at(kernel, request.level.deeper());
             crate::monitor::run(&session, &mut text, line);
             Ok(text.0)
+        }
+        Ask::GiveBlock => {
+            let answer = crate::balloon::give_block(kernel, request.from)?;
+            payload.clear();
+            payload.extend_from_slice(&answer);
+            Ok(payload)
         }
         Ask::PowerOff => {
             kernel.power_off_soon().map_err(|why| match why {

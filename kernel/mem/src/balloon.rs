@@ -79,10 +79,7 @@ impl<W: Words> Balloon<W> {
 
     /// The end that its frontier is turned to: what [`FrameAllocator::adopt_global`] wants.
     pub fn frontier(&self) -> End {
-        match self.end {
-            End::Low => End::High,
-            End::High => End::Low,
-        }
+        self.end.other()
     }
 
     /// The table.

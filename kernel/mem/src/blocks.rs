@@ -117,6 +117,16 @@ pub enum End {
     High,
 }
 
+impl End {
+    /// The other one.
+    pub const fn other(self) -> End {
+        match self {
+            End::Low => End::High,
+            End::High => End::Low,
+        }
+    }
+}
+
 /// One kernel's view of the table, which may be copied: all of its state is in the words.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<W> {

@@ -28,7 +28,6 @@ use abi::memory::MAX_BLOCKS;
 use arch::lock::{Lock, Once};
 use base::addr::{PAGE, PhysAddr};
 
-use crate::blocks::End;
 use crate::ranks;
 use crate::raw::tags;
 use crate::set::BlockSet;
@@ -377,8 +376,7 @@ impl Inner {
         let global = frames.global.get()?;
         let end = match (placing, global.frontier) {
             (Placing::Movable, frontier) => frontier,
-            (Placing::Fixed, End::Low) => End::High,
-            (Placing::Fixed, End::High) => End::Low,
+            (Placing::Fixed, frontier) => frontier.other(),
         };
         let index = self.open.from(end).find(|&index| self.blocks[index].has(order))?;
         self.blocks[index].take(|_| Some(&global.region), order, marks)
