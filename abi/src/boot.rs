@@ -30,7 +30,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Changes with every change of a layout in this crate.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -184,6 +184,8 @@ pub struct Window {
     pub domains: u64,
     /// [`crate::soc::SPINLOCKS`] hardware spinlocks, one a cache line.
     pub spinlocks: u64,
+    /// [`MAX_DOMAINS`] x [`crate::memory::BlockPage`], each written by its domain only.
+    pub blocks: u64,
     /// Message links: directed pair (from, to) at `links + (from * domains + to) * link_size`.
     pub links: u64,
     /// Bytes of one link, see [`crate::msg`].

@@ -9,5 +9,6 @@ pub mod boot;
 pub mod dma;
 pub mod dsm;
 pub mod fs;
+pub mod memory;
 pub mod msg;
 pub mod soc;

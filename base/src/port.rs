@@ -25,6 +25,8 @@ pub trait Cache {
     fn clean(&self, start: usize, bytes: usize);
     /// Drops lines; dirty data in them is lost.
     fn invalidate(&self, start: usize, bytes: usize);
+    /// Writes dirty lines back and drops them.
+    fn clean_invalidate(&self, start: usize, bytes: usize);
 }
 
 /// Time.

@@ -55,6 +55,7 @@ impl Board {
             chip: layout.chip,
             domains: layout.domains,
             spinlocks: layout.spinlocks,
+            blocks: layout.blocks,
             links: layout.links,
             link_size: layout.link_size,
         };

@@ -41,6 +41,7 @@ pub fn board(raw: File) -> Place<Board> {
     let names = domain_names(&raw)?;
     count("memory regions", raw.memory.len(), MAX_REGIONS, 0)?;
     let placed = memory::regions(&raw.memory, ram, &names)?;
+    memory::global(&placed)?;
     let (window, window_at) = memory::only(&placed, Kind::Uncached, None, 0, &names)?;
     let domains = raw
         .domain

@@ -89,6 +89,23 @@ fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<
     }
 }
 
+/// At most one global region, of no more blocks than the block table has words for.
+pub fn global(placed: &[Placed]) -> Place<()> {
+    let mut found = placed.iter().filter(|p| p.region.kind == Kind::Global);
+    let Some(first) = found.next() else { return Ok(()) };
+    if let Some(second) = found.next() {
+        let why = "a second global region; one is enough".to_string();
+        return Err((second.at, Reason::Conflict(why)));
+    }
+    let most = abi::memory::MAX_BLOCKS as u64 * abi::boot::BLOCK;
+    let size = first.region.block.size;
+    if size > most {
+        let (shown, must) = (crate::units::shown(size), crate::units::shown(most));
+        return Err((first.at, range("global memory", &shown, &format!("at most {must}"))));
+    }
+    Ok(())
+}
+
 /// Index of the domain that `name` names.
 pub fn domain_index(name: &Spanned<String>, names: &[String]) -> Place<usize> {
     names

@@ -5,7 +5,8 @@
 //! +1 page   chip page                      written by the soc
 //! +2..10    domain pages                   each by its domain
 //! +10       hardware spinlocks
-//! +11..     register blocks of the devices
+//! +11..15   block table                    a part each, by its domain
+//! +15..     register blocks of the devices
 //! 128 KiB   memory of the devices, each on a page
 //! behind it message links, domains x domains, at a multiple of 64 KiB
 //! ```
@@ -14,6 +15,7 @@ use crate::error::{Place, Reason};
 use crate::types::Block;
 use crate::units::shown;
 use abi::boot::{MAX_DEVICES, MAX_DOMAINS};
+use abi::memory::BlockPage;
 use abi::msg::LINK_SIZE;
 
 const PAGE: u64 = 4096;
@@ -32,6 +34,8 @@ pub struct Layout {
     pub domains: u64,
     /// The hardware spinlock bank.
     pub spinlocks: u64,
+    /// [`MAX_DOMAINS`] x [`abi::memory::BlockPage`].
+    pub blocks: u64,
     /// The first device's [`abi::soc::DeviceRegisters`].
     pub registers: u64,
     /// The first device's memory.
@@ -42,7 +46,10 @@ pub struct Layout {
     pub link_size: u64,
 }
 
-const FIXED: u64 = 3 + MAX_DOMAINS as u64;
+/// Pages of the block table.
+const TABLE: u64 = (MAX_DOMAINS * size_of::<BlockPage>()) as u64 / PAGE;
+/// Pages before the devices' registers.
+const FIXED: u64 = 3 + MAX_DOMAINS as u64 + TABLE;
 const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
 
 impl Layout {
@@ -71,6 +78,7 @@ impl Layout {
             chip: base + PAGE,
             domains: base + 2 * PAGE,
             spinlocks: base + (2 + MAX_DOMAINS as u64) * PAGE,
+            blocks: base + (3 + MAX_DOMAINS as u64) * PAGE,
             registers: base + FIXED * PAGE,
             memory,
             links,

@@ -57,6 +57,7 @@ fn places_are_apart(board: &Board) {
         (l.chip, 4096),
         (l.domains, 8 * 4096),
         (l.spinlocks, 4096),
+        (l.blocks, 4 * 4096),
         (l.links, n * n * l.link_size),
     ];
     for device in &board.devices {

@@ -388,7 +388,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> + use<T, D, C> {
         let domains = self.config.domains;
         (0..C as u8).flat_map(move |core| {
-            (0..domains).map(move |domain| RequestId { domain: DomainId(domain), core: CoreId(core) })
+            (0..domains)
+                .map(move |domain| RequestId { domain: DomainId(domain), core: CoreId(core) })
         })
     }
 

@@ -167,9 +167,7 @@ impl Message {
                 [pack_body(kind::ACK, id.domain.0, id.core.0, 0, page), 0, 0]
             }
             Message::Join => plain(kind::JOIN),
-            Message::Home { round, settled } => {
-                [pack_body(kind::HOME, 0, 0, round, 0), settled, 0]
-            }
+            Message::Home { round, settled } => [pack_body(kind::HOME, 0, 0, round, 0), settled, 0],
             Message::Leave => plain(kind::LEAVE),
             Message::Bye => plain(kind::BYE),
             Message::TakeHome { round, settled } => {

@@ -48,7 +48,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.got_chunk(now, from, (round, base), (held, written), out);
             }
             Message::Void => self.reconsider(now, out),
-            Message::Losses => out(Effect::Send { to: from, message: Message::AskLost { base: 0 } }),
+            Message::Losses => {
+                out(Effect::Send { to: from, message: Message::AskLost { base: 0 } })
+            }
             Message::AskLost { base } if self.is_serving() => {
                 let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
                 out(Effect::Send { to: from, message: Message::Lost { base, bits } });
@@ -123,13 +125,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Asks everybody what they hold.
-    pub(crate) fn claim(
-        &mut self,
-        now: u64,
-        handed: Option<(DomainId, u8)>,
-        lost: bool,
-        out: Out,
-    ) {
+    pub(crate) fn claim(&mut self, now: u64, handed: Option<(DomainId, u8)>, lost: bool, out: Out) {
         self.round = self.round.wrapping_add(1);
         self.clear_directory();
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
@@ -233,7 +229,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Does another's claim go before this domain's? A home hands over to one after the other, so
     /// of two that it handed to, the other one was before and has failed.
-    fn outranks(&self, theirs: (DomainId, Option<(DomainId, u8)>), mine: Option<(DomainId, u8)>) -> bool {
+    fn outranks(
+        &self,
+        theirs: (DomainId, Option<(DomainId, u8)>),
+        mine: Option<(DomainId, u8)>,
+    ) -> bool {
         match (theirs.1, mine) {
             (Some(_), None) => true,
             (None, Some(_)) => false,

@@ -7,6 +7,7 @@
 //! Until the first page table is active only the image and the blob are mapped. What fails in here
 //! ends this kernel with a message; the soc reports it and boots it again if the board says so.
 
+use crate::balloon::Balloons;
 use crate::devices::Devices;
 use crate::kernel::{self, Kernel};
 use crate::memory::{self, BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
@@ -87,11 +88,17 @@ fn start_memory(blob: &Blob, me: DomainId) {
     }
     let _ = TABLE.set(Lock::new(ranks::PAGE_TABLE, table));
     let image = kernel_mem::mapping::image_range(&layout);
+    let global = crate::balloon::place(blob, image.1);
+    let kept = [image, global.map_or((PhysAddr(0), PhysAddr(0)), |(_, _, tags)| tags)];
     let own = |r: &&abi::boot::Region| r.kind == kind::LOCAL && r.owner == u32::from(me.0);
     for region in blob.regions().iter().filter(own) {
-        if let Err(why) = FRAMES.add_region(PhysAddr(region.base), region.size, &[image]) {
+        if let Err(why) = FRAMES.add_region(PhysAddr(region.base), region.size, &kept) {
             panic!("memory at {:#x}: {why:?}", region.base);
         }
+    }
+    if let Some((base, count, (tags, _))) = global {
+        let frontier = crate::balloon::end(blob, me).other();
+        FRAMES.buddy().adopt_global(base, count, tags, frontier);
     }
     HEAP.kernel().init(&FRAMES);
 }
@@ -126,6 +133,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         soc,
         scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
         peers: Peers::new(blob, me, epoch)?,
+        balloons: Balloons::new(blob, me, epoch),
         devices: Devices::new(blob, me),
         services: Services::new(blob, me),
         symbols: symbols(),
@@ -158,6 +166,7 @@ fn serve_while_waiting() {
 fn poll_after_release() {
     if let Some(kernel) = kernel::get() {
         kernel.peers.poll(kernel);
+        crate::balloon::look_at_probe(kernel);
     }
 }
 
@@ -219,6 +228,7 @@ fn open_for_business(kernel: &'static Kernel) {
     }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     crate::power::start(kernel);
+    crate::balloon::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

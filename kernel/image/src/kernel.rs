@@ -1,5 +1,6 @@
 //! Everything a running kernel is made of, in one place.
 
+use crate::balloon::Balloons;
 use crate::devices::{Devices, Out};
 use crate::interrupts::core_kind;
 use crate::memory;
@@ -38,6 +39,8 @@ pub struct Kernel {
     pub scheduler: Scheduler,
     /// Other kernels.
     pub peers: Peers,
+    /// Its balloon, where the board has memory for one.
+    pub balloons: Option<Balloons>,
     /// Devices whose home is here.
     pub devices: Devices,
     /// What it does for programs, alone or with other kernels.
@@ -110,6 +113,9 @@ impl Kernel {
         } else if vector == self.blob.vector_chip {
             self.peers.look_at_chip(self);
             self.services.look_at_chip(self);
+            if let Some(balloons) = &self.balloons {
+                balloons.look_at_chip(self);
+            }
             self.peers.poll(self);
             crate::power::look_at_clock(self);
             for domain in (0..self.blob.domains().len() as u8).map(DomainId) {
@@ -134,7 +140,10 @@ impl Kernel {
     /// The page-table invariant, as of now.
     pub fn audit(&self) -> Result<Audit, Violation> {
         let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
-        kernel_mem::mapping::audit(&table.lock(), self.blob, self.me)
+        let balloons = self.balloons.as_ref();
+        let table = table.lock();
+        let blocks = balloons.map(|balloons| balloons.pure().local()).unwrap_or_default();
+        kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks)
     }
 
     /// The last `count` trace records as text.

@@ -4,6 +4,7 @@
 //! - [`kernel`]      everything a running kernel is made of
 //! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
 //! - [`soc`], [`power`], [`devices`]           this kernel and its chip
+//! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
 //! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
 //! - [`monitor`]     the commands on the system console
 //! - [`panic`], [`symbols`], [`print`]         the end, and how it is told
@@ -12,6 +13,7 @@
 
 extern crate alloc;
 
+mod balloon;
 mod boot;
 mod devices;
 mod handlers;
@@ -20,6 +22,7 @@ mod interrupts;
 mod kernel;
 mod memory;
 mod monitor;
+mod movable;
 mod panic;
 mod peers;
 mod power;

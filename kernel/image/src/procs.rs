@@ -26,17 +26,27 @@ pub enum Ask {
     Serve = 6,
     /// Wakes whoever is parked under a token. A notice: nothing comes back.
     Wake = 7,
+    /// Gives a block to the pool; answers whether it did.
+    GiveBlock = 8,
 }
 
 impl Ask {
-    const ALL: [Ask; 7] =
-        [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff, Ask::Serve, Ask::Wake];
+    const ALL: [Ask; 8] = [
+        Ask::Echo,
+        Ask::SlowEcho,
+        Ask::Nest,
+        Ask::Run,
+        Ask::PowerOff,
+        Ask::Serve,
+        Ask::Wake,
+        Ask::GiveBlock,
+    ];
 
     /// How it may be run.
     pub fn class(self) -> Class {
         match self {
             Ask::Echo | Ask::Wake => Class::Urgent,
-            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff | Ask::Serve => Class::Blockable,
+            _ => Class::Blockable,
         }
     }
 
@@ -86,6 +96,12 @@ pub fn blockable(
             let session = Session::at(kernel, request.level.deeper());
             crate::monitor::run(&session, &mut text, line);
             Ok(text.0)
+        }
+        Ask::GiveBlock => {
+            let answer = crate::balloon::give_block(kernel, request.from)?;
+            payload.clear();
+            payload.extend_from_slice(&answer);
+            Ok(payload)
         }
         Ask::PowerOff => {
             kernel.power_off_soon().map_err(|why| match why {

@@ -23,6 +23,10 @@ pub const POOL: Rank = Rank::leaf(44, "handler pool");
 pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
 /// For the monitor's stress commands.
 pub const TEST: Rank = Rank::new(48, "test");
+/// The balloon's manager.
+pub const BALLOON: Rank = Rank::leaf(47, "balloon");
+/// Pages that may be moved.
+pub const MOVABLE: Rank = Rank::new(49, "movable pages");
 /// The page table.
 pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
 /// Shootdowns, one at a time.

@@ -12,7 +12,7 @@ use arch::lock::CoreLocal;
 use base::addr::PhysAddr;
 use base::port::Frames;
 
-use crate::frames::{FrameAllocator, FreeError, RegionError, Statistics};
+use crate::frames::{FrameAllocator, FreeError, Placing, RegionError, Statistics};
 
 /// Frames a core keeps.
 const SIZE: usize = 32;
@@ -79,7 +79,9 @@ impl MemoryManager {
     #[inline]
     pub fn free_one(&self, frame: PhysAddr) -> Result<(), FreeError> {
         self.stacks.with(|stack| {
-            self.frames.put_cached(frame)?;
+            if !self.frames.put_cached(frame)? {
+                return self.frames.free(frame, 0);
+            }
             if stack.count == SIZE {
                 self.frames.drain(&stack.frames[BATCH..]);
                 stack.count = BATCH;
@@ -88,6 +90,16 @@ impl MemoryManager {
             stack.count += 1;
             Ok(())
         })
+    }
+
+    /// A block that its owner lets be moved, near the balloon's frontier.
+    pub fn allocate_movable(&self, order: u8) -> Option<PhysAddr> {
+        self.frames.allocate_placed(order, Placing::Movable)
+    }
+
+    /// The allocator behind the caches, for the balloon.
+    pub fn buddy(&self) -> &FrameAllocator {
+        &self.frames
     }
 
     /// Gives a block back.

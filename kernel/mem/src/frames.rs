@@ -11,18 +11,31 @@
 //!          <------------   |  0 = inside of a block, or kept (tags, image)
 //!              free        v
 //! ```
+//! `MOVABLE` beside `USED` says that the owner lets it be moved; such a frame is in no cache.
+//!
+//! There are two kinds of zones, each with lists of its own: *home*, the regions that are always
+//! ours, and each 16 MiB block of the global region that is ours for a time ([`span`]). Movable
+//! blocks are looked for from the balloon's frontier on, all others from home on, so that what is
+//! near the frontier can be given back.
 //!
 //! Tags are atomics because a core may look at a tag without the lock; only who holds the lock or
 //! owns the block changes its tag.
 
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use abi::boot::BLOCK;
+use abi::memory::MAX_BLOCKS;
 use arch::lock::{Lock, Once};
 use base::addr::{PAGE, PhysAddr};
 
 use crate::ranks;
-use crate::raw::{Word, tags};
+use crate::raw::tags;
+use crate::set::BlockSet;
+use lists::{Lists, Region};
+use span::Global;
+
+mod lists;
+pub mod span;
 
 /// Largest order: a 16 MiB block.
 pub const MAX_ORDER: u8 = 12;
@@ -36,8 +49,16 @@ const _: () = assert!(PAGE << MAX_ORDER == BLOCK);
 const FREE: u8 = 0x40;
 const USED: u8 = 0x80;
 const CACHED: u8 = 0xc0;
-/// No block: the end of a list.
-const NONE: u64 = u64::MAX;
+const MOVABLE: u8 = 0x20;
+
+/// May the frames be moved while they are allocated?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// Never: far from the balloon's frontier.
+    Fixed,
+    /// Their owner takes part in [`span::Mover`]: near the frontier.
+    Movable,
+}
 
 /// Why a region was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,26 +93,20 @@ pub struct Statistics {
     pub blocks: [usize; ORDERS],
 }
 
-struct Region {
-    base: u64,
-    bytes: u64,
-    tags: &'static [AtomicU8],
-}
-
-impl Region {
-    #[inline]
-    fn tag(&self, at: u64) -> Option<&AtomicU8> {
-        let offset = at.wrapping_sub(self.base);
-        if offset >= self.bytes { None } else { self.tags.get((offset / PAGE) as usize) }
-    }
-}
-
-/// Heads and sizes of the free lists.
-struct Lists {
-    heads: [u64; ORDERS],
-    counts: [usize; ORDERS],
-    /// Bit `o`: list `o` is not empty.
-    filled: u32,
+/// What the lock guards.
+struct Inner {
+    /// The regions that are always ours.
+    home: Lists,
+    /// Each block of the global region.
+    blocks: [Lists; MAX_BLOCKS],
+    /// Blocks that may be allocated from.
+    open: BlockSet,
+    /// Blocks whose tags were zeroed once.
+    known: BlockSet,
+    /// Frames that can be allocated.
+    free: usize,
+    /// Below this many the probe trips.
+    low: usize,
     kept: usize,
     total: usize,
 }
@@ -100,7 +115,9 @@ struct Lists {
 pub struct FrameAllocator {
     regions: [Once<Region>; MAX_REGIONS],
     count: AtomicUsize,
-    lists: Lock<Lists>,
+    global: Once<Global>,
+    inner: Lock<Inner>,
+    pressed: AtomicBool,
 }
 
 impl Default for FrameAllocator {
@@ -115,10 +132,9 @@ impl FrameAllocator {
         FrameAllocator {
             regions: [const { Once::new() }; MAX_REGIONS],
             count: AtomicUsize::new(0),
-            lists: Lock::new(
-                ranks::FRAMES,
-                Lists { heads: [NONE; ORDERS], counts: [0; ORDERS], filled: 0, kept: 0, total: 0 },
-            ),
+            global: Once::new(),
+            inner: Lock::new(ranks::FRAMES, Inner::new()),
+            pressed: AtomicBool::new(false),
         }
     }
 
@@ -138,22 +154,26 @@ impl FrameAllocator {
         let frames = (bytes / PAGE) as usize;
         let tag_bytes = (frames as u64).next_multiple_of(PAGE);
         let place = place_tags(base.0, end, tag_bytes, kept).ok_or(RegionError::Range)?;
-        let mut lists = self.lists.lock();
+        let mut inner = self.inner.lock();
         if self.regions().any(|r| base.0 < r.base + r.bytes && r.base < end) {
             return Err(RegionError::Overlap);
         }
         let index = self.count.load(Ordering::Relaxed);
         let slot = self.regions.get(index).ok_or(RegionError::TooMany)?;
         let tags = tags(PhysAddr(place), frames);
+        tags.iter().for_each(|tag| tag.store(0, Ordering::Relaxed));
         let Ok(region) = slot.set(Region { base: base.0, bytes, tags }) else {
             return Err(RegionError::TooMany);
         };
         // Release: who sees the count sees the region.
         self.count.store(index + 1, Ordering::Release);
         let tags_range = (PhysAddr(place), PhysAddr(place + tag_bytes));
-        let free = lists.fill(region, kept, tags_range);
-        lists.total += frames;
-        lists.kept += frames - free;
+        let before = inner.home.free;
+        inner.home.fill(region, kept, tags_range);
+        let free = inner.home.free - before;
+        inner.free += free;
+        inner.total += frames;
+        inner.kept += frames - free;
         Ok(())
     }
 
@@ -164,33 +184,66 @@ impl FrameAllocator {
 
     #[inline]
     fn find(&self, at: PhysAddr) -> Option<(&Region, &AtomicU8)> {
-        self.regions().find_map(|region| Some((region, region.tag(at.0)?)))
+        let home = self.regions().find_map(|region| Some((region, region.tag(at.0)?)));
+        home.or_else(|| self.global.get()?.find(at))
     }
 
     /// A block, aligned to its size; what is in it is undefined.
     pub fn allocate(&self, order: u8) -> Option<PhysAddr> {
-        self.lists.lock().take(self, order)
+        self.allocate_placed(order, Placing::Fixed)
+    }
+
+    /// The same, and where it goes.
+    pub fn allocate_placed(&self, order: u8, placing: Placing) -> Option<PhysAddr> {
+        let mut inner = self.inner.lock();
+        let block = inner.take(self, order, placing);
+        self.probe(&inner);
+        block
+    }
+
+    /// The pressure probe: behind every allocation that is not from a core's cache.
+    #[inline]
+    fn probe(&self, inner: &Inner) {
+        if inner.free < inner.low {
+            self.pressed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on the probe trips when fewer frames than this are free.
+    pub fn set_low(&self, frames: usize) {
+        let mut inner = self.inner.lock();
+        inner.low = frames;
+        self.probe(&inner);
+    }
+
+    /// Has the probe tripped since it was asked the last time?
+    #[inline]
+    pub fn was_pressed(&self) -> bool {
+        self.pressed.load(Ordering::Relaxed) && self.pressed.swap(false, Ordering::Relaxed)
     }
 
     /// Takes single frames until `into` is full or there are none, under one lock, and marks them
     /// cached. How many it took.
     pub(crate) fn refill(&self, into: &mut [PhysAddr]) -> usize {
-        let mut lists = self.lists.lock();
-        for (taken, slot) in into.iter_mut().enumerate() {
-            let Some(frame) = lists.take(self, 0) else { return taken };
-            *slot = frame;
+        let mut inner = self.inner.lock();
+        let mut taken = 0;
+        while taken < into.len() {
+            let Some(frame) = inner.take(self, 0, Placing::Fixed) else { break };
+            into[taken] = frame;
             self.mark(frame, CACHED);
+            taken += 1;
         }
-        into.len()
+        self.probe(&inner);
+        taken
     }
 
     /// Gives cached frames back, under one lock.
     pub(crate) fn drain(&self, from: &[PhysAddr]) {
-        let mut lists = self.lists.lock();
+        let mut inner = self.inner.lock();
         for &frame in from {
             if let Some((region, tag)) = self.find(frame) {
                 tag.store(USED, Ordering::Relaxed);
-                lists.give(region, frame.0, 0);
+                inner.give(self, region, frame.0, 0);
             }
         }
     }
@@ -201,10 +254,21 @@ impl FrameAllocator {
         }
     }
 
-    /// An allocated single frame becomes a cached one.
+    /// An allocated single frame becomes a cached one. False when it must not: it is movable, or
+    /// its block is being emptied.
     #[inline]
-    pub(crate) fn put_cached(&self, frame: PhysAddr) -> Result<(), FreeError> {
-        self.change(frame, USED, CACHED)
+    pub(crate) fn put_cached(&self, frame: PhysAddr) -> Result<bool, FreeError> {
+        let (region, tag) = self.find(frame).ok_or(FreeError::Foreign)?;
+        let marks = tag.load(Ordering::Relaxed);
+        if !frame.is_aligned(PAGE) || marks & !MOVABLE != USED {
+            return Err(FreeError::NotAllocated);
+        }
+        let isolated = || self.global.get().is_some_and(|g| g.is_isolated(region, frame.0));
+        let refused = marks != USED || isolated();
+        if !refused {
+            tag.store(CACHED, Ordering::Relaxed);
+        }
+        Ok(!refused)
     }
 
     /// And the other way.
@@ -227,27 +291,32 @@ impl FrameAllocator {
     /// Gives a block back, with the order it was allocated with.
     pub fn free(&self, block: PhysAddr, order: u8) -> Result<(), FreeError> {
         let (region, tag) = self.find(block).ok_or(FreeError::Foreign)?;
-        let mut lists = self.lists.lock();
+        let mut inner = self.inner.lock();
         let allocated = order <= MAX_ORDER
             && block.is_aligned(PAGE << order)
-            && tag.load(Ordering::Relaxed) == USED | order;
+            && tag.load(Ordering::Relaxed) & !MOVABLE == USED | order;
         if !allocated {
             return Err(FreeError::NotAllocated);
         }
-        lists.give(region, block.0, order);
+        inner.give(self, region, block.0, order);
         Ok(())
+    }
+
+    /// Frames that can be allocated now, without those in caches.
+    pub fn free_frames(&self) -> usize {
+        self.inner.lock().free
     }
 
     /// Now.
     pub fn statistics(&self) -> Statistics {
-        let lists = self.lists.lock();
-        let frames = |(order, count): (usize, &usize)| count << order;
-        Statistics {
-            total: lists.total,
-            free: lists.counts.iter().enumerate().map(frames).sum(),
-            kept: lists.kept,
-            blocks: lists.counts,
+        let inner = self.inner.lock();
+        let mut blocks = [0; ORDERS];
+        for lists in [&inner.home].into_iter().chain(&inner.blocks) {
+            for (sum, &count) in blocks.iter_mut().zip(&lists.counts) {
+                *sum += count as usize;
+            }
         }
+        Statistics { total: inner.total, free: inner.free, kept: inner.kept, blocks }
     }
 }
 
@@ -264,110 +333,66 @@ fn place_tags(base: u64, end: u64, bytes: u64, kept: &[(PhysAddr, PhysAddr)]) ->
     None
 }
 
-impl Lists {
-    /// Frees all of a fresh region but for what is kept; how many frames that is.
-    fn fill(
-        &mut self,
-        region: &Region,
-        kept: &[(PhysAddr, PhysAddr)],
-        tags: (PhysAddr, PhysAddr),
-    ) -> usize {
-        let end = region.base + region.bytes;
-        let (mut at, mut free) = (region.base, 0);
-        while at < end {
-            let ranges = || kept.iter().chain([&tags]);
-            if let Some((_, stop)) = ranges().find(|(start, stop)| (start.0..stop.0).contains(&at))
-            {
-                at = stop.0.next_multiple_of(PAGE);
-                continue;
-            }
-            let next = ranges().map(|(start, _)| start.0 & !(PAGE - 1)).filter(|&s| s > at).min();
-            let stop = next.unwrap_or(end).min(end);
-            while at < stop {
-                let fits = (stop - at).ilog2() - PAGE.ilog2();
-                let aligned = (at | BLOCK).trailing_zeros() - PAGE.ilog2();
-                let order = fits.min(aligned) as u8;
-                self.push(region, at, order);
-                at += PAGE << order;
-                free += 1 << order;
-            }
-        }
-        free
-    }
-
-    fn push(&mut self, region: &Region, block: u64, order: u8) {
-        let head = &mut self.heads[order as usize];
-        link(block, 0).set(*head);
-        link(block, 1).set(NONE);
-        if *head != NONE {
-            link(*head, 1).set(block);
-        }
-        *head = block;
-        self.counts[order as usize] += 1;
-        self.filled |= 1 << order;
-        set_tag(region, block, FREE | order);
-    }
-
-    fn unlink(&mut self, block: u64, order: u8) {
-        let (next, before) = (link(block, 0).get(), link(block, 1).get());
-        if before == NONE {
-            self.heads[order as usize] = next;
-        } else {
-            link(before, 0).set(next);
-        }
-        if next != NONE {
-            link(next, 1).set(before);
-        }
-        self.counts[order as usize] -= 1;
-        if self.heads[order as usize] == NONE {
-            self.filled &= !(1 << order);
+impl Inner {
+    const fn new() -> Inner {
+        Inner {
+            home: Lists::new(),
+            blocks: [const { Lists::new() }; MAX_BLOCKS],
+            open: BlockSet::new(),
+            known: BlockSet::new(),
+            free: 0,
+            low: 0,
+            kept: 0,
+            total: 0,
         }
     }
 
-    fn take(&mut self, frames: &FrameAllocator, order: u8) -> Option<PhysAddr> {
-        let enough = self.filled.checked_shr(u32::from(order)).unwrap_or(0);
-        if enough == 0 {
-            return None;
-        }
-        let mut have = order + enough.trailing_zeros() as u8;
-        let block = self.heads[have as usize];
-        let (region, _) = frames.find(PhysAddr(block))?;
-        self.unlink(block, have);
-        while have > order {
-            have -= 1;
-            self.push(region, block + (PAGE << have), have);
-        }
-        set_tag(region, block, USED | order);
+    fn take(&mut self, frames: &FrameAllocator, order: u8, placing: Placing) -> Option<PhysAddr> {
+        let block = match placing {
+            Placing::Fixed => self
+                .take_home(frames, order, 0)
+                .or_else(|| self.take_block(frames, order, 0, placing))?,
+            Placing::Movable => self
+                .take_block(frames, order, MOVABLE, placing)
+                .or_else(|| self.take_home(frames, order, MOVABLE))?,
+        };
+        self.free -= 1 << order;
         Some(PhysAddr(block))
     }
 
-    fn give(&mut self, region: &Region, mut block: u64, mut order: u8) {
-        while order < MAX_ORDER {
-            let buddy = block ^ (PAGE << order);
-            let tag = region.tag(buddy).map(|tag| tag.load(Ordering::Relaxed));
-            if tag != Some(FREE | order) {
-                break;
-            }
-            self.unlink(buddy, order);
-            set_tag(region, block, 0);
-            set_tag(region, buddy, 0);
-            block = block.min(buddy);
-            order += 1;
-        }
-        self.push(region, block, order);
+    fn take_home(&mut self, frames: &FrameAllocator, order: u8, marks: u8) -> Option<u64> {
+        let find = |at| Some(frames.find(PhysAddr(at))?.0);
+        self.home.take(find, order, marks)
     }
-}
 
-/// Link `which` (0 next, 1 before) of a free block.
-#[inline]
-fn link(block: u64, which: usize) -> Word {
-    Word::at(PhysAddr(block).to_virt().0 as usize + 8 * which)
-}
+    /// From the block that is farthest from the frontier, or for movable frames the nearest.
+    fn take_block(
+        &mut self,
+        frames: &FrameAllocator,
+        order: u8,
+        marks: u8,
+        placing: Placing,
+    ) -> Option<u64> {
+        let global = frames.global.get()?;
+        let end = match (placing, global.frontier) {
+            (Placing::Movable, frontier) => frontier,
+            (Placing::Fixed, frontier) => frontier.other(),
+        };
+        let index = self.open.from(end).find(|&index| self.blocks[index].has(order))?;
+        self.blocks[index].take(|_| Some(&global.region), order, marks)
+    }
 
-#[inline]
-fn set_tag(region: &Region, block: u64, value: u8) {
-    if let Some(tag) = region.tag(block) {
-        tag.store(value, Ordering::Relaxed);
+    fn give(&mut self, frames: &FrameAllocator, region: &Region, at: u64, order: u8) {
+        match frames.global.get().and_then(|global| global.index(region, at)) {
+            None => self.home.give(region, at, order),
+            Some(index) => {
+                self.blocks[index].give(region, at, order);
+                if !self.open.contains(index) {
+                    return;
+                }
+            }
+        }
+        self.free += 1 << order;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory of one kernel: frames, heap, mappings, stacks.
 //!
+//! - [`blocks`]   which kernel has which 16 MiB block, and how it changes; [`transfer`] in what order
 //! - [`frames`]   a buddy allocator over the kernel's own regions
 //! - [`cache`]    single frames kept a core, in front of it; [`MemoryManager`] is both
 //! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator
@@ -10,13 +11,19 @@
 //! Allocation is always local to the kernel. Nothing here waits for another domain.
 #![cfg_attr(not(test), no_std)]
 
+pub mod balloon;
+pub mod blocks;
 pub mod cache;
 pub mod frames;
 pub mod heap;
+pub mod manager;
 pub mod mapping;
 #[allow(unsafe_code, reason = "the one home of unsafe in this crate")]
 pub mod raw;
+pub mod returns;
+pub mod set;
 pub mod stacks;
+pub mod transfer;
 
 #[cfg(test)]
 mod testing;

@@ -1,18 +1,21 @@
 //! The kernel's page table, made from the blob and the image's layout, and the audit that holds
 //! any kernel's table against the design's rules:
 //!
-//! 1. cacheable are only frames of regions that this domain owns (and coherent pages it holds);
+//! 1. cacheable are only frames of regions that this domain owns, of blocks of the global region
+//!    that are local to it (and coherent pages it holds);
 //! 2. nothing is both writable and executable, not even through two mappings;
 //! 3. the lowest 2 MiB of virtual memory are empty;
 //! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
 //!    in this domain's staging area (read only), or a device outside of all memory regions.
 
-use abi::boot::{Blob, Domain, Region, kind};
+use abi::boot::{BLOCK, Blob, Domain, Region, kind};
 use arch::mmu::{DEVICE_RANGES, PageTable};
 use arch::types::{ImageLayout, MapError, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::DomainId;
 use base::port::Frames;
+
+use crate::set::BlockSet;
 
 /// Executable ranges that an audit can tell apart.
 const MAX_CODE: usize = 16;
@@ -149,10 +152,29 @@ pub enum Violation {
     NoSuchDomain,
 }
 
-/// Checks every leaf of `table`, the table of `domain`'s kernel.
-pub fn audit(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audit, Violation> {
+/// Maps a block of the global region that is local to this kernel.
+pub fn map_block(
+    table: &mut PageTable,
+    frames: &dyn Frames,
+    block: PhysAddr,
+) -> Result<(), MapError> {
+    table.map(frames, block.to_virt(), block, BLOCK, Memory::Cached, Rights::ReadWrite)
+}
+
+/// The global region, if the board has one.
+pub fn global(blob: &Blob) -> Option<&Region> {
+    blob.regions().iter().find(|region| region.kind == kind::GLOBAL)
+}
+
+/// Checks every leaf of `table`, the table of `domain`'s kernel, to which `blocks` are local.
+pub fn audit(
+    table: &PageTable,
+    blob: &Blob,
+    domain: DomainId,
+    blocks: &BlockSet,
+) -> Result<Audit, Violation> {
     let this = blob.domains().get(domain.index()).ok_or(Violation::NoSuchDomain)?;
-    let rules = Rules { blob, this, domain };
+    let rules = Rules { blob, this, domain, blocks, global: global(blob) };
     let mut code = Code { ranges: [(0, 0); MAX_CODE], count: 0 };
     let mut result = Ok(Audit::default());
     let mut last = 0;
@@ -204,6 +226,8 @@ struct Rules<'a> {
     blob: &'a Blob,
     this: &'a Domain,
     domain: DomainId,
+    blocks: &'a BlockSet,
+    global: Option<&'a Region>,
 }
 
 impl Rules<'_> {
@@ -227,9 +251,12 @@ impl Rules<'_> {
         overlaps(leaf, self.this.ram_base, self.this.ram_size)
     }
 
-    /// All of the leaf lies in own regions, which may be adjacent.
+    /// All of the leaf lies in one own block, or in own regions, which may be adjacent.
     fn is_own_memory(&self, leaf: &Mapping) -> bool {
         let (mut at, end) = (leaf.phys.0, leaf.phys.0 + leaf.bytes);
+        if self.global.is_some_and(|global| within(leaf, global.base, global.size)) {
+            return self.is_own_block(leaf);
+        }
         let own = || self.blob.regions().iter().filter(|region| is_own(region, self.domain));
         // Each round passes one region.
         for _ in self.blob.regions() {
@@ -242,6 +269,13 @@ impl Rules<'_> {
             }
         }
         at >= end
+    }
+
+    fn is_own_block(&self, leaf: &Mapping) -> bool {
+        let start = self.global.map_or(0, |global| global.base);
+        let block = |at: u64| ((at - start) / BLOCK) as usize;
+        let first = block(leaf.phys.0);
+        first == block(leaf.phys.0 + (leaf.bytes - 1)) && self.blocks.contains(first)
     }
 
     fn is_window(&self, leaf: &Mapping) -> bool {

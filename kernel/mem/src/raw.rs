@@ -4,7 +4,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::AtomicU8;
 
 use abi::boot::Blob;
 use arch::lock::Once;
@@ -13,8 +13,10 @@ use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::Frames;
 
+use crate::MemoryManager;
 use crate::heap::Heap;
 use crate::mapping::{Audit, Violation};
+use crate::set::BlockSet;
 
 /// A word in memory that an allocator of this crate owns.
 #[derive(Clone, Copy, Debug)]
@@ -41,14 +43,18 @@ impl Word {
     }
 }
 
-/// `count` bytes at `at`, all zero, for ever: the tags of a region, in frames that it keeps.
+/// `count` bytes at `at`, for ever: the tags of a region, in frames that it keeps.
 pub(crate) fn tags(at: PhysAddr, count: usize) -> &'static [AtomicU8] {
     let first = at.to_virt().0 as *mut AtomicU8;
     // SAFETY: the region was promised by the caller of `add_region`, these frames are never handed
-    // out, and an `AtomicU8` is a byte.
-    let tags = unsafe { core::slice::from_raw_parts(first, count) };
-    tags.iter().for_each(|tag| tag.store(0, Ordering::Relaxed));
-    tags
+    // out, and an `AtomicU8` is a byte, whatever is in it.
+    unsafe { core::slice::from_raw_parts(first, count) }
+}
+
+/// Zeroes the tags of a block, whose allocator holds its lock.
+pub(crate) fn zero_tags(tags: &'static [AtomicU8]) {
+    let first = tags.as_ptr() as usize;
+    (first..first + tags.len()).step_by(8).for_each(|at| Word::at(at).set(0));
 }
 
 /// Fills frames with zeroes; the caller has just been given them.
@@ -60,10 +66,59 @@ pub fn zero(at: PhysAddr, order: u8) {
     }
 }
 
+/// A single frame whose holder alone reads and writes it, word by word.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page(PhysAddr);
+
+impl Page {
+    /// Words of a page.
+    pub const WORDS: usize = 512;
+
+    /// A movable one. Its holder gives it back with [`Page::free`], and moves it when the balloon
+    /// wants that.
+    pub fn movable(frames: &MemoryManager) -> Option<Page> {
+        frames.allocate_movable(0).map(Page)
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> PhysAddr {
+        self.0
+    }
+
+    fn cell(&self, index: usize) -> Word {
+        assert!(index < Page::WORDS, "word of a page");
+        Word::at(self.0.to_virt().0 as usize + 8 * index)
+    }
+
+    /// A word.
+    pub fn get(&self, index: usize) -> u64 {
+        self.cell(index).get()
+    }
+
+    /// Changes a word.
+    pub fn set(&mut self, index: usize, value: u64) {
+        self.cell(index).set(value);
+    }
+
+    /// Goes on in the frame `to`, which [`crate::frames::span::Mover::move_page`] was given for it.
+    pub fn relocate(&mut self, to: PhysAddr) {
+        let place = |at: PhysAddr| at.to_virt().0 as *mut [u64; Page::WORDS];
+        // SAFETY: both frames are mapped and nobody else's: one is this page's, the other was
+        // allocated for it.
+        unsafe { place(self.0).copy_to_nonoverlapping(place(to), 1) };
+        self.0 = to;
+    }
+
+    /// Gives it back.
+    pub fn free(self, frames: &MemoryManager) {
+        frames.free(self.0, 0);
+    }
+}
+
 /// Switches this core to `table` once it passes the audit, so that all code, data and stacks of the
 /// running image keep their addresses and nothing breaks the rules.
 pub fn activate(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audit, Violation> {
-    let audit = crate::mapping::audit(table, blob, domain)?;
+    let audit = crate::mapping::audit(table, blob, domain, &BlockSet::new())?;
     // SAFETY: `kernel_table` mapped the image where it runs, and the audit found no rule broken.
     unsafe { table.activate() };
     Ok(audit)

@@ -3,6 +3,7 @@
 //! A scenario is a function over a [`Rig`]; add it to [`ALL`]. No retries, and no assertion on host
 //! seconds other than a patience that only a hang exceeds.
 
+mod balloon;
 mod boot;
 mod calls;
 mod clock;
@@ -38,6 +39,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "boot.duo-1x1", board: "duo-1x1", nightly: false, run: boot::to_prompt },
     Scenario { name: "boot.twin", board: "twin", nightly: false, run: boot::to_prompt },
     Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
+    Scenario { name: "memory.balloon", board: "duo", nightly: false, run: balloon::to_and_fro },
     Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
     Scenario { name: "cores.shootdown", board: "twin", nightly: false, run: machine::shootdown },
     Scenario { name: "cores.bench", board: "duo", nightly: false, run: machine::bench },

@@ -115,7 +115,10 @@ fn mutants_are_found() {
         ..World::new(ThreeState, pages, one_core(programs))
     };
     let found = |name: &str, graph: Graph| {
-        println!("{name}: {:?} stuck {} cycle {}, {:#?}", graph.wrong, graph.stuck, graph.cycle, graph.path);
+        println!(
+            "{name}: {:?} stuck {} cycle {}, {:#?}",
+            graph.wrong, graph.stuck, graph.cycle, graph.path
+        );
         assert!(!graph.is_fine(), "{name} was not found");
     };
     found("no clean", graph(&world(Mutant::NoClean, 1, &[INC, INC])));

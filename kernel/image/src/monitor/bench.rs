@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|used|threads|frames|rpc|rpc-soc [ROUNDS]",
+    arguments: "boot|memory|used|threads|frames|balloon|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -34,6 +34,7 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"used") => Ok(writeln!(out, "{}", used())?),
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
+        Some(&"balloon") => super::balloon::bench(kernel, out, rounds),
         Some(&"rpc") => rpc(session, out, rounds, &WORK),
         Some(&"rpc-soc") => rpc(session, out, rounds, &CHIP),
         _ => Err(Failure::Usage),
@@ -63,15 +64,16 @@ fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
 }
 
 /// Measures what this core works, without its waits. The thread that holds it is pinned.
-struct Watch(u64);
+pub struct Watch(u64);
 
 impl Watch {
-    fn start() -> Watch {
+    /// From now on.
+    pub fn start() -> Watch {
         Watch(Self::worked())
     }
 
     /// Nanoseconds since.
-    fn ns(&self) -> u64 {
+    pub fn ns(&self) -> u64 {
         arch::time::to_ns(Self::worked().wrapping_sub(self.0), arch::cpu::clock_hz())
     }
 
@@ -81,7 +83,8 @@ impl Watch {
     }
 }
 
-fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
+/// One record, a mean.
+pub fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
     write!(out, "record {name} ")?;
     super::record(out, total, rounds)
 }

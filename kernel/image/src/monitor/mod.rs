@@ -5,6 +5,7 @@
 //! says so.
 
 mod aside;
+mod balloon;
 mod bench;
 mod chip;
 mod dma;
@@ -117,6 +118,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         watts::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,
+        balloon::COMMANDS,
         bench::COMMANDS,
         pingpong::COMMANDS,
         aside::COMMANDS,

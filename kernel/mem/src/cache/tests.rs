@@ -90,3 +90,38 @@ fn four_cores_share_the_frames() {
     assert_eq!(manager.statistics(), fresh);
     assert_eq!(manager.bad_frees(), 0);
 }
+
+#[test]
+fn caches_hold_nothing_of_a_block_that_is_emptied() {
+    let (base, global) = (memory(MIB, 0), memory(abi::boot::BLOCK, 0));
+    let manager = MemoryManager::new();
+    let tags = base.plus(4096);
+    manager.add_region(base, MIB, &[(tags, tags.plus(4096))]).unwrap();
+    manager.buddy().adopt_global(global, 1, tags, crate::blocks::End::High);
+    manager.buddy().add_block(0).unwrap();
+    let in_block = |at: &PhysAddr| (global.0..global.0 + abi::boot::BLOCK).contains(&at.0);
+    let all: Vec<_> = (0..400).map(|_| manager.allocate_one().unwrap()).collect();
+    let (mut here, mut inside): (Vec<_>, Vec<_>) = all.into_iter().partition(|at| !in_block(at));
+    let last = inside.pop().unwrap();
+    inside.into_iter().for_each(|frame| manager.free_one(frame).unwrap());
+    manager.buddy().isolate(0).unwrap();
+    manager.flush_core();
+    manager.free_one(last).unwrap();
+    while let Some(frame) = manager.allocate_one() {
+        assert!(!in_block(&frame), "{frame:?} is out of the isolated block");
+        here.push(frame);
+    }
+    assert!(manager.buddy().remove_block(0).is_ok());
+    here.into_iter().for_each(|frame| manager.free_one(frame).unwrap());
+}
+
+#[test]
+fn movable_frames_pass_the_caches_by() {
+    let manager = manager(MIB);
+    let free = manager.statistics().free;
+    let frame = manager.allocate_movable(0).unwrap();
+    assert_eq!(manager.statistics().free, free - 1);
+    manager.free_one(frame).unwrap();
+    assert_eq!(manager.statistics().free, free);
+    assert_eq!(manager.free_one(frame), Err(FreeError::NotAllocated));
+}

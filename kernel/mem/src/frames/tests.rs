@@ -6,6 +6,7 @@ use std::vec::Vec;
 use base::prng::Prng;
 
 use super::*;
+use crate::raw::Word;
 use crate::testing::memory;
 
 const MIB: u64 = 1 << 20;

@@ -90,7 +90,7 @@ fn the_kernel_table_is_what_the_design_says() {
 
 #[test]
 fn the_audit_accepts_it_and_counts() {
-    let audit = audit(&table(), &blob(), OWN).unwrap();
+    let audit = audit(&table(), &blob(), OWN, &BlockSet::new()).unwrap();
     assert_eq!(audit.code, 0x8_0000);
     // The guard, and the gap between data and guard.
     assert_eq!(audit.cached, 2 * BLOCK - 0x1_1000);
@@ -108,7 +108,7 @@ fn the_image_is_kept_whole() {
 fn planted(virt: u64, phys: u64, memory: Memory, rights: Rights) -> Result<Audit, Violation> {
     let mut table = table();
     table.map(&Tables, VirtAddr(virt), PhysAddr(phys), PAGE, memory, rights).unwrap();
-    audit(&table, &blob(), OWN)
+    audit(&table, &blob(), OWN, &BlockSet::new())
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn planted_violations_are_caught() {
     assert!(matches!(planted(high, 0x1a_0000, cached, execute), Err(WritableCode(_))));
     assert!(planted(high, 0x10_0000, cached, read).is_ok(), "reading code is no crime");
     assert!(planted(high, 0x5000, cached, write).is_ok(), "a stack: the same type twice");
-    let nobody = audit(&table(), &blob(), DomainId(5));
+    let nobody = audit(&table(), &blob(), DomainId(5), &BlockSet::new());
     assert_eq!(nobody, Err(NoSuchDomain));
 }
 
@@ -152,4 +152,19 @@ fn low_and_disordered_leaves_are_caught() {
     assert_eq!(in_order(&leaf(LOWEST), &mut last), Err(Violation::Order(leaf(LOWEST))));
     let top = u64::MAX - (PAGE - 1);
     assert_eq!(in_order(&leaf(top), &mut last), Ok(()));
+}
+
+#[test]
+fn a_block_is_cacheable_while_it_is_local() {
+    let (mut table, mut blocks) = (table(), BlockSet::new());
+    let block = PhysAddr(96 * MIB);
+    map_block(&mut table, &Tables, block).unwrap();
+    let judge = |table: &PageTable, blocks: &BlockSet| audit(table, &blob(), OWN, blocks);
+    assert!(matches!(judge(&table, &blocks), Err(Violation::ForeignCached(_))));
+    blocks.insert(0);
+    assert!(matches!(judge(&table, &blocks), Err(Violation::ForeignCached(_))), "its neighbour");
+    blocks.insert(1);
+    assert_eq!(judge(&table, &blocks).unwrap().cached, 3 * BLOCK - 0x1_1000);
+    table.unmap(block.to_virt(), BLOCK).unwrap();
+    assert_eq!(judge(&table, &BlockSet::new()).unwrap().cached, 2 * BLOCK - 0x1_1000);
 }

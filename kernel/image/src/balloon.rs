@@ -1,0 +1,387 @@
+//! This kernel's balloon: the pure parts of `kernel_mem` meet page table, caches, threads, peers.
+//!
+//! ```text
+//!  probe trips, a peer dies      +---------+  Deflate, Inflate   +---------+
+//!  -----------------> thread --> | manager | ------------------> | balloon |
+//!  a peer asks -> its handler -> |         |  Ask, Answer        +---------+
+//!                                +---------+ --> peers
+//! ```
+//! The manager is stepped by whoever has news: this kernel's balloon thread, or the handler of a
+//! peer's request, which waits for the answer. Only the thread asks peers, and a kernel that waits
+//! for a peer refuses what it is asked meanwhile, so that two that ask each other both go on.
+//!
+//! The thread sleeps until something happens: an idle kernel is not woken by its balloon.
+
+use crate::kernel::{self, Kernel};
+use crate::memory::{FRAMES, TABLE};
+use crate::movable;
+use crate::peers::{Ask, Terms};
+use crate::soc::Soc;
+use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
+use abi::memory::{BLOCKS_LOCK, BlockPage};
+use abi::soc::{Spinlock, state};
+use alloc::collections::VecDeque;
+use arch::lock::Lock;
+use arch::shared::{HwLock, Window};
+use base::addr::{PAGE, PhysAddr};
+use base::id::{CoreId, DomainId, Epoch};
+use base::port::{Cache, Trace, Words};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use kernel_mem::balloon::{Balloon, Given, Machine, Refusal};
+use kernel_mem::blocks::{Blocks, End, Lives};
+use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
+use kernel_mem::manager::{Action, Event, Limits, Manager, Sample};
+use kernel_mem::mapping;
+use kernel_msg::{Level, Refusal as Refused};
+use kernel_sched::WaitQueue;
+
+/// A peer that does not answer for this long has no block for us.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// When blocks move: below 8 MiB free a kernel wants one, and it keeps 16 MiB when it gives one.
+const LIMITS: Limits = Limits {
+    low: BLOCK_FRAMES / 2,
+    reserve: BLOCK_FRAMES,
+    hold_ns: 2_000_000_000,
+    retry_ns: (50_000_000, 3_200_000_000),
+};
+
+/// What a peer is told.
+const UNKNOWN: u64 = 0;
+const REFUSED: u64 = 1;
+const GIVEN: u64 = 2;
+
+/// The balloon of this kernel.
+pub struct Balloons {
+    balloon: Balloon<Window>,
+    table: Window,
+    lock: HwLock,
+    manager: Lock<Manager>,
+    /// A block is on its way.
+    busy: AtomicBool,
+    /// Answers for peers that ask.
+    answers: [AtomicU64; MAX_DOMAINS],
+    answered: WaitQueue,
+    /// Something happened.
+    news: AtomicBool,
+    died: AtomicBool,
+    wake_at: AtomicU64,
+    woken: WaitQueue,
+}
+
+/// Words that tell which kernels are over.
+struct Chip<'a>(&'a Soc);
+
+impl Lives for Chip<'_> {
+    fn floor(&self, domain: DomainId) -> u32 {
+        let (epoch, state) = self.0.state(domain);
+        epoch as u32 + u32::from(state == state::DEAD)
+    }
+}
+
+/// Why a command did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A block is on its way already.
+    Busy,
+    /// See there.
+    Refused(Refusal),
+}
+
+/// Blocks of the board's global region and where their tags lie: behind the image.
+pub fn place(blob: &Blob, image_end: PhysAddr) -> Option<(PhysAddr, usize, (PhysAddr, PhysAddr))> {
+    let global = mapping::global(blob)?;
+    let count = (global.size / BLOCK) as usize;
+    let tags = PhysAddr(image_end.0.next_multiple_of(PAGE));
+    let bytes = kernel_mem::frames::FrameAllocator::tag_frames(count) * PAGE;
+    blob.local_region(tags.0, bytes)?;
+    Some((PhysAddr(global.base), count, (tags, tags.plus(bytes))))
+}
+
+/// The end that this kernel's blocks come from: main's from the low one, where its own memory is.
+pub fn end(blob: &Blob, me: DomainId) -> End {
+    let main = blob.domains().get(me.index()).is_some_and(|domain| domain.role == role::MAIN);
+    if main { End::Low } else { End::High }
+}
+
+impl Balloons {
+    /// Over the block table; none on a board without a global region.
+    pub fn new(blob: &Blob, me: DomainId, epoch: Epoch) -> Option<Balloons> {
+        let global = mapping::global(blob)?;
+        let bytes = (size_of::<BlockPage>() * MAX_DOMAINS) as u64;
+        let table = Window::uncached(blob, PhysAddr(blob.window.blocks), bytes)?;
+        let lock = blob.window.spinlocks + (BLOCKS_LOCK * size_of::<Spinlock>()) as u64;
+        let lock = Window::uncached(blob, PhysAddr(lock), 8)?;
+        let count = (global.size / BLOCK) as usize;
+        let blocks = Blocks::new(table, me, epoch, blob.domains().len(), count);
+        Some(Balloons {
+            balloon: Balloon::new(blocks, PhysAddr(global.base), end(blob, me)),
+            table,
+            lock: HwLock::new(lock, me),
+            manager: Lock::new(crate::ranks::BALLOON, Manager::new(me, LIMITS)),
+            busy: AtomicBool::new(false),
+            answers: [const { AtomicU64::new(UNKNOWN) }; MAX_DOMAINS],
+            answered: WaitQueue::new(),
+            news: AtomicBool::new(false),
+            died: AtomicBool::new(true),
+            wake_at: AtomicU64::new(u64::MAX),
+            woken: WaitQueue::new(),
+        })
+    }
+
+    /// The pure part.
+    pub fn pure(&self) -> &Balloon<Window> {
+        &self.balloon
+    }
+
+    /// Blocks that are nobody's, as it looks now.
+    pub fn pool(&self, kernel: &Kernel) -> usize {
+        let blocks = self.balloon.blocks();
+        let free = |index: &usize| {
+            blocks.state(*index, &Chip(kernel.soc)) == kernel_mem::blocks::State::Free
+        };
+        (0..blocks.count()).filter(free).count()
+    }
+
+    /// What holds for a block.
+    pub fn state(&self, kernel: &Kernel, index: usize) -> kernel_mem::blocks::State {
+        self.balloon.blocks().state(index, &Chip(kernel.soc))
+    }
+
+    /// Takes a block from the pool.
+    pub fn deflate(&self, kernel: &'static Kernel) -> Result<usize, Failure> {
+        let _alone = self.begin()?;
+        let machine = Hardware { kernel, lock: &self.lock };
+        let taken = self.balloon.deflate(FRAMES.buddy(), &machine);
+        kernel.trace.event("deflate", u64::from(taken.is_ok()), taken.unwrap_or(0) as u64);
+        taken.map_err(Failure::Refused)
+    }
+
+    /// Gives a block to the pool.
+    pub fn inflate(&self, kernel: &'static Kernel) -> Result<Given, Failure> {
+        let _alone = self.begin()?;
+        let machine = Hardware { kernel, lock: &self.lock };
+        let given = self.balloon.inflate(FRAMES.buddy(), &machine, &mut movable::Owner);
+        let index = given.map_or(0, |given| given.index);
+        kernel.trace.event("inflate", u64::from(given.is_ok()), index as u64);
+        given.map_err(Failure::Refused)
+    }
+
+    fn begin(&self) -> Result<Alone<'_>, Failure> {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return Err(Failure::Busy);
+        }
+        Ok(Alone(&self.busy))
+    }
+
+    /// The probe tripped; from the hook of released locks.
+    pub fn pressed(&self, kernel: &Kernel) {
+        self.news.store(true, Ordering::Release);
+        self.woken.wake_all(&kernel.scheduler);
+    }
+
+    /// The chip page changed: somebody may be over.
+    pub fn look_at_chip(&self, kernel: &Kernel) {
+        self.died.store(true, Ordering::Release);
+        self.pressed(kernel);
+    }
+
+    /// A peer asks for a block; its handler waits here for the answer.
+    pub fn asked(&self, kernel: &'static Kernel, peer: DomainId) -> bool {
+        let Some(answer) = self.answers.get(peer.index()) else { return false };
+        answer.store(UNKNOWN, Ordering::Release);
+        self.run(kernel, self.sample(kernel));
+        self.run(kernel, Event::Asked(peer));
+        let is_known = || answer.load(Ordering::Acquire) != UNKNOWN;
+        kernel.scheduler.wait(&self.answered, is_known);
+        answer.load(Ordering::Acquire) == GIVEN
+    }
+
+    fn sample(&self, kernel: &Kernel) -> Event {
+        let mut spare = [None; MAX_DOMAINS];
+        for (index, slot) in spare[..kernel.blob.domains().len()].iter_mut().enumerate() {
+            let (epoch, now) = kernel.soc.state(DomainId(index as u8));
+            // Who sleeps is not woken for a block.
+            if index != kernel.me.index() && now == state::RUNNING {
+                let word = self.table.load(spare_word(index));
+                *slot = Some(if word >> 48 == epoch & 0xffff { word as u32 } else { 0 });
+            }
+        }
+        Event::Sampled(Sample {
+            free: FRAMES.buddy().free_frames(),
+            pool: self.pool(kernel),
+            spare,
+        })
+    }
+
+    /// Tells the others what this kernel could do without.
+    fn publish(&self, kernel: &Kernel) {
+        let free = FRAMES.buddy().free_frames();
+        let spare = self.manager.lock().spare(free);
+        let word = u64::from(kernel.epoch.0) << 48 | u64::from(spare);
+        self.table.store(spare_word(kernel.me.index()), word);
+    }
+
+    /// Steps the manager and does what it says, and what it says to that.
+    fn run(&self, kernel: &'static Kernel, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let now = arch::time::soc_time();
+            let actions = self.manager.lock().step(now, event);
+            for action in actions.iter() {
+                events.extend(self.act(kernel, action));
+            }
+        }
+    }
+
+    fn act(&self, kernel: &'static Kernel, action: Action) -> Option<Event> {
+        match action {
+            Action::Deflate => Some(Event::Deflated(self.deflate(kernel).is_ok())),
+            Action::Inflate => Some(Event::Inflated(self.inflate(kernel).is_ok())),
+            Action::Ask(peer) => Some(Event::Answered(peer, ask(kernel, peer))),
+            Action::Answer(peer, gave) => {
+                let answer = if gave { GIVEN } else { REFUSED };
+                self.answers[peer.index()].store(answer, Ordering::Release);
+                self.answered.wake_all(&kernel.scheduler);
+                None
+            }
+            Action::WakeAt(at) => {
+                self.wake_at.store(at, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    fn recover(&self, kernel: &'static Kernel) {
+        let machine = Hardware { kernel, lock: &self.lock };
+        let freed = self.balloon.recover(&Chip(kernel.soc), &machine);
+        if freed > 0 {
+            kernel.trace.event("blocks freed", freed as u64, 0);
+        }
+        for peer in (0..kernel.blob.domains().len() as u8).map(DomainId) {
+            let (_, now) = kernel.soc.state(peer);
+            if peer != kernel.me && matches!(now, state::DEAD | state::OFF | state::BOOTING) {
+                self.run(kernel, Event::Lost(peer));
+                // The handler of its request has nobody to answer, but waits.
+                self.answers[peer.index()].store(REFUSED, Ordering::Release);
+                self.answered.wake_all(&kernel.scheduler);
+            }
+        }
+    }
+}
+
+/// The transfer under way.
+struct Alone<'a>(&'a AtomicBool);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn spare_word(domain: usize) -> usize {
+    domain * size_of::<BlockPage>() + offset_of!(BlockPage, spare)
+}
+
+/// Asks a peer to give a block to the pool.
+fn ask(kernel: &Kernel, peer: DomainId) -> bool {
+    let terms = Terms { level: Level(0), patience: Some(PATIENCE_NS) };
+    let mut answer = [0; 8];
+    let called = kernel.peers.call(terms, peer, Ask::GiveBlock, &[], &mut answer);
+    called == Ok(8) && u64::from_le_bytes(answer) == GIVEN
+}
+
+/// Serves [`Ask::GiveBlock`].
+pub fn give_block(kernel: &'static Kernel, peer: DomainId) -> Result<[u8; 8], Refused> {
+    let balloons = kernel.balloons.as_ref().ok_or(Refused::Refused)?;
+    let _blocked = kernel.peers.handlers.will_block(kernel);
+    let answer = if balloons.asked(kernel, peer) { GIVEN } else { REFUSED };
+    Ok(answer.to_le_bytes())
+}
+
+/// What a balloon needs of this kernel.
+struct Hardware<'a> {
+    kernel: &'static Kernel,
+    lock: &'a HwLock,
+}
+
+impl Cache for Hardware<'_> {
+    fn clean(&self, start: usize, bytes: usize) {
+        arch::cache::clean(start, bytes);
+    }
+    fn invalidate(&self, start: usize, bytes: usize) {
+        arch::cache::invalidate(start, bytes);
+    }
+    fn clean_invalidate(&self, start: usize, bytes: usize) {
+        arch::cache::clean_invalidate(start, bytes);
+    }
+}
+
+impl Machine for Hardware<'_> {
+    fn map(&self, block: PhysAddr) -> bool {
+        let Some(table) = TABLE.get() else { return false };
+        mapping::map_block(&mut table.lock(), &FRAMES, block).is_ok()
+    }
+
+    fn unmap(&self, block: PhysAddr) -> bool {
+        let Some(table) = TABLE.get() else { return false };
+        let unmapped = table.lock().unmap(block.to_virt(), BLOCK).is_ok();
+        crate::shootdown::flush_all(block.to_virt(), BLOCK);
+        unmapped
+    }
+
+    fn empty_caches(&self) {
+        let scheduler = &self.kernel.scheduler;
+        for core in 0..self.kernel.domain().cores as usize {
+            // The cache of a core that is off keeps what is in it; then the block is refused.
+            if !crate::shootdown::is_online(core) {
+                continue;
+            }
+            let core = Some(CoreId(core as u8));
+            let flush = |_| FRAMES.flush_core();
+            if let Ok(thread) = self.kernel.spawn("caches", core, flush, 0) {
+                scheduler.join(thread);
+            }
+        }
+    }
+
+    fn alone(&self, act: &mut dyn FnMut()) {
+        let _held = self.lock.acquire();
+        act();
+    }
+}
+
+/// When a core releases its outermost lock: did the probe trip?
+pub fn look_at_probe(kernel: &Kernel) {
+    if FRAMES.buddy().was_pressed()
+        && let Some(balloons) = &kernel.balloons
+    {
+        balloons.pressed(kernel);
+    }
+}
+
+/// Starts the balloon's thread.
+pub fn start(kernel: &'static Kernel) {
+    if kernel.balloons.is_some() && kernel.spawn("balloon", None, thread, 0).is_err() {
+        crate::log!("no memory for the balloon");
+    }
+}
+
+fn thread(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let Some(balloons) = &kernel.balloons else { return };
+    FRAMES.buddy().set_low(LIMITS.low);
+    loop {
+        if balloons.died.swap(false, Ordering::AcqRel) {
+            balloons.recover(kernel);
+        }
+        balloons.wake_at.store(u64::MAX, Ordering::Relaxed);
+        balloons.run(kernel, balloons.sample(kernel));
+        balloons.publish(kernel);
+        let at = balloons.wake_at.load(Ordering::Relaxed);
+        let deadline = (at != u64::MAX).then_some(at);
+        let news = || balloons.news.swap(false, Ordering::AcqRel);
+        kernel.scheduler.wait_until(&balloons.woken, deadline, news);
+    }
+}

@@ -1,0 +1,181 @@
+//! Free lists of one zone: all regions that are always ours, or one 16 MiB block of the global
+//! region. Whoever has a zone holds the allocator's lock.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use abi::boot::BLOCK;
+use base::addr::{PAGE, PhysAddr};
+
+use super::{FREE, MAX_ORDER, ORDERS, USED};
+use crate::raw::Word;
+
+/// No block: the end of a list.
+const NONE: u64 = u64::MAX;
+
+/// Frames in a row, and their tags.
+pub(super) struct Region {
+    pub(super) base: u64,
+    pub(super) bytes: u64,
+    pub(super) tags: &'static [AtomicU8],
+}
+
+impl Region {
+    #[inline]
+    pub(super) fn tag(&self, at: u64) -> Option<&AtomicU8> {
+        let offset = at.wrapping_sub(self.base);
+        if offset >= self.bytes { None } else { self.tags.get((offset / PAGE) as usize) }
+    }
+}
+
+/// Heads and sizes of the free lists.
+pub(super) struct Lists {
+    /// Inverted, so that empty lists are zeroes.
+    heads: [u64; ORDERS],
+    pub(super) counts: [u32; ORDERS],
+    /// Bit `o`: list `o` is not empty.
+    filled: u32,
+    /// Frames in all lists.
+    pub(super) free: usize,
+    /// In a block: a bit for each [`PART`] that was handed out or holds links.
+    pub(super) touched: u64,
+}
+
+/// Bytes of a block that share a bit of [`Lists::touched`].
+pub const PART: u64 = BLOCK / 64;
+
+/// The bits of a chunk of a block.
+fn parts(at: u64, order: u8) -> u64 {
+    let (first, bytes) = (at % BLOCK / PART, PAGE << order);
+    let ones = if bytes >= BLOCK { u64::MAX } else { (1 << bytes.div_ceil(PART)) - 1 };
+    ones << first
+}
+
+impl Lists {
+    pub(super) const fn new() -> Lists {
+        Lists { heads: [0; ORDERS], counts: [0; ORDERS], filled: 0, free: 0, touched: 0 }
+    }
+
+    /// Is there a block of this order or a larger one?
+    #[inline]
+    pub(super) fn has(&self, order: u8) -> bool {
+        self.filled.checked_shr(u32::from(order)).unwrap_or(0) != 0
+    }
+
+    fn head(&self, order: u8) -> u64 {
+        !self.heads[order as usize]
+    }
+
+    /// Frees all of a fresh region but for what is kept.
+    pub(super) fn fill(&mut self, region: &Region, kept: &[(PhysAddr, PhysAddr)], tags: Kept) {
+        let end = region.base + region.bytes;
+        let mut at = region.base;
+        while at < end {
+            let ranges = || kept.iter().chain([&tags]);
+            if let Some((_, stop)) = ranges().find(|(start, stop)| (start.0..stop.0).contains(&at))
+            {
+                at = stop.0.next_multiple_of(PAGE);
+                continue;
+            }
+            let next = ranges().map(|(start, _)| start.0 & !(PAGE - 1)).filter(|&s| s > at).min();
+            let stop = next.unwrap_or(end).min(end);
+            while at < stop {
+                let fits = (stop - at).ilog2() - PAGE.ilog2();
+                let aligned = (at | BLOCK).trailing_zeros() - PAGE.ilog2();
+                let order = fits.min(aligned) as u8;
+                self.push(region, at, order);
+                at += PAGE << order;
+            }
+        }
+    }
+
+    /// Puts a free block into its list.
+    pub(super) fn push(&mut self, region: &Region, block: u64, order: u8) {
+        let head = self.head(order);
+        link(block, 0).set(head);
+        link(block, 1).set(NONE);
+        if head != NONE {
+            link(head, 1).set(block);
+        }
+        self.heads[order as usize] = !block;
+        self.counts[order as usize] += 1;
+        self.free += 1 << order;
+        self.filled |= 1 << order;
+        self.touched |= parts(block, 0);
+        set_tag(region, block, FREE | order);
+    }
+
+    /// Takes a free block out of its list; its tag stays.
+    pub(super) fn unlink(&mut self, block: u64, order: u8) {
+        let (next, before) = (link(block, 0).get(), link(block, 1).get());
+        if before == NONE {
+            self.heads[order as usize] = !next;
+        } else {
+            link(before, 0).set(next);
+        }
+        if next != NONE {
+            link(next, 1).set(before);
+        }
+        self.counts[order as usize] -= 1;
+        self.free -= 1 << order;
+        if self.head(order) == NONE {
+            self.filled &= !(1 << order);
+        }
+    }
+
+    /// Takes a block of `order`; `find` is the region of an address, `marks` go into its tag.
+    pub(super) fn take<'r>(
+        &mut self,
+        find: impl FnOnce(u64) -> Option<&'r Region>,
+        order: u8,
+        marks: u8,
+    ) -> Option<u64> {
+        let enough = self.filled.checked_shr(u32::from(order)).unwrap_or(0);
+        if enough == 0 {
+            return None;
+        }
+        let mut have = order + enough.trailing_zeros() as u8;
+        let block = self.head(have);
+        let region = find(block)?;
+        self.unlink(block, have);
+        while have > order {
+            have -= 1;
+            self.push(region, block + (PAGE << have), have);
+        }
+        self.touched |= parts(block, order);
+        set_tag(region, block, USED | marks | order);
+        Some(block)
+    }
+
+    /// Frees a block; it joins with its buddies. The block that it is part of now.
+    pub(super) fn give(&mut self, region: &Region, mut block: u64, mut order: u8) {
+        while order < MAX_ORDER {
+            let buddy = block ^ (PAGE << order);
+            let tag = region.tag(buddy).map(|tag| tag.load(Ordering::Relaxed));
+            if tag != Some(FREE | order) {
+                break;
+            }
+            self.unlink(buddy, order);
+            set_tag(region, block, 0);
+            set_tag(region, buddy, 0);
+            block = block.min(buddy);
+            order += 1;
+        }
+        self.push(region, block, order);
+    }
+}
+
+/// A range that is never handed out.
+pub(super) type Kept = (PhysAddr, PhysAddr);
+
+/// Link `which` (0 next, 1 before) of a free block.
+#[inline]
+fn link(block: u64, which: usize) -> Word {
+    Word::at(PhysAddr(block).to_virt().0 as usize + 8 * which)
+}
+
+#[inline]
+pub(super) fn set_tag(region: &Region, block: u64, value: u8) {
+    if let Some(tag) = region.tag(block) {
+        tag.store(value, Ordering::Relaxed);
+    }
+}
