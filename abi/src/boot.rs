@@ -22,6 +22,10 @@ pub const MAX_SERVICES: usize = 16;
 pub const BLOCK: u64 = 16 << 20;
 /// Kernel virtual address = physical address + this, in every domain.
 pub const VA_OFFSET: u64 = 0xffff_8000_0000_0000;
+
+/// Behind the mapping of a frame lies the one through which its cache lines are maintained while
+/// it is mapped nowhere else: it exists for that moment, and is never read or written through.
+pub const MAINTENANCE_OFFSET: u64 = 1 << 40;
 /// No owner: a region, device or line that belongs to no single domain.
 pub const NOBODY: u32 = u32::MAX;
 
@@ -190,6 +194,10 @@ pub struct Window {
     pub links: u64,
     /// Bytes of one link, see [`crate::msg`].
     pub link_size: u64,
+    /// Links of the coherence protocol, as the message links: see [`crate::dsm`].
+    pub dsm: u64,
+    /// Bytes of one of these.
+    pub dsm_link_size: u64,
 }
 
 /// Everything a kernel knows about its board.

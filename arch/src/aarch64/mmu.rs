@@ -146,6 +146,7 @@ impl PageTable {
         virt: VirtAddr,
         phys: PhysAddr,
         bytes: u64,
+        memory: Memory,
     ) -> Result<Pages, MapError> {
         check(virt, bytes)?;
         let last = phys.0.checked_add(bytes - 1).ok_or(MapError::Range)?;
@@ -166,7 +167,7 @@ impl PageTable {
                 return Err(MapError::Overlap);
             }
         }
-        Ok(Pages { root: self.root, virt, phys, count: bytes / PAGE })
+        Ok(Pages { root: self.root, virt, phys, count: bytes / PAGE, memory })
     }
 
     /// Puts a fresh table into an empty slot and goes down.
@@ -248,10 +249,11 @@ pub struct Pages {
     virt: VirtAddr,
     phys: PhysAddr,
     count: u64,
+    memory: Memory,
 }
 
 impl Pages {
-    /// Maps page `page`, cacheable, or takes its mapping away. Who takes rights away flushes.
+    /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
         let at = self.virt.plus(page * PAGE);
@@ -260,7 +262,7 @@ impl Pages {
             slot = down(slot, at);
         }
         let phys = self.phys.plus(page * PAGE);
-        let bits = rights.map(|rights| descriptor::bits(Memory::Cached, rights));
+        let bits = rights.map(|rights| descriptor::bits(self.memory, rights));
         slot.set(bits.map_or(0, |bits| descriptor::leaf(phys, bits, LAST)));
         publish();
     }

@@ -70,6 +70,7 @@ impl PageTable {
         virt: VirtAddr,
         phys: PhysAddr,
         bytes: u64,
+        _memory: Memory,
     ) -> Result<Pages, MapError> {
         let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
         if !aligned || virt.0 < LOWEST {

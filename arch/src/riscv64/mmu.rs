@@ -121,6 +121,7 @@ impl PageTable {
         va: VirtAddr,
         pa: PhysAddr,
         bytes: u64,
+        memory: Memory,
     ) -> Result<Pages, MapError> {
         check_range(va, bytes)?;
         let pa_end = pa.0.checked_add(bytes).ok_or(MapError::Range)?;
@@ -138,7 +139,7 @@ impl PageTable {
                 return Err(MapError::Overlap);
             }
         }
-        Ok(Pages { root: self.root, va, pa, count: bytes / PAGE })
+        Ok(Pages { root: self.root, va, pa, count: bytes / PAGE, memory })
     }
 
     fn map_leaf(
@@ -186,14 +187,15 @@ pub struct Pages {
     va: VirtAddr,
     pa: PhysAddr,
     count: u64,
+    memory: Memory,
 }
 
 impl Pages {
-    /// Maps page `page`, cacheable, or takes its mapping away. Who takes rights away flushes.
+    /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
         let at = VirtAddr(self.va.0 + page * PAGE);
-        let leaf = |rights| pte::leaf(self.pa.0 + page * PAGE, Memory::Cached, rights);
+        let leaf = |rights| pte::leaf(self.pa.0 + page * PAGE, self.memory, rights);
         store(find(self.root.0, at.0).slot, rights.map_or(0, leaf));
         if rights.is_some() {
             flush(at, PAGE); // this core may remember that nothing was there

@@ -58,6 +58,8 @@ impl Board {
             blocks: layout.blocks,
             links: layout.links,
             link_size: layout.link_size,
+            dsm: layout.dsm,
+            dsm_link_size: layout.dsm_link_size,
         };
     }
 

@@ -53,7 +53,8 @@ pub fn board(raw: File) -> Place<Board> {
     power::clusters(&raw.domain, &domains)?;
     let fabric = fabric(&raw.fabric)?;
     let bytes = raw.device.iter().map(|d| d.get_ref().memory.get_ref().0).sum();
-    let layout = Layout::compute(window, window_at, domains.len(), bytes)?;
+    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
+    let layout = Layout::compute(window, window_at, (domains.len(), cores), bytes)?;
     Ok(Board {
         name,
         description: raw.description,

@@ -8,7 +8,8 @@
 //! +11..15   block table                    a part each, by its domain
 //! +15..     register blocks of the devices
 //! 128 KiB   memory of the devices, each on a page
-//! behind it message links, domains x domains, at a multiple of 64 KiB
+//! behind it message links, domains x domains, at a multiple of 64 KiB; behind these the links of the
+//!           coherence protocol
 //! ```
 
 use crate::error::{Place, Reason};
@@ -44,6 +45,10 @@ pub struct Layout {
     pub links: u64,
     /// Bytes of one.
     pub link_size: u64,
+    /// Links of the coherence protocol.
+    pub dsm: u64,
+    /// Bytes of one.
+    pub dsm_link_size: u64,
 }
 
 /// Pages of the block table.
@@ -53,17 +58,20 @@ const FIXED: u64 = 3 + MAX_DOMAINS as u64 + TABLE;
 const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
 
 impl Layout {
-    /// Places everything; `device_memory` is the sum over the devices, each rounded to pages.
+    /// Places everything for so many domains of so many cores at most; `device_memory` is the sum over the devices, each rounded to pages.
     pub(crate) fn compute(
         window: Block,
         at: usize,
-        domains: usize,
+        (domains, cores): (usize, usize),
         device_memory: u64,
     ) -> Place<Self> {
         let base = window.base;
         let memory = base + 2 * ROUND;
         let links = (memory + device_memory).next_multiple_of(ROUND);
-        let end = links + (domains * domains) as u64 * LINK_SIZE;
+        let pairs = (domains * domains) as u64;
+        let dsm = links + pairs * LINK_SIZE;
+        let dsm_link_size = abi::dsm::link_size(domains, cores) as u64;
+        let end = dsm + pairs * dsm_link_size;
         if end > window.end() {
             let reason = Reason::Range {
                 what: "size of the uncached window",
@@ -83,6 +91,8 @@ impl Layout {
             memory,
             links,
             link_size: LINK_SIZE,
+            dsm,
+            dsm_link_size,
         })
     }
 

@@ -59,6 +59,7 @@ fn places_are_apart(board: &Board) {
         (l.spinlocks, 4096),
         (l.blocks, 4 * 4096),
         (l.links, n * n * l.link_size),
+        (l.dsm, n * n * l.dsm_link_size),
     ];
     for device in &board.devices {
         places.push((device.registers, 4096));

@@ -69,6 +69,12 @@ impl Sanitizer {
         self.memory().contains(pa).then_some(pa)
     }
 
+    /// The physical address where kernels maintain caches, if it is one of RAM.
+    fn maintained(&self, va: u64) -> Option<u64> {
+        let behind = self.memory().maintenance;
+        self.direct(va).or_else(|| self.direct(va.wrapping_sub(behind)).filter(|_| behind != 0))
+    }
+
     fn path(&self, pa: u64, mmu_is_on: bool) -> Path {
         let past = self.isa == Isa::Aarch64 && !mmu_is_on;
         if past || self.memory().is_uncached(pa) { Path::Uncached } else { Path::Cached }
@@ -108,7 +114,7 @@ impl Sanitizer {
         // the last kernel's satp after a reset, which means nothing in its mode.
         let plain = || !is_high(pc) || !look.mmu_is_on();
         let low = || plain().then_some(va).filter(|&pa| self.memory().contains(pa));
-        let line = self.direct(va).or_else(low).map(|pa| pa & !(LINE - 1));
+        let line = self.maintained(va).or_else(low).map(|pa| pa & !(LINE - 1));
         match (what, line) {
             (Upkeep::Barrier, _) => self.complete(),
             (Upkeep::UnifyAll, _) => self.watch.unify(self.me, None),

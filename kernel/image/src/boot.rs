@@ -8,6 +8,7 @@
 //! ends this kernel with a message; the soc reports it and boots it again if the board says so.
 
 use crate::balloon::Balloons;
+use crate::coherence::Coherence;
 use crate::devices::Devices;
 use crate::kernel::{self, Kernel};
 use crate::memory::{self, BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
@@ -134,6 +135,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
         peers: Peers::new(blob, me, epoch)?,
         balloons: Balloons::new(blob, me, epoch),
+        coherence: crate::coherence::new(blob, me, epoch),
         devices: Devices::new(blob, me),
         services: Services::new(blob, me),
         symbols: symbols(),
@@ -159,6 +161,9 @@ fn serve_while_waiting() {
     shootdown::serve();
     if let Some(kernel) = kernel::get() {
         kernel.peers.serve_urgent(kernel);
+        if let Some(coherence) = &kernel.coherence {
+            coherence.serve();
+        }
     }
 }
 
@@ -208,6 +213,14 @@ pub fn arena() -> Option<Arena> {
     unsafe { Arena::new(frames.to_virt().0 as usize, (PAGE as usize) << ARENA_ORDER) }
 }
 
+/// The memory of a service that kernels share.
+#[allow(unsafe_code, reason = "the shared block becomes an arena")]
+pub fn shared_arena(coherence: &Coherence) -> Option<Arena> {
+    // SAFETY: the block is nobody's but this service's in every kernel, whose steps exclude each
+    // other; the protocol maps its pages where they are touched.
+    unsafe { Arena::new(coherence.base().0 as usize, abi::boot::BLOCK as usize) }
+}
+
 /// Doorbells of the fabric that every kernel listens to.
 pub fn unmask_doorbells(blob: &Blob) {
     arch::irq::unmask(Vector(blob.vector_msg as u8));
@@ -219,6 +232,10 @@ fn open_for_business(kernel: &'static Kernel) {
     kernel.peers.handlers.start(kernel);
     unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
+    if let Some(coherence) = &kernel.coherence {
+        coherence.start(kernel);
+    }
+    kernel.services.start(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc does not take READY");
     }

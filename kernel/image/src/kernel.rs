@@ -1,6 +1,7 @@
 //! Everything a running kernel is made of, in one place.
 
 use crate::balloon::Balloons;
+use crate::coherence::Coherence;
 use crate::devices::{Devices, Out};
 use crate::interrupts::core_kind;
 use crate::memory;
@@ -41,6 +42,8 @@ pub struct Kernel {
     pub peers: Peers,
     /// Its balloon, where the board has memory for one.
     pub balloons: Option<Balloons>,
+    /// Memory that it shares with other kernels, where the board has any.
+    pub coherence: Option<Coherence>,
     /// Devices whose home is here.
     pub devices: Devices,
     /// What it does for programs, alone or with other kernels.
@@ -112,6 +115,9 @@ impl Kernel {
             self.peers.poll(self);
         } else if vector == self.blob.vector_chip {
             self.peers.look_at_chip(self);
+            if let Some(coherence) = &self.coherence {
+                coherence.look_at_chip(self);
+            }
             self.services.look_at_chip(self);
             if let Some(balloons) = &self.balloons {
                 balloons.look_at_chip(self);
@@ -124,6 +130,9 @@ impl Kernel {
                 }
             }
         } else if vector == self.blob.vector_dsm {
+            if let Some(coherence) = &self.coherence {
+                coherence.heard();
+            }
             crate::monitor::pingpong::heard(self);
         } else {
             self.devices.interrupt(self, vector);

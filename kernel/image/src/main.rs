@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod balloon;
 mod boot;
+mod coherence;
 mod devices;
 mod handlers;
 mod idle;

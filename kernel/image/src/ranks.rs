@@ -13,6 +13,8 @@ pub const DEVICE: Rank = Rank::new(20, "device");
 pub const SOC: Rank = Rank::new(30, "soc");
 /// Buffers for messages, one a core.
 pub const SCRATCH: Rank = Rank::leaf(38, "message buffer");
+/// The coherence protocol.
+pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
 /// A message link's incoming side.
 pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
 /// A message link's outgoing side.

@@ -98,6 +98,11 @@ impl Services {
         [self.fs.line(kernel)]
     }
 
+    /// Starts what needs the other kernels.
+    pub fn start(&self, kernel: &'static Kernel) {
+        self.fs.share(kernel);
+    }
+
     /// A token for the caller's next request.
     fn token(&self, kernel: &Kernel) -> Token {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;

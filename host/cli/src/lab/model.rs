@@ -4,7 +4,7 @@
 use crate::image::{self, ImageError};
 use ::lab::clock;
 use ::lab::model::{self, Lab, Memory, Mode, Point, Powers};
-use abi::boot::VA_OFFSET;
+use abi::boot::{MAINTENANCE_OFFSET, VA_OFFSET};
 use abi::soc::{DomainPage, SPINLOCKS, Spinlock};
 use board::{Block, Board, Costs, Kind, Power};
 use std::mem::offset_of;
@@ -73,6 +73,7 @@ fn memory(board: &Board) -> Memory {
         base: board.ram.base,
         bytes: board.ram.size,
         offset: VA_OFFSET,
+        maintenance: MAINTENANCE_OFFSET,
         uncached: std::iter::once(range(board.layout.window)).chain(staging).collect(),
         spinlocks: range(spinlocks(board)),
         devices: board.devices.iter().map(|d| (d.registers, d.name.clone())).collect(),

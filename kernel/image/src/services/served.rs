@@ -7,9 +7,13 @@ use crate::monitor::Session;
 use crate::peers::Ask;
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
+use abi::soc::Spinlock;
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::exclusion::Exclusion;
+use arch::lock::Once;
+use arch::shared::{HwLock, Window};
+use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
@@ -18,6 +22,9 @@ use kernel_share::{
     carry,
 };
 
+/// Hardware spinlocks of services that are shared, by their place in the board's list.
+const FIRST_LOCK: usize = 8;
+
 /// A service in this kernel.
 type Local<S> = Instance<S, Exclusion<Arena>, CoreHeap>;
 
@@ -25,7 +32,7 @@ type Local<S> = Instance<S, Exclusion<Arena>, CoreHeap>;
 pub struct Served<S> {
     index: u32,
     mode: Mode,
-    instance: Option<Local<S>>,
+    instance: Once<Local<S>>,
     here: AtomicU64,
     away: AtomicU64,
     for_others: AtomicU64,
@@ -41,10 +48,40 @@ impl<S: Service + Shareable> Served<S> {
     pub fn new(blob: &'static Blob, me: DomainId) -> Self {
         let (index, mode) = chosen::<S>(blob);
         let is_here = mode.place(me, blob.domains().len() as u8, 0) == Place::Here;
-        let instance = if is_here { start::<S>(mode) } else { None };
+        let instance = Once::new();
+        if is_here && let Some(local) = start::<S>(mode) {
+            let _ = instance.set(local);
+        }
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
         Served { index, mode, instance, here, away, for_others, parked }
+    }
+
+    /// Comes to where the state is shared; the first kernel of the board starts the service.
+    pub fn share(&self, kernel: &'static Kernel) {
+        let arena = kernel.coherence.as_ref().and_then(boot::shared_arena);
+        let (true, Some(arena)) = (self.mode.is_shared(), arena) else { return };
+        let window = &kernel.blob.window;
+        let at = (FIRST_LOCK + self.index as usize) * size_of::<Spinlock>();
+        let word = PhysAddr(window.spinlocks + at as u64);
+        let Some(word) = Window::uncached(kernel.blob, word, 8) else { return };
+        let between = Some(HwLock::new(word, kernel.me));
+        let local = Local::<S>::new(Exclusion::new(crate::ranks::SERVICE, between, arena));
+        let Ok(local) = self.instance.set(local) else { return };
+        if kernel.me.0 == 0 && kernel.epoch.0 == 1 {
+            let started = kernel.scheduler.unpreempted(|| local.start());
+            crate::log!("{}: shared, started {started:?}", S::NAME);
+            self.released(kernel);
+        }
+    }
+
+    /// A step is over: pages that it took may go.
+    fn released(&self, kernel: &Kernel) {
+        if self.mode.is_shared()
+            && let Some(coherence) = &kernel.coherence
+        {
+            coherence.released();
+        }
     }
 
     /// In the board's list.
@@ -88,10 +125,11 @@ impl<S: Service + Shareable> Served<S> {
         kernel: &'static Kernel,
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let instance = self.instance.as_ref().ok_or(ServiceFailure::Absent)?;
+        let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
         let mut outbox = Outbox::new();
         let now = arch::time::soc_time();
         let answer = kernel.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
+        self.released(kernel);
         kernel.services.perform(kernel, &outbox);
         answer.map_err(|_: StepError| ServiceFailure::Absent)
     }
@@ -141,7 +179,7 @@ impl<S: Service + Shareable> Served<S> {
 
     /// A kernel's life has ended.
     pub fn gone(&self, kernel: &'static Kernel, id: DomainId, epoch: Epoch) {
-        if self.instance.is_some() {
+        if self.instance.get().is_some() {
             // It runs here, so there is nobody to complain to.
             let _ = self.step(kernel, Event::Gone(id, epoch));
         }
@@ -149,7 +187,7 @@ impl<S: Service + Shareable> Served<S> {
 
     /// For people.
     pub fn line(&self, kernel: &'static Kernel) -> Line {
-        let usage = || self.instance.as_ref().map(Instance::usage);
+        let usage = || self.instance.get().map(Instance::usage);
         let counters = [&self.here, &self.away, &self.for_others, &self.parked];
         Line {
             name: S::NAME,
@@ -169,7 +207,6 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
 /// A service of this kernel's own, in local memory.
 fn start<S: Service + Shareable>(mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
-        crate::log!("{}: no coherent memory to share it in", S::NAME);
         return None;
     }
     let Some(arena) = boot::arena() else {
