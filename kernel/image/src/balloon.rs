@@ -401,4 +401,3 @@ fn thread(_: usize) {
         kernel.scheduler.wait_until(&balloons.woken, deadline, news);
     }
 }
-

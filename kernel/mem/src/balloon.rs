@@ -214,9 +214,7 @@ impl<W: Words> Balloon<W> {
                 clean(at, touched, machine);
                 true
             }
-            Step::Unmap => {
-                noted(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map))
-            }
+            Step::Unmap => noted(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map)),
             Step::Release => self.blocks.release(index).is_ok(),
             Step::Restore => frames.restore(index).is_ok(),
             Step::Add => frames.add_block(index).is_ok(),

@@ -58,7 +58,9 @@ fn balloon(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
 /// The page-table invariant, after everything that could break it.
 fn audit(kernel: &Kernel, out: &mut dyn Write) -> Outcome {
     match kernel.audit() {
-        Ok(report) => Ok(writeln!(out, "  {} KiB cacheable: the invariant holds", report.cached >> 10)?),
+        Ok(report) => {
+            Ok(writeln!(out, "  {} KiB cacheable: the invariant holds", report.cached >> 10)?)
+        }
         Err(violation) => {
             writeln!(out, "  {violation:?}")?;
             Err(Failure::Failed("the page-table invariant is broken"))
@@ -74,7 +76,9 @@ fn explain(why: Why) -> Failure {
         Why::Refused(Refusal::Contended) => "others were quicker",
         Why::Refused(Refusal::Map) => "the page table refused",
         Why::Refused(Refusal::Frames(BlockError::Unmovable(_))) => "something cannot be moved",
-        Why::Refused(Refusal::Frames(BlockError::Cached(_))) => "a core that is off has frames of it",
+        Why::Refused(Refusal::Frames(BlockError::Cached(_))) => {
+            "a core that is off has frames of it"
+        }
         Why::Refused(Refusal::Frames(BlockError::NoMemory)) => "no room for what is in it",
         Why::Refused(Refusal::Frames(_)) => "the frame allocator refused",
     })
@@ -127,8 +131,7 @@ pub fn bench(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outco
     }
     let balloons = kernel.balloons.as_ref();
     let balloons = balloons.ok_or(Failure::Failed("this board has no memory to share"))?;
-    let shares =
-        [(0, "balloon.inflate_0"), (25, "balloon.inflate_25"), (75, "balloon.inflate_75")];
+    let shares = [(0, "balloon.inflate_0"), (25, "balloon.inflate_25"), (75, "balloon.inflate_75")];
     for (percent, name) in shares {
         let (mut deflating, mut inflating) = (0, 0);
         let times = (rounds / 8).clamp(1, 16);

@@ -8,8 +8,7 @@ use base::prng::Prng;
 
 use super::*;
 
-const LIMITS: Limits =
-    Limits { low: 1000, reserve: 3000, hold_ns: 1000, retry_ns: (100, 1600) };
+const LIMITS: Limits = Limits { low: 1000, reserve: 3000, hold_ns: 1000, retry_ns: (100, 1600) };
 const A: DomainId = DomainId(0);
 const B: DomainId = DomainId(1);
 const C: DomainId = DomainId(2);

@@ -49,12 +49,8 @@ fn every_frame_comes_home_once() {
             match prng.below(if draining { 9 } else { 20 }) {
                 0..3 => {
                     let batch = outbox.due().map(|b| (b.number, b.to, b.frames.to_vec()));
-                    let message = |(number, to, frames)| Message::Batch {
-                        from: here,
-                        to,
-                        number,
-                        frames,
-                    };
+                    let message =
+                        |(number, to, frames)| Message::Batch { from: here, to, number, frames };
                     wire.extend(batch.map(message));
                 }
                 3..9 if !wire.is_empty() => {
