@@ -27,7 +27,7 @@ use base::addr::{PAGE, PhysAddr};
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Cache, Trace, Words};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use kernel_mem::balloon::{Balloon, Given, Machine, Refusal};
 use kernel_mem::blocks::{Blocks, End, Lives};
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
@@ -66,6 +66,8 @@ pub struct Balloons {
     /// Something happened.
     news: AtomicBool,
     died: AtomicBool,
+    /// Who was over at the last look.
+    floors: [AtomicU32; MAX_DOMAINS],
     wake_at: AtomicU64,
     woken: WaitQueue,
 }
@@ -76,7 +78,8 @@ struct Chip<'a>(&'a Soc);
 impl Lives for Chip<'_> {
     fn floor(&self, domain: DomainId) -> u32 {
         let (epoch, state) = self.0.state(domain);
-        epoch as u32 + u32::from(state == state::DEAD)
+        // Epochs have 16 bits in words; behind the last one nothing counts as over.
+        u32::from(epoch as u16) + u32::from(state == state::DEAD)
     }
 }
 
@@ -124,7 +127,9 @@ impl Balloons {
             answers: [const { AtomicU64::new(UNKNOWN) }; MAX_DOMAINS],
             answered: WaitQueue::new(),
             news: AtomicBool::new(false),
-            died: AtomicBool::new(true),
+            died: AtomicBool::new(false),
+            // Nobody has a life before the first one.
+            floors: [const { AtomicU32::new(1) }; MAX_DOMAINS],
             wake_at: AtomicU64::new(u64::MAX),
             woken: WaitQueue::new(),
         })
@@ -181,18 +186,23 @@ impl Balloons {
         self.woken.wake_all(&kernel.scheduler);
     }
 
-    /// The chip page changed: somebody may be over.
+    /// The chip page changed: is somebody over who was not?
     pub fn look_at_chip(&self, kernel: &Kernel) {
-        self.died.store(true, Ordering::Release);
-        self.pressed(kernel);
+        for (domain, seen) in self.floors[..kernel.blob.domains().len()].iter().enumerate() {
+            let floor = Chip(kernel.soc).floor(DomainId(domain as u8));
+            if seen.fetch_max(floor, Ordering::AcqRel) < floor {
+                self.died.store(true, Ordering::Release);
+                self.pressed(kernel);
+            }
+        }
     }
 
     /// A peer asks for a block; its handler waits here for the answer.
     pub fn asked(&self, kernel: &'static Kernel, peer: DomainId) -> bool {
         let Some(answer) = self.answers.get(peer.index()) else { return false };
         answer.store(UNKNOWN, Ordering::Release);
-        self.run(kernel, self.sample(kernel));
-        self.run(kernel, Event::Asked(peer));
+        // No sample here: that might ask a peer, which only the thread does.
+        self.run(kernel, Event::Asked(peer, FRAMES.buddy().free_frames()));
         let is_known = || answer.load(Ordering::Acquire) != UNKNOWN;
         kernel.scheduler.wait(&self.answered, is_known);
         answer.load(Ordering::Acquire) == GIVEN
@@ -333,6 +343,9 @@ impl Machine for Hardware<'_> {
 
     fn empty_caches(&self) {
         let scheduler = &self.kernel.scheduler;
+        if self.kernel.domain().cores == 1 {
+            return FRAMES.flush_core();
+        }
         for core in 0..self.kernel.domain().cores as usize {
             // The cache of a core that is off keeps what is in it; then the block is refused.
             if !crate::shootdown::is_online(core) {
@@ -371,7 +384,7 @@ pub fn start(kernel: &'static Kernel) {
 fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     let Some(balloons) = &kernel.balloons else { return };
-    FRAMES.buddy().set_low(LIMITS.low);
+    balloons.look_at_chip(kernel);
     loop {
         if balloons.died.swap(false, Ordering::AcqRel) {
             balloons.recover(kernel);
@@ -381,6 +394,9 @@ fn thread(_: usize) {
         balloons.publish(kernel);
         let at = balloons.wake_at.load(Ordering::Relaxed);
         let deadline = (at != u64::MAX).then_some(at);
+        // Who waits for its next round is not woken by each allocation until then.
+        let waits = deadline.is_some() && FRAMES.buddy().free_frames() < LIMITS.low;
+        FRAMES.buddy().set_low(if waits { 0 } else { LIMITS.low });
         let news = || balloons.news.swap(false, Ordering::AcqRel);
         kernel.scheduler.wait_until(&balloons.woken, deadline, news);
     }

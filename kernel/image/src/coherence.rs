@@ -22,16 +22,17 @@ use alloc::vec::Vec;
 use arch::lock::{Guard, Lock};
 use arch::mmu::Pages;
 use arch::shared::Window;
-use arch::types::{Fault, Memory, Rights};
+use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{CoreId, DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::word::News;
 use kernel_dsm::{
-    Access, AccessError, Config, Down, Dsm, Effect, Handled, Page, PeerFault, Protocol, RequestId,
-    Rights as Held, Start, Want,
+    Access, AccessError, Config, Down, Dsm, Effect, Handled, Hold, Page, PeerFault, Protocol,
+    RequestId, Rights as Held, Start, Want,
 };
+use kernel_mem::blocks::Kind;
 use kernel_mem::mapping;
 
 /// Pages of the shared block.
@@ -85,6 +86,7 @@ struct State {
 /// The shared block of this kernel.
 pub struct Coherence {
     base: PhysAddr,
+    index: usize,
     state: Lock<State>,
     faults: AtomicU64,
     broken: AtomicU64,
@@ -241,7 +243,16 @@ fn news(kernel: &Kernel) -> Vec<News> {
 
 /// An empty place for kernel `me` of epoch `epoch`; `None` on a board without one.
 pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence> {
-    let (base, _) = place(blob)?;
+    let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
+    let (base, index) = place(blob)?;
+    let domain = &blob.domains()[me.index()];
+    if !blob.services().iter().any(shadowed) {
+        return None;
+    }
+    if !arch::mmu::BROADCAST && domain.cores > 1 {
+        crate::log!("no shared memory: a page cannot be unmapped on several cores of this ISA yet");
+        return None;
+    }
     let table = &mut *TABLE.get()?.lock();
     let alias = VirtAddr(base.to_virt().0.wrapping_add(MAINTENANCE_OFFSET));
     let pages = table.pages(&FRAMES, base.to_virt(), base, BLOCK, Memory::Cached).ok()?;
@@ -285,6 +296,7 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
     };
     Some(Coherence {
         base,
+        index,
         state: Lock::new(crate::ranks::COHERENCE, State { dsm, links, machine }),
         faults: AtomicU64::new(0),
         broken: AtomicU64::new(0),
@@ -294,12 +306,39 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
 impl Coherence {
     /// Comes to the others.
     pub fn start(&self, kernel: &Kernel) {
+        let blocks = kernel.balloons.as_ref().map(|balloons| *balloons.pure().blocks());
+        if kernel.me.0 == 0
+            && let Some(blocks) = blocks
+            && let Err(why) = blocks.claim(self.index, Kind::Coherent)
+        {
+            crate::log!("the shared block is not to be had: {why:?}");
+        }
         let now = arch::time::soc_time();
         let start = if kernel.epoch.0 == 1 { Start::Founding } else { Start::Join };
         let mut state = self.state.lock();
         state.chip(kernel);
         state.step(|dsm, out| dsm.start(now, start, out));
         self.poll_locked(&mut state);
+    }
+
+    /// Index of the shared block in the global region.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Runs `work` while no page comes or goes, with a judge of mappings of the shared block: is it
+    /// held like that? Others it does not mind.
+    pub fn still<R>(&self, work: impl FnOnce(&dyn Fn(&Mapping) -> bool) -> R) -> R {
+        let state = self.state.lock();
+        let held = |leaf: &Mapping| {
+            let at = leaf.phys.0.wrapping_sub(self.base.0);
+            let wanted = match leaf.rights {
+                Rights::Read => Hold::Read,
+                _ => Hold::Write,
+            };
+            at >= BLOCK || state.dsm.hold((at / PAGE) as Page) >= Some(wanted)
+        };
+        work(&held)
     }
 
     /// The first byte of the shared block.

@@ -150,9 +150,22 @@ impl Kernel {
     pub fn audit(&self) -> Result<Audit, Violation> {
         let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
         let balloons = self.balloons.as_ref();
-        let table = table.lock();
-        let blocks = balloons.map(|balloons| balloons.pure().local()).unwrap_or_default();
-        kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks)
+        let mut blocks = balloons.map(|balloons| balloons.pure().local()).unwrap_or_default();
+        let Some(coherence) = &self.coherence else {
+            return kernel_mem::mapping::audit(&table.lock(), self.blob, self.me, &blocks);
+        };
+        // Cacheable of the shared block is what the protocol says that this kernel holds.
+        blocks.insert(coherence.index());
+        coherence.still(|held| {
+            let table = table.lock();
+            let mut result = kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks);
+            table.walk(&mut |leaf| {
+                if result.is_ok() && !held(&leaf) {
+                    result = Err(Violation::ForeignCached(leaf));
+                }
+            });
+            result
+        })
     }
 
     /// The last `count` trace records as text.

@@ -61,6 +61,8 @@ pub enum OffError {
     UnderWay,
     /// For the thread that does it.
     NoMemory,
+    /// It holds pages that other kernels need.
+    Shares,
 }
 
 /// From the request until all cores run again.
@@ -73,6 +75,9 @@ impl Kernel {
     /// Powers this domain off, memory kept, as soon as [`Kernel::answered_power_off`] says so: a
     /// caller without an answer would wake it again.
     pub fn power_off_soon(&'static self) -> Result<(), OffError> {
+        if self.coherence.is_some() {
+            return Err(OffError::Shares);
+        }
         if UNDER_WAY.swap(true, Ordering::AcqRel) {
             return Err(OffError::UnderWay);
         }

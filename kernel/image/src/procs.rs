@@ -105,7 +105,7 @@ pub fn blockable(
         }
         Ask::PowerOff => {
             kernel.power_off_soon().map_err(|why| match why {
-                OffError::UnderWay => Refusal::Refused,
+                OffError::UnderWay | OffError::Shares => Refusal::Refused,
                 OffError::NoMemory => Refusal::NoMemory,
             })?;
             payload.truncate(8);

@@ -16,7 +16,7 @@ use abi::boot::BLOCK;
 use base::addr::PhysAddr;
 use base::port::{Cache, Words};
 
-use crate::blocks::{Blocks, ClaimError, End, Kind, Lives, Recovered};
+use crate::blocks::{Blocks, ClaimError, End, Kind, Lives, Recovered, State};
 use crate::frames::FrameAllocator;
 use crate::frames::span::{BlockError, Mover, Touched};
 use crate::set::BlockSet;
@@ -60,7 +60,7 @@ pub struct Given {
     pub cleaned: u64,
 }
 
-/// Most claims of one deflation.
+/// Most claims of one deflation, and most looks at one orphan.
 const TRIES: usize = 8;
 
 /// The balloon of one kernel.
@@ -100,16 +100,25 @@ impl<W: Words> Balloon<W> {
         self.base.plus(index as u64 * BLOCK)
     }
 
-    /// Gives what dead kernels had back to the pool, and this kernel's own former life's.
+    /// Gives what dead kernels had back to the pool, and this kernel's own former life's; how many
+    /// blocks.
     pub fn recover(&self, lives: &impl Lives, machine: &impl Machine) -> usize {
-        let mut freed = 0;
-        for index in 0..self.blocks.count() {
-            machine.alone(&mut || {
-                let found = self.blocks.recover(index, lives);
-                freed += usize::from(found == Recovered::Freed);
-            });
+        let orphan = |index: &usize| {
+            matches!(self.blocks.state(*index, lives), State::Orphan(..) | State::Contended)
+        };
+        let orphans = (0..self.blocks.count()).filter(orphan);
+        orphans.filter(|&index| self.recover_one(index, lives, machine)).count()
+    }
+
+    fn recover_one(&self, index: usize, lives: &impl Lives, machine: &impl Machine) -> bool {
+        let mut found = Recovered::Contended;
+        for _ in 0..TRIES {
+            machine.alone(&mut || found = self.blocks.recover(index, lives));
+            if found != Recovered::Contended {
+                break;
+            }
         }
-        freed
+        found == Recovered::Freed
     }
 
     /// Takes a block from the pool; which one.

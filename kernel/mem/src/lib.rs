@@ -1,6 +1,8 @@
 //! Memory of one kernel: frames, heap, mappings, stacks.
 //!
-//! - [`blocks`]   which kernel has which 16 MiB block, and how it changes; [`transfer`] in what order
+//! - [`blocks`]   which kernel has which block of the global region; [`set`] is a set of blocks
+//! - [`transfer`] the order in which a block changes hands; [`balloon`] does it
+//! - [`manager`]  decides when; [`returns`] brings frames home that others freed
 //! - [`frames`]   a buddy allocator over the kernel's own regions
 //! - [`cache`]    single frames kept a core, in front of it; [`MemoryManager`] is both
 //! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator

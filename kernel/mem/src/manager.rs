@@ -66,8 +66,8 @@ pub enum Event {
     Deflated(bool),
     /// The block that was to be given: was it?
     Inflated(bool),
-    /// A peer wants a block.
-    Asked(DomainId),
+    /// A peer wants a block, and so many frames are free here.
+    Asked(DomainId, usize),
     /// A peer that was asked gave one to the pool, or did not.
     Answered(DomainId, bool),
     /// A peer died or left.
@@ -207,8 +207,7 @@ impl Manager {
             }
             Event::Deflated(false) => self.wait(now, Need::Failed, &mut actions),
             Event::Inflated(gave) => self.gave(now, gave, &mut actions),
-            Event::Asked(peer) if peer != self.me => self.asking.insert(peer),
-            Event::Asked(_) => {}
+            Event::Asked(peer, free) => self.asked(peer, free),
             Event::Answered(peer, gave) => self.answered(now, peer, gave, &mut actions),
             Event::Lost(peer) => self.lost(now, peer, &mut actions),
         }
@@ -220,6 +219,15 @@ impl Manager {
             self.serve(sample, &mut actions);
         }
         actions
+    }
+
+    fn asked(&mut self, peer: DomainId, free: usize) {
+        if peer != self.me {
+            self.asking.insert(peer);
+        }
+        if let Some(sample) = &mut self.sample {
+            sample.free = free;
+        }
     }
 
     fn settle(&mut self, need: Need) {

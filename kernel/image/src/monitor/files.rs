@@ -51,6 +51,11 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let [here, away, for_others, parked] = line.counts;
         writeln!(out, "{usage:<20} {here}/{away}/{for_others}/{parked}")?;
     }
+    if let Some(coherence) = &kernel.coherence {
+        let [faults, sent, given, cleaned, thrashed, broken] = coherence.counts();
+        write!(out, "  shared memory: {faults} faults, {sent} messages, {given} pages given up, ")?;
+        writeln!(out, "{cleaned} cleaned, {thrashed} thrashing, {broken} faults of peers")?;
+    }
     Ok(())
 }
 

@@ -55,17 +55,23 @@ fn it_asks_those_with_most_first_and_all_of_them() {
 #[test]
 fn it_gives_what_leaves_its_reserve() {
     let mut m = Manager::new(A, LIMITS);
-    done(&mut m, 0, sample(2999 + FRAMES, 1, &[(B, 0)]));
-    assert_eq!(done(&mut m, 1, Event::Asked(B)), [Action::Answer(B, false)]);
-    done(&mut m, 2, sample(3000 + FRAMES, 1, &[(B, 0), (C, 0)]));
-    assert_eq!(done(&mut m, 3, Event::Asked(C)), [Action::Inflate]);
-    assert_eq!(done(&mut m, 4, Event::Asked(B)), [], "one at a time");
+    let (poor, rich) = (2999 + FRAMES, 3000 + FRAMES);
+    done(&mut m, 0, sample(poor, 1, &[(B, 0)]));
+    assert_eq!(done(&mut m, 1, Event::Asked(B, poor)), [Action::Answer(B, false)]);
+    assert_eq!(done(&mut m, 3, Event::Asked(C, rich)), [Action::Inflate], "some was freed");
+    assert_eq!(done(&mut m, 4, Event::Asked(B, rich)), [], "one at a time");
     let answers = [Action::Answer(C, true), Action::Answer(B, false)];
     assert_eq!(done(&mut m, 5, Event::Inflated(true)), answers, "what was given is gone");
-    done(&mut m, 6, sample(9000 + FRAMES, 1, &[(B, 0)]));
-    assert_eq!(done(&mut m, 7, Event::Asked(B)), [Action::Inflate]);
+    assert_eq!(done(&mut m, 7, Event::Asked(B, 9000 + FRAMES)), [Action::Inflate]);
     assert_eq!(done(&mut m, 8, Event::Lost(B)), []);
     assert_eq!(done(&mut m, 9, Event::Inflated(true)), [], "nobody to tell");
+}
+
+#[test]
+fn who_asks_before_the_first_sample_waits_for_it() {
+    let mut m = Manager::new(A, LIMITS);
+    assert_eq!(done(&mut m, 0, Event::Asked(B, 9)), []);
+    assert_eq!(done(&mut m, 1, sample(2000, 1, &[(B, 0)])), [Action::Answer(B, false)]);
 }
 
 #[test]
@@ -168,7 +174,7 @@ impl World {
             let me = DomainId(who as u8);
             match action {
                 Action::WakeAt(at) => self.kernels[who].wake = at,
-                Action::Ask(peer) => self.send(peer, later, Event::Asked(me)),
+                Action::Ask(peer) => self.send(peer, later, Event::Asked(me, 0)),
                 Action::Answer(peer, gave) => self.send(peer, later, Event::Answered(me, gave)),
                 Action::Deflate | Action::Inflate => {
                     let before = self.kernels[who].doing.replace((later, action));
@@ -248,7 +254,7 @@ impl World {
         for peer in (0..self.kernels.len()).filter(|&peer| peer != who) {
             let dead = DomainId(who as u8);
             self.kernels[peer].inbox.retain(|(_, event)| match event {
-                Event::Asked(from) | Event::Answered(from, _) => *from != dead,
+                Event::Asked(from, _) | Event::Answered(from, _) => *from != dead,
                 _ => true,
             });
             self.feed(peer, Event::Lost(dead));
@@ -260,7 +266,10 @@ impl World {
         for who in 0..self.kernels.len() {
             self.load(who);
             while let Some(at) = self.kernels[who].inbox.iter().position(|m| m.0 <= self.now) {
-                let (_, event) = self.kernels[who].inbox.remove(at).unwrap();
+                let (_, mut event) = self.kernels[who].inbox.remove(at).unwrap();
+                if let Event::Asked(_, free) = &mut event {
+                    *free = self.kernels[who].free();
+                }
                 self.feed(who, event);
             }
             if let Some((_, action)) = self.kernels[who].doing.take_if(|d| d.0 <= self.now) {
