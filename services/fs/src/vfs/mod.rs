@@ -29,7 +29,7 @@ use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
 use alloc::vec::Vec;
 use handles::{Handles, Place, Target};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use kernel_share::{Answer, Effects, Event, Service, Shareable, Token};
 use parked::{Key, Parked};
 use pipe::Pipe;
 use table::Table;
@@ -104,6 +104,11 @@ pub struct Vfs {
     pipes: Table<Pipe>,
     parked: Parked,
 }
+
+const _: () = {
+    const fn may_lie_in_an_arena<S: Shareable>() {}
+    may_lie_in_an_arena::<Vfs>();
+};
 
 impl Vfs {
     /// With a ramfs of `budget` bytes at its root.
