@@ -1,6 +1,7 @@
 //! The service in an arena, as in a kernel: all it has lies there, and never more than it says.
 //!
 //! What a program's allocator is is decided once a binary, hence this one.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use abi::fs::{Errno, Op, Reply, Request, STEP, flag};
 use base::id::{DomainId, Epoch};

@@ -336,7 +336,7 @@ impl Model {
         }
         let (old, new) = (from.whole(), to.whole());
         let above = *self.names.get(&to.above).ok_or(Errno::Noent)?;
-        if is_directory && (new.starts_with(&join(&old, b"")) || new == old) && new != old {
+        if is_directory && new.starts_with(&join(&old, b"")) {
             return Err(Errno::Inval.into());
         }
         if let Some(there) = to.id {

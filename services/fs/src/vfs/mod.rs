@@ -128,7 +128,7 @@ impl Vfs {
 
     /// How many handles are open, and how many askers are parked.
     pub fn census(&self) -> (usize, usize) {
-        (self.handles.len(), self.parked.len())
+        (self.handles.count(), self.parked.count())
     }
 
     /// Asks a node's file system.

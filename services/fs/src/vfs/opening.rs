@@ -111,7 +111,7 @@ impl Vfs {
         let flags = call.flags(flag::NONBLOCK)?;
         self.handles.room(2)?;
         debug_assert!(self.pipes.places() <= PIPES);
-        let at = self.pipes.insert(Pipe::new(), Errno::Nfile)?;
+        let at = self.pipes.insert(Pipe::open(), Errno::Nfile)?;
         let reader = Opening::new(Target::Reader(at), flag::READ | flags);
         let writer = Opening::new(Target::Writer(at), flag::WRITE | flags);
         let handle = self.handles.open(call.token, reader)?;
