@@ -59,6 +59,13 @@ impl Arena {
         Some(Arena { base, bytes })
     }
 
+    /// All of `memory`, which begins at a page; `None` when it is no place for one.
+    pub fn of(memory: &'static mut [u8]) -> Option<Arena> {
+        let (base, bytes) = (memory.as_mut_ptr().expose_provenance(), memory.len());
+        // SAFETY: it is borrowed for ever, so nobody else has it.
+        unsafe { Arena::new(base, bytes) }
+    }
+
     /// First byte; names the arena.
     pub const fn base(&self) -> usize {
         self.base

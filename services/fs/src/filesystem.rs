@@ -3,8 +3,9 @@
 //! Contract: names are single components of 1 to 255 bytes without `/` and 0, never `.` or `..`;
 //! paths, links, handles, mounts and flags are the VFS's. A call ends at once. What has to wait
 //! for a device or a peer answers [`Stop::Wait`] **with nothing changed**; the VFS parks who
-//! asked, and asks the same again when [`FileSystem::ready`] named the key. What fails has changed
-//! nothing either, except that reads and writes may end short.
+//! asked, and performs the same request anew when [`FileSystem::ready`] named the key; so a request
+//! is looks, then one change. What fails has changed nothing either, except that reads and writes
+//! may end short.
 
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Stat, kind};

@@ -207,7 +207,7 @@ impl Model {
     pub(super) fn poll(&mut self, r: &Request, bulk: &mut [u8]) -> Outcome<Reply> {
         only(r, flag::WAIT)?;
         let length = amount(r, bulk);
-        if length == 0 || length % 24 != 0 || length > 24 * 1024 {
+        if length == 0 || !length.is_multiple_of(24) || length > 24 * 1024 {
             return Err(Errno::Inval.into());
         }
         let mut count = 0;

@@ -232,8 +232,8 @@ impl Model {
         let names = self.names.keys().filter(|p| !p.is_empty());
         let names: u64 = names.map(|path| names::cost(path)).sum();
         let things = self.things.iter().filter(|(id, _)| **id != ROOT).map(|(_, thing)| {
-            256 + match &thing.what {
-                What::Directory => 0,
+            512 + match &thing.what {
+                What::Directory => 768,
                 What::Link(text) => text.len() as u64,
                 What::File { pages, .. } => pages.len() as u64 * PAGE_COST,
             }

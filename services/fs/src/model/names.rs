@@ -30,7 +30,7 @@ fn join(above: &[u8], name: &[u8]) -> Path {
 
 /// What a name costs.
 pub fn cost(path: &[u8]) -> u64 {
-    128 + 2 * path.rsplit(|b| *b == b'/').next().unwrap_or_default().len() as u64
+    224 + 2 * path.rsplit(|b| *b == b'/').next().unwrap_or_default().len() as u64
 }
 
 fn text(bulk: &[u8], from: usize, length: u16) -> Outcome<Path> {
@@ -188,8 +188,12 @@ impl Model {
     /// Puts something new under a free name.
     fn add(&mut self, now: u64, led: &Led, what: What) -> Outcome<u64> {
         let above = *self.names.get(&led.above).ok_or(Errno::Noent)?;
-        let extra = if let What::Link(text) = &what { text.len() as u64 } else { 0 };
-        if self.used() + 256 + extra + cost(&led.whole()) > self.budget {
+        let extra = match &what {
+            What::Link(text) => text.len() as u64,
+            What::Directory => 768,
+            What::File { .. } => 0,
+        };
+        if self.used() + 512 + extra + cost(&led.whole()) > self.budget {
             return Err(Errno::Nospc.into());
         }
         let id = self.number();
@@ -332,7 +336,7 @@ impl Model {
         }
         let (old, new) = (from.whole(), to.whole());
         let above = *self.names.get(&to.above).ok_or(Errno::Noent)?;
-        if is_directory && (new.starts_with(&join(&old, b"")) || new == old) && new != old {
+        if is_directory && new.starts_with(&join(&old, b"")) {
             return Err(Errno::Inval.into());
         }
         if let Some(there) = to.id {

@@ -5,6 +5,7 @@
 
 use super::memory::{CHUNK, Chunks, Memory};
 use abi::fs::Errno;
+use alloc::collections::btree_map::Entry;
 
 /// Most bytes of a file.
 pub const LARGEST: u64 = i64::MAX as u64;
@@ -64,8 +65,8 @@ impl Content {
     }
 
     fn ensure(&mut self, index: u64, memory: &mut Memory) -> Result<(), Errno> {
-        if !self.chunks.contains_key(&index) {
-            self.chunks.insert(index, memory.chunk()?);
+        if let Entry::Vacant(hole) = self.chunks.entry(index) {
+            hole.insert(memory.chunk()?);
         }
         Ok(())
     }

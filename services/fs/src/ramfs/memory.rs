@@ -1,7 +1,7 @@
 //! What a ramfs may take, and what it has taken.
 //!
 //! Contract: `used` never exceeds the budget, and neither does what is really allocated (as
-//! [`NODE`], [`ENTRY`] and [`CHUNK_COST`] count it). Chunks of a file that goes are free at once,
+//! [`NODE`], [`DIRECTORY`], [`ENTRY`] and [`CHUNK_COST`] count it; `tests/arena.rs` compares). Chunks of a file that goes are free at once,
 //! but go back to the heap a few at a time: no step frees a whole large file. New chunks are taken
 //! from those first.
 
@@ -14,10 +14,12 @@ use alloc::vec::Vec;
 pub const CHUNK: usize = 4096;
 /// What a chunk costs, its place in the tree included.
 pub const CHUNK_COST: u64 = CHUNK as u64 + 64;
-/// What a node costs.
-pub const NODE: u64 = 256;
+/// What a node costs, with trees half empty and the first leaf of a file's own.
+pub const NODE: u64 = 512;
+/// What a directory costs beyond that: the first leaves of its own.
+pub const DIRECTORY: u64 = 768;
 /// What a directory entry costs beside twice its name.
-pub const ENTRY: u64 = 128;
+pub const ENTRY: u64 = 224;
 /// Chunks that one step gives back to the heap.
 const REAPED: usize = 32;
 
@@ -118,4 +120,43 @@ fn fresh() -> Result<Chunk, Errno> {
     bytes.try_reserve_exact(CHUNK).map_err(|_| Errno::Nospc)?;
     bytes.resize(CHUNK, 0);
     bytes.into_boxed_slice().try_into().map_err(|_| Errno::Nospc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn neither_the_account_nor_what_is_there_exceeds_the_budget() {
+        for seed in 0..50 {
+            let mut random = Prng::new(seed);
+            let mut memory = Memory::new(40 * CHUNK_COST);
+            let (mut files, mut small) = (Vec::from([Chunks::new()]), 0);
+            for step in 0..2000u64 {
+                match random.below(10) {
+                    0..5 => {
+                        if let Ok(chunk) = memory.chunk() {
+                            assert!(chunk.iter().all(|byte| *byte == 0));
+                            files.last_mut().unwrap().insert(step, chunk);
+                        }
+                    }
+                    5 => memory.bury(core::mem::take(files.last_mut().unwrap())),
+                    6 => files.push(Chunks::new()),
+                    7 if files.len() > 1 => memory.bury(files.swap_remove(0)),
+                    8 if small > 0 => {
+                        memory.give(700);
+                        small -= 1;
+                    }
+                    9 if random.chance(1, 4) => memory.reap(),
+                    _ => small += u64::from(memory.take(700).is_ok()),
+                }
+                let live = files.iter().map(Chunks::len).sum::<usize>() as u64;
+                let dead = memory.dead.iter().map(Chunks::len).sum::<usize>() as u64;
+                let used = live * CHUNK_COST + small * 700;
+                assert_eq!((used, dead), (memory.used, memory.dead_chunks), "seed {seed}");
+                assert!(used + dead * CHUNK_COST <= memory.budget, "seed {seed}");
+            }
+        }
+    }
 }

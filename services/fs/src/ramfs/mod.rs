@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use content::Content;
 use core::ops::ControlFlow;
 use directory::Directory;
-use memory::{Memory, NODE};
+use memory::{DIRECTORY, Memory, NODE};
 
 /// The root directory.
 const ROOT: Node = 1;
@@ -125,7 +125,7 @@ impl RamFs {
         match inode.body {
             Body::File(mut content) => content.bury(&mut self.memory),
             Body::Link(text) => self.memory.give(text.len() as u64),
-            Body::Directory(_) => {}
+            Body::Directory(_) => self.memory.give(DIRECTORY),
         }
         self.memory.reap();
     }

@@ -2,7 +2,7 @@
 //! and then changes; nothing fails between two changes.
 
 use super::directory::{Directory, Slot};
-use super::memory::NODE;
+use super::memory::{DIRECTORY, NODE};
 use super::{Body, Content, Inode, NAMES, RamFs};
 use crate::filesystem::{Kind, Make, Node, Result, Stop};
 use abi::fs::{Errno, NAME};
@@ -52,7 +52,7 @@ impl RamFs {
     ) -> Result<Node> {
         self.check_new(directory, name)?;
         let (body, cost) = match what {
-            Make::Directory => (Body::Directory(Directory::new(directory)), 0),
+            Make::Directory => (Body::Directory(Directory::new(directory)), DIRECTORY),
             Make::File => (Body::File(Content::default()), 0),
             Make::Link(text) => (Body::Link(copy(text)?), text.len() as u64),
         };

@@ -151,7 +151,7 @@ impl Vfs {
             Target::Node(place) => self.stat_of(place)?,
             Target::Reader(at) | Target::Writer(at) => {
                 let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
-                Stat { kind: kind::PIPE, links: 1, size: pipe.len() as u64, ..Stat::default() }
+                Stat { kind: kind::PIPE, links: 1, size: pipe.held() as u64, ..Stat::default() }
             }
         };
         Ok(Reply { stat, flags: opening.flags, ..Reply::default() })
@@ -190,7 +190,7 @@ impl Vfs {
                 let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
                 let hangup = if pipe.writer { 0 } else { ready::HANGUP };
                 let got = want & ready::READ;
-                (Key::Readable(at), pipe.readable(), got, hangup, pipe.len())
+                (Key::Readable(at), pipe.readable(), got, hangup, pipe.held())
             }
             Target::Writer(at) => {
                 let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;

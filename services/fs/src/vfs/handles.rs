@@ -163,7 +163,7 @@ impl Handles {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
-        self.handles.len()
+    pub fn count(&self) -> usize {
+        self.handles.count()
     }
 }

@@ -29,7 +29,7 @@ use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
 use alloc::vec::Vec;
 use handles::{Handles, Place, Target};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use kernel_share::{Answer, Effects, Event, Service, Shareable, Token};
 use parked::{Key, Parked};
 use pipe::Pipe;
 use table::Table;
@@ -105,6 +105,11 @@ pub struct Vfs {
     parked: Parked,
 }
 
+const _: () = {
+    const fn may_lie_in_an_arena<S: Shareable>() {}
+    may_lie_in_an_arena::<Vfs>();
+};
+
 impl Vfs {
     /// With a ramfs of `budget` bytes at its root.
     pub fn with_budget(lives: u32, budget: u64) -> Vfs {
@@ -123,7 +128,7 @@ impl Vfs {
 
     /// How many handles are open, and how many askers are parked.
     pub fn census(&self) -> (usize, usize) {
-        (self.handles.len(), self.parked.len())
+        (self.handles.count(), self.parked.count())
     }
 
     /// Asks a node's file system.

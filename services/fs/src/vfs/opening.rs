@@ -55,7 +55,11 @@ impl Vfs {
             Some(_) if exclusive => return Err(Errno::Exist.into()),
             Some(place) => self.check_open(place, flags, found.slash)?,
             None if !create => return Err(Errno::Noent.into()),
-            None => self.create(&found, Make::File, call.now)?,
+            // Nothing that can wait comes behind this: asked again, it would find its own file.
+            None => {
+                let place = self.create(&found, Make::File, call.now)?;
+                return self.give(call, place, flags);
+            }
         };
         if flags & flag::TRUNCATE != 0 {
             self.on(place, |fs, node| fs.set_size(node, 0, call.now))?;
@@ -107,7 +111,7 @@ impl Vfs {
         let flags = call.flags(flag::NONBLOCK)?;
         self.handles.room(2)?;
         debug_assert!(self.pipes.places() <= PIPES);
-        let at = self.pipes.insert(Pipe::new(), Errno::Nfile)?;
+        let at = self.pipes.insert(Pipe::open(), Errno::Nfile)?;
         let reader = Opening::new(Target::Reader(at), flag::READ | flags);
         let writer = Opening::new(Target::Writer(at), flag::WRITE | flags);
         let handle = self.handles.open(call.token, reader)?;

@@ -77,7 +77,7 @@ impl Parked {
     }
 
     /// How many tokens are parked.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.waits.len()
     }
 }

@@ -25,12 +25,12 @@ pub struct Pipe {
 
 impl Pipe {
     /// An empty one, both ends open.
-    pub fn new() -> Pipe {
+    pub fn open() -> Pipe {
         Pipe { data: VecDeque::new(), reader: true, writer: true }
     }
 
     /// Bytes in it.
-    pub fn len(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.data.len()
     }
 

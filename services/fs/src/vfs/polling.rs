@@ -16,7 +16,10 @@ impl Vfs {
     pub(super) fn do_poll(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let wait = call.flags(flag::WAIT)? != 0;
         let length = call.length();
-        if length == 0 || length % size_of::<Poll>() != 0 || length / size_of::<Poll>() > POLLS {
+        if length == 0
+            || !length.is_multiple_of(size_of::<Poll>())
+            || length / size_of::<Poll>() > POLLS
+        {
             return Err(Errno::Inval.into());
         }
         let (mut polls, mut keys, mut count) = (Vec::new(), Vec::new(), 0);

@@ -87,7 +87,7 @@ impl<T> Table<T> {
     }
 
     /// How many are taken.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 }

@@ -127,7 +127,7 @@ impl Pair {
     }
 
     fn weigh(&mut self) {
-        if self.solo.now % 500 == 0 {
+        if self.solo.now.is_multiple_of(500) {
             let root = self.solo.ask(Request::new(Op::Root, 0), &mut []).handle;
             let space = self.solo.ask(Request::new(Op::Statfs, root), &mut []);
             let their = self.model.answer(0, Request::new(Op::Root, 0), &mut []).unwrap().handle;

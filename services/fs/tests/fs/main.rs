@@ -1,4 +1,5 @@
 //! The file service, as those see it who ask.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 mod handles;
