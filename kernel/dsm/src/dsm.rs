@@ -50,13 +50,13 @@ pub(crate) struct Peer {
 pub(crate) enum Seat {
     /// This domain.
     Home,
-    /// That one, for the n-th time.
-    Known(DomainId, u8),
+    /// That one, the n-th home of all.
+    Known(DomainId, u32),
     /// This one will be, when these have said what they hold.
     Claiming {
         waiting: Set,
         /// The home that hands over, and its round.
-        handed: Option<(DomainId, u8)>,
+        handed: Option<(DomainId, u32)>,
         /// What nobody holds is lost.
         lost: bool,
     },
@@ -156,8 +156,10 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) leaving: Leaving,
     /// Epochs of the members, as the last home said.
     pub(crate) settled: u64,
-    /// How often this domain has tried to be, or was, the home.
-    pub(crate) round: u8,
+    /// The number of the last home that this domain knew.
+    pub(crate) round: u32,
+    /// Counts this domain's claims.
+    pub(crate) claims: u8,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: [[Revoke; C]; D],
     pub(crate) desk: [[Request; C]; D],
@@ -181,6 +183,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             leaving: Leaving::Gone,
             settled: 0,
             round: 0,
+            claims: 0,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: [[Revoke::Idle; C]; D],
             desk: [[Request::Idle; C]; D],
@@ -202,6 +205,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             Start::Join => {
                 self.settled = self.running();
+                self.round = 0;
                 self.seat = Seat::Waiting;
                 self.broadcast(Message::Join, out);
                 self.reconsider(now, out);
@@ -290,6 +294,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return Ok(Handled::Done);
         }
         self.check(&message)?;
+        if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives)) {
+            return Ok(Handled::Later);
+        }
         match message {
             Message::Get { core, page, want, count } => {
                 let id = RequestId { domain: from, core };
@@ -354,6 +361,31 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.table.pages())
     }
 
+    /// Does this domain think that one runs of which a claimant knows that it is dead? Then it may
+    /// still take messages of a dead home for true; it must read the chip page first.
+    fn is_behind(&self, lives: u64) -> bool {
+        self.up().iter().any(|domain| {
+            let theirs = byte_of(lives, domain);
+            let newer = (theirs & 0x7f).wrapping_sub(life(self.peers[domain.index()].epoch)) & 0x7f;
+            let dead = newer == 0 && theirs & DEAD != 0;
+            dead || theirs != 0 && (1..64).contains(&newer)
+        })
+    }
+
+    /// What this domain knows of all lives, as in [`Message::Ask`].
+    pub(crate) fn lives(&self) -> u64 {
+        let known = |peer: &Peer| match peer.life {
+            Life::Unknown => 0,
+            Life::Up | Life::Slept => life(peer.epoch),
+            Life::Dead => life(peer.epoch) | DEAD,
+        };
+        let bytes = (0..self.config.domains).map(DomainId);
+        bytes.fold(0, |sum, domain| {
+            let byte = self.peer(domain).map_or(life(self.epoch), known);
+            sum | byte << (8 * domain.0)
+        })
+    }
+
     fn is_home(&self, from: DomainId) -> bool {
         matches!(self.seat, Seat::Known(home, _) if home == from)
     }
@@ -396,6 +428,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn is_mutant(&self, mutant: crate::proof::Mutant) -> bool {
         self.config.mutant == Some(mutant)
     }
+}
+
+/// In [`Message::Ask`]: that life has ended.
+const DEAD: u64 = 0x80;
+
+/// The bits of `epoch` there. They come back after 128 lives, and nobody is 64 lives behind.
+const fn life(epoch: Epoch) -> u64 {
+    epoch.0 as u64 & 0x7f
 }
 
 /// The byte of `epoch` in a word of [`Message::Home`]; a life is never 0.
