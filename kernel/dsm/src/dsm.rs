@@ -220,7 +220,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// What the chip page says of **all** peers, read anew after one of them changed: who claims to
-    /// be the home must know of everybody who ran before the old one went.
+    /// be the home must know of everybody who ran before the old one went. A full barrier lies
+    /// between reading the page and this: who left has cleaned its pages before it said so there.
     pub fn chip(&mut self, now: u64, news: &[News], out: Out) {
         let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
         for peer in news {
@@ -230,9 +231,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 None => {}
             }
         }
-        died.iter().for_each(|peer| self.went(now, peer, Down::Died, out));
-        slept.iter().for_each(|peer| self.went(now, peer, Down::Slept, out));
-        if !(died.is_empty() && slept.is_empty()) {
+        let gone = Set(died.0 | slept.0);
+        if !gone.is_empty() {
+            self.went(now, gone, died, out);
             if let Seat::Claiming { handed, lost, .. } = self.seat {
                 self.claim(now, handed, lost, out);
             }
@@ -263,15 +264,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    fn went(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
-        match self.seat {
-            Seat::Home if self.leaving == Leaving::Handing(peer) => self.handed_in_vain(out),
-            Seat::Home => self.home_lost_peer(now, peer, how, out),
-            Seat::Known(home, _) if home == peer => {
+    fn went(&mut self, now: u64, gone: Set, died: Set, out: Out) {
+        match (self.seat, self.leaving) {
+            (Seat::Home, Leaving::Handing(to)) if gone.has(to) => self.handed_in_vain(out),
+            (Seat::Home, _) => self.home_lost_peers(now, gone, died, out),
+            (Seat::Known(home, _), _) if gone.has(home) => {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
-            Seat::Known(..) | Seat::Claiming { .. } | Seat::Waiting => {}
+            _ => {}
         }
     }
 

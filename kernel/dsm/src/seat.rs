@@ -44,6 +44,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.peers[from.index()].asked = Some((round, base));
                 self.got_ask(from, handed, out);
             }
+            // Its sender has stepped down.
+            Message::Who if matches!(self.seat, Seat::Known(home, _) if home == from) => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+                self.reconsider(now, out);
+            }
             Message::Chunk { round, base, held, written } => {
                 self.got_chunk(now, from, (round, base), (held, written), out);
             }

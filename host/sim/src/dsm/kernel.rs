@@ -223,6 +223,8 @@ impl Kernel {
     }
 
     fn learn(&mut self, news: &[News]) {
+        // The chip page's words before what they say is in memory.
+        self.memory.barrier();
         for peer in news {
             let index = peer.domain.index();
             self.known[index] = (peer.epoch, peer.down.is_none());

@@ -62,6 +62,8 @@ struct Site {
     epoch: Epoch,
     kernel: Option<Kernel>,
     paused: Option<(Op, Vec<u64>)>,
+    /// The chip page says already that it runs (again).
+    starting: bool,
     /// Of 8 turns, how many it uses.
     speed: u64,
 }
@@ -121,6 +123,7 @@ impl World {
             epoch: Epoch(0),
             kernel: None,
             paused: None,
+            starting: false,
             speed: [8, 8, 4, 1][prng.below(4) as usize],
         };
         let sites = (0..domains).map(|_| site()).collect();
@@ -172,7 +175,8 @@ impl World {
     }
 
     fn runs(&self, id: usize) -> bool {
-        self.sites[id].kernel.as_ref().is_some_and(|kernel| !kernel.left)
+        let site = &self.sites[id];
+        site.kernel.as_ref().is_some_and(|kernel| site.starting || !kernel.left)
     }
 
     fn news(&self, to: usize) -> Vec<News> {
@@ -283,6 +287,7 @@ impl World {
         let others = (0..self.sites.len()).any(|peer| peer != id && self.runs(peer));
         let start = if others { Start::Join } else { Start::First { lost: self.mourned } };
         self.mourned &= others;
+        self.sites[id].starting = true;
         let news = self.news(id);
         self.note(|| format!("{id} starts: {start:?}"));
         Op::Start(news, start)
@@ -307,7 +312,7 @@ impl World {
         }
         self.machine.borrow_mut().memory.kill(id);
         let site = &mut self.sites[id];
-        (site.kernel, site.paused) = (None, None);
+        (site.kernel, site.paused, site.starting) = (None, None, false);
         self.note(|| format!("{id} dies"));
     }
 
@@ -328,6 +333,7 @@ impl World {
         match run(&self.machine, log, || kernel.run(op.clone())) {
             Outcome::Done(()) => {
                 let told = core::mem::take(&mut kernel.told);
+                self.sites[id].starting &= !matches!(op, Op::Start(..));
                 self.sites[id].kernel = Some(kernel);
                 self.note(|| format!("{id} {op:?} {told:?}"));
                 told.into_iter().try_for_each(|told| self.judge(id, told))
