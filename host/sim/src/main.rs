@@ -57,14 +57,8 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        start: 0,
-        seeds: 1000,
-        trace: false,
-        broken: None,
-        dsm: false,
-        dsm_broken: None,
-    };
+    let mut options =
+        Options { start: 0, seeds: 1000, trace: false, broken: None, dsm: false, dsm_broken: None };
     while let Some(argument) = arguments.next() {
         if argument == "--dsm" {
             options.dsm = true;
@@ -94,10 +88,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
     Ok(options)
 }
 
-fn run<T: Sum>(
-    options: &Options,
-    simulate: impl Fn(u64) -> Result<T, Failure> + Sync,
-) -> ExitCode {
+fn run<T: Sum>(options: &Options, simulate: impl Fn(u64) -> Result<T, Failure> + Sync) -> ExitCode {
     let begin = Instant::now();
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let next = AtomicU64::new(0);
@@ -118,8 +109,7 @@ fn run<T: Sum>(
         }
     };
     let results: Vec<Result<T, Failure>> = std::thread::scope(|scope| {
-        let spawned: Vec<_> =
-            (0..workers.min(options.seeds)).map(|_| scope.spawn(&work)).collect();
+        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(&work)).collect();
         spawned.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
     let mut tally = T::default();

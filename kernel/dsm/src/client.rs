@@ -93,13 +93,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.start_requests(now, out);
     }
 
-    fn begin(
-        &mut self,
-        now: u64,
-        core: CoreId,
-        wish: Wish,
-        out: Out,
-    ) -> Result<(), AccessError> {
+    fn begin(&mut self, now: u64, core: CoreId, wish: Wish, out: Out) -> Result<(), AccessError> {
         if self.leaving != Leaving::No {
             return Err(AccessError::Leaving);
         }
@@ -195,7 +189,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     pub(crate) fn is_unmapping(&self, page: Page) -> bool {
-        let of = |revoke: &Revoke| matches!(*revoke, Revoke::Unmapping { page: of, .. } if of == page);
+        let of =
+            |revoke: &Revoke| matches!(*revoke, Revoke::Unmapping { page: of, .. } if of == page);
         self.revokes.iter().flatten().any(of)
     }
 

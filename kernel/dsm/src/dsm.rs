@@ -224,6 +224,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// between reading the page and this: who left has cleaned its pages before it said so there.
     pub fn chip(&mut self, now: u64, news: &[News], out: Out) {
         let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
+        let before = self.up();
         for peer in news {
             match self.learn(*peer) {
                 Some(Down::Died) => died = died.with(peer.domain),
@@ -238,6 +239,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.claim(now, handed, lost, out);
             }
             self.reconsider(now, out);
+        }
+        // Who comes says so itself, but maybe before this domain did.
+        let risen = Set(self.up().0 & (!before.0 | died.0));
+        if self.is_serving() {
+            let message = Message::Home { round: self.round, settled: self.settled };
+            risen.iter().for_each(|to| out(Effect::Send { to, message }));
         }
         self.send_parked(now, out);
     }
@@ -421,7 +428,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> + use<T, D, C> {
         let domains = self.config.domains;
         (0..C as u8).flat_map(move |core| {
-            (0..domains).map(move |domain| RequestId { domain: DomainId(domain), core: CoreId(core) })
+            (0..domains)
+                .map(move |domain| RequestId { domain: DomainId(domain), core: CoreId(core) })
         })
     }
 

@@ -54,7 +54,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.got_chunk(now, from, (round, base), (held, written), out);
             }
             Message::Void => self.reconsider(now, out),
-            Message::Losses => out(Effect::Send { to: from, message: Message::AskLost { base: 0 } }),
+            Message::Losses => {
+                out(Effect::Send { to: from, message: Message::AskLost { base: 0 } })
+            }
             Message::AskLost { base } if self.is_serving() => {
                 let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
                 out(Effect::Send { to: from, message: Message::Lost { base, bits } });
@@ -246,7 +248,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Does another's claim go before this domain's? A home hands over to one after the other, so
     /// of two that it handed to, the other one was before and has failed.
-    fn outranks(&self, theirs: (DomainId, Option<(DomainId, u32)>), mine: Option<(DomainId, u32)>) -> bool {
+    fn outranks(
+        &self,
+        theirs: (DomainId, Option<(DomainId, u32)>),
+        mine: Option<(DomainId, u32)>,
+    ) -> bool {
         match (theirs.1, mine) {
             (Some(_), None) => true,
             (None, Some(_)) => false,

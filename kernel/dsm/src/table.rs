@@ -136,12 +136,8 @@ impl<T: Store> Table<T> {
     }
 
     fn two(&self, code: u64) -> Entry {
-        let one = |hold, domain| Entry {
-            hold,
-            holders: Set::only(domain),
-            exclusive: true,
-            lost: false,
-        };
+        let one =
+            |hold, domain| Entry { hold, holders: Set::only(domain), exclusive: true, lost: false };
         match code {
             0 => one(Hold::Read, self.me),
             1 => one(Hold::Write, self.me),

@@ -190,7 +190,10 @@ impl Kernel {
 
     /// One line for a failure.
     pub fn describe(&self) -> String {
-        format!("{} epoch {} todo {} {:?} {:?}", self.id, self.epoch.0, self.todo, self.cores, self.dsm)
+        format!(
+            "{} epoch {} todo {} {:?} {:?}",
+            self.id, self.epoch.0, self.todo, self.cores, self.dsm
+        )
     }
 
     /// Does one thing.

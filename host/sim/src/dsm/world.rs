@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::world::Failure;
 
 /// Steps in which things happen to kernels.
-const STORM: u64 = 1500;
+const STORM: u64 = 700;
 /// More steps than any run needs.
 const STEPS: u64 = 200_000;
 /// Lines of trace kept for a failure.
@@ -112,8 +112,7 @@ impl World {
     fn new(seed: u64, broken: Option<Break>, tracing: bool, print: bool) -> World {
         let mut prng = Prng::new(seed);
         let domains = 2 + prng.below(DOMAINS as u64 - 1) as usize;
-        let protocol =
-            if prng.chance(1, 3) { Protocol::TwoState } else { Protocol::ThreeState };
+        let protocol = if prng.chance(1, 3) { Protocol::TwoState } else { Protocol::ThreeState };
         let pages = 1 + prng.below(5) as u32;
         let hold = [0, 0, 10, 60][prng.below(4) as usize];
         let memory = Memory::new(vec![0; WORDS], domains, true);
@@ -217,9 +216,8 @@ impl World {
         let agents = self.sites.len();
         let machine = &self.machine;
         let wire = |base| Window { machine: machine.clone(), agent: id, agents, base };
-        let mut kernel =
-            Kernel::new(id, epoch, self.temper, wire, Prng::new(self.prng.next()));
-        kernel.todo = 20 + self.prng.below(40) as u32;
+        let mut kernel = Kernel::new(id, epoch, self.temper, wire, Prng::new(self.prng.next()));
+        kernel.todo = 10 + self.prng.below(20) as u32;
         let site = &mut self.sites[id];
         (site.epoch, site.kernel, site.paused) = (epoch, Some(kernel), None);
     }
@@ -236,7 +234,7 @@ impl World {
         if !self.prng.chance(site.speed, 8) {
             return Ok(());
         }
-        if storm && self.deaths > 0 && self.prng.chance(1, 200) {
+        if storm && self.deaths > 0 && self.prng.chance(1, 100) {
             self.kill(id);
             return Ok(());
         }
@@ -316,13 +314,7 @@ impl World {
         self.note(|| format!("{id} dies"));
     }
 
-    fn operate(
-        &mut self,
-        id: usize,
-        op: Op,
-        log: Vec<u64>,
-        may_pause: bool,
-    ) -> Result<(), String> {
+    fn operate(&mut self, id: usize, op: Op, log: Vec<u64>, may_pause: bool) -> Result<(), String> {
         let Some(mut kernel) = self.sites[id].kernel.take() else { return Ok(()) };
         let pausing = may_pause && self.prng.chance(1, 8);
         let most = log.len() + 1 + self.prng.below(12) as usize;

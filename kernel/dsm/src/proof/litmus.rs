@@ -13,11 +13,8 @@ type Forbidden = fn(&[Vec<u8>]) -> bool;
 
 fn litmus<const D: usize>(name: &str, programs: &[&[Op]], forbidden: Forbidden) {
     for protocol in [TwoState, ThreeState] {
-        let world = World::<D, 1> {
-            forbidden,
-            evict: true,
-            ..World::new(protocol, 2, one_core(programs))
-        };
+        let world =
+            World::<D, 1> { forbidden, evict: true, ..World::new(protocol, 2, one_core(programs)) };
         let checker = world.checker().spawn_bfs().join();
         println!("{name}, {protocol:?}: {} states", checker.unique_state_count());
         checker.assert_properties();

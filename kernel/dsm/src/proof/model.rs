@@ -149,13 +149,15 @@ impl<const D: usize, const C: usize> World<D, C> {
 
     fn learn(state: &mut State<D, C>, node: usize) {
         let peers = (0..D).filter(|peer| *peer != node);
-        let news: Vec<News> = peers.map(|peer| {
-            let (epoch, runs) = Self::truth(state, peer);
-            let slept = state.status[peer] == Status::Slept;
-            let how = if slept { Down::Slept } else { Down::Died };
-            state.nodes[node].known[peer] = (epoch, runs);
-            News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
-        }).collect();
+        let news: Vec<News> = peers
+            .map(|peer| {
+                let (epoch, runs) = Self::truth(state, peer);
+                let slept = state.status[peer] == Status::Slept;
+                let how = if slept { Down::Slept } else { Down::Died };
+                state.nodes[node].known[peer] = (epoch, runs);
+                News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
+            })
+            .collect();
         Self::drive(state, node, |this, memory, sent| {
             this.drive(memory, sent, |dsm, out| dsm.chip(0, &news, out));
         });
@@ -207,13 +209,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         })
     }
 
-    fn execute(
-        this: &mut Node<D, C>,
-        core: usize,
-        op: Op,
-        memory: &mut Memory,
-        sent: &mut Sent,
-    ) {
+    fn execute(this: &mut Node<D, C>, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) {
         this.execute(core, op, memory);
         let id = CoreId(core as u8);
         this.drive(memory, sent, |dsm, out| dsm.retired(0, id, out));
@@ -224,9 +220,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         if mail.to == state.nodes[to].epoch {
             let handled = Self::drive(state, to, |this, memory, sent| {
                 let id = DomainId(from as u8);
-                this.drive(memory, sent, |dsm, out| {
-                    dsm.handle(0, id, mail.from, mail.message, out)
-                })
+                this.drive(memory, sent, |dsm, out| dsm.handle(0, id, mail.from, mail.message, out))
             });
             match handled {
                 Ok(Handled::Done) => {}
