@@ -8,8 +8,8 @@
 //! +11..15   block table                    a part each, by its domain
 //! +15..     register blocks of the devices
 //! 128 KiB   memory of the devices, each on a page
-//! behind it message links, domains x domains, at a multiple of 64 KiB; behind these the links of the
-//!           coherence protocol
+//! behind it message links, domains x domains, at a multiple of 64 KiB; behind these the links of
+//!           the coherence protocol
 //! ```
 
 use crate::error::{Place, Reason};
@@ -58,7 +58,8 @@ const FIXED: u64 = 3 + MAX_DOMAINS as u64 + TABLE;
 const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
 
 impl Layout {
-    /// Places everything for so many domains of so many cores at most; `device_memory` is the sum over the devices, each rounded to pages.
+    /// Places everything for so many domains of so many cores at most; `device_memory` is the sum
+    /// over the devices, each rounded to pages.
     pub(crate) fn compute(
         window: Block,
         at: usize,

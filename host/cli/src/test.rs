@@ -147,6 +147,7 @@ const SANITIZED: &[&str] = &[
     "domain.panic",
     "domain.main-killed",
     "rpc.nested",
+    "services.shared",
 ];
 
 /// Name of a scenario's test under the sanitizer.

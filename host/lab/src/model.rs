@@ -98,7 +98,7 @@ pub struct Memory {
     pub bytes: u64,
     /// Virtual minus physical address of what the kernels map.
     pub offset: u64,
-    /// So far behind a mapping lies the one through which kernels maintain its cache lines; 0: none.
+    /// So far behind a mapping lies the one by which kernels maintain its cache lines; 0: none.
     pub maintenance: u64,
     /// What kernels map uncached.
     pub uncached: Vec<(u64, u64)>,

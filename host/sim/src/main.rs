@@ -1,28 +1,55 @@
 //! `sim --seeds N [--start S] [--break BARRIER]`: many seeds, on all cores; the rate at the end.
 //! `sim --seed X [--trace] [--break BARRIER]`: one seed, with all its steps.
+//! With `--dsm`, the same for the DSM protocol.
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use sim::{Break, Failure, Tally, simulate};
+use sim::{Break, Failure, Tally, dsm, simulate};
 
 struct Options {
     start: u64,
     seeds: u64,
     trace: bool,
     broken: Option<Break>,
+    dsm: bool,
+    dsm_broken: Option<dsm::Break>,
+}
+
+/// What a run of many seeds adds up.
+trait Sum: Default + Debug + Send {
+    fn add(&mut self, other: Self);
+}
+
+impl Sum for Tally {
+    fn add(&mut self, other: Tally) {
+        Tally::add(self, other);
+    }
+}
+
+impl Sum for dsm::Tally {
+    fn add(&mut self, other: dsm::Tally) {
+        dsm::Tally::add(self, other);
+    }
 }
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
-        Ok(options) => run(&options),
+        Ok(options) if options.dsm => {
+            let (broken, trace) = (options.dsm_broken, options.trace);
+            run(&options, |seed| dsm::simulate(seed, broken, trace))
+        }
+        Ok(options) => run(&options, |seed| simulate(seed, options.broken, options.trace)),
         Err(problem) => {
             let names = Break::ALL.map(|(name, _)| name).join(" ");
+            let dsm = dsm::Break::ALL.map(|(name, _)| name).join(" ");
             eprintln!(
                 "sim: {problem}\n\
-         sim [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]\n\
-         barriers: {names}"
+         sim [--dsm] [--seeds N] [--start S] [--seed X] [--trace] [--break NAME]\n\
+         barriers: {names}\n\
+         with --dsm: {dsm}"
             );
             ExitCode::from(2)
         }
@@ -30,8 +57,13 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { start: 0, seeds: 1000, trace: false, broken: None };
+    let mut options =
+        Options { start: 0, seeds: 1000, trace: false, broken: None, dsm: false, dsm_broken: None };
     while let Some(argument) = arguments.next() {
+        if argument == "--dsm" {
+            options.dsm = true;
+            continue;
+        }
         if argument == "--trace" {
             options.trace = true;
             continue;
@@ -42,6 +74,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--seeds" => options.seeds = number()?,
             "--start" => options.start = number()?,
             "--seed" => (options.start, options.seeds) = (number()?, 1),
+            "--break" if options.dsm => {
+                let named = dsm::Break::ALL.into_iter().find(|(name, _)| *name == value);
+                options.dsm_broken = Some(named.ok_or(format!("no barrier {value}"))?.1);
+            }
             "--break" => {
                 let named = Break::ALL.into_iter().find(|(name, _)| *name == value);
                 options.broken = Some(named.ok_or(format!("no barrier {value}"))?.1);
@@ -52,18 +88,18 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
     Ok(options)
 }
 
-fn run(options: &Options) -> ExitCode {
+fn run<T: Sum>(options: &Options, simulate: impl Fn(u64) -> Result<T, Failure> + Sync) -> ExitCode {
     let begin = Instant::now();
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let next = AtomicU64::new(0);
     let work = || {
-        let mut tally = Tally::default();
+        let mut tally = T::default();
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             if n >= options.seeds {
                 return Ok(tally);
             }
-            match simulate(options.start + n, options.broken, options.trace) {
+            match simulate(options.start + n) {
                 Ok(one) => tally.add(one),
                 Err(failure) => {
                     next.store(options.seeds, Ordering::Relaxed);
@@ -72,17 +108,18 @@ fn run(options: &Options) -> ExitCode {
             }
         }
     };
-    let results: Vec<Result<Tally, Failure>> = std::thread::scope(|scope| {
-        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(work)).collect();
+    let results: Vec<Result<T, Failure>> = std::thread::scope(|scope| {
+        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(&work)).collect();
         spawned.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
-    let mut tally = Tally::default();
+    let mut tally = T::default();
     for result in results {
         match result {
             Ok(one) => tally.add(one),
             Err(failure) => {
                 eprint!("{failure}");
-                println!("again: sim --seed {} --trace", failure.seed);
+                let which = if options.dsm { "--dsm " } else { "" };
+                println!("again: sim {which}--seed {} --trace", failure.seed);
                 return ExitCode::FAILURE;
             }
         }

@@ -50,13 +50,13 @@ pub(crate) struct Peer {
 pub(crate) enum Seat {
     /// This domain.
     Home,
-    /// That one, for the n-th time.
-    Known(DomainId, u8),
+    /// That one, the n-th home of all.
+    Known(DomainId, u32),
     /// This one will be, when these have said what they hold.
     Claiming {
         waiting: Set,
         /// The home that hands over, and its round.
-        handed: Option<(DomainId, u8)>,
+        handed: Option<(DomainId, u32)>,
         /// What nobody holds is lost.
         lost: bool,
     },
@@ -156,8 +156,10 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) leaving: Leaving,
     /// Epochs of the members, as the last home said.
     pub(crate) settled: u64,
-    /// How often this domain has tried to be, or was, the home.
-    pub(crate) round: u8,
+    /// The number of the last home that this domain knew.
+    pub(crate) round: u32,
+    /// Counts this domain's claims.
+    pub(crate) claims: u8,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: [[Revoke; C]; D],
     pub(crate) desk: [[Request; C]; D],
@@ -181,6 +183,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             leaving: Leaving::Gone,
             settled: 0,
             round: 0,
+            claims: 0,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: [[Revoke::Idle; C]; D],
             desk: [[Request::Idle; C]; D],
@@ -202,6 +205,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             Start::Join => {
                 self.settled = self.running();
+                self.round = 0;
                 self.seat = Seat::Waiting;
                 self.broadcast(Message::Join, out);
                 self.reconsider(now, out);
@@ -216,9 +220,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// What the chip page says of **all** peers, read anew after one of them changed: who claims to
-    /// be the home must know of everybody who ran before the old one went.
+    /// be the home must know of everybody who ran before the old one went. A full barrier lies
+    /// between reading the page and this: who left has cleaned its pages before it said so there.
     pub fn chip(&mut self, now: u64, news: &[News], out: Out) {
         let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
+        let before = self.up();
         for peer in news {
             match self.learn(*peer) {
                 Some(Down::Died) => died = died.with(peer.domain),
@@ -226,13 +232,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 None => {}
             }
         }
-        died.iter().for_each(|peer| self.went(now, peer, Down::Died, out));
-        slept.iter().for_each(|peer| self.went(now, peer, Down::Slept, out));
-        if !(died.is_empty() && slept.is_empty()) {
+        let gone = Set(died.0 | slept.0);
+        if !gone.is_empty() {
+            self.went(now, gone, died, out);
             if let Seat::Claiming { handed, lost, .. } = self.seat {
                 self.claim(now, handed, lost, out);
             }
             self.reconsider(now, out);
+        }
+        // Who comes says so itself, but maybe before this domain did.
+        let risen = Set(self.up().0 & (!before.0 | died.0));
+        if self.is_serving() {
+            let message = Message::Home { round: self.round, settled: self.settled };
+            risen.iter().for_each(|to| out(Effect::Send { to, message }));
         }
         self.send_parked(now, out);
     }
@@ -259,15 +271,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    fn went(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
-        match self.seat {
-            Seat::Home if self.leaving == Leaving::Handing(peer) => self.handed_in_vain(out),
-            Seat::Home => self.home_lost_peer(now, peer, how, out),
-            Seat::Known(home, _) if home == peer => {
+    fn went(&mut self, now: u64, gone: Set, died: Set, out: Out) {
+        match (self.seat, self.leaving) {
+            (Seat::Home, Leaving::Handing(to)) if gone.has(to) => self.handed_in_vain(out),
+            (Seat::Home, _) => self.home_lost_peers(now, gone, died, out),
+            (Seat::Known(home, _), _) if gone.has(home) => {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
-            Seat::Known(..) | Seat::Claiming { .. } | Seat::Waiting => {}
+            _ => {}
         }
     }
 
@@ -290,6 +302,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return Ok(Handled::Done);
         }
         self.check(&message)?;
+        if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives)) {
+            return Ok(Handled::Later);
+        }
         match message {
             Message::Get { core, page, want, count } => {
                 let id = RequestId { domain: from, core };
@@ -354,6 +369,31 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.table.pages())
     }
 
+    /// Does this domain think that one runs of which a claimant knows that it is dead? Then it may
+    /// still take messages of a dead home for true; it must read the chip page first.
+    fn is_behind(&self, lives: u64) -> bool {
+        self.up().iter().any(|domain| {
+            let theirs = byte_of(lives, domain);
+            let newer = (theirs & 0x7f).wrapping_sub(life(self.peers[domain.index()].epoch)) & 0x7f;
+            let dead = newer == 0 && theirs & DEAD != 0;
+            dead || theirs != 0 && (1..64).contains(&newer)
+        })
+    }
+
+    /// What this domain knows of all lives, as in [`Message::Ask`].
+    pub(crate) fn lives(&self) -> u64 {
+        let known = |peer: &Peer| match peer.life {
+            Life::Unknown => 0,
+            Life::Up | Life::Slept => life(peer.epoch),
+            Life::Dead => life(peer.epoch) | DEAD,
+        };
+        let bytes = (0..self.config.domains).map(DomainId);
+        bytes.fold(0, |sum, domain| {
+            let byte = self.peer(domain).map_or(life(self.epoch), known);
+            sum | byte << (8 * domain.0)
+        })
+    }
+
     fn is_home(&self, from: DomainId) -> bool {
         matches!(self.seat, Seat::Known(home, _) if home == from)
     }
@@ -397,6 +437,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn is_mutant(&self, mutant: crate::proof::Mutant) -> bool {
         self.config.mutant == Some(mutant)
     }
+}
+
+/// In [`Message::Ask`]: that life has ended.
+const DEAD: u64 = 0x80;
+
+/// The bits of `epoch` there. They come back after 128 lives, and nobody is 64 lives behind.
+const fn life(epoch: Epoch) -> u64 {
+    epoch.0 as u64 & 0x7f
 }
 
 /// The byte of `epoch` in a word of [`Message::Home`]; a life is never 0.

@@ -85,7 +85,9 @@ pub enum Effect {
     /// This domain, the home, stays: pages were lost while it was leaving. When they are reset, it
     /// can leave.
     Stays,
-    /// This domain holds nothing, and nobody will ask it for anything: it may power down.
+    /// This domain holds nothing, and nobody will ask it for anything: it may power down. Maybe no
+    /// message told anybody, so a full barrier comes before the chip page says so: what was cleaned
+    /// is in memory then.
     Left,
 }
 

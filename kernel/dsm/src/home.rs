@@ -226,10 +226,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// A member is gone: what it held is lost, or in memory.
-    pub(crate) fn home_lost_peer(&mut self, now: u64, peer: DomainId, how: Down, out: Out) {
-        let losses = self.sweep(peer, how, out);
-        self.orphan_requests(peer);
+    /// Members are gone: what they held is lost, or in memory. First nobody of them wants anything
+    /// any more, then nobody of them holds anything; only then requests that waited for one of
+    /// them go on, for its next life must not get what the last one wanted.
+    pub(crate) fn home_lost_peers(&mut self, now: u64, gone: Set, died: Set, out: Out) {
+        gone.iter().for_each(|peer| self.orphan_requests(peer));
+        let mut losses = false;
+        for peer in gone.iter() {
+            let how = if died.has(peer) { Down::Died } else { Down::Slept };
+            losses |= self.sweep(peer, how, out);
+        }
         if self.is_serving() {
             self.settled = self.members();
             let message = Message::Home { round: self.round, settled: self.settled };
@@ -238,9 +244,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if losses {
             self.broadcast(Message::Losses, out);
         }
-        for id in self.ids() {
-            if let Request::Active { wish, .. } = self.request(id) {
-                self.got_ack(now, peer, id, wish.page, out);
+        for peer in gone.iter() {
+            for id in self.ids() {
+                if let Request::Active { wish, .. } = self.request(id) {
+                    self.got_ack(now, peer, id, wish.page, out);
+                }
             }
         }
         self.start_requests(now, out);

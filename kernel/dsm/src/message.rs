@@ -50,11 +50,11 @@ pub enum Message {
     },
     /// To all: the sender is there and holds nothing.
     Join,
-    /// To all: the sender is the home, for the `round`th time; `settled` are the epochs of its
+    /// To all: the sender is the home, the `round`th of all; `settled` are the epochs of its
     /// members.
     Home {
         /// Which time.
-        round: u8,
+        round: u32,
         /// A byte a domain; 0 for those that are not members.
         settled: u64,
     },
@@ -62,11 +62,11 @@ pub enum Message {
     Leave,
     /// To one that leaves: nobody will ask it for anything.
     Bye,
-    /// To the next home: the sender, home for the `round`th time, holds nothing any more, and all
+    /// To the next home: the sender, the `round`th home, holds nothing any more, and all
     /// of its pages are in memory.
     TakeHome {
         /// Which time.
-        round: u8,
+        round: u32,
         /// As in [`Message::Home`].
         settled: u64,
     },
@@ -76,12 +76,15 @@ pub enum Message {
         round: u8,
         /// The first page of interest.
         base: Page,
+        /// A byte a domain: the newest epoch that the asker knows of, and bit 7 if that is dead.
+        lives: u64,
         /// The old home, when it hands over and waits for this, and its round.
-        handed: Option<(DomainId, u8)>,
+        handed: Option<(DomainId, u32)>,
     },
     /// The answer: 64 pages from `base` on; everything before is not held, and nothing is beyond
-    /// when `base` is [`END`]: then `held` are the members that the sender knows of, and `written`
-    /// whether it knows that one of them died.
+    /// when `base` is [`END`]: then `held` are the members that the sender knows of; bit 0 of
+    /// `written` says that it knows that one of them died, and the bits from 8 on are the round of
+    /// the last home that it knew.
     Chunk {
         /// As asked.
         round: u8,
@@ -167,18 +170,20 @@ impl Message {
                 [pack_body(kind::ACK, id.domain.0, id.core.0, 0, page), 0, 0]
             }
             Message::Join => plain(kind::JOIN),
-            Message::Home { round, settled } => [pack_body(kind::HOME, 0, 0, round, 0), settled, 0],
+            Message::Home { round, settled } => {
+                [pack_body(kind::HOME, 0, 0, 0, 0), settled, round as u64]
+            }
             Message::Leave => plain(kind::LEAVE),
             Message::Bye => plain(kind::BYE),
             Message::TakeHome { round, settled } => {
-                [pack_body(kind::TAKE_HOME, 0, 0, round, 0), settled, 0]
+                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), settled, round as u64]
             }
-            Message::Ask { round, base, handed } => {
+            Message::Ask { round, base, lives, handed } => {
                 let giver = match handed {
                     Some((domain, round)) => (round as u64) << 8 | (domain.0 as u64 + 1),
                     None => 0,
                 };
-                [pack_body(kind::ASK, 0, 0, round, base), giver, 0]
+                [pack_body(kind::ASK, 0, 0, round, base), lives, giver]
             }
             Message::Chunk { round, base, held, written } => {
                 [pack_body(kind::CHUNK, 0, 0, round, base), held, written]
@@ -213,15 +218,15 @@ impl Message {
             kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(nonsense)? },
             kind::ACK => Message::Ack { id, page },
             kind::JOIN => Message::Join,
-            kind::HOME => Message::Home { round: argument, settled: first },
+            kind::HOME => Message::Home { round: second as u32, settled: first },
             kind::LEAVE => Message::Leave,
             kind::BYE => Message::Bye,
-            kind::TAKE_HOME => Message::TakeHome { round: argument, settled: first },
-            kind::ASK if first & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
+            kind::TAKE_HOME => Message::TakeHome { round: second as u32, settled: first },
+            kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
             kind::ASK => {
-                let giver = (first as u8).checked_sub(1).map(DomainId);
-                let handed = giver.map(|giver| (giver, (first >> 8) as u8));
-                Message::Ask { round: argument, base: page, handed }
+                let giver = (second as u8).checked_sub(1).map(DomainId);
+                let handed = giver.map(|giver| (giver, (second >> 8) as u32));
+                Message::Ask { round: argument, base: page, lives: first, handed }
             }
             kind::CHUNK => {
                 Message::Chunk { round: argument, base: page, held: first, written: second }

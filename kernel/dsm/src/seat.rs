@@ -40,9 +40,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out(Effect::Send { to: from, message });
             }
-            Message::Ask { round, base, handed } => {
+            Message::Ask { round, base, handed, .. } => {
                 self.peers[from.index()].asked = Some((round, base));
                 self.got_ask(from, handed, out);
+            }
+            // Its sender has stepped down.
+            Message::Who if matches!(self.seat, Seat::Known(home, _) if home == from) => {
+                self.seat = Seat::Waiting;
+                self.home_is_gone(out);
+                self.reconsider(now, out);
             }
             Message::Chunk { round, base, held, written } => {
                 self.got_chunk(now, from, (round, base), (held, written), out);
@@ -72,12 +78,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.handed_in_vain(out);
                 self.reconsider(now, out);
             }
-            Seat::Claiming { waiting, handed, lost } if waiting.has(from) => {
-                let waiting = waiting.without(from);
-                self.seat = Seat::Claiming { waiting, handed, lost };
-                if waiting.is_empty() {
-                    self.establish(now, out);
-                }
+            // The question may be among that; the answer will be that it holds nothing.
+            Seat::Claiming { waiting, handed, .. } if waiting.has(from) => {
+                out(Effect::Send { to: from, message: self.question(0, handed) });
             }
             Seat::Known(home, _) if home == from => {
                 self.seat = Seat::Waiting;
@@ -125,16 +128,26 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Asks everybody what they hold.
-    pub(crate) fn claim(&mut self, now: u64, handed: Option<(DomainId, u8)>, lost: bool, out: Out) {
-        self.round = self.round.wrapping_add(1);
+    pub(crate) fn claim(
+        &mut self,
+        now: u64,
+        handed: Option<(DomainId, u32)>,
+        lost: bool,
+        out: Out,
+    ) {
+        self.claims = self.claims.wrapping_add(1);
         self.clear_directory();
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
         self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
-        let message = Message::Ask { round: self.round, base: 0, handed };
+        let message = self.question(0, handed);
         waiting.iter().for_each(|to| out(Effect::Send { to, message }));
         if waiting.is_empty() {
             self.establish(now, out);
         }
+    }
+
+    fn question(&self, base: Page, handed: Option<(DomainId, u32)>) -> Message {
+        Message::Ask { round: self.claims, base, lives: self.lives(), handed }
     }
 
     /// All have answered.
@@ -142,6 +155,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let Seat::Claiming { lost, .. } = self.seat else { return };
         self.record_own();
         self.seat = Seat::Home;
+        self.round = self.round.saturating_add(1);
         self.settled = self.members();
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
         let message = Message::Home { round: self.round, settled: self.settled };
@@ -164,11 +178,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         losses
     }
 
-    fn got_home(&mut self, now: u64, from: DomainId, round: u8, settled: u64, out: Out) {
-        if self.seat == Seat::Home && !matches!(self.leaving, Leaving::Handing(_)) {
+    fn got_home(&mut self, now: u64, from: DomainId, round: u32, settled: u64, out: Out) {
+        let old = match self.seat {
+            Seat::Home => !matches!(self.leaving, Leaving::Handing(_)),
+            Seat::Known(home, known) => round < known || round == known && home != from,
+            Seat::Claiming { .. } | Seat::Waiting => round < self.round,
+        };
+        if old {
             return;
         }
-        self.settled = settled;
+        (self.settled, self.round) = (settled, round);
         if self.seat == Seat::Known(from, round) {
             return;
         }
@@ -207,7 +226,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.proceed_leave(out);
     }
 
-    fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u8)>, out: Out) {
+    fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u32)>, out: Out) {
         match self.seat {
             Seat::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
@@ -231,8 +250,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// of two that it handed to, the other one was before and has failed.
     fn outranks(
         &self,
-        theirs: (DomainId, Option<(DomainId, u8)>),
-        mine: Option<(DomainId, u8)>,
+        theirs: (DomainId, Option<(DomainId, u32)>),
+        mine: Option<(DomainId, u32)>,
     ) -> bool {
         match (theirs.1, mine) {
             (Some(_), None) => true,
@@ -252,7 +271,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             let holds = |entry: &Entry| (entry.hold != Hold::None, entry.hold > Hold::Read);
             let (base, held, written) = self.chunk(base, holds);
             let (held, written) = match base {
-                END => (self.settled, u64::from(self.mourns())),
+                END => (self.settled, u64::from(self.round) << 8 | u64::from(self.mourns())),
                 _ => (held, written),
             };
             out(Effect::Send { to, message: Message::Chunk { round, base, held, written } });
@@ -285,7 +304,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let Seat::Claiming { waiting, handed, lost } = self.seat else {
             return out(Effect::Send { to: from, message: Message::Void });
         };
-        if !waiting.has(from) || round != self.round {
+        if !waiting.has(from) || round != self.claims {
             return; // An answer to an earlier question; the later one is with it.
         }
         if base != END {
@@ -294,11 +313,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.record(from, page, written >> (page - base) & 1 != 0);
             }
             let base = base.saturating_add(64);
-            let message = Message::Ask { round: self.round, base, handed };
+            let message = self.question(base, handed);
             return out(Effect::Send { to: from, message });
         }
         let waiting = waiting.without(from);
-        let lost = lost || written != 0 || self.mourns_one_of(held);
+        self.round = self.round.max((written >> 8) as u32);
+        let lost = lost || written & 1 != 0 || self.mourns_one_of(held);
         self.seat = Seat::Claiming { waiting, handed, lost };
         if waiting == Set::EMPTY {
             self.establish(now, out);
@@ -315,7 +335,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out(Effect::Send { to: from, message: Message::AskLost { base } });
     }
 
-    fn got_take_home(&mut self, now: u64, from: (DomainId, u8), settled: u64, out: Out) {
+    fn got_take_home(&mut self, now: u64, from: (DomainId, u32), settled: u64, out: Out) {
         let elsewhere = match self.seat {
             Seat::Home => true,
             Seat::Known(home, round) => (home, round) != from,
@@ -326,6 +346,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return;
         }
         self.settled = settled;
+        self.round = self.round.max(from.1);
         self.seat = Seat::Waiting;
         self.home_is_gone(out);
         self.claim(now, Some(from), false, out);
@@ -401,7 +422,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// The next home leaves itself, and has not become it.
     fn handed_to_leaver(&mut self, out: Out) {
         self.leaving = Leaving::Empty;
-        self.round = self.round.wrapping_add(1);
+        self.round = self.round.saturating_add(1);
         self.settled = self.members();
         let message = Message::Home { round: self.round, settled: self.settled };
         self.broadcast(message, out);

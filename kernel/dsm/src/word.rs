@@ -119,8 +119,8 @@ pub enum PeerFault {
 pub enum Handled {
     /// It is done with.
     Done,
-    /// Bring it again, before any other of its sender: this kernel must first hear from the chip
-    /// page that the sender lives, or a shootdown must end.
+    /// Bring it again, before any other of its sender: this kernel must first read the chip page
+    /// anew, or a shootdown must end.
     Later,
 }
 

@@ -53,6 +53,12 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "rpc.hung-peer", board: "duo", nightly: false, run: calls::hung },
     Scenario { name: "services.solo", board: "solo", nightly: false, run: services::alone },
     Scenario { name: "services.duo", board: "duo", nightly: false, run: services::together },
+    Scenario {
+        name: "services.shared",
+        board: "duo-shared",
+        nightly: false,
+        run: services::shared,
+    },
     Scenario { name: "services.death", board: "duo", nightly: false, run: services::survives },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.off-twice", board: "duo", nightly: false, run: peers::off_twice },

@@ -70,6 +70,18 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same on one state in memory that both kernels have.
+pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
+    together(rig)?;
+    demand(rig, "services", "shadowed")?;
+    demand(rig, "on shadow services", "shadowed")?;
+    for kernel in ["", "on shadow "] {
+        demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
+    }
+    // Neither has asked the other: what they share are pages.
+    demand(rig, "domain off shadow", "!").map(|_| ())
+}
+
 /// A kernel that dies with handles open, and half a pipe written, leaves the service whole.
 pub fn survives(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;

@@ -94,6 +94,9 @@ enum Doing {
     Resets(Access),
     /// A device has the page.
     Device(Page),
+    /// Its instruction has executed. Saying so is another operation: what a kernel tells the world
+    /// counts when its operation ends, so none may both use a page and give it up.
+    Executed,
 }
 
 /// The kernel.
@@ -223,6 +226,8 @@ impl Kernel {
     }
 
     fn learn(&mut self, news: &[News]) {
+        // The chip page's words before what they say is in memory.
+        self.memory.barrier();
         for peer in news {
             let index = peer.domain.index();
             self.known[index] = (peer.epoch, peer.down.is_none());
@@ -269,6 +274,7 @@ impl Kernel {
             Effect::Thrash { .. } => self.told.push(Told::Thrash),
             Effect::Stays => self.leaving = false,
             Effect::Left => {
+                self.memory.barrier();
                 self.left = true;
                 self.told.push(Told::Left);
             }
@@ -334,7 +340,10 @@ impl Kernel {
         }
     }
 
+    /// What was sent to this kernel while it was away. The barrier: what the others had sent when
+    /// it looked at the chip page is seen.
     fn drop_mail(&mut self, peer: usize) {
+        self.ins[peer].barrier();
         while let Ok(Some(_)) = self.inboxes[peer].peek(&self.ins[peer]) {
             self.inboxes[peer].done();
         }
@@ -366,8 +375,9 @@ impl Kernel {
             }
             Doing::Wants(access) if self.allows(access) => {
                 self.execute(access);
-                self.finish(core);
+                self.cores[core] = Doing::Executed;
             }
+            Doing::Executed => self.finish(core),
             Doing::Wants(access) => self.fault(core, access),
             Doing::Lost(access) => {
                 self.cores[core] = Doing::Resets(access);

@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::world::Failure;
 
 /// Steps in which things happen to kernels.
-const STORM: u64 = 1500;
+const STORM: u64 = 700;
 /// More steps than any run needs.
 const STEPS: u64 = 200_000;
 /// Lines of trace kept for a failure.
@@ -62,6 +62,8 @@ struct Site {
     epoch: Epoch,
     kernel: Option<Kernel>,
     paused: Option<(Op, Vec<u64>)>,
+    /// The chip page says already that it runs (again).
+    starting: bool,
     /// Of 8 turns, how many it uses.
     speed: u64,
 }
@@ -120,6 +122,7 @@ impl World {
             epoch: Epoch(0),
             kernel: None,
             paused: None,
+            starting: false,
             speed: [8, 8, 4, 1][prng.below(4) as usize],
         };
         let sites = (0..domains).map(|_| site()).collect();
@@ -171,7 +174,8 @@ impl World {
     }
 
     fn runs(&self, id: usize) -> bool {
-        self.sites[id].kernel.as_ref().is_some_and(|kernel| !kernel.left)
+        let site = &self.sites[id];
+        site.kernel.as_ref().is_some_and(|kernel| site.starting || !kernel.left)
     }
 
     fn news(&self, to: usize) -> Vec<News> {
@@ -213,7 +217,7 @@ impl World {
         let machine = &self.machine;
         let wire = |base| Window { machine: machine.clone(), agent: id, agents, base };
         let mut kernel = Kernel::new(id, epoch, self.temper, wire, Prng::new(self.prng.next()));
-        kernel.todo = 20 + self.prng.below(40) as u32;
+        kernel.todo = 10 + self.prng.below(20) as u32;
         let site = &mut self.sites[id];
         (site.epoch, site.kernel, site.paused) = (epoch, Some(kernel), None);
     }
@@ -230,7 +234,7 @@ impl World {
         if !self.prng.chance(site.speed, 8) {
             return Ok(());
         }
-        if storm && self.deaths > 0 && self.prng.chance(1, 200) {
+        if storm && self.deaths > 0 && self.prng.chance(1, 100) {
             self.kill(id);
             return Ok(());
         }
@@ -281,6 +285,7 @@ impl World {
         let others = (0..self.sites.len()).any(|peer| peer != id && self.runs(peer));
         let start = if others { Start::Join } else { Start::First { lost: self.mourned } };
         self.mourned &= others;
+        self.sites[id].starting = true;
         let news = self.news(id);
         self.note(|| format!("{id} starts: {start:?}"));
         Op::Start(news, start)
@@ -305,7 +310,7 @@ impl World {
         }
         self.machine.borrow_mut().memory.kill(id);
         let site = &mut self.sites[id];
-        (site.kernel, site.paused) = (None, None);
+        (site.kernel, site.paused, site.starting) = (None, None, false);
         self.note(|| format!("{id} dies"));
     }
 
@@ -320,6 +325,7 @@ impl World {
         match run(&self.machine, log, || kernel.run(op.clone())) {
             Outcome::Done(()) => {
                 let told = core::mem::take(&mut kernel.told);
+                self.sites[id].starting &= !matches!(op, Op::Start(..));
                 self.sites[id].kernel = Some(kernel);
                 self.note(|| format!("{id} {op:?} {told:?}"));
                 told.into_iter().try_for_each(|told| self.judge(id, told))

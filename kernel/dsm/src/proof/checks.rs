@@ -1,4 +1,5 @@
-//! Small worlds, all of their states.
+//! Small worlds, all of their states: values, invariants, bounds, progress.
+
 use super::Mutant;
 use super::graph::{Graph, explore};
 use super::model::World;
@@ -16,18 +17,6 @@ fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
     let graph = graph(&world);
     println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, begin.elapsed());
     assert!(graph.is_fine(), "{name}: {graph:#?}");
-}
-
-fn last<const D: usize, const C: usize>(world: &World<D, C>, graph: &Graph) -> String {
-    use stateright::Model;
-    let mut state = world.init_states().remove(0);
-    for step in &graph.path {
-        let mut actions = vec![];
-        world.actions(&state, &mut actions);
-        let found = actions.into_iter().find(|a| format!("{a:?}") == *step);
-        state = found.and_then(|action| world.next_state(&state, action)).expect("a step");
-    }
-    format!("{:#?}", state)
 }
 
 const INC: &[Op] = &[Op::Add(0), Op::Add(0), Op::Load(0)];
@@ -88,7 +77,7 @@ fn sleep_loses_nothing() {
         check("sleep, for good", world(one_core(&[rest, rest])));
         let world = |programs| World::<3, 1>::new(protocol, 1, programs);
         let add: &[Op] = &[Op::Add(0)];
-        check("3: sleep home", world(one_core(&[sleep, add, add])));
+        check("3: sleep home", world(one_core(&[sleep, add, &[]])));
         check("3: sleep two", world(one_core(&[rest, rest, add])));
     }
 }
@@ -115,10 +104,8 @@ fn mutants_are_found() {
         ..World::new(ThreeState, pages, one_core(programs))
     };
     let found = |name: &str, graph: Graph| {
-        println!(
-            "{name}: {:?} stuck {} cycle {}, {:#?}",
-            graph.wrong, graph.stuck, graph.cycle, graph.path
-        );
+        let Graph { wrong, stuck, cycle, path, .. } = &graph;
+        println!("{name}: {wrong:?} stuck {stuck} cycle {cycle} after {} steps", path.len());
         assert!(!graph.is_fine(), "{name} was not found");
     };
     found("no clean", graph(&world(Mutant::NoClean, 1, &[INC, INC])));
@@ -128,23 +115,32 @@ fn mutants_are_found() {
     found("readers", graph(&world(Mutant::ForgetReaders, 1, &[INC, INC])));
 }
 
+const ADD: &[Op] = &[Op::Add(0)];
+const TWO: &[Op] = &[Op::Add(0), Op::Load(0)];
+const REST: &[Op] = &[Op::Add(0), Op::Sleep];
+const SLEEP: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
+
+fn deaths(protocol: Protocol, kills: u8, restarts: u8, programs: &[&[Op]]) -> World<3, 1> {
+    World { kills, restarts, ..World::new(protocol, 1, one_core(programs)) }
+}
+
 #[test]
-#[ignore = "big"]
-fn big() {
+fn death_and_sleep_of_three_domains() {
     for protocol in BOTH {
-        let add: &[Op] = &[Op::Add(0)];
-        let two: &[Op] = &[Op::Add(0), Op::Load(0)];
-        let rest: &[Op] = &[Op::Add(0), Op::Sleep];
-        let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
-        let world = |kills, restarts, programs: &[&[Op]]| World::<3, 1> {
-            kills,
-            restarts,
-            ..World::new(protocol, 1, one_core(programs))
-        };
-        check("3: death, sleep, wake", world(1, 0, &[sleep, add, add]));
-        check("3: death, sleep 1", world(1, 0, &[add, rest, add]));
-        check("3: death", world(1, 0, &[two, two, add]));
-        check("3: two deaths", world(2, 0, &[add, add, add]));
-        check("3: sleep both", world(0, 0, &[sleep, sleep, add]));
+        check("3: death", deaths(protocol, 1, 0, &[TWO, ADD, ADD]));
+        check("3: two deaths", deaths(protocol, 2, 0, &[ADD, ADD, ADD]));
+        check("3: death, sleep of another", deaths(protocol, 1, 0, &[ADD, REST, ADD]));
+    }
+}
+
+/// Minutes: `cargo test --release -p kernel-dsm -- --ignored --nocapture`.
+#[test]
+#[ignore = "millions of states; nightly"]
+fn death_sleep_and_restart_of_three_domains() {
+    for protocol in [ThreeState, TwoState] {
+        check("3: sleep of two", deaths(protocol, 0, 0, &[SLEEP, SLEEP, ADD]));
+        check("3: death, sleep", deaths(protocol, 1, 0, &[REST, ADD, ADD]));
+        check("3: death, sleep, wake", deaths(protocol, 1, 0, &[SLEEP, ADD, ADD]));
+        check("3: death, restart", deaths(protocol, 1, 1, &[ADD, ADD, ADD]));
     }
 }

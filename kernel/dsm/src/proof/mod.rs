@@ -2,6 +2,7 @@
 
 mod checks;
 mod graph;
+mod litmus;
 mod model;
 mod node;
 mod program;
