@@ -105,7 +105,8 @@ pub fn blockable(
         }
         Ask::PowerOff => {
             kernel.power_off_soon().map_err(|why| match why {
-                OffError::UnderWay | OffError::Shares => Refusal::Refused,
+                OffError::UnderWay => Refusal::Refused,
+                OffError::Shares => Refusal::Fault,
                 OffError::NoMemory => Refusal::NoMemory,
             })?;
             payload.truncate(8);

@@ -79,7 +79,7 @@ pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
     }
     // Neither has asked the other: what they share are pages.
-    demand(rig, "domain off shadow", "!").map(|_| ())
+    demand(rig, "domain off shadow", "it shares memory").map(|_| ())
 }
 
 /// A kernel that dies with handles open, and half a pipe written, leaves the service whole.
