@@ -251,7 +251,7 @@ pub mod ready {
 /// Most bytes of one name in a directory.
 pub const NAME: usize = 255;
 /// Most bytes of a path, and of a symbolic link's text.
-pub const PATH: usize = 4096;
+pub const PATH: usize = 1920;
 /// Most symbolic links on one path.
 pub const LINKS: usize = 40;
 /// Most bytes that one request moves; longer ones end short.
@@ -302,6 +302,12 @@ impl Request {
             _ => usize::from(self.name) + usize::from(self.other),
         };
         wanted.min(bulk)
+    }
+
+    /// Is no name longer than [`PATH`]? Two of them and a request fill a message between kernels.
+    pub fn names_fit(&self) -> bool {
+        let named = !matches!(Op::from_code(self.op), Some(Op::Write | Op::Poll));
+        !named || usize::from(self.name.max(self.other)) <= PATH
     }
 }
 

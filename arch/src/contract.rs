@@ -62,6 +62,10 @@ const _: fn(&mut Table, VirtAddr, u64) -> Result<(), MapError> = Table::unmap;
 const _: fn(&Table, &mut dyn FnMut(Mapping)) = Table::walk;
 const _: unsafe fn(&Table) = Table::activate;
 const _: fn(&Table) -> PhysAddr = Table::root;
+type MakePages =
+    fn(&mut Table, &dyn Frames, VirtAddr, PhysAddr, u64) -> Result<imp::mmu::Pages, MapError>;
+const _: MakePages = Table::pages;
+const _: fn(&imp::mmu::Pages, u64, Option<Rights>) = imp::mmu::Pages::set;
 const _: fn(VirtAddr, u64) = imp::mmu::flush;
 const _: bool = imp::mmu::BROADCAST;
 const _: &[(u64, u64)] = imp::mmu::DEVICE_RANGES;

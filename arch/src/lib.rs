@@ -53,6 +53,8 @@
 //!        largest pages that fit (2 MiB, 1 GiB); refuses overlap, unaligned, W+X
 //!   unmap(&mut self, VirtAddr, bytes) -> Result<(), MapError>   splits large pages never: whole
 //!       mappings; flushes this core
+//!   pages(&mut self, &dyn Frames, VirtAddr, PhysAddr, bytes) -> Result<Pages, MapError>
+//!   struct Pages: set(&self, page: u64, Option<Rights>)      one store; the caller flushes
 //!   walk(&self, &mut dyn FnMut(Mapping))     every leaf
 //!   unsafe activate(&self)                   as the kernel's table on this core, lower half empty
 //!   root() -> PhysAddr

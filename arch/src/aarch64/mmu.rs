@@ -139,6 +139,36 @@ impl PageTable {
         }
     }
 
+    /// Makes the tables of `bytes` at `virt`, where nothing is mapped: pages of `phys` to come.
+    pub fn pages(
+        &mut self,
+        frames: &dyn Frames,
+        virt: VirtAddr,
+        phys: PhysAddr,
+        bytes: u64,
+    ) -> Result<Pages, MapError> {
+        check(virt, bytes)?;
+        let last = phys.0.checked_add(bytes - 1).ok_or(MapError::Range)?;
+        if phys.0 % PAGE != 0 || last > descriptor::LAST_PA {
+            return Err(MapError::Range);
+        }
+        for page in 0..bytes / PAGE {
+            let at = virt.plus(page * PAGE);
+            let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
+            while slot.level < LAST {
+                slot = match slot.get() {
+                    0 => self.grow(frames, slot, at)?,
+                    table if is_table(table, slot.level) => down(slot, at),
+                    _ => return Err(MapError::Overlap),
+                };
+            }
+            if slot.get() != 0 {
+                return Err(MapError::Overlap);
+            }
+        }
+        Ok(Pages { root: self.root, virt, phys, count: bytes / PAGE })
+    }
+
     /// Puts a fresh table into an empty slot and goes down.
     fn grow(&mut self, frames: &dyn Frames, slot: Slot, virt: VirtAddr) -> Result<Slot, MapError> {
         let table = new_table(frames)?;
@@ -208,6 +238,31 @@ impl PageTable {
             write!("sctlr_el1", SCTLR | SCTLR_WXN);
             asm!("isb", options(nostack));
         }
+    }
+}
+
+/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
+/// allocated or locked. One at a time changes them.
+pub struct Pages {
+    root: PhysAddr,
+    virt: VirtAddr,
+    phys: PhysAddr,
+    count: u64,
+}
+
+impl Pages {
+    /// Maps page `page`, cacheable, or takes its mapping away. Who takes rights away flushes.
+    pub fn set(&self, page: u64, rights: Option<Rights>) {
+        assert!(page < self.count, "no such page");
+        let at = self.virt.plus(page * PAGE);
+        let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
+        while slot.level < LAST {
+            slot = down(slot, at);
+        }
+        let phys = self.phys.plus(page * PAGE);
+        let bits = rights.map(|rights| descriptor::bits(Memory::Cached, rights));
+        slot.set(bits.map_or(0, |bits| descriptor::leaf(phys, bits, LAST)));
+        publish();
     }
 }
 

@@ -1,6 +1,8 @@
 //! A page table as an ordered map of its leaves, with the refusals of the real ones.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::vec::Vec;
 
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
@@ -61,6 +63,21 @@ impl PageTable {
         Ok(())
     }
 
+    /// Pages to come; a model keeps their rights.
+    pub fn pages(
+        &mut self,
+        _frames: &dyn Frames,
+        virt: VirtAddr,
+        phys: PhysAddr,
+        bytes: u64,
+    ) -> Result<Pages, MapError> {
+        let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
+        if !aligned || virt.0 < LOWEST {
+            return Err(MapError::Range);
+        }
+        Ok(Pages { rights: (0..bytes / PAGE).map(|_| Cell::new(None)).collect() })
+    }
+
     /// Unmaps whole leaves that cover the range exactly; else nothing.
     pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
         let mut starts = std::vec::Vec::new();
@@ -90,6 +107,19 @@ impl PageTable {
     /// The table's own frame.
     pub fn root(&self) -> PhysAddr {
         self.root
+    }
+}
+
+/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
+/// allocated or locked. One at a time changes them.
+pub struct Pages {
+    rights: Vec<Cell<Option<Rights>>>,
+}
+
+impl Pages {
+    /// Sets the rights of page `page`.
+    pub fn set(&self, page: u64, rights: Option<Rights>) {
+        self.rights[page as usize].set(rights);
     }
 }
 

@@ -114,6 +114,33 @@ impl PageTable {
         self.root
     }
 
+    /// Makes the tables of `bytes` at `va`, where nothing is mapped: pages of `pa` to come.
+    pub fn pages(
+        &mut self,
+        frames: &dyn Frames,
+        va: VirtAddr,
+        pa: PhysAddr,
+        bytes: u64,
+    ) -> Result<Pages, MapError> {
+        check_range(va, bytes)?;
+        let pa_end = pa.0.checked_add(bytes).ok_or(MapError::Range)?;
+        if !pa.is_aligned(PAGE) || pa_end > pte::PHYSICAL_END {
+            return Err(MapError::Range);
+        }
+        for page in 0..bytes / PAGE {
+            let at = va.0 + page * PAGE;
+            let mut found = self.find(at);
+            while found.level > 0 && !pte::is_valid(found.entry) {
+                store(found.slot, pte::table(new_table(frames)?));
+                found = self.find(at);
+            }
+            if pte::is_valid(found.entry) {
+                return Err(MapError::Overlap);
+            }
+        }
+        Ok(Pages { root: self.root, va, pa, count: bytes / PAGE })
+    }
+
     fn map_leaf(
         &mut self,
         frames: &dyn Frames,
@@ -148,6 +175,28 @@ impl PageTable {
                 store(found.slot, 0);
             }
             done += size_of_level(found.level);
+        }
+    }
+}
+
+/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
+/// allocated or locked. One at a time changes them.
+pub struct Pages {
+    root: PhysAddr,
+    va: VirtAddr,
+    pa: PhysAddr,
+    count: u64,
+}
+
+impl Pages {
+    /// Maps page `page`, cacheable, or takes its mapping away. Who takes rights away flushes.
+    pub fn set(&self, page: u64, rights: Option<Rights>) {
+        assert!(page < self.count, "no such page");
+        let at = VirtAddr(self.va.0 + page * PAGE);
+        let leaf = |rights| pte::leaf(self.pa.0 + page * PAGE, Memory::Cached, rights);
+        store(find(self.root.0, at.0).slot, rights.map_or(0, leaf));
+        if rights.is_some() {
+            flush(at, PAGE); // this core may remember that nothing was there
         }
     }
 }

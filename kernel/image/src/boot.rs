@@ -11,6 +11,7 @@ use crate::devices::Devices;
 use crate::kernel::{self, Kernel};
 use crate::memory::{self, BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
 use crate::peers::Peers;
+use crate::services::{self, Services};
 use crate::soc::Soc;
 use crate::symbols::{Symbols, mapped_bytes};
 use crate::{idle, interrupts, log, monitor, ranks, shootdown};
@@ -19,18 +20,21 @@ use abi::soc::{DomainPage, command};
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
 use arch::types::StartError;
-use base::addr::PhysAddr;
+use base::addr::{PAGE, PhysAddr};
 use base::id::{CoreId, DomainId, Epoch, Vector};
-use base::port::{Stacks, Trace};
+use base::port::{Frames, Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::notify::Attendance;
 use kernel_sched::Scheduler;
+use kernel_share::Arena;
 use zerocopy::{FromBytes, IntoBytes};
 
 static BLOB: Once<Blob> = Once::new();
 /// This domain, for a panic before there is a kernel.
 static ME: AtomicU64 = AtomicU64::new(0);
 static STACKS: KernelStacks = KernelStacks;
+/// 16 MiB for the state of a service.
+const ARENA_ORDER: u8 = 12;
 
 /// Where arch's entry arrives: MMU and FPU on, boot stack, interrupts masked.
 #[unsafe(no_mangle)]
@@ -89,7 +93,7 @@ fn start_memory(blob: &Blob, me: DomainId) {
             panic!("memory at {:#x}: {why:?}", region.base);
         }
     }
-    HEAP.init(&FRAMES);
+    HEAP.kernel().init(&FRAMES);
 }
 
 /// Names of the running image's functions, once the blob tells where they are staged.
@@ -123,6 +127,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
         peers: Peers::new(blob, me, epoch)?,
         devices: Devices::new(blob, me),
+        services: Services::new(blob, me),
         symbols: symbols(),
         attendance: (0..cores).map(attendance).collect(),
         trace: &kernel::TRACE,
@@ -186,6 +191,14 @@ extern "C" fn secondary(core: usize) -> ! {
     }
 }
 
+/// Memory for a service of this kernel's own: one block of frames, for ever.
+#[allow(unsafe_code, reason = "frames that nobody else has become an arena")]
+pub fn arena() -> Option<Arena> {
+    let frames = FRAMES.allocate(ARENA_ORDER)?;
+    // SAFETY: just allocated, mapped cacheable and writable, and never given back.
+    unsafe { Arena::new(frames.to_virt().0 as usize, (PAGE as usize) << ARENA_ORDER) }
+}
+
 /// Doorbells of the fabric that every kernel listens to.
 pub fn unmask_doorbells(blob: &Blob) {
     arch::irq::unmask(Vector(blob.vector_msg as u8));
@@ -201,6 +214,9 @@ fn open_for_business(kernel: &'static Kernel) {
         log!("the soc does not take READY");
     }
     kernel.devices.start(kernel);
+    if kernel.spawn("services", None, services::keeper, 0).is_err() {
+        log!("no memory for the services' keeper");
+    }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     crate::power::start(kernel);
     log!("kernel {} is up", kernel.name());

@@ -4,6 +4,7 @@ use crate::devices::{Devices, Out};
 use crate::interrupts::core_kind;
 use crate::memory;
 use crate::peers::Peers;
+use crate::services::Services;
 use crate::soc::Soc;
 use crate::symbols::Symbols;
 use abi::boot::{Blob, Domain};
@@ -39,6 +40,8 @@ pub struct Kernel {
     pub peers: Peers,
     /// Devices whose home is here.
     pub devices: Devices,
+    /// What it does for programs, alone or with other kernels.
+    pub services: Services,
     /// Names of its functions.
     pub symbols: Option<Symbols>,
     /// Whether each core polls for messages.
@@ -106,6 +109,7 @@ impl Kernel {
             self.peers.poll(self);
         } else if vector == self.blob.vector_chip {
             self.peers.look_at_chip(self);
+            self.services.look_at_chip(self);
             self.peers.poll(self);
             crate::power::look_at_clock(self);
             for domain in (0..self.blob.domains().len() as u8).map(DomainId) {

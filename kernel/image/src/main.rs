@@ -26,6 +26,7 @@ mod power;
 mod print;
 mod procs;
 mod ranks;
+mod services;
 mod shootdown;
 mod soc;
 mod symbols;

@@ -1,5 +1,6 @@
 //! This kernel's memory: frames, heap, stacks and the page table, and the frames before frames.
 
+use crate::services::CoreHeap;
 use arch::lock::{Lock, Once};
 use arch::mmu::PageTable;
 use base::addr::{PhysAddr, VirtAddr};
@@ -7,12 +8,13 @@ use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_mem::stacks::{Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
+use kernel_share::Routed;
 
 /// Page frames.
 pub static FRAMES: MemoryManager = MemoryManager::new();
-/// Everything `alloc`.
+/// Everything `alloc`: the kernel's own heap, and the arena of a service while it steps.
 #[global_allocator]
-pub static HEAP: KernelHeap = KernelHeap::new();
+pub static HEAP: Routed<KernelHeap, CoreHeap> = Routed::new(KernelHeap::new());
 /// The page table of all cores.
 pub static TABLE: Once<Lock<PageTable>> = Once::new();
 static STACKS: Stacks = Stacks::new();
@@ -78,7 +80,7 @@ impl Use {
     /// As of now.
     pub fn now() -> Use {
         let frames = FRAMES.statistics();
-        let heap = HEAP.usage();
+        let heap = HEAP.kernel().usage();
         let (start, end) = kernel_mem::mapping::image_range(&arch::image::layout());
         let image = end.0 - start.0;
         Use {

@@ -176,6 +176,24 @@ impl Peers {
         }
     }
 
+    /// The other kernels.
+    pub fn ids(&self) -> impl Iterator<Item = DomainId> {
+        self.iter().map(|peer| peer.id)
+    }
+
+    /// Sends a notice: it arrives at most once, and not at all where there is no room. Any context
+    /// without leaf locks.
+    pub fn tell(&self, id: DomainId, ask: Ask, payload: &[u8]) {
+        let Some(peer) = self.peer(id) else { return };
+        let told = {
+            let mut caller = peer.caller.lock();
+            caller.notice(&peer.wires, ask.class(), ask as u16, payload)
+        };
+        if told.is_ok() {
+            peer.ring(self.vector);
+        }
+    }
+
     /// Calls sent to a peer, served for it, times it broke the protocol, notices of it dropped.
     pub fn counts(&self, id: DomainId) -> Option<[u64; 4]> {
         let peer = self.peer(id)?;

@@ -22,16 +22,21 @@ pub enum Ask {
     Run = 4,
     /// Powers this domain off, memory kept, right after the answer.
     PowerOff = 5,
+    /// Executes a request of a service ([`kernel_share::carry`]).
+    Serve = 6,
+    /// Wakes whoever is parked under a token. A notice: nothing comes back.
+    Wake = 7,
 }
 
 impl Ask {
-    const ALL: [Ask; 5] = [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff];
+    const ALL: [Ask; 7] =
+        [Ask::Echo, Ask::SlowEcho, Ask::Nest, Ask::Run, Ask::PowerOff, Ask::Serve, Ask::Wake];
 
     /// How it may be run.
     pub fn class(self) -> Class {
         match self {
-            Ask::Echo => Class::Urgent,
-            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff => Class::Blockable,
+            Ask::Echo | Ask::Wake => Class::Urgent,
+            Ask::SlowEcho | Ask::Nest | Ask::Run | Ask::PowerOff | Ask::Serve => Class::Blockable,
         }
     }
 
@@ -42,7 +47,7 @@ impl Ask {
 
 /// Runs an urgent request: no wait, no lock that is not a leaf.
 pub fn urgent(
-    _: &Kernel,
+    kernel: &Kernel,
     request: &Request,
     payload: &[u8],
     reply: &mut [u8],
@@ -52,6 +57,7 @@ pub fn urgent(
             reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?.copy_from_slice(payload);
             Ok(payload.len())
         }
+        Ask::Wake => kernel.services.heard_wake(kernel, payload),
         _ => Err(Refusal::Refused),
     }
 }
@@ -64,7 +70,8 @@ pub fn blockable(
     mut payload: Vec<u8>,
 ) -> Result<Vec<u8>, Refusal> {
     match Ask::from_code(request.proc)? {
-        Ask::Echo => Err(Refusal::Refused),
+        Ask::Echo | Ask::Wake => Err(Refusal::Refused),
+        Ask::Serve => kernel.services.serve(kernel, request, &payload),
         Ask::SlowEcho => {
             let moment = 20_000 + payload.len() as u64 * 50;
             let _blocked = kernel.peers.handlers.will_block(kernel);

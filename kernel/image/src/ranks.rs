@@ -5,6 +5,8 @@ use arch::lock::Rank;
 
 /// The saved core, across the power-off.
 pub const POWER: Rank = Rank::new(10, "power");
+/// A service's step. All kernels have the same order, so it holds across them.
+pub const SERVICE: Rank = Rank::new(14, "service");
 /// Device drivers.
 pub const DEVICE: Rank = Rank::new(20, "device");
 /// Requests to the soc; held across its answer.

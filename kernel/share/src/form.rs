@@ -130,6 +130,12 @@ pub trait Service: Sized {
     /// that a handle made in an earlier life can be told from one of this.
     fn start(lives: u32) -> Self;
 
+    /// Bytes at the beginning of a bulk of `bulk` bytes that the request sends.
+    fn sent(request: &Self::Request, bulk: usize) -> usize;
+
+    /// Bytes at the beginning of bulk that hold an answer.
+    fn filled(reply: &Self::Reply) -> usize;
+
     /// One event. `now` is the chip's time in ns.
     fn step(
         &mut self,

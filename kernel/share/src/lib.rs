@@ -6,11 +6,13 @@
 //! - [`shareable`]  what a state may be made of
 //! - [`mode`]       the five ways, and where each executes a request
 //! - [`instance`]   a service in one kernel: its arena, its lock, its steps
+//! - [`carry`]      requests and answers as bytes, for a service that is executed elsewhere
 //! - [`outbox`]     what a step asks of its kernel
 //! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
 #![cfg_attr(not(test), no_std)]
 #![feature(auto_traits, negative_impls)]
 
+pub mod carry;
 pub mod form;
 pub mod instance;
 pub mod mode;

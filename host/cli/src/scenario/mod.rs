@@ -10,6 +10,7 @@ mod dma;
 mod machine;
 mod peers;
 pub mod rig;
+mod services;
 
 pub use rig::{Failure, Parts, Rig};
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
     Scenario { name: "rpc.nested", board: "duo", nightly: false, run: calls::nested },
     Scenario { name: "rpc.hung-peer", board: "duo", nightly: false, run: calls::hung },
+    Scenario { name: "services.solo", board: "solo", nightly: false, run: services::alone },
+    Scenario { name: "services.duo", board: "duo", nightly: false, run: services::together },
+    Scenario { name: "services.death", board: "duo", nightly: false, run: services::survives },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.off-twice", board: "duo", nightly: false, run: peers::off_twice },
     Scenario { name: "domain.off-busy", board: "duo-1x3", nightly: false, run: peers::off_busy },

@@ -11,7 +11,6 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "mem", arguments: "", help: "memory of this kernel", run: mem },
     Command { name: "irq", arguments: "", help: "interrupts since boot", run: irq },
     Command { name: "threads", arguments: "", help: "this kernel's threads", run: threads },
-    Command { name: "services", arguments: "", help: "services and their modes", run: services },
     Command { name: "time", arguments: "", help: "chip time and time since boot", run: time },
     Command { name: "log", arguments: "[COUNT]", help: "the last trace records", run: log },
     Command {
@@ -114,18 +113,6 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Running => "running",
         Phase::Blocked => "blocked",
     }
-}
-
-fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    let kernel = session.kernel;
-    let modes = ["?", "private", "independent", "shadowed", "partitioned", "delegated"];
-    for service in kernel.blob.services() {
-        let mode = modes.get(service.mode as usize).unwrap_or(&"?");
-        let home = kernel.blob.domains().get(service.home as usize);
-        let home = home.map_or("", |d| abi::boot::text(&d.name));
-        writeln!(out, "  {:<16} {mode:<12} {home}", abi::boot::text(&service.name))?;
-    }
-    Ok(())
 }
 
 fn time(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {

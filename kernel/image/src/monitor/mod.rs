@@ -8,11 +8,13 @@ mod aside;
 mod bench;
 mod chip;
 mod dma;
+mod files;
 #[cfg(feature = "seeded")]
 mod handover;
 mod inspect;
 mod line;
 pub mod pingpong;
+mod pipes;
 mod sequence;
 mod stress;
 mod watts;
@@ -110,6 +112,8 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         inspect::COMMANDS,
         chip::COMMANDS,
         dma::COMMANDS,
+        files::COMMANDS,
+        pipes::COMMANDS,
         watts::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,

@@ -38,7 +38,7 @@ impl Exercise<'_> {
 
     pub(super) fn do_write(&mut self) {
         let handle = self.file_or_pipe(flag::WRITE);
-        let length = self.length();
+        let length = self.length().min(self.piece);
         let (flags, offset) = self.at();
         self.bulk.clear();
         while (self.bulk.len() as u64) < length {
@@ -51,7 +51,7 @@ impl Exercise<'_> {
 
     pub(super) fn do_read(&mut self) {
         let handle = self.file_or_pipe(flag::READ);
-        let length = self.length();
+        let length = self.length().min(self.piece);
         let (flags, offset) = self.at();
         self.bulk.clear();
         self.bulk.resize(length as usize, 0xee);

@@ -86,10 +86,20 @@ struct Exercise<'a> {
     /// Paths from the base that led somewhere.
     known: Vec<Vec<u8>>,
     bulk: Vec<u8>,
+    piece: u64,
 }
+
+/// Data that every way to the service carries at once: with longer pieces, counts may be short
+/// where requests go by message, and the digest is another.
+pub const PIECE: u64 = 3072;
 
 /// Does `operations` random operations from `seed`; see above.
 pub fn exercise(seed: u64, operations: u64, ask: Ask<'_>) -> Result<Digest, Errno> {
+    exercise_in(u64::MAX, seed, operations, ask)
+}
+
+/// The same with at most `piece` bytes of data in a request.
+pub fn exercise_in(piece: u64, seed: u64, operations: u64, ask: Ask<'_>) -> Result<Digest, Errno> {
     let name = format!("exercise-{seed:x}").into_bytes();
     let root = Client(ask).root()?;
     Client(ask).mkdir(root, &name)?;
@@ -102,6 +112,7 @@ pub fn exercise(seed: u64, operations: u64, ask: Ask<'_>) -> Result<Digest, Errn
         stale: Vec::new(),
         known: Vec::new(),
         bulk: Vec::new(),
+        piece,
     };
     for _ in 0..operations {
         run.operation();

@@ -112,7 +112,11 @@ impl Model {
     }
 
     fn perform(&mut self, now: u64, r: &Request, bulk: &mut [u8]) -> Outcome<Reply> {
-        match Op::from_code(r.op).ok_or(Errno::Nosys)? {
+        let op = Op::from_code(r.op).ok_or(Errno::Nosys)?;
+        if !r.names_fit() {
+            return Err(Errno::Nametoolong.into());
+        }
+        match op {
             Op::Root => Ok(self.give(Leads::Thing(ROOT), flag::READ)),
             Op::Open => self.open(now, r, bulk),
             Op::Close => {

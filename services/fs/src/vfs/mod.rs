@@ -221,7 +221,11 @@ impl Vfs {
     }
 
     fn perform(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        match Op::from_code(call.request.op).ok_or(Errno::Nosys)? {
+        let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
+        if !call.request.names_fit() {
+            return Err(Errno::Nametoolong.into());
+        }
+        match op {
             Op::Root => self.do_root(call),
             Op::Open => self.do_open(call),
             Op::Close => self.do_close(call),
@@ -269,6 +273,14 @@ impl Service for Vfs {
 
     fn start(lives: u32) -> Vfs {
         Vfs::with_budget(lives, BUDGET)
+    }
+
+    fn sent(request: &Request, bulk: usize) -> usize {
+        request.sent(bulk)
+    }
+
+    fn filled(reply: &Reply) -> usize {
+        reply.filled as usize
     }
 
     fn step(

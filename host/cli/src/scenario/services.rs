@@ -1,0 +1,99 @@
+//! Services: the same answers from every kernel, in every mode.
+
+use super::machine::demand;
+use super::peers::wait_for;
+use super::{Failure, PATIENCE, Rig};
+use abi::soc::state;
+use fs::Vfs;
+use fs::exercise::{PIECE, exercise_in};
+use kernel_share::{Answer, Event, Outbox, Service, Token};
+use std::time::{Duration, Instant};
+
+/// Random operations of an exercise.
+const OPERATIONS: u64 = 2000;
+
+/// What an exercise must answer, from the service itself, run here.
+fn expected(seed: u64) -> String {
+    let mut service = Vfs::start(1);
+    let mut now = 0;
+    let mut ask = |request: abi::fs::Request, bulk: &mut [u8]| {
+        now += 1;
+        let event = Event::Request { token: Token::default(), request, bulk };
+        match service.step(now, event, &mut Outbox::new()) {
+            Answer::Done(reply) => reply,
+            _ => abi::fs::Reply::error(abi::fs::Errno::Io),
+        }
+    };
+    let digest = exercise_in(PIECE, seed, OPERATIONS, &mut ask).unwrap_or_default();
+    let (asked, refused) = (digest.asked, digest.refused);
+    format!("seed {seed}: {asked} requests, {refused} of them refused")
+        + &format!(", digest {:016x}", digest.hash)
+}
+
+/// Runs an exercise by `command`, and compares what it says with what the service says here.
+fn exercised(rig: &mut Rig, on: &str, seed: u64) -> Result<(), Failure> {
+    let text = rig.ask("main", &format!("{on}exercise {seed} {OPERATIONS}"), PATIENCE)?;
+    let expected = expected(seed);
+    let (asked, digest) = expected.split_once(", digest").unwrap_or_default();
+    match text.contains(asked) && text.contains(&format!("digest{digest}")) {
+        true => Ok(()),
+        false => Err(Failure::Wrong(format!("{text}\nexpected: {expected}"))),
+    }
+}
+
+/// One kernel alone: files, a pipe, and random operations with the answers of the host.
+pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "services", "independent")?;
+    demand(rig, "fs write note one line of text", "")?;
+    demand(rig, "fs cat note", "one line of text")?;
+    demand(rig, "fs cat missing", "no such file or directory")?;
+    demand(rig, "pipe 50000", "50000 of 50000 bytes came as they were sent")?;
+    (1..=3).try_for_each(|seed| exercised(rig, "", seed))
+}
+
+/// Two kernels, one service: what one writes the other reads, and both get the same answers.
+pub fn together(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "fs mkdir place", "")?;
+    demand(rig, "on shadow fs write place/note from the other kernel", "")?;
+    demand(rig, "fs cat place/note", "from the other kernel")?;
+    demand(rig, "fs append place/note and more", "")?;
+    demand(rig, "on shadow fs cat place/note", "and more")?;
+    demand(rig, "fs rmdir place", "the directory is not empty")?;
+    demand(rig, "pipe 50000", "50000 of 50000 bytes came as they were sent")?;
+    demand(rig, "on shadow pipe 50000", "50000 of 50000 bytes came as they were sent")?;
+    for seed in 1..=3 {
+        exercised(rig, "", seed)?;
+        exercised(rig, "on shadow ", seed)?;
+    }
+    Ok(())
+}
+
+/// A kernel that dies with handles open, and half a pipe written, leaves the service whole.
+pub fn survives(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "fs write note still here", "")?;
+    let kept = rig.ask("main", "threads", PATIENCE)?.matches(" handler").count();
+    let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    for round in 0..5 {
+        rig.send("on shadow pipe 100000000")?;
+        std::thread::sleep(Duration::from_millis(20 + round * 13));
+        rig.kill("shadow")?;
+        rig.expect("main> ", PATIENCE)?;
+        let before = epoch;
+        epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
+        demand(rig, "fs cat note", "still here")?;
+        demand(rig, "on shadow fs cat note", "still here")?;
+    }
+    exercised(rig, "", 4)?;
+    // Five handlers of this kernel read from pipes of the dead: they have ended, so no handler of
+    // more than it keeps is left.
+    let start = Instant::now();
+    while rig.ask("main", "threads", PATIENCE)?.matches(" handler").count() > kept {
+        if start.elapsed() > PATIENCE {
+            return Err(Failure::Wrong("a handler still waits for a dead kernel".to_string()));
+        }
+    }
+    Ok(())
+}

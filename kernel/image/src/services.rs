@@ -1,0 +1,203 @@
+//! The services of this kernel: each in the mode that the board chose for it, asked in one way.
+//!
+//! ```text
+//!   ask --> here: the step, unpreempted --> Done(reply)
+//!    |        |                         \-> Parked: sleeps until somebody's step wakes its token,
+//!    |        |                             or a second is over; then asks again
+//!    |        +--> what the step woke: threads here, notices to other kernels
+//!    +--> there: the same by message, `kernel_share::carry`
+//! ```
+//! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
+
+mod served;
+
+use crate::kernel::Kernel;
+use crate::peers::{Ask, CallFailure};
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_msg::endpoint::peer_epoch;
+use kernel_msg::{Refusal, Request};
+use kernel_sched::{ThreadId, WaitQueue};
+use kernel_share::{Current, Mode, Outbox, Service, Token, carry};
+pub use served::Served;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The heap that a core allocates from.
+pub struct CoreHeap;
+
+impl Current for CoreHeap {
+    #[inline]
+    fn heap() -> usize {
+        arch::hold::heap()
+    }
+    fn set_heap(heap: usize) -> usize {
+        arch::hold::set_heap(heap)
+    }
+}
+
+/// Why a service did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceFailure {
+    /// It does not run: its memory was not to be had at boot, or the kernel is just starting.
+    Absent,
+    /// Its kernel did not answer.
+    Home(CallFailure),
+    /// Its kernel answered nonsense.
+    Nonsense,
+}
+
+impl ServiceFailure {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            ServiceFailure::Absent => "the service does not run here; `services` says why",
+            ServiceFailure::Home(why) => why.text(),
+            ServiceFailure::Nonsense => "the service's kernel answered what makes no sense",
+        }
+    }
+}
+
+/// All services.
+pub struct Services {
+    /// Files.
+    pub fs: Served<fs::Vfs>,
+    /// Whoever is parked waits in here.
+    parked: WaitQueue,
+    /// Something for [`keeper`] to look at.
+    changed: WaitQueue,
+    /// Epoch of each kernel, as far as the services have been told.
+    known: Vec<AtomicU64>,
+    sequence: AtomicU64,
+}
+
+/// A line of `services`.
+pub struct Line {
+    /// Name.
+    pub name: &'static str,
+    /// Does it run in this kernel?
+    pub usage: Option<kernel_share::instance::Use>,
+    /// Requests executed here, sent away, executed for other kernels, parked.
+    pub counts: [u64; 4],
+}
+
+impl Services {
+    /// Of a kernel that is being assembled; starts those that run here.
+    pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
+        Services {
+            fs: Served::new(blob, me),
+            parked: WaitQueue::new(),
+            changed: WaitQueue::new(),
+            known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
+            sequence: AtomicU64::new(0),
+        }
+    }
+
+    /// All of them, for people.
+    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 1] {
+        [self.fs.line(kernel)]
+    }
+
+    /// A token for the caller's next request.
+    fn token(&self, kernel: &Kernel) -> Token {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
+        let thread = kernel.scheduler.current().token();
+        Token::new(kernel.me, kernel.epoch, thread, sequence)
+    }
+
+    /// Sleeps until somebody wakes the caller's token, a second at most.
+    fn sleep(&self, kernel: &Kernel) {
+        // The third look is the first one behind a sleep.
+        let mut looks = 0;
+        let deadline = arch::time::soc_time() + 1_000_000_000;
+        kernel.scheduler.wait_until(&self.parked, Some(deadline), || {
+            looks += 1;
+            looks > 2
+        });
+    }
+
+    /// Performs what a step asked for.
+    fn perform(&self, kernel: &Kernel, outbox: &Outbox) {
+        for &token in outbox.wakes() {
+            self.wake(kernel, token);
+        }
+        if outbox.wakes_all() {
+            self.parked.wake_all(&kernel.scheduler);
+            let all = Token::default();
+            kernel.peers.ids().for_each(|peer| kernel.peers.tell(peer, Ask::Wake, all.as_bytes()));
+        }
+    }
+
+    fn wake(&self, kernel: &Kernel, token: Token) {
+        if token.kernel() != kernel.me {
+            kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
+        } else if token.epoch() == kernel.epoch {
+            kernel.scheduler.wake(ThreadId::from_token(token.thread));
+        }
+    }
+
+    /// Another kernel's step has woken a token of ours, or (an empty token) all. Any context.
+    pub fn heard_wake(&self, kernel: &Kernel, payload: &[u8]) -> Result<usize, Refusal> {
+        let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
+        match token == Token::default() {
+            true => self.parked.wake_all(&kernel.scheduler),
+            false if token.kernel() == kernel.me => self.wake(kernel, token),
+            false => {}
+        }
+        Ok(0)
+    }
+
+    /// Executes another kernel's request.
+    pub fn serve(
+        &self,
+        kernel: &'static Kernel,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
+        let index = carry::service(payload).ok_or(Refusal::Refused)?;
+        match index {
+            _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
+            _ => Err(Refusal::NoSuchProc),
+        }
+    }
+
+    /// The chip page may have changed. Any context.
+    pub fn look_at_chip(&self, kernel: &Kernel) {
+        self.changed.wake_all(&kernel.scheduler);
+    }
+
+    /// Lives of other kernels that have ended since the last look.
+    fn ended(&self, kernel: &Kernel) -> impl Iterator<Item = (DomainId, Epoch)> {
+        let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != kernel.me);
+        let ended = ids.filter_map(|id| {
+            let now = peer_epoch(kernel.soc.state_word(id)).map_or(0, |epoch| epoch.0);
+            let before = self.known[id.index()].swap(now.into(), Ordering::Relaxed) as u16;
+            (before != 0 && before != now).then_some((id, Epoch(before)))
+        });
+        ended.collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// Tells the services of kernels that died.
+pub fn keeper(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let services = &kernel.services;
+    loop {
+        let mut ended = Vec::new();
+        kernel.scheduler.wait(&services.changed, || {
+            ended.extend(services.ended(kernel));
+            !ended.is_empty()
+        });
+        for (id, epoch) in ended {
+            services.fs.gone(kernel, id, epoch);
+        }
+    }
+}
+
+/// The board's entry for a service: its index, and its mode.
+fn chosen<S: Service>(blob: &abi::boot::Blob) -> (u32, Mode) {
+    let named = |s: &&abi::boot::Service| abi::boot::text(&s.name) == S::NAME;
+    let place = blob.services().iter().position(|s| named(&s));
+    let mode = place.and_then(|at| Mode::from_blob(&blob.services()[at]));
+    (place.map_or(u32::MAX, |at| at as u32), mode.unwrap_or(Mode::Independent))
+}

@@ -1,0 +1,53 @@
+//! A service that is asked by message answers what it answers when it is asked directly.
+
+use abi::fs::{Errno, Reply, Request};
+use abi::msg::MAX_PAYLOAD;
+use fs::Vfs;
+use fs::exercise::{Digest, PIECE, exercise_in};
+use kernel_share::{Answer, Event, Outbox, Service, Token, carry};
+
+fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
+    let event = Event::Request { token: Token::default(), request, bulk };
+    match service.step(now, event, &mut Outbox::new()) {
+        Answer::Done(reply) => reply,
+        _ => Reply::error(Errno::Io),
+    }
+}
+
+/// There and back in messages.
+fn carried(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
+    let mut message = [0; MAX_PAYLOAD];
+    let head = (0, carry::kind::REQUEST, Token::default());
+    let bytes = carry::pack::<Vfs>(head, &request, bulk, &mut message).expect("it fits");
+    let (head, request, sent) = carry::unpack::<Vfs>(&message[..bytes]).expect("a request");
+    let mut there = vec![0; head.room as usize];
+    there[..sent.len()].copy_from_slice(sent);
+    let answer = Answer::Done(direct(service, now, request, &mut there));
+    let bytes = carry::pack_answer::<Vfs>(&answer, &there, &mut message).expect("it fits");
+    match carry::unpack_answer::<Vfs>(&message[..bytes], bulk) {
+        Some(Answer::Done(reply)) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+type Way = fn(&mut Vfs, u64, Request, &mut [u8]) -> Reply;
+
+fn digest(seed: u64, way: Way) -> Digest {
+    let (mut service, mut now) = (Vfs::start(1), 0);
+    let mut ask = |request: Request, bulk: &mut [u8]| {
+        now += 1;
+        let reply = way(&mut service, now, request, bulk);
+        if std::env::var("SHOW").is_ok() {
+            println!("{request:?} {} -> {reply:?}", bulk.len());
+        }
+        reply
+    };
+    exercise_in(PIECE, seed, 2000, &mut ask).expect("no failure of the exercise's own")
+}
+
+#[test]
+fn a_message_makes_no_difference() {
+    for seed in 0..20 {
+        assert_eq!(digest(seed, direct), digest(seed, carried), "seed {seed}");
+    }
+}
