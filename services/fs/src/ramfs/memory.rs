@@ -1,9 +1,9 @@
 //! What a ramfs may take, and what it has taken.
 //!
-//! Contract: `used` never exceeds the budget, and neither does what is really allocated (as
-//! [`NODE`], [`DIRECTORY`], [`ENTRY`] and [`CHUNK_COST`] count it; `tests/arena.rs` compares).
-//! Chunks of a file that goes are free at once, but go back to the heap a few at a time: no step
-//! frees a whole large file. New chunks are taken from those first.
+//! Contract: `used` never exceeds the budget, and neither does what is really allocated, as
+//! [`NODE`], [`DIRECTORY`], [`ENTRY`] and [`CHUNK_COST`] count it (`tests/arena.rs` compares that
+//! with an arena's account). Chunks of a file that goes are free at once, but go back to the heap
+//! a few at a time: no step frees a whole large file. New chunks are taken from those first.
 
 use abi::fs::Errno;
 use alloc::boxed::Box;
