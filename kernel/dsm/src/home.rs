@@ -212,10 +212,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn moved(&mut self, now: u64, entry: &Entry, to: DomainId, wish: Wish, out: Out) {
-        if !entry.holders.is_empty() && !entry.holders.has(to) {
-            if let Some(moves) = self.watch.moved(wish.page, now) {
-                out(Effect::Thrash { page: wish.page, moves });
-            }
+        if !entry.holders.is_empty()
+            && !entry.holders.has(to)
+            && let Some(moves) = self.watch.moved(wish.page, now)
+        {
+            out(Effect::Thrash { page: wish.page, moves });
         }
     }
 
