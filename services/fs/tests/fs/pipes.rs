@@ -46,6 +46,16 @@ fn a_reader_waits_is_woken_once_and_reads() {
 }
 
 #[test]
+fn who_asks_for_something_else_waits_no_more() {
+    let (mut solo, reader, writer) = piped();
+    assert_eq!(solo.ask_as(token(1, 5), read(reader, 8), &mut [0; 8]), None);
+    solo.with_as(token(1, 5), |c| c.stat(reader)).unwrap();
+    assert_eq!(solo.vfs.census().1, 0);
+    solo.with(|c| c.write(writer, b"abc")).unwrap();
+    assert_eq!(solo.take_woken(), []);
+}
+
+#[test]
 fn of_two_readers_the_late_one_parks_once_more() {
     let (mut solo, reader, writer) = piped();
     let (one, two, mut bulk) = (token(0, 11), token(1, 12), [0; 3]);
@@ -70,6 +80,8 @@ fn who_cancelled_or_died_is_not_woken_and_takes_nothing_along() {
     solo.tell(Event::Cancel(askers[1]));
     solo.tell(Event::Cancel(askers[1]));
     solo.tell(Event::Cancel(token(3, 99)));
+    solo.tell(Event::Gone(DomainId(1), Epoch(2)));
+    assert_eq!(solo.vfs.census(), (2, 3), "another life of it");
     solo.tell(Event::Gone(DomainId(1), Epoch(1)));
     assert_eq!(solo.vfs.census(), (2, 1));
     solo.with_as(token(0, 77), |c| c.write(writer, b"a")).unwrap();
@@ -178,7 +190,10 @@ fn a_poll_waits_for_the_first_of_several_and_is_woken_once() {
     let (other, other_writer) = solo.with(|c| c.pipe(0)).unwrap();
     let asker = token(1, 3);
     let (request, mut bulk) = poll(&[(reader, ready::READ), (other, ready::READ)], flag::WAIT);
+    bulk[10] = 9; // `got`, as an asker may leave it
+    let before = bulk.clone();
     assert_eq!(solo.ask_as(asker, request, &mut bulk), None);
+    assert_eq!(bulk, before, "nothing is answered yet");
     solo.with(|c| c.write(other_writer, b"abc")).unwrap();
     solo.with(|c| c.write(writer, b"a")).unwrap();
     assert_eq!(solo.take_woken(), [asker]);
