@@ -98,7 +98,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Has a member died that no home has dealt with, as far as this domain knows?
     fn mourns(&self) -> bool {
-        self.mourns_one_of(self.settled)
+        // 0: it has just booted, and nobody has told it that its last life is mourned already.
+        self.settled == 0 || self.mourns_one_of(self.settled)
     }
 
     /// Has one of these members died?
@@ -376,6 +377,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Forgets all about being, or knowing, the home: this domain may power down.
     pub(crate) fn gone(&mut self, out: Out) {
         self.leaving = Leaving::Gone;
+        // All who ever ran: should all of them be gone when it comes back, it knows who died.
+        let domains = (0..self.config.domains).map(DomainId);
+        let ever = domains.filter(|domain| self.peer(*domain).is_some_and(|p| p.epoch.0 != 0));
+        let with = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
+        self.settled = ever.fold(with_byte(0, self.config.me, self.epoch), with);
         self.seat = Seat::Waiting;
         self.clear_directory();
         self.revokes = [[Revoke::Idle; C]; D];
