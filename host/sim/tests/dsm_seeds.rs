@@ -17,9 +17,9 @@ fn seeds(from: u64) -> Tally {
 }
 
 fn is_lively(tally: Tally) {
-    assert!(tally.accesses > 100_000 && tally.pauses > 100_000, "{tally:?}");
-    assert!(tally.deaths > 1_000 && tally.sleeps > 1_000 && tally.lost > 1_000, "{tally:?}");
-    assert!(tally.failed > 100 && tally.thrash > 10, "{tally:?}");
+    assert!(tally.accesses > 200_000 && tally.pauses > 50_000, "{tally:?}");
+    assert!(tally.deaths > 3_000 && tally.sleeps > 1_500 && tally.lost > 1_000, "{tally:?}");
+    assert!(tally.failed > 1_000 && tally.thrash > 10, "{tally:?}");
 }
 
 #[test]

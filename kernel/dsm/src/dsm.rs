@@ -204,7 +204,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.seat = if home { Seat::Home } else { Seat::Known(lowest, 0) };
             }
             Start::Join => {
-                self.settled = self.running();
                 self.round = 0;
                 self.seat = Seat::Waiting;
                 self.broadcast(Message::Join, out);

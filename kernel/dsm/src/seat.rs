@@ -35,7 +35,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Message::TakeHome { round, settled } => {
                 self.got_take_home(now, (from, round), settled, out);
             }
-            Message::Who if self.leaving == Leaving::Handing(from) => self.hand_over(out),
+            Message::Who if self.leaving == Leaving::Handing(from) => self.ask_to_take(from, out),
             Message::Who if self.is_serving() => {
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out(Effect::Send { to: from, message });
@@ -98,7 +98,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Has a member died that no home has dealt with, as far as this domain knows?
     fn mourns(&self) -> bool {
-        self.mourns_one_of(self.settled)
+        // 0: it has just booted, and nobody has told it that its last life is mourned already.
+        self.settled == 0 || self.mourns_one_of(self.settled)
     }
 
     /// Has one of these members died?
@@ -227,6 +228,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u32)>, out: Out) {
+        self.answer_or_not(from, handed, out);
+        if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
+            // What the giver said and granted before, and is still under way, is old now.
+            self.round = self.round.max(round.saturating_add(1));
+        }
+    }
+
+    fn answer_or_not(&mut self, from: DomainId, handed: Option<(DomainId, u32)>, out: Out) {
         match self.seat {
             Seat::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
@@ -368,6 +377,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Forgets all about being, or knowing, the home: this domain may power down.
     pub(crate) fn gone(&mut self, out: Out) {
         self.leaving = Leaving::Gone;
+        // All who ever ran: should all of them be gone when it comes back, it knows who died.
+        let domains = (0..self.config.domains).map(DomainId);
+        let ever = domains.filter(|domain| self.peer(*domain).is_some_and(|p| p.epoch.0 != 0));
+        let with = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
+        self.settled = ever.fold(with_byte(0, self.config.me, self.epoch), with);
         self.seat = Seat::Waiting;
         self.clear_directory();
         self.revokes = [[Revoke::Idle; C]; D];
@@ -407,9 +421,20 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return out(Effect::Stays);
         }
         self.leaving = Leaving::Handing(to);
-        let message = Message::TakeHome { round: self.round, settled: self.running() };
         self.desk = [[Request::Idle; C]; D];
+        self.ask_to_take(to, out);
+    }
+
+    /// Sent again to one that asks who is the home: it may not have had it. Nothing stops it now,
+    /// not even losses: the next home may be the home already, and has heard of the same deaths.
+    fn ask_to_take(&self, to: DomainId, out: Out) {
+        let message = Message::TakeHome { round: self.round, settled: self.settled_to_hand() };
         out(Effect::Send { to, message });
+    }
+
+    /// The members but for this domain, which holds nothing: dead ones among them are mourned.
+    fn settled_to_hand(&self) -> u64 {
+        self.settled & !(0xff << (8 * self.config.me.0))
     }
 
     /// The next home is gone, and may have been the home: what the directory here says is old.

@@ -153,7 +153,7 @@ impl Kernel {
             pages: PAGES,
             hold: temper.hold,
             limit: 10 * temper.hold + 50,
-            thrash: Limit { moves: 12, window: 400 },
+            thrash: Limit { moves: 4, window: 400 },
         };
         let count = kernel_dsm::table::words(temper.protocol, config.domains, PAGES);
         let slots = slots(DOMAINS, CORES) as u32;
