@@ -109,7 +109,7 @@ fn run<T: Sum>(options: &Options, simulate: impl Fn(u64) -> Result<T, Failure> +
         }
     };
     let results: Vec<Result<T, Failure>> = std::thread::scope(|scope| {
-        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(&work)).collect();
+        let spawned: Vec<_> = (0..workers.min(options.seeds)).map(|_| scope.spawn(work)).collect();
         spawned.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
     let mut tally = T::default();

@@ -38,7 +38,8 @@ fn nonsense(prng: &mut Prng) -> [u64; 3] {
         [prng.below(5), prng.below(255), PAGES as u64 - 1][prng.below(3) as usize]
     };
     let kind = prng.below(20) << 56;
-    let body = kind | small(prng) % 9 << 48 | small(prng) % 9 << 40 | small(prng) % 20 << 32;
+    let (domain, core, want) = (small(prng) % 9, small(prng) % 9, small(prng) % 20);
+    let body = kind | domain << 48 | core << 40 | want << 32;
     [body | small(prng), prng.next() >> prng.below(64), prng.next() >> prng.below(64)]
 }
 
@@ -122,7 +123,7 @@ fn table_keeps(protocol: Protocol, domains: u8, me: u8, entries: &[(u32, Entry)]
     let config = config(protocol, domains, me);
     let count = words(protocol, domains, PAGES);
     assert!(Table::new(vec![0; count - 1], &config).is_none());
-    let mut table = Table::new(vec![0; count], &config).unwrap();
+    let mut table = Table::new(vec![0; count], &config).expect("enough words");
     let mut model = vec![Entry::FREE; PAGES as usize];
     for (page, entry) in entries {
         table.set(*page, *entry);

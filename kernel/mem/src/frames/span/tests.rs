@@ -25,7 +25,7 @@ fn allocator(home: u64, frontier: End) -> (FrameAllocator, u64) {
 
 fn block_of(global: u64, at: PhysAddr) -> Option<usize> {
     let offset = at.0.wrapping_sub(global);
-    (offset < BLOCKS as u64 * BLOCK).then(|| (offset / BLOCK) as usize)
+    (offset < BLOCKS as u64 * BLOCK).then_some((offset / BLOCK) as usize)
 }
 
 fn word(at: PhysAddr) -> Word {
