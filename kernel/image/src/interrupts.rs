@@ -64,11 +64,11 @@ fn interrupt(interrupt: Interrupt) {
 /// A fault of kernel code is a bug in us, unless a self-test asked for it.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::Own::new();
-    let shared = kernel::get().and_then(|kernel| kernel.coherence.as_ref());
-    if shared.is_some_and(|coherence| coherence.fault(fault)) {
+    if arch::probe::recover(frame, fault) {
         return;
     }
-    if arch::probe::recover(frame, fault) {
+    let shared = kernel::get().and_then(|kernel| kernel.coherence.as_ref());
+    if shared.is_some_and(|coherence| coherence.fault(fault)) {
         return;
     }
     panic::die(format_args!("{fault:x?} at pc {:#x}", frame.pc()), frame.fp(), frame);
