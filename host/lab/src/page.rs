@@ -77,6 +77,8 @@ pub enum Count {
     Late = 7,
     /// The most of one.
     Latest = 8,
+    /// Exceptions: faults, calls, interrupts.
+    Exceptions = 9,
 }
 
 /// What a core's time is accounted as.

@@ -15,7 +15,7 @@
 
 use crate::domain::LIMIT;
 use crate::ffi::{Machine, Thread};
-use crate::post::Post;
+use crate::post::{Post, Told};
 use crate::roll::{At, Grant, Roll};
 use lab::Ps;
 use lab::clock::Clock;
@@ -61,15 +61,14 @@ struct Core {
     khz: AtomicU32,
     /// The counter then.
     start: AtomicU64,
-    /// Instructions told.
-    told: AtomicU64,
+    told: Told,
 }
 
 #[derive(Debug)]
 struct Shared {
     roll: Roll,
     /// What is to be told to the page.
-    counts: [(Count, u64); 4],
+    counts: [(Count, u64); 5],
     rings: Vec<(usize, usize, Ps)>,
     khz: Option<u32>,
 }
@@ -78,6 +77,7 @@ const UNITS: usize = 0;
 const INSTRUCTIONS: usize = 1;
 const SYNCS: usize = 2;
 const RINGS: usize = 3;
+const EXCEPTIONS: usize = 4;
 
 /// How a lead ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,8 @@ impl Crew {
     pub fn new(post: Post) -> Crew {
         let (cores, khz) = (post.model.cores(), post.model.khz);
         let core = || Core { khz: khz.into(), start: LIMIT.into(), ..Core::default() };
-        let counts = [Count::Units, Count::Instructions, Count::Syncs, Count::Rings];
+        let counts =
+            [Count::Units, Count::Instructions, Count::Syncs, Count::Rings, Count::Exceptions];
         let shared = Shared {
             roll: Roll::new(cores as usize),
             counts: counts.map(|what| (what, 0)),
@@ -176,11 +177,11 @@ impl Crew {
         own.set(clock);
         machine.set_counter(core, LIMIT);
         own.start.store(LIMIT, Ordering::Relaxed);
-        let instructions = machine.instructions(core);
-        let told = own.told.swap(instructions, Ordering::Relaxed);
+        let [instructions, exceptions] = own.told.news(machine.totals(core));
         let mut shared = self.lock();
         shared.counts[UNITS].1 += spent;
-        shared.counts[INSTRUCTIONS].1 += instructions.wrapping_sub(told);
+        shared.counts[INSTRUCTIONS].1 += instructions;
+        shared.counts[EXCEPTIONS].1 += exceptions;
         (clock.time(), shared)
     }
 

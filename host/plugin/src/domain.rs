@@ -10,7 +10,7 @@
 //! for a turn, so neither waits for the other.
 
 use crate::ffi::{Machine, Thread};
-use crate::post::Post;
+use crate::post::{Post, Told};
 use lab::Ps;
 use lab::clock::Clock;
 use lab::energy;
@@ -31,8 +31,7 @@ pub struct Domain {
     rest: AtomicU64,
     /// The counter at the last commit.
     start: AtomicU64,
-    /// Instructions told to the page.
-    told: AtomicU64,
+    told: Told,
     /// The virtual CPU is in its turn: it waits, if it does, for the guest's sake.
     at_work: AtomicBool,
 }
@@ -45,7 +44,7 @@ impl Domain {
             time: AtomicU64::new(0),
             rest: AtomicU64::new(0),
             start: AtomicU64::new(LIMIT),
-            told: AtomicU64::new(0),
+            told: Told::default(),
             at_work: AtomicBool::new(false),
         }
     }
@@ -104,9 +103,8 @@ impl Domain {
         let point = energy::point(page, &self.post.lab, self.model());
         page.account(me, State::Active(point), clock.time());
         page.count(me, Count::Units, spent);
-        let instructions = machine.instructions(0);
-        let told = self.told.swap(instructions, Ordering::Relaxed);
-        page.count(me, Count::Instructions, instructions.wrapping_sub(told));
+        let news = self.told.news(machine.totals(0));
+        Told::WHAT.into_iter().zip(news).for_each(|(what, more)| page.count(me, what, more));
     }
 
     /// The counter stands so that the next block reports.

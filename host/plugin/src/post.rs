@@ -5,10 +5,27 @@ use crate::ffi::Machine;
 use crate::marks::Book;
 use lab::marks::Mark;
 use lab::model::{self, Lab};
-use lab::page::Page;
+use lab::page::{Count, Page};
 use lab::seats;
 use lab::turn::Table;
 use lab::{NEVER, Ps};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the page has been told of a core's instructions and exceptions.
+#[derive(Debug, Default)]
+pub struct Told([AtomicU64; 2]);
+
+impl Told {
+    /// What these are, in order.
+    pub const WHAT: [Count; 2] = [Count::Instructions, Count::Exceptions];
+
+    /// How many more there are by now.
+    pub fn news(&self, totals: [u64; 2]) -> [u64; 2] {
+        let more =
+            |at: usize| totals[at].wrapping_sub(self.0[at].swap(totals[at], Ordering::Relaxed));
+        [more(0), more(1)]
+    }
+}
 
 /// A place at the table.
 #[derive(Debug)]

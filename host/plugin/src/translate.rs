@@ -19,6 +19,8 @@ pub struct Instruction {
 pub struct Plan {
     /// Units of the clock that it takes.
     pub units: u64,
+    /// An exception enters here.
+    pub enters: bool,
     /// It reaches across domains: a sync point.
     pub sync: bool,
     /// Instructions that set a timer.
@@ -70,7 +72,8 @@ pub fn plan(isa: Isa, domain: &Domain, tables: &Tables, block: &[Instruction]) -
         true => tables.has_entry(isa, at),
         false => isa.is_entry(at, domain.vectors),
     };
-    if block.first().is_some_and(|first| enters(first.at)) {
+    plan.enters = block.first().is_some_and(|first| enters(first.at));
+    if plan.enters {
         plan.units += domain.costs.entry;
     }
     plan
@@ -102,7 +105,7 @@ mod tests {
         let cross = plan(0xfc, &[0xf940_0000, 0xd65f_03c0]);
         assert_eq!((cross.sync, cross.accesses), (true, vec![1]));
         let entry = plan(0x880, &[0xd51b_e340]);
-        assert_eq!((entry.units, entry.timers), (6464, vec![0]));
+        assert_eq!((entry.units, entry.timers, entry.enters), (6464, vec![0], true));
         let marked = plan(0, &[0xd503_201f, 0xd503_283f, 0xd503_33bf, 0xd518_c000]);
         let mark = Mark { index: 1, number: 1, rest: 704 + 64 };
         assert_eq!((marked.units, marked.marks), (64 + 704 + 64, vec![mark]));

@@ -27,7 +27,7 @@ pub struct Outcome {
     /// What each domain used, by state.
     pub shares: Vec<Vec<Share>>,
     /// What each domain counted.
-    pub counts: Vec<[u64; 4]>,
+    pub counts: Vec<[u64; COUNTS.len()]>,
     /// Changes of state.
     pub changes: Vec<Change>,
     /// Its phases, where energy is told.
@@ -54,11 +54,12 @@ pub struct Phase {
 }
 
 /// What is counted, in the order of [`Outcome::counts`].
-pub const COUNTS: [(&str, Count); 4] = [
+pub const COUNTS: [(&str, Count); 5] = [
     ("instructions", Count::Instructions),
     ("doorbells_sent", Count::Rings),
     ("doorbells_received", Count::Arrivals),
     ("sync_points", Count::Syncs),
+    ("exceptions", Count::Exceptions),
 ];
 
 /// Where and what.

@@ -44,8 +44,8 @@ thread_local! {
 pub struct Machine {
     isa: Isa,
     board: Word,
-    /// Counter and instructions of each core.
-    words: Vec<OnceLock<[&'static AtomicU64; 2]>>,
+    /// Counter, instructions and exceptions of each core.
+    words: Vec<OnceLock<[&'static AtomicU64; 3]>>,
     doorbell: OnceLock<Option<hooks::Doorbell>>,
     tables: Tables,
 }
@@ -66,11 +66,11 @@ struct Plugin {
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
 impl Machine {
-    fn counters(&self) -> [api::Word; 2] {
-        [0, 8].map(|offset| api::Word { board: self.board.0, offset })
+    fn counters(&self) -> [api::Word; 3] {
+        [0, 8, 16].map(|offset| api::Word { board: self.board.0, offset })
     }
 
-    fn words(&self, core: usize) -> Option<&[&'static AtomicU64; 2]> {
+    fn words(&self, core: usize) -> Option<&[&'static AtomicU64; 3]> {
         self.words.get(core)?.get()
     }
 
@@ -86,9 +86,9 @@ impl Machine {
         }
     }
 
-    /// Instructions since the start.
-    pub fn instructions(&self, core: usize) -> u64 {
-        self.words(core).map_or(0, |words| words[1].load(Ordering::Relaxed))
+    /// Instructions and exceptions since the start.
+    pub fn totals(&self, core: usize) -> [u64; 2] {
+        self.words(core).map_or([0; 2], |words| [1, 2].map(|at| words[at].load(Ordering::Relaxed)))
     }
 
     /// From now to the first timer.
@@ -201,7 +201,7 @@ fn install(id: u64, info: &api::Info, target: &str, words: &[String]) -> Result<
     }
     let takes_time = seat.is_some();
     // SAFETY: 16 bytes for each virtual CPU.
-    let board = Word(unsafe { api::qemu_plugin_scoreboard_new(16) });
+    let board = Word(unsafe { api::qemu_plugin_scoreboard_new(24) });
     let machine = Machine {
         isa,
         board,
@@ -246,10 +246,10 @@ extern "C" fn on_init(_: u64, cpu: c_uint) {
         return;
     };
     THREAD.set(Thread::Runner(core));
-    // SAFETY: this CPU's part has 16 bytes, which stay where they are up to `MOST_CORES`.
+    // SAFETY: this CPU's part has 24 bytes, which stay where they are up to `MOST_CORES`.
     unsafe {
         let words = api::qemu_plugin_scoreboard_find(machine.board.0, cpu).cast::<u64>();
-        let _ = own.set([AtomicU64::from_ptr(words), AtomicU64::from_ptr(words.add(1))]);
+        let _ = own.set([0, 1, 2].map(|at| AtomicU64::from_ptr(words.add(at))));
     }
     machine.set_counter(core, LIMIT);
     if core == 0 {
@@ -375,7 +375,7 @@ fn take_time(
     list: &[Instruction],
 ) {
     let plan = translate::plan(machine.isa, model, &machine.tables, list);
-    let [units, instructions] = machine.counters();
+    let [units, instructions, exceptions] = machine.counters();
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;
     // SAFETY: the block and its instructions, during this call; functions and words that live as
@@ -391,6 +391,9 @@ fn take_time(
         let add = api::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu;
         add(block, api::ADD, units, plan.units);
         add(block, api::ADD, instructions, list.len() as u64);
+        if plan.enters {
+            add(block, api::ADD, exceptions, 1);
+        }
         for index in plan.timers {
             let handle = handles[index];
             api::qemu_plugin_register_vcpu_insn_exec_cb(handle, on_timer, flags, none);
