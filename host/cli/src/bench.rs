@@ -59,7 +59,7 @@ struct Bench {
 }
 
 /// A record as the kernel said it: name, value, unit.
-type Said = (String, f64, String);
+pub type Said = (String, f64, String);
 
 /// `pen bench [PREFIX] [--json]`
 pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
@@ -156,21 +156,18 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
             done.push(&bench.command);
         }
     }
-    let mut records = parse(rig.transcript());
+    let mut records: Vec<Said> = rig.transcript().lines().filter_map(said).collect();
     for bench in group.iter().filter(|b| b.measure == Measure::Prompt) {
         records.push((bench.name.clone(), seconds, bench.unit.clone()));
     }
     Ok(records)
 }
 
-fn parse(text: &str) -> Vec<Said> {
-    text.lines()
-        .filter_map(|line| {
-            let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
-            let (name, value) = (words.next()?, words.next()?.parse().ok()?);
-            Some((name.to_string(), value, words.next().unwrap_or("").to_string()))
-        })
-        .collect()
+/// `record NAME VALUE UNIT`: what a kernel says on the console.
+pub fn said(line: &str) -> Option<Said> {
+    let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
+    let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    Some((name.to_owned(), value, unit.to_owned()))
 }
 
 fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()> {
@@ -205,7 +202,7 @@ mod tests {
     #[test]
     fn records_are_found_among_other_lines() {
         let text = "hello\r\nrecord thread.switch 512 ns\r\n  record a.b 1.5 s\nrecord x\n";
-        let found = parse(text);
+        let found: Vec<Said> = text.lines().filter_map(said).collect();
         let found: Vec<_> = found.iter().map(|(n, v, u)| (n.as_str(), *v, u.as_str())).collect();
         assert_eq!(found, [("thread.switch", 512.0, "ns"), ("a.b", 1.5, "s")]);
     }

@@ -167,9 +167,6 @@ impl Instance {
         kernels: &[Built],
         options: &Options,
     ) -> Outcome<()> {
-        if self.soc().is_some() {
-            return Err(InstanceError::Running(self.name.clone()));
-        }
         let board = board::read(board_file)?;
         // Under icount an emulator's read-modify-writes are atomic among its own cores only.
         // Kernels reach across domains by loads and stores alone: one core a domain is enough.
@@ -177,8 +174,7 @@ impl Instance {
         if options.icount && !single {
             return Err(InstanceError::OneCore);
         }
-        self.empty()?;
-        self.copy(board_file, "board.toml")?;
+        self.begin(board_file)?;
         for built in kernels {
             self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
         }
@@ -199,12 +195,7 @@ impl Instance {
         machine: &[String],
         lab: &Lab,
     ) -> Outcome<()> {
-        if self.soc().is_some() {
-            return Err(InstanceError::Running(self.name.clone()));
-        }
-        let board = board::read(board_file)?;
-        self.empty()?;
-        self.copy(board_file, "board.toml")?;
+        let board = self.begin(board_file)?;
         lab.write(&self.folder)?;
         let mut config = config_of(&board, &Options::default());
         config.lab = true;
@@ -213,6 +204,17 @@ impl Instance {
             domain.image = None;
         }
         self.launch(soc, &board, "", &config)
+    }
+
+    /// The board, in a folder that holds nothing else yet.
+    fn begin(&self, board_file: &Path) -> Outcome<Board> {
+        if self.soc().is_some() {
+            return Err(InstanceError::Running(self.name.clone()));
+        }
+        let board = board::read(board_file)?;
+        self.empty()?;
+        self.copy(board_file, "board.toml")?;
+        Ok(board)
     }
 
     /// Writes what the lab has to know.

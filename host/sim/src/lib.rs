@@ -21,7 +21,8 @@ pub mod memory;
 pub mod op;
 pub mod payload;
 pub mod place;
-pub mod world;
+pub mod tally;
+mod world;
 
 pub use place::Break;
 pub use world::{Failure, Tally, simulate};

@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::op::{Effect, Op, Temper};
 use crate::payload;
 use crate::place::{Break, LAYOUTS, link, page, words};
+use crate::tally::tally;
 
 /// More steps than any run needs.
 const STEPS: u64 = 400_000;
@@ -41,36 +42,21 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a run did, to show that it did something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+tally! {
     /// Steps.
-    pub steps: u64,
+    steps,
     /// Calls that ended with a reply.
-    pub replies: u64,
+    replies,
     /// Calls that the server refused.
-    pub errors: u64,
+    errors,
     /// Calls refused before they were sent: too deep, or to a peer that is not there.
-    pub unsent: u64,
+    unsent,
     /// Calls that ended because their peer died.
-    pub lost: u64,
+    lost,
     /// Crashes.
-    pub crashes: u64,
+    crashes,
     /// Operations interrupted between two accesses.
-    pub pauses: u64,
-}
-
-impl Tally {
-    /// Adds another run.
-    pub fn add(&mut self, other: Tally) {
-        self.steps += other.steps;
-        self.replies += other.replies;
-        self.errors += other.errors;
-        self.unsent += other.unsent;
-        self.lost += other.lost;
-        self.crashes += other.crashes;
-        self.pauses += other.pauses;
-    }
+    pauses,
 }
 
 /// A place for one kernel on the chip.

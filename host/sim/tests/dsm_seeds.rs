@@ -1,6 +1,8 @@
 //! Ten thousand seeds of the DSM over weak memory, and proof that the simulator notices what is
 //! missing.
 
+mod seeding;
+
 use sim::dsm::{Break, Tally, simulate};
 
 /// A share of the seeds; together they are 10,000.
@@ -34,17 +36,10 @@ fn five_thousand_more() {
 
 #[test]
 fn one_seed_does_the_same_twice() {
-    for seed in [3, 77, 1234] {
-        assert_eq!(simulate(seed, None, false).ok(), simulate(seed, None, false).ok());
-    }
+    seeding::repeats(|seed| simulate(seed, None, false));
 }
 
 #[test]
 fn each_missing_barrier_is_caught() {
-    for (name, broken) in Break::ALL {
-        let caught = (0..2000).find_map(|seed| simulate(seed, Some(broken), false).err());
-        let failure = caught.unwrap_or_else(|| panic!("{name} was not caught in 2000 seeds"));
-        println!("{name}: caught by seed {}: {}", failure.seed, failure.reason);
-        assert!(simulate(failure.seed, None, false).is_ok(), "with the barrier, the seed is fine");
-    }
+    seeding::catches(&Break::ALL, |seed, broken| simulate(seed, broken, false));
 }

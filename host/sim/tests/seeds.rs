@@ -1,5 +1,7 @@
 //! Hundreds of seeds, and proof that the simulator notices what is missing.
 
+mod seeding;
+
 use sim::{Break, Tally, simulate};
 
 #[test]
@@ -17,18 +19,10 @@ fn six_hundred_seeds_end_well_and_exercise_everything() {
 
 #[test]
 fn one_seed_does_the_same_twice() {
-    for seed in [3, 77, 1234] {
-        assert_eq!(simulate(seed, None, false).ok(), simulate(seed, None, false).ok());
-    }
+    seeding::repeats(|seed| simulate(seed, None, false));
 }
 
 #[test]
 fn each_missing_barrier_is_caught() {
-    for (name, broken) in Break::ALL {
-        let caught = (0..2000).find_map(|seed| simulate(seed, Some(broken), false).err());
-        let failure = caught.unwrap_or_else(|| panic!("{name} was not caught in 2000 seeds"));
-        println!("{name}: caught by seed {}: {}", failure.seed, failure.reason);
-        assert!(!failure.trace.is_empty());
-        assert!(simulate(failure.seed, None, false).is_ok(), "with the barrier, the seed is fine");
-    }
+    seeding::catches(&Break::ALL, |seed, broken| simulate(seed, broken, false));
 }

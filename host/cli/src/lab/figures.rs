@@ -5,6 +5,7 @@ use super::charges;
 use super::checks::{GAME, Kit};
 use super::model::Choice;
 use super::seeds;
+use crate::bench::Said;
 use crate::commands;
 use crate::kernels::Profile;
 use crate::place::Place;
@@ -13,9 +14,6 @@ use ::lab::model::Mode;
 use anyhow::{Context, ensure};
 
 const BOARD: &str = "duo-1x1";
-
-/// Name, value, unit.
-pub type Said = (String, f64, String);
 
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 

@@ -1,6 +1,7 @@
 //! One run of a board in the lab: from power-on to power-off, and what it leaves: the records that
 //! the kernels said, residency, energy, counts, changes of state.
 
+use crate::bench::{self, Said};
 use crate::commands;
 use crate::instance::{Instance, tail};
 use crate::kernels::Built;
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Outcome {
     /// The model it ran under.
     pub lab: Lab,
-    /// Name, value, unit, as said on the console.
-    pub values: Vec<(String, f64, String)>,
+    /// As said on the console.
+    pub values: Vec<Said>,
     /// What each domain used, by state.
     pub shares: Vec<Vec<Share>>,
     /// What each domain counted.
@@ -108,7 +109,7 @@ impl Bench<'_> {
         if let Some(line) = text.lines().find_map(|line| line.strip_prefix("! ")) {
             bail!("a command of the run failed: {line}; all of it is in {}", log.display());
         }
-        let values = text.lines().filter_map(record).collect();
+        let values = text.lines().filter_map(bench::said).collect();
         let mut outcome = Outcome { values, host, ..Outcome::default() };
         if self.choice.is_none() {
             return Ok(outcome);
@@ -183,14 +184,4 @@ fn phase(lab: &Lab, changes: &[Change], marks: &[(String, u64)], end: u64) -> Ph
     let used = |domain| energy::between_pj(changes, domain, (from, to), end);
     let energy_pj = lab.domains.iter().map(used).collect();
     Phase { name, time: to.saturating_sub(from), energy_pj }
-}
-
-/// `record NAME VALUE UNIT`.
-fn record(line: &str) -> Option<(String, f64, String)> {
-    let mut words = line.split_whitespace();
-    if words.next() != Some("record") {
-        return None;
-    }
-    let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
-    Some((name.to_owned(), value, unit.to_owned()))
 }

@@ -48,8 +48,16 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "fs write note one line of text", "")?;
     demand(rig, "fs cat note", "one line of text")?;
     demand(rig, "fs cat missing", "no such file or directory")?;
-    demand(rig, "pipe 50000", "50000 of 50000 bytes came as they were sent")?;
-    (1..=3).try_for_each(|seed| exercised(rig, "", seed))
+    busy(rig, &[""])
+}
+
+/// A pipe and random operations on each kernel, in turn.
+fn busy(rig: &mut Rig, kernels: &[&str]) -> Result<(), Failure> {
+    for on in kernels {
+        let whole = "50000 of 50000 bytes came as they were sent";
+        demand(rig, &format!("{on}pipe 50000"), whole)?;
+    }
+    (1..=3).try_for_each(|seed| kernels.iter().try_for_each(|on| exercised(rig, on, seed)))
 }
 
 /// Two kernels, one service: what one writes the other reads, and both get the same answers.
@@ -61,13 +69,7 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "fs append place/note and more", "")?;
     demand(rig, "on shadow fs cat place/note", "and more")?;
     demand(rig, "fs rmdir place", "the directory is not empty")?;
-    demand(rig, "pipe 50000", "50000 of 50000 bytes came as they were sent")?;
-    demand(rig, "on shadow pipe 50000", "50000 of 50000 bytes came as they were sent")?;
-    for seed in 1..=3 {
-        exercised(rig, "", seed)?;
-        exercised(rig, "on shadow ", seed)?;
-    }
-    Ok(())
+    busy(rig, &["", "on shadow "])
 }
 
 /// The same on one state in memory that both kernels have.

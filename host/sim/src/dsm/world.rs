@@ -14,6 +14,7 @@ use super::Break;
 use super::kernel::{DOMAINS, Kernel, LINK, Op, PAGES, Temper, Told, WORDS, link};
 use crate::machine::{Access, Machine, Missing, Mode, Outcome, Shared, Window, none_missing, run};
 use crate::memory::Memory;
+use crate::tally::tally;
 use crate::world::Failure;
 
 /// Steps in which things happen to kernels.
@@ -23,39 +24,23 @@ const STEPS: u64 = 200_000;
 /// Lines of trace kept for a failure.
 const TRACE: usize = 80;
 
-/// What a run did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+tally! {
     /// Steps.
-    pub steps: u64,
+    steps,
     /// Accesses that ended well.
-    pub accesses: u64,
+    accesses,
     /// That met a lost page.
-    pub failed: u64,
+    failed,
     /// Pages lost.
-    pub lost: u64,
+    lost,
     /// Deaths.
-    pub deaths: u64,
+    deaths,
     /// Domains that left.
-    pub sleeps: u64,
+    sleeps,
     /// Reports of thrashing.
-    pub thrash: u64,
+    thrash,
     /// Operations interrupted between two accesses to words.
-    pub pauses: u64,
-}
-
-impl Tally {
-    /// Adds another run.
-    pub fn add(&mut self, other: Tally) {
-        self.steps += other.steps;
-        self.accesses += other.accesses;
-        self.failed += other.failed;
-        self.lost += other.lost;
-        self.deaths += other.deaths;
-        self.sleeps += other.sleeps;
-        self.thrash += other.thrash;
-        self.pauses += other.pauses;
-    }
+    pauses,
 }
 
 struct Site {

@@ -206,19 +206,10 @@ fn put(session: &Session, root: u64, path: &[u8], flags: u16, text: &[&str]) -> 
 fn exercise(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let seed = number(arguments, 0, 1)? as u64;
     let operations = number(arguments, 1, 1000)? as u64;
-    let mut failed = None;
     let from = arch::time::soc_time();
-    let mut ask = |request: Request, bulk: &mut [u8]| {
-        session.kernel.services.fs.ask(session, request, bulk).unwrap_or_else(|why| {
-            failed = Some(why);
-            Reply::error(Errno::Io)
-        })
-    };
-    let digest = fs::exercise::exercise_in(PIECE, seed, operations, &mut ask);
-    if let Some(why) = failed {
-        return Err(Failure::Failed(why.text()));
-    }
-    let digest = digest.map_err(|why| Failure::Failed(explain(why)))?;
+    let digest = with_client(session, |client| {
+        fs::exercise::exercise_in(PIECE, seed, operations, client.0)
+    })?;
     let took = arch::time::soc_time() - from;
     write!(out, "  seed {seed}: {} requests, {} of them refused, ", digest.asked, digest.refused)?;
     writeln!(out, "{} ns each, digest {:016x}", took / digest.asked.max(1), digest.hash)?;

@@ -128,6 +128,23 @@ enum Bug {
 }
 
 impl Kernel {
+    /// One that begins at `now` with `home` frames of its own.
+    fn new(index: usize, home: usize, now: u64) -> Kernel {
+        Kernel {
+            manager: Manager::new(DomainId(index as u8), LIMITS),
+            home,
+            blocks: 0,
+            used: 0,
+            goal: 0,
+            alive: true,
+            inbox: VecDeque::new(),
+            doing: None,
+            wake: 0,
+            freed: None,
+            starving: now,
+        }
+    }
+
     fn free(&self) -> usize {
         self.home + self.blocks * FRAMES - self.used
     }
@@ -137,20 +154,7 @@ impl World {
     fn new(seed: u64, kernels: usize, failing: bool) -> World {
         let mut prng = Prng::new(seed);
         let pool = 1 + prng.below(8) as usize;
-        let kernel = |index| Kernel {
-            manager: Manager::new(DomainId(index as u8), LIMITS),
-            home: 5000,
-            blocks: 0,
-            used: 0,
-            goal: 0,
-            alive: true,
-            inbox: VecDeque::new(),
-            doing: None,
-            wake: 0,
-            freed: None,
-            starving: 0,
-        };
-        let kernels = (0..kernels).map(kernel).collect();
+        let kernels = (0..kernels).map(|index| Kernel::new(index, 5000, 0)).collect();
         World { prng, kernels, pool, now: 0, moves: 0, failing, bug: Bug::None }
     }
 
@@ -237,20 +241,7 @@ impl World {
     fn kill(&mut self, who: usize) {
         let blocks = core::mem::take(&mut self.kernels[who].blocks);
         self.pool += blocks;
-        let (home, limits) = (self.kernels[who].home, LIMITS);
-        self.kernels[who] = Kernel {
-            manager: Manager::new(DomainId(who as u8), limits),
-            home,
-            blocks: 0,
-            used: 0,
-            goal: 0,
-            alive: true,
-            inbox: VecDeque::new(),
-            doing: None,
-            wake: 0,
-            freed: None,
-            starving: self.now,
-        };
+        self.kernels[who] = Kernel::new(who, self.kernels[who].home, self.now);
         for peer in (0..self.kernels.len()).filter(|&peer| peer != who) {
             let dead = DomainId(who as u8);
             self.kernels[peer].inbox.retain(|(_, event)| match event {
