@@ -36,6 +36,7 @@ const _: unsafe extern "C" fn(*mut Context, *const Context) = imp::context::swit
 type TrapFrame = imp::trap::TrapFrame;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::pc;
 const _: fn(&mut TrapFrame, u64) = TrapFrame::set_pc;
+const _: fn(&mut TrapFrame, u64) = TrapFrame::set_sp;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::sp;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::fp;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::cause;

@@ -9,6 +9,7 @@
 //! - [`lock`]    `Lock<T>`: ticket lock, interrupts off while held, rank-checked in debug builds
 //! - [`shared`]  words between domains, publish/consume, hardware spinlocks (built on `imp::words`)
 //! - `probe`     accesses that may fault and come back; boards only (asm in each ISA's `probe.rs`)
+//! - [`rescue`]  work that is given up when memory it needs is lost (asm in each ISA's `rescue.rs`)
 //! - `seeded`  planted bugs, in kernels that are built for the sanitizer's tests only
 //! - [`time`]    soc_time = local clock + calibrated offset, never running backwards
 //!
@@ -30,7 +31,7 @@
 //!       arg: usize)
 //!   unsafe extern "C" switch(from: *mut Context, to: *const Context)     interrupts masked
 //! trap:     struct TrapFrame                     all registers at an exception, FP included
-//!     pc() set_pc(u64) sp() fp() cause() address()  and Display (a register dump)
+//!     pc() set_pc(u64) sp() set_sp(u64) fp() cause() address()  and Display (a register dump)
 //!   enum Interrupt { Timer, Core(u8), Doorbell(Vector), None }   (in trap_types.rs, neutral)
 //!   enum Access { Read, Write, Execute }; enum Fault { Page{address,access}, Illegal,
 //!       Breakpoint, Unaligned{address}, Other(u64) }
@@ -100,6 +101,7 @@ pub mod hold;
 pub mod lock;
 #[cfg(target_os = "none")]
 pub mod probe;
+pub mod rescue;
 #[cfg(feature = "seeded")]
 pub mod seeded;
 pub mod shared;

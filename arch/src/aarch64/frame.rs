@@ -38,6 +38,11 @@ impl TrapFrame {
         self.sp
     }
 
+    /// Continues on another stack.
+    pub fn set_sp(&mut self, sp: u64) {
+        self.sp = sp;
+    }
+
     /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[29]

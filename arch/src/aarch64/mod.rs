@@ -18,6 +18,7 @@ pub mod power;
 mod probe;
 mod psci;
 mod registers;
+mod rescue;
 pub mod smp;
 pub mod timer;
 pub mod trap;

@@ -46,6 +46,11 @@ impl TrapFrame {
         self.x[2]
     }
 
+    /// Continues on another stack.
+    pub fn set_sp(&mut self, sp: u64) {
+        self.x[2] = sp;
+    }
+
     /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[8]

@@ -20,6 +20,7 @@ pub mod power;
 mod probe;
 mod pte;
 mod registers;
+mod rescue;
 mod sbi;
 pub mod smp;
 pub mod timer;

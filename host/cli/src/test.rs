@@ -147,7 +147,8 @@ const SANITIZED: &[&str] = &[
     "domain.panic",
     "domain.main-killed",
     "rpc.nested",
-    "services.shared",
+    "services.shadowed",
+    "services.lost",
 ];
 
 /// Name of a scenario's test under the sanitizer.

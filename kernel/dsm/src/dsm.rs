@@ -342,6 +342,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (page < self.table.pages()).then(|| self.table.get(page).hold)
     }
 
+    /// Does this domain know, as the home, that the page is lost?
+    pub fn is_lost(&self, page: Page) -> bool {
+        page < self.table.pages() && self.table.get(page).lost
+    }
+
     /// Is this domain the home now?
     pub fn is_at_home(&self) -> bool {
         self.seat == Seat::Home

@@ -12,6 +12,10 @@
 //! A page that goes is unmapped first and cleaned then, through a second mapping that exists for
 //! that moment only, is uncached, and is never read or written through: caches are maintained by
 //! physical line, and a mapping that caches could bring lines back.
+//!
+//! A page that died with its kernel faults until its service has had it mended.
+
+mod machine;
 
 use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
@@ -20,20 +24,18 @@ use abi::soc::state;
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::{Guard, Lock};
-use arch::mmu::Pages;
 use arch::shared::Window;
 use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{CoreId, DomainId, Epoch};
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::word::News;
-use kernel_dsm::{
-    Access, AccessError, Config, Down, Dsm, Effect, Handled, Hold, Page, PeerFault, Protocol,
-    RequestId, Rights as Held, Start, Want,
-};
+use kernel_dsm::word::LeaveError;
+use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Out, Page, Protocol, Start, Want};
 use kernel_mem::blocks::Kind;
 use kernel_mem::mapping;
+use machine::{Leaving, Link, Machine, Protocol8, State, UNMAPS, wait};
 
 /// Pages of the shared block.
 const PAGES: u32 = (BLOCK / PAGE) as u32;
@@ -43,44 +45,20 @@ const LIMIT_NS: u64 = 50_000;
 /// A page that moves so often within so many ns is told of.
 const THRASH: kernel_dsm::thrash::Limit =
     kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
-/// Revocations whose unmapping is under way within one call of the protocol.
-const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
+/// Rounds of a waiting core between two looks at the chip page.
+const ROUNDS: u32 = 64;
+/// How often a domain that is to leave has lost pages mended first.
+const LEAVES: usize = 4;
 
-/// The protocol with its table.
-type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
-
-/// What a core waits for.
-mod wait {
-    pub const PENDING: u64 = 0;
-    pub const DONE: u64 = 1;
-    pub const LOST: u64 = 2;
-}
-
-/// One direction pair to a peer.
-struct Link {
-    id: DomainId,
-    inbox: Inbox,
-    theirs: Window,
-}
-
-/// What effects act upon.
-struct Machine {
-    outboxes: [Option<(Outbox, Window, u32)>; MAX_DOMAINS],
-    vector: u32,
-    base: PhysAddr,
-    pages: Pages,
-    alias: Pages,
-    unmapping: [Option<RequestId>; UNMAPS],
-    waits: [u64; MAX_CORES],
-    lost: bool,
-    /// Messages sent, pages given up, pages of them cleaned, thrashing.
-    counts: [u64; 4],
-}
-
-struct State {
-    dsm: Protocol8,
-    links: Vec<Link>,
-    machine: Machine,
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// The page is here now.
+    Page,
+    /// It died with its kernel.
+    Loss,
+    /// It is none of these.
+    Other,
 }
 
 /// The shared block of this kernel.
@@ -88,6 +66,8 @@ pub struct Coherence {
     base: PhysAddr,
     index: usize,
     state: Lock<State>,
+    /// Of the whole chip, when this domain left.
+    deaths: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
 }
@@ -99,158 +79,11 @@ pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
     Some((PhysAddr(global.base + index as u64 * BLOCK), index))
 }
 
-impl Machine {
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::Send { to, message } => {
-                if let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) {
-                    outbox.send(mine, &message);
-                    self.counts[0] += 1;
-                    arch::doorbell::ring(*slot, self.vector);
-                }
-            }
-            Effect::Map { page, rights } => self.pages.set(page.into(), Some(rights_of(rights))),
-            Effect::Unmap { page, keep, work } => {
-                let kept = (keep == kernel_dsm::Keep::Read).then_some(Rights::Read);
-                self.pages.set(page.into(), kept);
-                arch::mmu::flush(self.virt(page), PAGE);
-                self.counts[1] += 1;
-                if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
-                    *free = Some(work);
-                }
-            }
-            Effect::UnmapAll => {
-                (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
-                arch::mmu::flush(self.base.to_virt(), BLOCK);
-            }
-            Effect::Clean { page } => self.maintain(page, arch::cache::clean),
-            Effect::CleanAndInvalidate { page } => {
-                self.counts[2] += 1;
-                self.maintain(page, arch::cache::clean_invalidate);
-            }
-            Effect::Invalidate { page } => self.maintain(page, arch::cache::invalidate),
-            Effect::Complete { core, result } => {
-                if let Some(wait) = self.waits.get_mut(core.index()) {
-                    *wait = if result.is_ok() { wait::DONE } else { wait::LOST };
-                }
-            }
-            Effect::Lost { .. } => self.lost = true,
-            Effect::Thrash { .. } => self.counts[3] += 1,
-            Effect::Left | Effect::Stays => {}
-        }
-    }
-
-    fn virt(&self, page: Page) -> VirtAddr {
-        self.base.plus(u64::from(page) * PAGE).to_virt()
-    }
-
-    /// Maintains the lines of a page through its second mapping.
-    fn maintain(&self, page: Page, operation: fn(usize, usize)) {
-        let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
-        self.alias.set(page.into(), Some(Rights::ReadWrite));
-        operation(at.0 as usize, PAGE as usize);
-        self.alias.set(page.into(), None);
-        arch::mmu::flush(at, PAGE);
-    }
-}
-
-fn rights_of(held: Held) -> Rights {
-    match held {
-        Held::Read => Rights::Read,
-        Held::Write => Rights::ReadWrite,
-    }
-}
-
-impl State {
-    /// One call of the protocol, and the ends of the shootdowns that it began.
-    fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, kernel_dsm::Out) -> R) -> R {
-        let State { dsm, machine, .. } = self;
-        let result = call(dsm, &mut |effect| machine.perform(effect));
-        while let Some(work) = machine.unmapping.iter_mut().find_map(Option::take) {
-            dsm.unmapped(arch::time::soc_time(), work, &mut |effect| machine.perform(effect));
-        }
-        result
-    }
-
-    /// Takes all messages that are there.
-    fn poll(&mut self) -> Result<(), PeerFault> {
-        for index in 0..self.links.len() {
-            while let Some((id, epoch, message)) = self.links[index].next()? {
-                let now = arch::time::soc_time();
-                let handled = self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))?;
-                if handled == Handled::Later {
-                    break;
-                }
-                self.links[index].inbox.done();
-            }
-        }
-        self.tick();
-        Ok(())
-    }
-
-    /// Lets pins end; one that is about to is waited for, since nobody rings when it does.
-    fn tick(&mut self) {
-        let begun = arch::time::soc_time();
-        loop {
-            let now = arch::time::soc_time();
-            self.step(|dsm, out| dsm.tick(now, out));
-            let soon = self.dsm.due().is_some_and(|due| due < begun + 2 * LIMIT_NS);
-            if !soon || now > begun + 2 * LIMIT_NS {
-                return;
-            }
-            arch::cpu::relax();
-        }
-    }
-
-    fn chip(&mut self, kernel: &Kernel) {
-        let news = news(kernel);
-        for news in &news {
-            let up = news.down.is_none() && news.epoch.0 != 0;
-            if up
-                && let Some(Some((outbox, ..))) = self.machine.outboxes.get_mut(news.domain.index())
-            {
-                outbox.start(news.epoch);
-            }
-            for link in self.links.iter_mut().filter(|link| up && link.id == news.domain) {
-                link.inbox.start(news.epoch);
-            }
-        }
-        let now = arch::time::soc_time();
-        self.step(|dsm, out| dsm.chip(now, &news, out));
-    }
-}
-
-impl Link {
-    fn next(&self) -> Result<Option<(DomainId, Epoch, kernel_dsm::Message)>, PeerFault> {
-        let message = self.inbox.peek(&self.theirs)?;
-        Ok(message.map(|message| (self.id, self.inbox.peer(), message)))
-    }
-}
-
-fn news(kernel: &Kernel) -> Vec<News> {
-    let ids = (0..kernel.blob.domains().len() as u8).map(DomainId);
-    let of = |id: DomainId| {
-        let (epoch, now) = kernel.soc.state(id);
-        let down = match now {
-            state::DEAD => Some(Down::Died),
-            state::OFF => Some(Down::Slept),
-            _ => None,
-        };
-        News { domain: id, epoch: Epoch(epoch as u16), down }
-    };
-    ids.filter(|&id| id != kernel.me).map(of).collect()
-}
-
 /// An empty place for kernel `me` of epoch `epoch`; `None` on a board without one.
 pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence> {
     let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
     let (base, index) = place(blob)?;
-    let domain = &blob.domains()[me.index()];
     if !blob.services().iter().any(shadowed) {
-        return None;
-    }
-    if !arch::mmu::BROADCAST && domain.cores > 1 {
-        crate::log!("no shared memory: a page cannot be unmapped on several cores of this ISA yet");
         return None;
     }
     let table = &mut *TABLE.get()?.lock();
@@ -290,21 +123,33 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
         pages,
         alias,
         unmapping: [None; UNMAPS],
+        all_flushed: None,
+        completed: 0,
         waits: [wait::PENDING; MAX_CORES],
         lost: false,
+        leaving: Leaving::No,
         counts: [0; 4],
     };
     Some(Coherence {
         base,
         index,
-        state: Lock::new(crate::ranks::COHERENCE, State { dsm, links, machine }),
+        state: Lock::new(
+            crate::ranks::COHERENCE,
+            State { dsm, links, machine, told: [0; MAX_DOMAINS] },
+        ),
+        deaths: AtomicU64::new(0),
         faults: AtomicU64::new(0),
         broken: AtomicU64::new(0),
     })
 }
 
+/// Deaths of all domains.
+fn deaths(kernel: &Kernel) -> u64 {
+    (0..kernel.blob.domains().len() as u8).map(|id| kernel.soc.deaths(DomainId(id))).sum()
+}
+
 impl Coherence {
-    /// Comes to the others.
+    /// Comes to the others, after a boot.
     pub fn start(&self, kernel: &Kernel) {
         let blocks = kernel.balloons.as_ref().map(|balloons| *balloons.pure().blocks());
         if kernel.me.0 == 0
@@ -313,12 +158,61 @@ impl Coherence {
         {
             crate::log!("the shared block is not to be had: {why:?}");
         }
-        let now = arch::time::soc_time();
         let start = if kernel.epoch.0 == 1 { Start::Founding } else { Start::Join };
+        self.come(kernel, start);
+    }
+
+    /// Comes to the others again, after a power-off.
+    pub fn come_back(&self, kernel: &Kernel) {
+        let mut state = self.state.lock();
+        state.machine.leaving = Leaving::No;
+        state.drop_messages();
+        drop(state);
+        let running = |id| !matches!(kernel.soc.state(id).1, state::OFF | state::DEAD);
+        let lost = deaths(kernel) != self.deaths.load(Ordering::Relaxed);
+        let alone = !kernel.peers.ids().any(running);
+        self.come(kernel, if alone { Start::First { lost } } else { Start::Join });
+    }
+
+    fn come(&self, kernel: &Kernel, start: Start) {
         let mut state = self.state.lock();
         state.chip(kernel);
-        state.step(|dsm, out| dsm.start(now, start, out));
+        state.step(|dsm, out| dsm.start(arch::time::soc_time(), start, out));
         self.poll_locked(&mut state);
+    }
+
+    /// Hands all pages over, before a power-off; no other core of this domain runs. What is lost
+    /// is mended by `mend`. False: this domain is needed, and stays.
+    pub fn leave(&self, kernel: &Kernel, mend: impl Fn()) -> bool {
+        for _ in 0..LEAVES {
+            let mut begun = Err(LeaveError::Busy);
+            arch::attend::until(|| {
+                if let Some(mut state) = self.state.try_lock() {
+                    state.machine.leaving = Leaving::No;
+                    begun = state.step(|dsm, out| dsm.leave(out));
+                    self.poll_locked(&mut state);
+                }
+                begun != Err(LeaveError::Busy)
+            });
+            if begun.is_ok() && self.has_left(kernel) {
+                self.deaths.store(deaths(kernel), Ordering::Relaxed);
+                return true;
+            }
+            mend();
+        }
+        false
+    }
+
+    fn has_left(&self, kernel: &Kernel) -> bool {
+        let (mut now, mut rounds) = (Leaving::No, 0);
+        arch::attend::until(|| {
+            if let Some(mut state) = self.state.try_lock() {
+                self.round(kernel, &mut state, &mut rounds);
+                now = state.machine.leaving;
+            }
+            now != Leaving::No
+        });
+        now == Leaving::Left
     }
 
     /// Index of the shared block in the global region.
@@ -377,47 +271,87 @@ impl Coherence {
         self.state.lock().step(|dsm, out| dsm.released(now, core, out));
     }
 
-    /// A fault at `address` of the shared block: waits for the page. False: it is not one of
-    /// these, or the page is lost.
-    pub fn fault(&self, fault: Fault) -> bool {
-        let Fault::Page { address, access } = fault else { return false };
+    /// A fault at `address` of the shared block: waits for the page.
+    pub fn fault(&self, kernel: &Kernel, fault: Fault) -> Met {
+        let Fault::Page { address, access } = fault else { return Met::Other };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
-            return false;
+            return Met::Other;
         };
         let want = match access {
             arch::types::Access::Read => Want::Read,
             arch::types::Access::Write => Want::Write,
-            arch::types::Access::Execute => return false,
+            arch::types::Access::Execute => return Met::Other,
         };
         self.faults.fetch_add(1, Ordering::Relaxed);
-        self.fetch((at / PAGE) as Page, want)
+        let access = Access { page: (at / PAGE) as Page, crosses: false, want };
+        let begin = |dsm: &mut Protocol8, core, out: Out<'_>| {
+            dsm.access(arch::time::soc_time(), core, access, out)
+        };
+        if self.request(kernel, begin) { Met::Page } else { Met::Loss }
     }
 
-    fn fetch(&self, page: Page, want: Want) -> bool {
+    /// Begins something that ends with a `Complete` for this core, and waits for that. Did it end
+    /// well?
+    fn request(
+        &self,
+        kernel: &Kernel,
+        begin: impl FnOnce(&mut Protocol8, CoreId, Out<'_>) -> Result<(), AccessError>,
+    ) -> bool {
         let core = arch::cpu::core();
         let begun = {
-            let now = arch::time::soc_time();
             let mut state = self.state.lock();
             state.machine.waits[core.index()] = wait::PENDING;
-            let access = Access { page, crosses: false, want };
-            state.step(|dsm, out| dsm.access(now, core, access, out))
+            state.step(|dsm, out| begin(dsm, core, out))
         };
-        match begun {
-            Ok(()) => self.await_core(core) == wait::DONE,
-            Err(AccessError::Busy) | Err(_) => false,
-        }
+        begun.is_ok() && self.await_core(kernel, core) == wait::DONE
     }
 
-    fn await_core(&self, core: CoreId) -> u64 {
-        let mut result = wait::PENDING;
+    fn await_core(&self, kernel: &Kernel, core: CoreId) -> u64 {
+        let (mut result, mut rounds) = (wait::PENDING, 0);
         arch::attend::until(|| {
             if let Some(mut state) = self.state.try_lock() {
-                self.poll_locked(&mut state);
+                self.round(kernel, &mut state, &mut rounds);
                 result = state.machine.waits[core.index()];
             }
             result != wait::PENDING
         });
         result
+    }
+
+    /// What a waiting core does. Nobody rings this one for a change of the chip page: interrupts
+    /// are masked where a fault waits.
+    fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
+        *rounds += 1;
+        if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
+            state.chip(kernel);
+        }
+        self.poll_locked(state);
+    }
+
+    /// The pages of `bytes` bytes at `at`.
+    fn pages(&self, at: usize, bytes: usize) -> Range<Page> {
+        let first = (at as u64).saturating_sub(self.base().0) / PAGE;
+        first as Page..PAGES.min((first + bytes as u64 / PAGE) as Page)
+    }
+
+    /// Is none of those bytes known to be lost? The home knows; others meet a loss when they
+    /// touch it.
+    pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        if !state.machine.lost || !state.dsm.is_at_home() {
+            return true;
+        }
+        state.machine.lost = (0..PAGES).any(|page| state.dsm.is_lost(page));
+        !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
+    }
+
+    /// Makes memory of those bytes again, of any contents: their service was discarded.
+    pub fn mend(&self, kernel: &Kernel, at: usize, bytes: usize) {
+        let pages = self.pages(at, bytes);
+        self.look_at_chip(kernel);
+        self.request(kernel, |dsm, core, out| {
+            dsm.reset(arch::time::soc_time(), core, pages.start, pages.len() as u32, out)
+        });
     }
 
     /// Faults, messages, pages given up, cleaned, thrashing, sessions broken.

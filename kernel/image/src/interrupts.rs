@@ -1,5 +1,6 @@
 //! Interrupts and faults of this kernel: who gets them.
 
+use crate::coherence::Met;
 use crate::kernel;
 use crate::{panic, shootdown};
 use arch::trap::TrapFrame;
@@ -53,7 +54,12 @@ fn interrupt(interrupt: Interrupt) {
     }
     let Some(kernel) = kernel::get() else { return };
     match interrupt {
-        Interrupt::Core(core_kind::SHOOTDOWN) => shootdown::serve(),
+        Interrupt::Core(core_kind::SHOOTDOWN) => {
+            shootdown::serve();
+            if let Some(coherence) = &kernel.coherence {
+                coherence.heard();
+            }
+        }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
         Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0)),
         _ => {}
@@ -61,15 +67,22 @@ fn interrupt(interrupt: Interrupt) {
     kernel.scheduler.on_interrupt(interrupt);
 }
 
-/// A fault of kernel code is a bug in us, unless a self-test asked for it.
+/// A fault in memory that kernels share is how it comes here.
+fn shared(fault: Fault) -> Met {
+    let Some(kernel) = kernel::get() else { return Met::Other };
+    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, fault))
+}
+
+/// Any other fault of kernel code is a bug in us, unless a self-test asked for it.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::Own::new();
     if arch::probe::recover(frame, fault) {
         return;
     }
-    let shared = kernel::get().and_then(|kernel| kernel.coherence.as_ref());
-    if shared.is_some_and(|coherence| coherence.fault(fault)) {
-        return;
+    match shared(fault) {
+        Met::Page => return,
+        Met::Loss if arch::rescue::abandon(frame) => return,
+        _ => {}
     }
     panic::die(format_args!("{fault:x?} at pc {:#x}", frame.pc()), frame.fp(), frame);
 }

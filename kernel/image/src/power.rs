@@ -3,12 +3,14 @@
 //! ```text
 //! running -1-> quiet -2-> suspended -3-> off -4-> stub -5-> running
 //! ```
-//! 1 one request at a time; the other cores are off; 2 registers saved, dirty lines written back;
+//! 1 one request at a time; the other cores are off, shared pages are handed over;
+//! 2 registers saved, dirty lines written back;
 //! 3 the soc stops and resets the domain; 4 somebody wakes it;
 //! 5 controllers, doorbells and clock as after a cold boot.
 //! Being INACTIVE needs nothing of this: the soc stops the domain where it is, and only the clock
 //! is behind afterwards.
 
+use crate::coherence::Coherence;
 use crate::kernel::Kernel;
 use crate::{boot, log, shootdown};
 use abi::soc::command;
@@ -61,8 +63,6 @@ pub enum OffError {
     UnderWay,
     /// For the thread that does it.
     NoMemory,
-    /// It holds pages that other kernels need.
-    Shares,
 }
 
 /// From the request until all cores run again.
@@ -75,9 +75,6 @@ impl Kernel {
     /// Powers this domain off, memory kept, as soon as [`Kernel::answered_power_off`] says so: a
     /// caller without an answer would wake it again.
     pub fn power_off_soon(&'static self) -> Result<(), OffError> {
-        if self.coherence.is_some() {
-            return Err(OffError::Shares);
-        }
         if UNDER_WAY.swap(true, Ordering::AcqRel) {
             return Err(OffError::UnderWay);
         }
@@ -98,17 +95,27 @@ impl Kernel {
 fn power_off(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     kernel.scheduler.wait(&GATE, || ANSWERED.swap(false, Ordering::AcqRel));
-    if stop_others(kernel) {
+    let stopped = stop_others(kernel);
+    if stopped && has_handed_over(kernel) {
         kernel.trace.event("power off", u64::from(kernel.epoch.0), 0);
         let on = arch::cpu::irqs_off();
         arch::power::suspend(&mut RESUME.lock(), &mut |warm| sleep(kernel, warm));
         come_back(kernel);
         arch::cpu::irqs_restore(on);
+    } else if stopped {
+        log!("power off: it has pages of which nobody else has what is in them");
     } else {
         log!("power off: no memory for it");
     }
     start_others(kernel);
     UNDER_WAY.store(false, Ordering::Release);
+}
+
+/// Gives pages that kernels share to the others.
+fn has_handed_over(kernel: &'static Kernel) -> bool {
+    let hand_over =
+        |coherence: &Coherence| coherence.leave(kernel, || kernel.services.look(kernel));
+    kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
 /// Takes the other cores out. False when one could not be told to, for lack of memory; those that
@@ -208,6 +215,9 @@ fn come_back(kernel: &Kernel) {
         log!("the soc does not take READY after the sleep");
     }
     kernel.peers.look_at_chip(kernel);
+    if let Some(coherence) = &kernel.coherence {
+        coherence.come_back(kernel);
+    }
     kernel.peers.poll(kernel);
     kernel.trace.event("back from off", u64::from(kernel.epoch.0), 0);
     log!("back from off");

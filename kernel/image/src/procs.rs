@@ -106,7 +106,6 @@ pub fn blockable(
         Ask::PowerOff => {
             kernel.power_off_soon().map_err(|why| match why {
                 OffError::UnderWay => Refusal::Refused,
-                OffError::Shares => Refusal::Fault,
                 OffError::NoMemory => Refusal::NoMemory,
             })?;
             payload.truncate(8);

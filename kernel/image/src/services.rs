@@ -9,6 +9,7 @@
 //! ```
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
 
+mod keeping;
 mod served;
 
 use crate::kernel::Kernel;
@@ -45,6 +46,8 @@ pub enum ServiceFailure {
     Home(CallFailure),
     /// Its kernel answered nonsense.
     Nonsense,
+    /// Its state was lost with a kernel that died, while it executed the request.
+    Restarted,
 }
 
 impl ServiceFailure {
@@ -53,6 +56,9 @@ impl ServiceFailure {
         match self {
             ServiceFailure::Absent => "the service does not run here; `services` says why",
             ServiceFailure::Home(why) => why.text(),
+            ServiceFailure::Restarted => {
+                "a kernel died with a part of the service, which began anew: nothing is left of it"
+            }
             ServiceFailure::Nonsense => "the service's kernel answered what makes no sense",
         }
     }
@@ -101,6 +107,11 @@ impl Services {
     /// Starts what needs the other kernels.
     pub fn start(&self, kernel: &'static Kernel) {
         self.fs.share(kernel);
+    }
+
+    /// Has those that lost their state begin anew.
+    pub fn look(&self, kernel: &'static Kernel) {
+        self.fs.look(kernel);
     }
 
     /// A token for the caller's next request.

@@ -4,6 +4,9 @@
 //! the other cores and waits through `attend`. A core serves from its interrupt or from its own
 //! `attend`, so two cores that shoot at once wait for the lock, each serving the other.
 //!
+//! Pages that kernels share are flushed without waiting ([`flush_shared`]), for their protocol
+//! holds a lock meanwhile and asks later: generations of their own, and a core forgets all of it.
+//!
 //! Only cores that are online are waited for. One that starts says so before it looks at the
 //! generation, the initiator counts before it looks who is online: at least one sees the other.
 
@@ -25,6 +28,14 @@ static WANTED: AtomicU64 = AtomicU64::new(0);
 static SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
 /// Ranges that were unmapped on every core.
 static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// The same for the pages that kernels share.
+static SHARED_WANTED: AtomicU64 = AtomicU64::new(0);
+static SHARED_SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
+
+/// A generation of [`flush_shared`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed(u64);
 
 fn bit(core: usize) -> u64 {
     1 << core
@@ -55,8 +66,42 @@ pub fn flush_all(start: VirtAddr, bytes: u64) {
     arch::attend::until(|| !(0..MAX_CORES).any(|core| late(&core)));
 }
 
+/// Flushes `[start, start + bytes)` here, and asks the other cores to. One at a time.
+pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
+    arch::mmu::flush(start, bytes);
+    if arch::mmu::BROADCAST {
+        return Flushed(0);
+    }
+    let me = arch::cpu::core().index();
+    serve_shared(me);
+    let generation = SHARED_WANTED.load(Ordering::Relaxed) + 1;
+    SHARED_SERVED[me].store(generation, Ordering::Relaxed);
+    SHARED_WANTED.store(generation, Ordering::SeqCst);
+    let others = (0..MAX_CORES).filter(|&core| is_late(core, generation));
+    others.for_each(|core| arch::irq::send_core(CoreId(core as u8), core_kind::SHOOTDOWN));
+    Flushed(generation)
+}
+
+/// Have all cores forgotten what they were asked to?
+pub fn is_flushed(flushed: Flushed) -> bool {
+    !(0..MAX_CORES).any(|core| is_late(core, flushed.0))
+}
+
+fn is_late(core: usize, generation: u64) -> bool {
+    is_online(core) && SHARED_SERVED[core].load(Ordering::Acquire) < generation
+}
+
+fn serve_shared(core: usize) {
+    let wanted = SHARED_WANTED.load(Ordering::Acquire);
+    if SHARED_SERVED[core].load(Ordering::Relaxed) < wanted {
+        arch::mmu::flush(VirtAddr(0), u64::MAX);
+        SHARED_SERVED[core].store(wanted, Ordering::Release);
+    }
+}
+
 /// Flushes what this core was asked for and has not flushed; cheap when there is nothing.
 pub fn serve() {
+    serve_shared(arch::cpu::core().index());
     let served = &SERVED[arch::cpu::core().index()];
     let wanted = WANTED.load(Ordering::Acquire);
     if served.load(Ordering::Relaxed) < wanted {
@@ -70,8 +115,10 @@ pub fn core_started() {
     let me = arch::cpu::core().index();
     ONLINE.fetch_or(bit(me), Ordering::SeqCst);
     let wanted = WANTED.load(Ordering::SeqCst);
+    let shared = SHARED_WANTED.load(Ordering::SeqCst);
     arch::mmu::flush(VirtAddr(0), u64::MAX);
     SERVED[me].store(wanted, Ordering::Release);
+    SHARED_SERVED[me].store(shared, Ordering::Release);
 }
 
 /// This core goes off with its translations, and is not waited for any more.

@@ -112,6 +112,8 @@ pub enum Answer<R> {
 pub trait Effects {
     /// Who is parked under this token may ask again.
     fn wake(&mut self, token: Token);
+    /// Everybody who is parked may ask again: the state that knew them is gone.
+    fn wake_all(&mut self);
     /// Sends [`Event::Timer`] at this time (soc ns); a later call replaces an earlier one.
     fn timer(&mut self, at: u64);
 }

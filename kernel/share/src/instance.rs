@@ -8,13 +8,15 @@
 //! ```text
 //!   absent --start--> alive --step--> alive
 //!                       |  a kernel died in a step, or with pages that only it had
-//!                       +--start--> alive, a life later: handles of before answer `Restarted`
+//!                       +--> alive, a life later: handles of before answer `Restarted`
 //! ```
+//! Who comes next notices (`crate::custody`) and begins the new life itself; a step that met a lost
+//! page is given up, and not tried again: nobody knows how much of it others have seen.
 
+use crate::custody::Custody;
 use crate::form::{Answer, Effects, Event, Service};
 use crate::raw::{Arena, Current};
 use crate::shareable::Shareable;
-use base::port::Exclusive;
 use core::marker::PhantomData;
 
 /// Why there was no step.
@@ -24,6 +26,8 @@ pub enum StepError {
     Absent,
     /// No room in the arena for its state.
     NoMemory,
+    /// Its state was lost within the step, and it began anew.
+    Restarted,
 }
 
 /// What a service has.
@@ -36,6 +40,9 @@ pub struct Use {
     /// Bytes of the arena.
     pub bytes: u64,
 }
+
+/// Begins of a life that may fail one behind the other, because one more kernel dies.
+const TRIES: usize = 8;
 
 /// A service in this kernel: `X` gives its arena to one step at a time, `C` is how the core's
 /// current heap is reached.
@@ -72,7 +79,7 @@ const fn tag(name: &str) -> u64 {
 impl<S, X, C> Instance<S, X, C>
 where
     S: Service + Shareable,
-    X: Exclusive<Arena>,
+    X: Custody,
     C: Current,
 {
     const TAG: u64 = tag(S::NAME);
@@ -80,6 +87,11 @@ where
     /// With its memory; nothing runs yet.
     pub const fn new(arena: X) -> Self {
         Instance { arena, types: PhantomData }
+    }
+
+    /// Who has its arena.
+    pub const fn custody(&self) -> &X {
+        &self.arena
     }
 
     fn with<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> Option<R> {
@@ -92,10 +104,11 @@ where
     /// this is.
     pub fn start(&self) -> Result<u32, StepError> {
         let started = self.with(|arena| {
-            let lives = arena.lives(Self::TAG).map_or(1, |lives| lives.wrapping_add(1).max(1));
-            arena.format(Self::TAG, lives);
-            let _within = Within::<C>::new(arena);
-            if arena.set_state(S::start(lives)) { Ok(lives) } else { Err(StepError::NoMemory) }
+            let before = match self.arena.enter() {
+                Some(marks) => marks.lives,
+                None => arena.lives(Self::TAG).unwrap_or(0),
+            };
+            self.begin(arena, before)
         });
         started.unwrap_or(Err(StepError::Absent))
     }
@@ -107,20 +120,83 @@ where
         event: Event<'_, S::Request>,
         effects: &mut dyn Effects,
     ) -> Result<Answer<S::Reply>, StepError> {
+        let mut event = Some(event);
         let stepped = self.with(|arena| {
-            let _within = Within::<C>::new(arena);
-            let state = arena.state::<S>(Self::TAG).ok_or(StepError::Absent)?;
-            Ok(state.step(now, event, effects))
+            let lives = self.alive(arena, effects)?;
+            let mut answer = Err(StepError::Absent);
+            let within = Within::<C>::new(arena);
+            let whole = self.arena.attempt(&mut || {
+                if let (Some(state), Some(event)) = (arena.state::<S>(Self::TAG), event.take()) {
+                    answer = Ok(state.step(now, event, effects));
+                }
+            });
+            drop(within);
+            if !whole {
+                effects.wake_all();
+                self.begin(arena, lives)?;
+                return Err(StepError::Restarted);
+            }
+            self.arena.leave(lives);
+            answer
         });
         stepped.unwrap_or(Err(StepError::Absent))
     }
 
+    /// Is it alive? Begins a new life if it should be and is not. The life; work has begun.
+    fn alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
+        let Some(marks) = self.arena.enter() else {
+            return arena.lives(Self::TAG).ok_or(StepError::Absent);
+        };
+        let mut found = None;
+        let whole = self.arena.is_whole()
+            && self.arena.attempt(&mut || found = arena.living(Self::TAG))
+            && marks.broken < marks.lives;
+        if whole && found == Some(marks.lives) {
+            return Ok(marks.lives);
+        }
+        effects.wake_all();
+        let lives = self.begin(arena, marks.lives)?;
+        self.arena.renew(lives);
+        Ok(lives)
+    }
+
+    /// Begins the life behind `before`.
+    fn begin(&self, arena: &mut Arena, before: u32) -> Result<u32, StepError> {
+        let mut lives = before;
+        for _ in 0..TRIES {
+            lives = lives.wrapping_add(1).max(1);
+            self.arena.renew(lives);
+            self.arena.mend();
+            let mut has_room = false;
+            let within = Within::<C>::new(arena);
+            let whole = self.arena.attempt(&mut || {
+                arena.format(Self::TAG, lives);
+                has_room = arena.set_state(S::start(lives));
+            });
+            drop(within);
+            if whole {
+                self.arena.leave(lives);
+                return if has_room { Ok(lives) } else { Err(StepError::NoMemory) };
+            }
+        }
+        self.arena.leave(lives);
+        Err(StepError::Absent)
+    }
+
     /// What it has.
     pub fn usage(&self) -> Use {
-        let read = |arena: &mut Arena| match arena.lives(Self::TAG) {
+        let read = |arena: &Arena| match arena.lives(Self::TAG) {
             Some(lives) => Use { lives, used: arena.used(), bytes: arena.bytes() as u64 },
             None => Use { bytes: arena.bytes() as u64, ..Use::default() },
         };
-        self.with(read).unwrap_or_default()
+        let look = |arena: &mut Arena| {
+            let mut found = Use { bytes: arena.bytes() as u64, ..Use::default() };
+            self.arena.attempt(&mut || found = read(arena));
+            found
+        };
+        self.with(look).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! - [`shareable`]  what a state may be made of
 //! - [`mode`]       the five ways, and where each executes a request
 //! - [`instance`]   a service in one kernel: its arena, its lock, its steps
+//! - [`custody`]  who has the arena, and what is known of its memory when a kernel dies
 //! - [`carry`]      requests and answers as bytes, for a service that is executed elsewhere
 //! - [`outbox`]     what a step asks of its kernel
 //! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
@@ -13,6 +14,7 @@
 #![feature(auto_traits, negative_impls)]
 
 pub mod carry;
+pub mod custody;
 pub mod form;
 pub mod instance;
 pub mod mode;
@@ -21,6 +23,7 @@ pub mod plain;
 pub mod raw;
 pub mod shareable;
 
+pub use custody::{Custody, Marks};
 pub use form::{Answer, Effects, Event, Service, Token};
 pub use instance::{Instance, StepError};
 pub use mode::{Mode, Place};

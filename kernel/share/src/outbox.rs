@@ -53,6 +53,10 @@ impl Effects for Outbox {
         }
     }
 
+    fn wake_all(&mut self) {
+        self.all = true;
+    }
+
     fn timer(&mut self, at: u64) {
         self.timer = Some(at);
     }

@@ -110,6 +110,12 @@ impl Arena {
         (magic == MAGIC && of == service).then_some(lives as u32)
     }
 
+    /// The same, when its state is there.
+    pub(crate) fn living(&self, service: u64) -> Option<u32> {
+        // SAFETY: as in `lives`.
+        self.lives(service).filter(|_| unsafe { (*self.head()).state } != 0)
+    }
+
     /// Bytes that are allocated.
     pub(crate) fn used(&self) -> u64 {
         // SAFETY: as in `lives`.

@@ -12,7 +12,7 @@ use fs::exercise::exercise;
 use fs::vfs::BUDGET;
 use fs::vfs::handles::HANDLES;
 use fs::vfs::pipe::{CAPACITY, PIPES};
-use kernel_share::{Answer, Arena, Current, Event, Instance, Outbox, Routed, Token};
+use kernel_share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 
@@ -41,6 +41,8 @@ impl Exclusive<Arena> for Own {
         work(&mut self.0.borrow_mut());
     }
 }
+
+impl Custody for Own {}
 
 struct Kernel(Instance<Vfs, Own, Thread>);
 

@@ -28,43 +28,53 @@ pub struct Scenario {
     /// Only under `--nightly`.
     pub nightly: bool,
     /// What happens.
-    pub run: fn(&mut Rig) -> Result<(), Failure>,
+    pub run: Run,
+}
+
+type Run = fn(&mut Rig) -> Result<(), Failure>;
+
+const fn on(name: &'static str, board: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: false, run }
+}
+
+const fn nightly(name: &'static str, board: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: true, run }
 }
 
 /// All of them, in order.
 pub const ALL: &[Scenario] = &[
-    Scenario { name: "boot.solo", board: "solo", nightly: false, run: boot::to_prompt },
-    Scenario { name: "boot.solo-1", board: "solo-1", nightly: false, run: boot::to_prompt },
-    Scenario { name: "boot.duo", board: "duo", nightly: false, run: boot::to_prompt },
-    Scenario { name: "boot.duo-1x1", board: "duo-1x1", nightly: false, run: boot::to_prompt },
-    Scenario { name: "boot.twin", board: "twin", nightly: false, run: boot::to_prompt },
-    Scenario { name: "memory.protection", board: "duo", nightly: false, run: machine::protection },
-    Scenario { name: "memory.balloon", board: "duo", nightly: false, run: balloon::to_and_fro },
-    Scenario { name: "cores.threads", board: "solo", nightly: false, run: machine::threads },
-    Scenario { name: "cores.shootdown", board: "twin", nightly: false, run: machine::shootdown },
-    Scenario { name: "cores.bench", board: "duo", nightly: false, run: machine::bench },
-    Scenario { name: "devices.solo-1", board: "solo-1", nightly: false, run: machine::devices },
-    Scenario { name: "devices.dma-solo-1", board: "solo-1", nightly: false, run: dma::solo },
-    Scenario { name: "devices.dma-duo", board: "duo", nightly: false, run: dma::duo },
-    Scenario { name: "domain.sleepers", board: "duo", nightly: false, run: clock::sleepers },
-    Scenario { name: "domain.clock", board: "duo", nightly: false, run: clock::wakes },
-    Scenario { name: "rpc.storm", board: "duo", nightly: false, run: peers::storm },
-    Scenario { name: "rpc.nested", board: "duo", nightly: false, run: calls::nested },
-    Scenario { name: "rpc.hung-peer", board: "duo", nightly: false, run: calls::hung },
-    Scenario { name: "services.solo", board: "solo", nightly: false, run: services::alone },
-    Scenario { name: "services.duo", board: "duo", nightly: false, run: services::together },
-    Scenario {
-        name: "services.shared",
-        board: "duo-shared",
-        nightly: false,
-        run: services::shared,
-    },
-    Scenario { name: "services.death", board: "duo", nightly: false, run: services::survives },
-    Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
-    Scenario { name: "domain.off-twice", board: "duo", nightly: false, run: peers::off_twice },
-    Scenario { name: "domain.off-busy", board: "duo-1x3", nightly: false, run: peers::off_busy },
-    Scenario { name: "domain.panic", board: "duo", nightly: false, run: peers::panic },
-    Scenario { name: "domain.kills", board: "duo", nightly: false, run: peers::kills },
-    Scenario { name: "domain.main-killed", board: "duo", nightly: false, run: peers::main_killed },
-    Scenario { name: "domain.soc-killed", board: "duo", nightly: false, run: peers::soc_killed },
+    on("boot.solo", "solo", boot::to_prompt),
+    on("boot.solo-1", "solo-1", boot::to_prompt),
+    on("boot.duo", "duo", boot::to_prompt),
+    on("boot.duo-1x1", "duo-1x1", boot::to_prompt),
+    on("boot.twin", "twin", boot::to_prompt),
+    on("memory.protection", "duo", machine::protection),
+    on("memory.balloon", "duo", balloon::to_and_fro),
+    on("cores.threads", "solo", machine::threads),
+    on("cores.shootdown", "twin", machine::shootdown),
+    on("cores.bench", "duo", machine::bench),
+    on("devices.solo-1", "solo-1", machine::devices),
+    on("devices.dma-solo-1", "solo-1", dma::solo),
+    on("devices.dma-duo", "duo", dma::duo),
+    on("domain.sleepers", "duo", clock::sleepers),
+    on("domain.clock", "duo", clock::wakes),
+    on("rpc.storm", "duo", peers::storm),
+    on("rpc.nested", "duo", calls::nested),
+    on("rpc.hung-peer", "duo", calls::hung),
+    on("services.solo", "solo", services::alone),
+    on("services.delegated", "duo-delegated", services::together),
+    on("services.shadowed", "duo", services::shared),
+    on("services.harts", "duo-1x3", services::shared),
+    on("services.death", "duo-delegated", services::survives),
+    on("services.lost", "duo", |rig| services::loses(rig, 8)),
+    on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
+    nightly("services.lost-often", "duo", |rig| services::loses(rig, 200)),
+    nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
+    on("domain.power", "duo", peers::power),
+    on("domain.off-twice", "duo", peers::off_twice),
+    on("domain.off-busy", "duo-1x3", peers::off_busy),
+    on("domain.panic", "duo", peers::panic),
+    on("domain.kills", "duo", peers::kills),
+    on("domain.main-killed", "duo", peers::main_killed),
+    on("domain.soc-killed", "duo", peers::soc_killed),
 ];

@@ -181,10 +181,6 @@ fn switch_off(session: &Session, target: DomainId) -> Result<(), Failure> {
         Err(CallFailure::Refused(Refusal::Refused)) => {
             return Err(Failure::Failed("it is going off or coming back; try again"));
         }
-        Err(CallFailure::Refused(Refusal::Fault)) => {
-            let why = "it shares memory with other kernels, and cannot hand that over yet";
-            return Err(Failure::Failed(why));
-        }
         answer => answer?,
     };
     if session.kernel.peers.wait_for_state(target, state::OFF) {

@@ -1,5 +1,6 @@
 //! One service as this kernel has it: asked, executed here or there, counted.
 
+use super::keeping::Keeping;
 use super::{CoreHeap, Line, ServiceFailure, chosen};
 use crate::boot;
 use crate::kernel::Kernel;
@@ -10,7 +11,6 @@ use abi::msg::MAX_PAYLOAD;
 use abi::soc::Spinlock;
 use alloc::vec;
 use alloc::vec::Vec;
-use arch::exclusion::Exclusion;
 use arch::lock::Once;
 use arch::shared::{HwLock, Window};
 use base::addr::PhysAddr;
@@ -18,15 +18,14 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
 use kernel_share::{
-    Answer, Arena, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError, Token,
-    carry,
+    Answer, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError, Token, carry,
 };
 
 /// Hardware spinlocks of services that are shared, by their place in the board's list.
 const FIRST_LOCK: usize = 8;
 
 /// A service in this kernel.
-type Local<S> = Instance<S, Exclusion<Arena>, CoreHeap>;
+type Local<S> = Instance<S, Keeping, CoreHeap>;
 
 /// A service and how it is reached from here.
 pub struct Served<S> {
@@ -57,22 +56,25 @@ impl<S: Service + Shareable> Served<S> {
         Served { index, mode, instance, here, away, for_others, parked }
     }
 
-    /// Comes to where the state is shared; the first kernel of the board starts the service.
+    /// Comes to where the state is shared. Whoever asks first starts the service.
     pub fn share(&self, kernel: &'static Kernel) {
-        let arena = kernel.coherence.as_ref().and_then(boot::shared_arena);
-        let (true, Some(arena)) = (self.mode.is_shared(), arena) else { return };
-        let window = &kernel.blob.window;
-        let at = (FIRST_LOCK + self.index as usize) * size_of::<Spinlock>();
-        let word = PhysAddr(window.spinlocks + at as u64);
-        let Some(word) = Window::uncached(kernel.blob, word, 8) else { return };
-        let between = Some(HwLock::new(word, kernel.me));
-        let local = Local::<S>::new(Exclusion::new(crate::ranks::SERVICE, between, arena));
-        let Ok(local) = self.instance.set(local) else { return };
-        if kernel.me.0 == 0 && kernel.epoch.0 == 1 {
-            let started = kernel.scheduler.unpreempted(|| local.start());
-            crate::log!("{}: shared, started {started:?}", S::NAME);
-            self.released(kernel);
+        if !self.mode.is_shared() {
+            return;
         }
+        match self.keeping(kernel) {
+            Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
+            None => crate::log!("{}: no memory to share it in", S::NAME),
+        }
+    }
+
+    fn keeping(&self, kernel: &'static Kernel) -> Option<Keeping> {
+        let coherence = kernel.coherence.as_ref()?;
+        let arena = boot::shared_arena(coherence)?;
+        let index = self.index as usize;
+        let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
+        let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
+        let between = HwLock::new(Window::uncached(kernel.blob, word, 8)?, kernel.me);
+        Keeping::shared(kernel, coherence, between, index, arena)
     }
 
     /// A step is over: pages that it took may go.
@@ -130,8 +132,14 @@ impl<S: Service + Shareable> Served<S> {
         let now = arch::time::soc_time();
         let answer = kernel.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
         self.released(kernel);
+        if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
+            crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
+        }
         kernel.services.perform(kernel, &outbox);
-        answer.map_err(|_: StepError| ServiceFailure::Absent)
+        answer.map_err(|why| match why {
+            StepError::Restarted => ServiceFailure::Restarted,
+            StepError::Absent | StepError::NoMemory => ServiceFailure::Absent,
+        })
     }
 
     fn send(
@@ -185,6 +193,13 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
+    /// Begins a new life, if the state was lost.
+    pub fn look(&self, kernel: &'static Kernel) {
+        if self.instance.get().is_some() && self.mode.is_shared() {
+            let _ = self.step(kernel, Event::Cancel(Token::default()));
+        }
+    }
+
     /// For people.
     pub fn line(&self, kernel: &'static Kernel) -> Line {
         let usage = || self.instance.get().map(Instance::usage);
@@ -213,7 +228,7 @@ fn start<S: Service + Shareable>(mode: Mode) -> Option<Local<S>> {
         crate::log!("{}: no memory for it", S::NAME);
         return None;
     };
-    let instance = Instance::new(Exclusion::new(crate::ranks::SERVICE, None, arena));
+    let instance = Instance::new(Keeping::alone(arena));
     arch::hold::begin();
     let started = instance.start();
     let _ = arch::hold::end();

@@ -63,6 +63,10 @@ mod tests {
         fn wake(&mut self, token: Token) {
             self.0.push(token);
         }
+        fn wake_all(&mut self) {
+            unreachable!("no state is lost here")
+        }
+
         fn timer(&mut self, _at: u64) {}
     }
 

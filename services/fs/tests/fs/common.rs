@@ -17,6 +17,10 @@ impl Effects for Woken {
     fn wake(&mut self, token: Token) {
         self.0.push(token);
     }
+    fn wake_all(&mut self) {
+        unreachable!("no state is lost here")
+    }
+
     fn timer(&mut self, _at: u64) {}
 }
 

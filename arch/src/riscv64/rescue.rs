@@ -1,0 +1,35 @@
+//! Calls that can be given up in the middle: what the calling convention preserves is kept on the
+//! caller's stack, and `rescue_landing` finds it there. A trap frame that is to land has its `sp`
+//! where `rescue_call` said.
+
+use core::arch::global_asm;
+
+global_asm!(
+    ".option push",
+    ".option arch, +d", // this assembler does not know the target's features
+    ".section .text.rescue, \"ax\"",
+    ".global rescue_call, rescue_landing",
+    "rescue_call: addi sp, sp, -208",
+    "  sd ra, 200(sp)",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+    "  sd s\\n, 8*\\n(sp)",
+    "  fsd fs\\n, 96+8*\\n(sp)",
+    ".endr",
+    "  sd sp, 0(a0)",
+    "  mv a0, a2",
+    "  addi s0, sp, 208",
+    "  jalr a1",
+    "  li a0, 0",
+    "  j 1f",
+    "rescue_landing: li a0, 1",
+    "1:",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+    "  ld s\\n, 8*\\n(sp)",
+    "  fld fs\\n, 96+8*\\n(sp)",
+    ".endr",
+    "  ld ra, 200(sp)",
+    "  addi sp, sp, 208",
+    "  ret",
+    ".text",
+    ".option pop",
+);

@@ -1,0 +1,267 @@
+//! What the protocol's effects do on this chip: page table, caches, links, waiting cores.
+
+use super::{LIMIT_NS, PAGES};
+use crate::kernel::Kernel;
+use crate::shootdown::{self, Flushed};
+use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
+use abi::soc::{state, unpack_state};
+use alloc::vec::Vec;
+use arch::mmu::Pages;
+use arch::shared::Window;
+use arch::types::Rights;
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::id::{DomainId, Epoch};
+use kernel_dsm::wire::{Inbox, Outbox};
+use kernel_dsm::word::News;
+use kernel_dsm::{Down, Dsm, Effect, Handled, Page, PeerFault, RequestId, Rights as Held};
+
+/// Revocations whose unmapping is under way.
+pub const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
+
+/// The protocol with its table.
+pub type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
+
+/// What a core waits for.
+pub mod wait {
+    pub const PENDING: u64 = 0;
+    pub const DONE: u64 = 1;
+    pub const LOST: u64 = 2;
+}
+
+/// How far this domain is in leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is not, or has not done.
+    No,
+    /// It holds nothing.
+    Left,
+    /// It cannot: pages are lost.
+    Stays,
+}
+
+/// One direction pair to a peer.
+pub struct Link {
+    pub id: DomainId,
+    pub inbox: Inbox,
+    pub theirs: Window,
+}
+
+/// What effects act upon.
+pub struct Machine {
+    pub outboxes: [Option<(Outbox, Window, u32)>; MAX_DOMAINS],
+    pub vector: u32,
+    pub base: PhysAddr,
+    pub pages: Pages,
+    pub alias: Pages,
+    pub unmapping: [Option<(RequestId, Flushed)>; UNMAPS],
+    pub all_flushed: Option<Flushed>,
+    /// Revocations whose unmapping is over.
+    pub completed: u64,
+    pub waits: [u64; MAX_CORES],
+    /// Pages were lost, and maybe not mended yet.
+    pub lost: bool,
+    pub leaving: Leaving,
+    /// Messages sent, pages given up, pages of them cleaned, thrashing.
+    pub counts: [u64; 4],
+}
+
+/// All that the lock is around.
+pub struct State {
+    pub dsm: Protocol8,
+    pub links: Vec<Link>,
+    pub machine: Machine,
+    /// State words of the chip page that the protocol was told of.
+    pub told: [u64; MAX_DOMAINS],
+}
+
+impl Machine {
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { to, message } => {
+                if let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) {
+                    outbox.send(mine, &message);
+                    self.counts[0] += 1;
+                    arch::doorbell::ring(*slot, self.vector);
+                }
+            }
+            Effect::Map { page, rights } => self.pages.set(page.into(), Some(rights_of(rights))),
+            Effect::Unmap { page, keep, work } => {
+                let kept = (keep == kernel_dsm::Keep::Read).then_some(Rights::Read);
+                self.pages.set(page.into(), kept);
+                self.counts[1] += 1;
+                let flushed = shootdown::flush_shared(self.virt(page), PAGE);
+                if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
+                    *free = Some((work, flushed));
+                }
+            }
+            Effect::UnmapAll => {
+                (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
+                self.all_flushed = Some(shootdown::flush_shared(self.base.to_virt(), BLOCK));
+            }
+            Effect::Clean { page } => self.maintain(page, arch::cache::clean),
+            Effect::CleanAndInvalidate { page } => {
+                self.counts[2] += 1;
+                self.maintain(page, arch::cache::clean_invalidate);
+            }
+            Effect::Invalidate { page } => self.maintain(page, arch::cache::invalidate),
+            Effect::Complete { core, result } => {
+                if let Some(wait) = self.waits.get_mut(core.index()) {
+                    *wait = if result.is_ok() { wait::DONE } else { wait::LOST };
+                }
+            }
+            Effect::Lost { .. } => self.lost = true,
+            Effect::Thrash { .. } => self.counts[3] += 1,
+            Effect::Left => self.leaving = Leaving::Left,
+            Effect::Stays => self.leaving = Leaving::Stays,
+        }
+    }
+
+    /// A revocation whose page no core of this domain reaches any more.
+    fn unmapped(&mut self) -> Option<RequestId> {
+        let over = |place: &mut Option<(RequestId, Flushed)>| {
+            place.take_if(|(_, flushed)| shootdown::is_flushed(*flushed))
+        };
+        let (work, _) = self.unmapping.iter_mut().find_map(over)?;
+        self.completed += 1;
+        Some(work)
+    }
+
+    fn virt(&self, page: Page) -> VirtAddr {
+        self.base.plus(u64::from(page) * PAGE).to_virt()
+    }
+
+    /// Maintains the lines of a page through its second mapping.
+    fn maintain(&self, page: Page, operation: fn(usize, usize)) {
+        let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
+        self.alias.set(page.into(), Some(Rights::ReadWrite));
+        operation(at.0 as usize, PAGE as usize);
+        self.alias.set(page.into(), None);
+        arch::mmu::flush(at, PAGE);
+    }
+}
+
+fn rights_of(held: Held) -> Rights {
+    match held {
+        Held::Read => Rights::Read,
+        Held::Write => Rights::ReadWrite,
+    }
+}
+
+impl State {
+    /// One call of the protocol, and the ends of the shootdowns that it began.
+    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, kernel_dsm::Out<'_>) -> R) -> R {
+        let State { dsm, machine, .. } = self;
+        let result = call(dsm, &mut |effect| machine.perform(effect));
+        while let Some(work) = machine.unmapped() {
+            dsm.unmapped(arch::time::soc_time(), work, &mut |effect| machine.perform(effect));
+        }
+        if machine.all_flushed.take_if(|flushed| shootdown::is_flushed(*flushed)).is_some() {
+            dsm.all_unmapped(arch::time::soc_time(), &mut |effect| machine.perform(effect));
+        }
+        result
+    }
+
+    /// Takes all messages that are there, and those that the ends of shootdowns make room for.
+    pub fn poll(&mut self) -> Result<(), PeerFault> {
+        loop {
+            let before = self.machine.completed;
+            self.take_messages()?;
+            self.tick();
+            if self.machine.completed == before {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_messages(&mut self) -> Result<(), PeerFault> {
+        for index in 0..self.links.len() {
+            while let Some((id, epoch, message)) = self.links[index].next()? {
+                let now = arch::time::soc_time();
+                let handled = self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))?;
+                if handled == Handled::Later {
+                    break;
+                }
+                self.links[index].inbox.done();
+            }
+        }
+        Ok(())
+    }
+
+    /// What came while this domain was off was for nobody.
+    pub fn drop_messages(&mut self) {
+        for link in &mut self.links {
+            while !matches!(link.next(), Ok(None)) {
+                link.inbox.done();
+            }
+        }
+    }
+
+    /// Lets pins end; one that is about to is waited for, since nobody rings when it does.
+    fn tick(&mut self) {
+        let begun = arch::time::soc_time();
+        loop {
+            let now = arch::time::soc_time();
+            self.step(|dsm, out| dsm.tick(now, out));
+            let soon = self.dsm.due().is_some_and(|due| due < begun + 2 * LIMIT_NS);
+            if !soon || now > begun + 2 * LIMIT_NS {
+                return;
+            }
+            arch::cpu::relax();
+        }
+    }
+
+    /// Does the chip page say what it did?
+    pub fn is_behind(&self, kernel: &Kernel) -> bool {
+        peers(kernel).any(|id| kernel.soc.state_word(id) != self.told[id.index()])
+    }
+
+    /// What the chip page says, all of it. From the fault path too, so without an allocation.
+    fn news(&mut self, kernel: &Kernel) -> ([News; MAX_DOMAINS], usize) {
+        let nobody = News { domain: kernel.me, epoch: Epoch(0), down: None };
+        let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
+        for domain in peers(kernel) {
+            let word = kernel.soc.state_word(domain);
+            self.told[domain.index()] = word;
+            let (epoch, now) = unpack_state(word);
+            let down = match now {
+                state::DEAD => Some(Down::Died),
+                state::OFF => Some(Down::Slept),
+                _ => None,
+            };
+            news[count] = News { domain, epoch: Epoch(epoch as u16), down };
+            count += 1;
+        }
+        arch::words::barrier(); // who left has cleaned its pages before it said so
+        (news, count)
+    }
+
+    /// The chip page may have changed.
+    pub fn chip(&mut self, kernel: &Kernel) {
+        let (news, count) = self.news(kernel);
+        for news in &news[..count] {
+            let up = news.down.is_none() && news.epoch.0 != 0;
+            if up
+                && let Some(Some((outbox, ..))) = self.machine.outboxes.get_mut(news.domain.index())
+            {
+                outbox.start(news.epoch);
+            }
+            for link in self.links.iter_mut().filter(|link| up && link.id == news.domain) {
+                link.inbox.start(news.epoch);
+            }
+        }
+        let now = arch::time::soc_time();
+        self.step(|dsm, out| dsm.chip(now, &news[..count], out));
+    }
+}
+
+impl Link {
+    fn next(&self) -> Result<Option<(DomainId, Epoch, kernel_dsm::Message)>, PeerFault> {
+        let message = self.inbox.peek(&self.theirs)?;
+        Ok(message.map(|message| (self.id, self.inbox.peer(), message)))
+    }
+}
+
+fn peers(kernel: &Kernel) -> impl Iterator<Item = DomainId> + use<> {
+    let (me, count) = (kernel.me, kernel.blob.domains().len() as u8);
+    (0..count).map(DomainId).filter(move |&id| id != me)
+}
