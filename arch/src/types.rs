@@ -108,6 +108,16 @@ pub enum MapError {
     Range,
 }
 
+/// Tables of the last level that a `Pages` knows: 16 MiB.
+pub(crate) const MAX_LEAF_TABLES: usize = 8;
+
+/// Room for them; [`MapError::Range`] when `[virt, virt + bytes)` has more, or begins within one.
+pub(crate) fn leaf_tables(virt: u64, bytes: u64) -> Result<[usize; MAX_LEAF_TABLES], MapError> {
+    const SPAN: u64 = 512 * base::addr::PAGE;
+    let fits = virt.is_multiple_of(SPAN) && bytes <= SPAN * MAX_LEAF_TABLES as u64;
+    fits.then_some([0; MAX_LEAF_TABLES]).ok_or(MapError::Range)
+}
+
 /// Why the doorbell device could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellError {

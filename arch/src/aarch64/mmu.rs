@@ -12,7 +12,7 @@ use base::port::Frames;
 use super::descriptor::{self, ENTRIES, LAST, index, is_table, span};
 use super::mmio::{BARS, BARS_SIZE, ECAM, GICD, UART};
 use super::registers::{KERNEL_ASID, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER, write};
-use crate::types::{MapError, Mapping, Memory, Rights};
+use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
 /// `flush` reaches all cores of the domain.
 pub const BROADCAST: bool = true;
@@ -153,6 +153,7 @@ impl PageTable {
         if phys.0 % PAGE != 0 || last > descriptor::LAST_PA {
             return Err(MapError::Range);
         }
+        let mut leaves = leaf_tables(virt.0, bytes)?;
         for page in 0..bytes / PAGE {
             let at = virt.plus(page * PAGE);
             let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
@@ -166,8 +167,9 @@ impl PageTable {
             if slot.get() != 0 {
                 return Err(MapError::Overlap);
             }
+            leaves[page as usize / ENTRIES] = slot.table.0 as usize;
         }
-        Ok(Pages { root: self.root, virt, phys, count: bytes / PAGE, memory })
+        Ok(Pages { leaves, phys, count: bytes / PAGE, memory })
     }
 
     /// Puts a fresh table into an empty slot and goes down.
@@ -245,8 +247,8 @@ impl PageTable {
 /// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
 /// allocated or locked. One at a time changes them.
 pub struct Pages {
-    root: PhysAddr,
-    virt: VirtAddr,
+    /// Their tables of the last level.
+    leaves: [usize; MAX_LEAF_TABLES],
     phys: PhysAddr,
     count: u64,
     memory: Memory,
@@ -256,11 +258,8 @@ impl Pages {
     /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
-        let at = self.virt.plus(page * PAGE);
-        let mut slot = Slot { table: self.root, index: index(at, 0), level: 0 };
-        while slot.level < LAST {
-            slot = down(slot, at);
-        }
+        let table = PhysAddr(self.leaves[page as usize / ENTRIES] as u64);
+        let slot = Slot { table, index: page as usize % ENTRIES, level: LAST };
         let phys = self.phys.plus(page * PAGE);
         let bits = rights.map(|rights| descriptor::bits(self.memory, rights));
         slot.set(bits.map_or(0, |bits| descriptor::leaf(phys, bits, LAST)));

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::Frames;
 
-use crate::types::{MapError, Mapping, Memory, Rights};
+use crate::types::{MapError, Mapping, Memory, Rights, leaf_tables};
 
 /// `flush` reaches all cores.
 pub const BROADCAST: bool = true;
@@ -72,6 +72,7 @@ impl PageTable {
         bytes: u64,
         _memory: Memory,
     ) -> Result<Pages, MapError> {
+        leaf_tables(virt.0, bytes)?;
         let aligned = (virt.0 | phys.0 | bytes).is_multiple_of(PAGE) && bytes != 0;
         if !aligned || virt.0 < LOWEST {
             return Err(MapError::Range);

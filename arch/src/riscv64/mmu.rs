@@ -10,7 +10,7 @@ use base::port::Frames;
 
 use super::pte::{self, ENTRIES};
 use super::registers::{read, write};
-use crate::types::{MapError, Mapping, Memory, Rights};
+use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
 /// `flush` reaches this core only; image sends the others an interrupt.
 pub const BROADCAST: bool = false;
@@ -128,6 +128,7 @@ impl PageTable {
         if !pa.is_aligned(PAGE) || pa_end > pte::PHYSICAL_END {
             return Err(MapError::Range);
         }
+        let mut leaves = leaf_tables(va.0, bytes)?;
         for page in 0..bytes / PAGE {
             let at = va.0 + page * PAGE;
             let mut found = self.find(at);
@@ -138,8 +139,9 @@ impl PageTable {
             if pte::is_valid(found.entry) {
                 return Err(MapError::Overlap);
             }
+            leaves[page as usize / ENTRIES] = found.slot as usize & !(PAGE as usize - 1);
         }
-        Ok(Pages { root: self.root, va, pa, count: bytes / PAGE, memory })
+        Ok(Pages { leaves, va, pa, count: bytes / PAGE, memory })
     }
 
     fn map_leaf(
@@ -183,7 +185,8 @@ impl PageTable {
 /// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
 /// allocated or locked. One at a time changes them.
 pub struct Pages {
-    root: PhysAddr,
+    /// Their tables of the last level.
+    leaves: [usize; MAX_LEAF_TABLES],
     va: VirtAddr,
     pa: PhysAddr,
     count: u64,
@@ -196,7 +199,8 @@ impl Pages {
         assert!(page < self.count, "no such page");
         let at = VirtAddr(self.va.0 + page * PAGE);
         let leaf = |rights| pte::leaf(self.pa.0 + page * PAGE, self.memory, rights);
-        store(find(self.root.0, at.0).slot, rights.map_or(0, leaf));
+        let table = self.leaves[page as usize / ENTRIES] as *mut u64;
+        store(table.wrapping_add(page as usize % ENTRIES), rights.map_or(0, leaf));
         if rights.is_some() {
             flush(at, PAGE); // this core may remember that nothing was there
         }

@@ -82,10 +82,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// The shootdown of [`Effect::Unmap`] is over: no core of this domain reaches the page (or
     /// none can write it).
     pub fn unmapped(&mut self, now: u64, work: RequestId, out: Out) {
-        let row = self.revokes.get_mut(work.domain.index());
-        let Some(slot) = row.and_then(|row| row.get_mut(work.core.index())) else { return };
-        let Revoke::Unmapping { page, keep, orphan } = *slot else { return };
-        *slot = Revoke::Idle;
+        let Revoke::Unmapping { page, keep, orphan } = self.revokes.get(work) else { return };
+        self.revokes.set(work, Revoke::Idle);
         self.give_up(page, keep, out);
         if !orphan {
             self.answer(now, work, page, out);
@@ -182,16 +180,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn is_revoked(&self, page: Page) -> bool {
-        self.revokes.iter().flatten().any(|revoke| match *revoke {
+        self.revokes.any(|revoke| match revoke {
             Revoke::Idle => false,
             Revoke::Deferred { page: of, .. } | Revoke::Unmapping { page: of, .. } => of == page,
         })
     }
 
     pub(crate) fn is_unmapping(&self, page: Page) -> bool {
-        let of =
-            |revoke: &Revoke| matches!(*revoke, Revoke::Unmapping { page: of, .. } if of == page);
-        self.revokes.iter().flatten().any(of)
+        self.revokes
+            .any(|revoke| matches!(revoke, Revoke::Unmapping { page: of, .. } if of == page))
     }
 
     /// Sends the core's request, or keeps it until there is a home.
@@ -281,23 +278,23 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         keep: Keep,
         out: Out,
     ) -> Handled {
-        let slot = &mut self.revokes[id.domain.index()][id.core.index()];
-        if *slot != Revoke::Idle {
+        if self.revokes.get(id) != Revoke::Idle {
             return Handled::Later;
         }
-        *slot = Revoke::Deferred { page, keep };
+        self.revokes.set(id, Revoke::Deferred { page, keep });
         self.serve(now, id, out);
         Handled::Done
     }
 
     /// Goes on with what no pin stands against any more.
     pub(crate) fn serve_deferred(&mut self, now: u64, out: Out) {
-        self.ids().for_each(|id| self.serve(now, id, out));
+        if !self.revokes.is_idle() {
+            self.ids().for_each(|id| self.serve(now, id, out));
+        }
     }
 
     fn serve(&mut self, now: u64, id: RequestId, out: Out) {
-        let slot = self.revokes[id.domain.index()][id.core.index()];
-        let Revoke::Deferred { page, keep } = slot else { return };
+        let Revoke::Deferred { page, keep } = self.revokes.get(id) else { return };
         let hold = self.table.get(page).hold;
         let mut state = Revoke::Idle;
         if !suffices(hold, keep) {
@@ -307,7 +304,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             state = Revoke::Unmapping { page, keep, orphan: false };
         }
-        self.revokes[id.domain.index()][id.core.index()] = state;
+        self.revokes.set(id, state);
         if state == Revoke::Idle {
             self.answer(now, id, page, out);
         } else {
@@ -320,7 +317,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if self.table.get(page).hold == Hold::Device {
             return Some(u64::MAX);
         }
-        self.cores.iter().filter_map(|core| core.pins.until(page, keep)).max()
+        self.cores[..self.config.cores as usize]
+            .iter()
+            .filter_map(|core| core.pins.until(page, keep))
+            .max()
     }
 
     /// Nobody here reaches the page any more: writes back what was written.

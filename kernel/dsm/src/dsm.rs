@@ -4,6 +4,7 @@ use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
 
 use crate::effect::{Effect, Out};
+use crate::grid::{Cell, Grid};
 use crate::message::Message;
 use crate::pin::Pins;
 use crate::table::{Store, Table};
@@ -118,6 +119,10 @@ pub(crate) enum Revoke {
     },
 }
 
+impl Cell for Revoke {
+    const IDLE: Revoke = Revoke::Idle;
+}
+
 /// What a core asks the home for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
@@ -145,6 +150,10 @@ pub(crate) enum Request {
     },
 }
 
+impl Cell for Request {
+    const IDLE: Request = Request::Idle;
+}
+
 /// One domain's end of the protocol. `D`: most domains; `C`: most cores of any of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dsm<T, const D: usize, const C: usize> {
@@ -161,16 +170,17 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     /// Counts this domain's claims.
     pub(crate) claims: u8,
     pub(crate) cores: [Core; C],
-    pub(crate) revokes: [[Revoke; C]; D],
-    pub(crate) desk: [[Request; C]; D],
+    pub(crate) revokes: Grid<Revoke, D, C>,
+    pub(crate) desk: Grid<Request, D, C>,
     pub(crate) watch: Watch,
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// A domain that holds nothing. Call [`Dsm::start`] next. `None` when `words` are too few
-    /// (see [`crate::table::words`]) or the configuration has more domains than `D`.
+    /// (see [`crate::table::words`]) or the board has more domains than `D`, or cores than `C`.
     pub fn new(config: Config, epoch: Epoch, words: T) -> Option<Self> {
         let fits = (1..=D).contains(&(config.domains as usize)) && D <= MAX_DOMAINS;
+        let fits = fits && (1..=C).contains(&(config.cores as usize));
         if !fits || config.me.0 >= config.domains {
             return None;
         }
@@ -185,8 +195,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             round: 0,
             claims: 0,
             cores: core::array::from_fn(|_| Core::default()),
-            revokes: [[Revoke::Idle; C]; D],
-            desk: [[Request::Idle; C]; D],
+            revokes: Grid::new(&config),
+            desk: Grid::new(&config),
             watch: Watch::new(config.thrash),
         })
     }
@@ -324,13 +334,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Time has passed: pins end. Call at the latest when [`Dsm::due`] says.
     pub fn tick(&mut self, now: u64, out: Out) {
-        self.cores.iter_mut().for_each(|core| core.pins.expire(now));
+        self.own_cores().iter_mut().for_each(|core| core.pins.expire(now));
         self.serve_deferred(now, out);
     }
 
     /// When the next pin ends that somebody waits for.
     pub fn due(&self) -> Option<u64> {
-        let ends = self.revokes.iter().flatten().filter_map(|revoke| match *revoke {
+        if self.revokes.is_idle() {
+            return None;
+        }
+        let ends = self.revokes.cells().filter_map(|revoke| match revoke {
             Revoke::Deferred { page, keep } => self.pinned_until(page, keep),
             _ => None,
         });
@@ -363,7 +376,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Message::Revoke { id, page, .. } | Message::Ack { id, page } => (id, page, 1),
             _ => return Ok(()),
         };
-        if id.core.index() >= C || id.domain.0 >= self.config.domains {
+        if id.core.0 >= self.config.cores || id.domain.0 >= self.config.domains {
             return Err(PeerFault::Request);
         }
         self.in_region(page, count).then_some(()).ok_or(PeerFault::Page(page))
@@ -425,13 +438,18 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     pub(crate) fn cores(&self) -> impl Iterator<Item = CoreId> + use<T, D, C> {
-        (0..C as u8).map(CoreId)
+        (0..self.config.cores).map(CoreId)
+    }
+
+    /// What this domain's cores do.
+    pub(crate) fn own_cores(&mut self) -> &mut [Core] {
+        &mut self.cores[..self.config.cores as usize]
     }
 
     /// All names of requests.
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> + use<T, D, C> {
-        let domains = self.config.domains;
-        (0..C as u8).flat_map(move |core| {
+        let (domains, cores) = (self.config.domains, self.config.cores);
+        (0..cores).flat_map(move |core| {
             (0..domains)
                 .map(move |domain| RequestId { domain: DomainId(domain), core: CoreId(core) })
         })

@@ -15,6 +15,7 @@ use base::id::DomainId;
 
 use crate::dsm::{Dsm, Leaving, Request, Seat, Wish};
 use crate::effect::{Effect, Out};
+use crate::grid::Grid;
 use crate::message::Message;
 use crate::table::{Entry, Store};
 use crate::word::{Down, Hold, Keep, Page, Protocol, RequestId, Set, Want};
@@ -26,11 +27,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn request(&self, id: RequestId) -> Request {
-        self.desk[id.domain.index()][id.core.index()]
+        self.desk.get(id)
     }
 
     fn set_request(&mut self, id: RequestId, request: Request) {
-        self.desk[id.domain.index()][id.core.index()] = request;
+        self.desk.set(id, request);
     }
 
     pub(crate) fn got_get(&mut self, now: u64, id: RequestId, wish: Wish, out: Out) {
@@ -68,17 +69,18 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn unqueue(&mut self, id: RequestId) {
         let Some(gone) = self.rank(id) else { return };
         self.set_request(id, Request::Idle);
-        for request in self.desk.iter_mut().flatten() {
-            if let Request::Queued { rank, .. } = request {
-                *rank -= u8::from(*rank > gone);
+        self.desk.change(|request| match request {
+            Request::Queued { wish, rank } if rank > gone => {
+                Request::Queued { wish, rank: rank - 1 }
             }
-        }
+            other => other,
+        });
     }
 
     /// Activates each queued request that can be, first come first. Each either stays or leaves
     /// the queue for good, so this ends.
     pub(crate) fn start_requests(&mut self, now: u64, out: Out) {
-        if !self.is_serving() {
+        if self.desk.is_idle() || !self.is_serving() {
             return;
         }
         let mut rank = 1;
@@ -96,14 +98,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn may_start(&self, id: RequestId, wish: Wish, rank: u8) -> bool {
-        let slot = self.revokes[id.domain.index()][id.core.index()];
-        let in_front = |other: &Request| match *other {
+        let slot = self.revokes.get(id);
+        let in_front = |other: Request| match other {
             Request::Idle => false,
             Request::Queued { wish: of, rank: first } => of.page == wish.page && first < rank,
             Request::Active { wish: of, .. } => of.page == wish.page,
         };
         let own_shootdown = slot != crate::dsm::Revoke::Idle || self.is_unmapping(wish.page);
-        !own_shootdown && !self.desk.iter().flatten().any(in_front)
+        !own_shootdown && !self.desk.any(in_front)
     }
 
     fn activate(&mut self, now: u64, id: RequestId, wish: Wish, out: Out) {
@@ -287,7 +289,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.desk.iter().flatten().any(|request| matches!(request, Request::Active { .. }))
+        self.desk.any(|request| matches!(request, Request::Active { .. }))
     }
 
     pub(crate) fn has_losses(&self) -> bool {
@@ -296,7 +298,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Forgets what the directory says; not what this domain holds.
     pub(crate) fn clear_directory(&mut self) {
-        self.desk = [[Request::Idle; C]; D];
+        self.desk = Grid::new(&self.config);
         for page in 0..self.table.pages() {
             let hold = self.table.get(page).hold;
             self.table.set(page, Entry { hold, ..Entry::FREE });

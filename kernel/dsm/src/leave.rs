@@ -16,12 +16,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// [`Effect::Left`] ends it.
     pub fn leave(&mut self, out: Out) -> Result<(), LeaveError> {
         let waits = self.cores.iter().any(|core| core.task.is_some());
-        let unmapping = |revoke: &Revoke| matches!(revoke, Revoke::Unmapping { .. });
+        let unmapping = |revoke: Revoke| matches!(revoke, Revoke::Unmapping { .. });
         let pages = 0..self.table.pages();
         let device = |page| self.table.get(page).hold == Hold::Device;
         if waits
             || self.leaving != Leaving::No
-            || self.revokes.iter().flatten().any(unmapping)
+            || self.revokes.any(unmapping)
             || pages.clone().any(device)
         {
             return Err(LeaveError::Busy);

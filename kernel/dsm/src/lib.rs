@@ -7,6 +7,7 @@
 mod client;
 mod dsm;
 pub mod effect;
+mod grid;
 mod home;
 mod leave;
 pub mod message;

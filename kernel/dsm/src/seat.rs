@@ -19,8 +19,9 @@
 
 use base::id::DomainId;
 
-use crate::dsm::{Dsm, Leaving, Life, Request, Revoke, Seat, byte, byte_of, with_byte};
+use crate::dsm::{Dsm, Leaving, Life, Revoke, Seat, byte, byte_of, with_byte};
 use crate::effect::{Effect, Out};
+use crate::grid::Grid;
 use crate::message::{END, Message};
 use crate::table::{Entry, Store};
 use crate::word::{Down, Hold, Page, Set};
@@ -203,13 +204,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// What was asked of, or by, a home that is none any more is void.
     fn forget_home(&mut self) {
         self.cores.iter_mut().flat_map(|core| &mut core.task).for_each(|task| task.sent = false);
-        for revoke in self.revokes.iter_mut().flatten() {
-            match revoke {
-                Revoke::Deferred { .. } => *revoke = Revoke::Idle,
-                Revoke::Unmapping { orphan, .. } => *orphan = true,
-                Revoke::Idle => {}
-            }
-        }
+        self.revokes.change(|revoke| match revoke {
+            Revoke::Unmapping { page, keep, .. } => Revoke::Unmapping { page, keep, orphan: true },
+            Revoke::Deferred { .. } | Revoke::Idle => Revoke::Idle,
+        });
         if self.leaving == Leaving::Asked {
             self.leaving = Leaving::Empty;
         }
@@ -384,7 +382,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.settled = ever.fold(with_byte(0, self.config.me, self.epoch), with);
         self.seat = Seat::Waiting;
         self.clear_directory();
-        self.revokes = [[Revoke::Idle; C]; D];
+        self.revokes = Grid::new(&self.config);
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
         out(Effect::Left);
     }
@@ -421,7 +419,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return out(Effect::Stays);
         }
         self.leaving = Leaving::Handing(to);
-        self.desk = [[Request::Idle; C]; D];
+        self.desk = Grid::new(&self.config);
         self.ask_to_take(to, out);
     }
 

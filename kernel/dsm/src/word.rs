@@ -167,6 +167,8 @@ pub struct Config {
     pub me: DomainId,
     /// Domains of the board, at least 1.
     pub domains: u8,
+    /// Most cores of any of them, at least 1.
+    pub cores: u8,
     /// Pages of the coherent region.
     pub pages: u32,
     /// How long a granted page stays, in nanoseconds.

@@ -17,7 +17,7 @@ const PAGES: u32 = 200;
 fn config(protocol: Protocol, domains: u8, me: u8) -> Config {
     let thrash = Limit { moves: 3, window: 100 };
     let me = DomainId(me);
-    Config { protocol, me, domains, pages: PAGES, hold: 5, limit: 50, thrash }
+    Config { protocol, me, domains, cores: 2, pages: PAGES, hold: 5, limit: 50, thrash }
 }
 
 struct Flat(RefCell<Vec<u64>>);

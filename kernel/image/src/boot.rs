@@ -216,9 +216,22 @@ pub fn arena() -> Option<Arena> {
 /// The memory of a service that kernels share.
 #[allow(unsafe_code, reason = "the shared block becomes an arena")]
 pub fn shared_arena(coherence: &Coherence) -> Option<Arena> {
+    let bytes = abi::boot::BLOCK as usize - SPARE;
     // SAFETY: the block is nobody's but this service's in every kernel, whose steps exclude each
     // other; the protocol maps its pages where they are touched.
-    unsafe { Arena::new(coherence.base().0 as usize, abi::boot::BLOCK as usize) }
+    unsafe { Arena::new(coherence.base().0 as usize, bytes) }
+}
+
+/// Bytes at the end of the shared block for measurements.
+const SPARE: usize = PAGE as usize;
+
+/// The words of the shared block that are nobody's.
+#[allow(unsafe_code, reason = "the end of the shared block becomes words")]
+pub fn spare(coherence: &'static Coherence) -> &'static [AtomicU64] {
+    let at = coherence.base().0 as usize + abi::boot::BLOCK as usize - SPARE;
+    // SAFETY: no arena has them; the protocol maps the page where it is touched. A page that is
+    // lost is touched within an attempt.
+    unsafe { core::slice::from_raw_parts(at as *const AtomicU64, SPARE / 8) }
 }
 
 /// Doorbells of the fabric that every kernel listens to.

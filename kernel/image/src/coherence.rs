@@ -9,9 +9,9 @@
 //! The fault path runs with interrupts masked on whatever stack faulted, allocates nothing, and
 //! takes one leaf lock, which is never held across a wait. Who waits takes it by `try_lock`.
 //!
-//! A page that goes is unmapped first and cleaned then, through a second mapping that exists for
-//! that moment only, is uncached, and is never read or written through: caches are maintained by
-//! physical line, and a mapping that caches could bring lines back.
+//! A page that goes is unmapped first and cleaned then, through a second mapping that is uncached,
+//! and never read or written through: caches are maintained by physical line, and a mapping that
+//! caches could bring lines back.
 //!
 //! A page that died with its kernel faults until its service has had it mended.
 
@@ -61,6 +61,14 @@ pub enum Met {
     Other,
 }
 
+/// When the last fault here entered, asked for its page, and had it: ticks of this domain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trip {
+    pub entered: u64,
+    pub asked: u64,
+    pub done: u64,
+}
+
 /// The shared block of this kernel.
 pub struct Coherence {
     base: PhysAddr,
@@ -70,6 +78,8 @@ pub struct Coherence {
     deaths: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
+    /// The [`Trip`] of the last fault.
+    trip: [AtomicU64; 3],
 }
 
 /// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
@@ -77,6 +87,16 @@ pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
     let global = mapping::global(blob)?;
     let index = (global.size / BLOCK / 2) as usize;
     Some((PhysAddr(global.base + index as u64 * BLOCK), index))
+}
+
+/// Which protocol the board wants: `dsm=two-state` on its command line, or the other.
+fn protocol(blob: &Blob) -> Protocol {
+    let arguments = abi::boot::text(&blob.arguments);
+    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+    match before.split_whitespace().any(|word| word == "dsm=two-state") {
+        true => Protocol::TwoState,
+        false => Protocol::ThreeState,
+    }
 }
 
 /// An empty place for kernel `me` of epoch `epoch`; `None` on a board without one.
@@ -89,12 +109,14 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
     let table = &mut *TABLE.get()?.lock();
     let alias = VirtAddr(base.to_virt().0.wrapping_add(MAINTENANCE_OFFSET));
     let pages = table.pages(&FRAMES, base.to_virt(), base, BLOCK, Memory::Cached).ok()?;
-    let alias = table.pages(&FRAMES, alias, base, BLOCK, Memory::Uncached).ok()?;
+    table.map(&FRAMES, alias, base, BLOCK, Memory::Uncached, Rights::ReadWrite).ok()?;
     let domains = blob.domains();
+    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
     let config = Config {
-        protocol: Protocol::ThreeState,
+        protocol: protocol(blob),
         me,
         domains: domains.len() as u8,
+        cores: cores as u8,
         pages: PAGES,
         hold: HOLD_NS,
         limit: LIMIT_NS,
@@ -102,7 +124,6 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
     };
     let words = kernel_dsm::table::words(config.protocol, config.domains, PAGES);
     let dsm = Dsm::new(config, epoch, vec![0; words])?;
-    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
     let slots = abi::dsm::slots(domains.len(), cores) as u32;
     let link = |from: DomainId, to: DomainId| {
         let index = u64::from(from.0) * domains.len() as u64 + u64::from(to.0);
@@ -121,10 +142,11 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
         vector: blob.vector_dsm,
         base,
         pages,
-        alias,
         unmapping: [None; UNMAPS],
+        unmaps: 0,
         all_flushed: None,
         completed: 0,
+        serving: 0,
         waits: [wait::PENDING; MAX_CORES],
         lost: false,
         leaving: Leaving::No,
@@ -140,6 +162,7 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
         deaths: AtomicU64::new(0),
         faults: AtomicU64::new(0),
         broken: AtomicU64::new(0),
+        trip: [const { AtomicU64::new(0) }; 3],
     })
 }
 
@@ -230,7 +253,9 @@ impl Coherence {
                 Rights::Read => Hold::Read,
                 _ => Hold::Write,
             };
-            at >= BLOCK || state.dsm.hold((at / PAGE) as Page) >= Some(wanted)
+            leaf.memory != Memory::Cached
+                || at >= BLOCK
+                || state.dsm.hold((at / PAGE) as Page) >= Some(wanted)
         };
         work(&held)
     }
@@ -241,8 +266,12 @@ impl Coherence {
     }
 
     fn poll_locked(&self, state: &mut Guard<'_, State>) {
+        let (begun, given) = (arch::cpu::clock(), state.machine.counts[1]);
         if state.poll().is_err() {
             self.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        if state.machine.counts[1] != given {
+            state.machine.serving += arch::cpu::clock().wrapping_sub(begun);
         }
     }
 
@@ -282,28 +311,45 @@ impl Coherence {
             arch::types::Access::Write => Want::Write,
             arch::types::Access::Execute => return Met::Other,
         };
+        let entered = arch::cpu::clock();
         self.faults.fetch_add(1, Ordering::Relaxed);
         let access = Access { page: (at / PAGE) as Page, crosses: false, want };
         let begin = |dsm: &mut Protocol8, core, out: Out<'_>| {
             dsm.access(arch::time::soc_time(), core, access, out)
         };
-        if self.request(kernel, begin) { Met::Page } else { Met::Loss }
+        let (met, asked) = self.request(kernel, begin);
+        let times = [entered, asked, arch::cpu::clock()];
+        self.trip.iter().zip(times).for_each(|(word, time)| word.store(time, Ordering::Relaxed));
+        if met { Met::Page } else { Met::Loss }
+    }
+
+    /// Of the last fault.
+    pub fn trip(&self) -> Trip {
+        let [entered, asked, done] = [0, 1, 2].map(|at| self.trip[at].load(Ordering::Relaxed));
+        Trip { entered, asked, done }
+    }
+
+    /// Pages given up for others so far, and the ns that took.
+    pub fn served(&self) -> (u64, u64) {
+        let machine = &self.state.lock().machine;
+        (machine.counts[1], arch::time::to_ns(machine.serving, arch::cpu::clock_hz()))
     }
 
     /// Begins something that ends with a `Complete` for this core, and waits for that. Did it end
-    /// well?
+    /// well, and when did it begin to wait?
     fn request(
         &self,
         kernel: &Kernel,
         begin: impl FnOnce(&mut Protocol8, CoreId, Out<'_>) -> Result<(), AccessError>,
-    ) -> bool {
+    ) -> (bool, u64) {
         let core = arch::cpu::core();
         let begun = {
             let mut state = self.state.lock();
             state.machine.waits[core.index()] = wait::PENDING;
             state.step(|dsm, out| begin(dsm, core, out))
         };
-        begun.is_ok() && self.await_core(kernel, core) == wait::DONE
+        let asked = arch::cpu::clock();
+        (begun.is_ok() && self.await_core(kernel, core) == wait::DONE, asked)
     }
 
     fn await_core(&self, kernel: &Kernel, core: CoreId) -> u64 {
@@ -318,14 +364,14 @@ impl Coherence {
         result
     }
 
-    /// What a waiting core does. Nobody rings this one for a change of the chip page: interrupts
-    /// are masked where a fault waits.
+    /// What a waiting core does beside [`Coherence::serve`]. Nobody rings this one for a change of
+    /// the chip page: interrupts are masked where a fault waits.
     fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
         *rounds += 1;
         if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
             state.chip(kernel);
+            self.poll_locked(state);
         }
-        self.poll_locked(state);
     }
 
     /// The pages of `bytes` bytes at `at`.

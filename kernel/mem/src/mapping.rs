@@ -8,7 +8,7 @@
 //! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
 //!    in this domain's staging area (read only), or a device outside of all memory regions.
 
-use abi::boot::{BLOCK, Blob, Domain, Region, kind};
+use abi::boot::{BLOCK, Blob, Domain, MAINTENANCE_OFFSET, Region, kind};
 use arch::mmu::{DEVICE_RANGES, PageTable};
 use arch::types::{ImageLayout, MapError, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -136,7 +136,8 @@ impl core::fmt::Display for Audit {
 pub enum Violation {
     /// Cacheable, and not all in a region of this domain.
     ForeignCached(Mapping),
-    /// Uncached, and neither in the window nor (read-only) in this domain's staging area.
+    /// Uncached, and neither in the window, nor (read-only) in this domain's staging area, nor at
+    /// the place where lines are maintained.
     ForeignUncached(Mapping),
     /// Device memory that overlaps a memory region.
     DeviceInMemory(Mapping),
@@ -234,7 +235,9 @@ impl Rules<'_> {
     fn check(&self, leaf: &Mapping) -> Result<(), Violation> {
         let allowed = match leaf.memory {
             Memory::Cached => self.is_own_memory(leaf),
-            Memory::Uncached => self.is_window(leaf) || self.is_staging(leaf),
+            Memory::Uncached => {
+                self.is_window(leaf) || self.is_staging(leaf) || self.is_for_maintenance(leaf)
+            }
             Memory::Device => !self.reaches(leaf),
         };
         match (allowed, leaf.memory) {
@@ -243,6 +246,13 @@ impl Rules<'_> {
             (false, Memory::Uncached) => Err(Violation::ForeignUncached(*leaf)),
             (false, Memory::Device) => Err(Violation::DeviceInMemory(*leaf)),
         }
+    }
+
+    /// The second mapping of a block that kernels share, by which lines of unmapped pages are
+    /// cleaned; nothing is read or written through it.
+    fn is_for_maintenance(&self, leaf: &Mapping) -> bool {
+        let at = leaf.phys.to_virt().0.wrapping_add(MAINTENANCE_OFFSET);
+        leaf.virt.0 == at && self.global.is_some_and(|all| within(leaf, all.base, all.size))
     }
 
     /// Does the leaf touch memory of the board, as this domain sees the bus? The same address may

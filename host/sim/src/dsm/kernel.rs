@@ -150,6 +150,7 @@ impl Kernel {
             protocol: temper.protocol,
             me: DomainId(id as u8),
             domains: temper.domains as u8,
+            cores: CORES as u8,
             pages: PAGES,
             hold: temper.hold,
             limit: 10 * temper.hold + 50,

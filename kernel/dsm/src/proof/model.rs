@@ -111,6 +111,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             protocol: self.protocol,
             me: DomainId(me as u8),
             domains: D as u8,
+            cores: C as u8,
             pages: self.pages,
             hold: self.hold,
             limit: u64::MAX,

@@ -52,9 +52,12 @@ pub struct Machine {
     pub vector: u32,
     pub base: PhysAddr,
     pub pages: Pages,
-    pub alias: Pages,
     pub unmapping: [Option<(RequestId, Flushed)>; UNMAPS],
+    /// How many of them.
+    pub unmaps: usize,
     pub all_flushed: Option<Flushed>,
+    /// Ticks in which pages were given up.
+    pub serving: u64,
     /// Revocations whose unmapping is over.
     pub completed: u64,
     pub waits: [u64; MAX_CORES],
@@ -92,6 +95,7 @@ impl Machine {
                 let flushed = shootdown::flush_shared(self.virt(page), PAGE);
                 if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
                     *free = Some((work, flushed));
+                    self.unmaps += 1;
                 }
             }
             Effect::UnmapAll => {
@@ -118,10 +122,14 @@ impl Machine {
 
     /// A revocation whose page no core of this domain reaches any more.
     fn unmapped(&mut self) -> Option<RequestId> {
+        if self.unmaps == 0 {
+            return None;
+        }
         let over = |place: &mut Option<(RequestId, Flushed)>| {
             place.take_if(|(_, flushed)| shootdown::is_flushed(*flushed))
         };
         let (work, _) = self.unmapping.iter_mut().find_map(over)?;
+        self.unmaps -= 1;
         self.completed += 1;
         Some(work)
     }
@@ -133,10 +141,7 @@ impl Machine {
     /// Maintains the lines of a page through its second mapping.
     fn maintain(&self, page: Page, operation: fn(usize, usize)) {
         let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
-        self.alias.set(page.into(), Some(Rights::ReadWrite));
         operation(at.0 as usize, PAGE as usize);
-        self.alias.set(page.into(), None);
-        arch::mmu::flush(at, PAGE);
     }
 }
 
@@ -165,26 +170,29 @@ impl State {
     pub fn poll(&mut self) -> Result<(), PeerFault> {
         loop {
             let before = self.machine.completed;
-            self.take_messages()?;
+            let stuck = self.take_messages()?;
             self.tick();
-            if self.machine.completed == before {
+            if !stuck || self.machine.completed == before {
                 return Ok(());
             }
         }
     }
 
-    fn take_messages(&mut self) -> Result<(), PeerFault> {
+    /// True: some are to come again.
+    fn take_messages(&mut self) -> Result<bool, PeerFault> {
+        let mut stuck = false;
         for index in 0..self.links.len() {
             while let Some((id, epoch, message)) = self.links[index].next()? {
                 let now = arch::time::soc_time();
                 let handled = self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))?;
                 if handled == Handled::Later {
+                    stuck = true;
                     break;
                 }
                 self.links[index].inbox.done();
             }
         }
-        Ok(())
+        Ok(stuck)
     }
 
     /// What came while this domain was off was for nobody.
@@ -198,14 +206,12 @@ impl State {
 
     /// Lets pins end; one that is about to is waited for, since nobody rings when it does.
     fn tick(&mut self) {
-        let begun = arch::time::soc_time();
-        loop {
+        let Some(mut due) = self.dsm.due() else { return };
+        let end = arch::time::soc_time() + 2 * LIMIT_NS;
+        while due < end {
             let now = arch::time::soc_time();
             self.step(|dsm, out| dsm.tick(now, out));
-            let soon = self.dsm.due().is_some_and(|due| due < begun + 2 * LIMIT_NS);
-            if !soon || now > begun + 2 * LIMIT_NS {
-                return;
-            }
+            due = self.dsm.due().unwrap_or(u64::MAX);
             arch::cpu::relax();
         }
     }

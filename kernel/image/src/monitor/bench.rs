@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|used|threads|frames|balloon|rpc|rpc-soc [ROUNDS]",
+    arguments: "boot|memory|used|threads|frames|balloon|dsm|op|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -35,6 +35,9 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
         Some(&"balloon") => super::balloon::bench(kernel, out, rounds),
+        Some(&"dsm") => super::faults::bench(session, out, rounds),
+        Some(&"op") => super::faults::bench_op(session, out, rounds),
+        Some(&"served") => super::faults::say_served(kernel, out),
         Some(&"rpc") => rpc(session, out, rounds, &WORK),
         Some(&"rpc-soc") => rpc(session, out, rounds, &CHIP),
         _ => Err(Failure::Usage),

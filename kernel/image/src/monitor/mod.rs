@@ -9,6 +9,7 @@ mod balloon;
 mod bench;
 mod chip;
 mod dma;
+mod faults;
 mod files;
 #[cfg(feature = "seeded")]
 mod handover;
@@ -120,6 +121,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         stress::COMMANDS,
         balloon::COMMANDS,
         bench::COMMANDS,
+        faults::COMMANDS,
         pingpong::COMMANDS,
         aside::COMMANDS,
         #[cfg(feature = "seeded")]
