@@ -72,8 +72,19 @@ impl Kit<'_> {
         run: &str,
         choice: Option<Choice>,
     ) -> anyhow::Result<Outcome> {
+        self.run_with(board, "", run, choice)
+    }
+
+    /// The same, with something else in front on the kernels' command line.
+    pub fn run_with(
+        &self,
+        board: &str,
+        first: &str,
+        run: &str,
+        choice: Option<Choice>,
+    ) -> anyhow::Result<Outcome> {
         let board = &self.place.board_file(board);
-        let arguments = format!("run={run};poweroff");
+        let arguments = format!("{first}run={run};poweroff");
         let folder = self.folder.clone();
         Bench { folder, board, kernels: self.kernels, arguments, choice }.run()
     }

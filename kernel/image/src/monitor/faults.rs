@@ -10,6 +10,7 @@ use crate::coherence::{Coherence, Trip};
 use crate::kernel::Kernel;
 use crate::peers::Ask;
 use alloc::vec::Vec;
+use base::prng::Prng;
 use core::cell::Cell;
 use core::fmt::Write;
 use core::sync::atomic::AtomicU64;
@@ -33,6 +34,9 @@ pub const COMMANDS: &[Command] = &[
 /// How long `occupy interrupt` masks interrupts, and leaves them unmasked.
 const MASKED_NS: u64 = 10_000;
 const UNMASKED_NS: u64 = 10_000;
+
+/// At least this long, and at most twice as long, between two faults.
+const PAUSE_NS: u64 = 200_000;
 
 fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
     let none = "no memory is shared on this board: see [services] in its file";
@@ -103,11 +107,12 @@ fn ns(from: u64, to: u64) -> u64 {
 }
 
 /// One store to a page that the other kernel has just written all over.
-fn fault(session: &Session, coherence: &Coherence) -> Result<Parts, Failure> {
+fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Parts, Failure> {
     let peer = first_peer(session.kernel)?;
     session.call(peer, Ask::Run, b"dirty", &mut [0; 64])?;
-    // The other kernel is behind its answer, and waits for something to do.
-    session.kernel.scheduler.sleep_until(arch::time::soc_time() + 200_000);
+    // The other kernel is behind its answer by then, anywhere in what it does next.
+    let pause = PAUSE_NS + prng.below(PAUSE_NS);
+    session.kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
     let (before, after) = (Cell::new(0), Cell::new(0));
     spare(session.kernel, |words| {
         before.set(arch::cpu::clock());
@@ -148,12 +153,12 @@ pub fn say_served(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
 /// `bench dsm`: medians of a fault and its parts, and the worst.
 pub fn bench(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     let coherence = shared(session.kernel)?;
-    let (mut all, rounds) = (Vec::new(), rounds.clamp(1, 1000));
+    let (mut all, mut prng, rounds) = (Vec::new(), Prng::new(rounds), rounds.clamp(1, 1000));
     all.try_reserve(rounds as usize).map_err(|_| Failure::Failed("no memory"))?;
-    fault(session, coherence)?;
+    fault(session, coherence, &mut prng)?;
     let before = served(session)?;
     for _ in 0..rounds {
-        all.push(fault(session, coherence)?);
+        all.push(fault(session, coherence, &mut prng)?);
     }
     let after = served(session)?;
     let count = (after.0 - before.0).max(1);

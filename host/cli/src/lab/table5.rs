@@ -1,0 +1,69 @@
+//! K2's table 5 on our kernels, in chip time: a fault on a page that the other kernel has just
+//! written all over, by both protocols, with that kernel idle, busy, and in an interrupt; and what
+//! a request of a shadowed service costs with its pages here, and there. `./pen bench k2.t5`,
+//! `./pen bench shadow.op`.
+
+use super::checks::Kit;
+use super::model::Choice;
+use crate::bench::Said;
+use anyhow::{Context, ensure};
+
+const BOARD: &str = "duo-1x1";
+/// Faults of a run.
+const FAULTS: u32 = 40;
+
+/// What the owner of the page does meanwhile, and the record's suffix.
+const OWNERS: [(&str, &str); 3] =
+    [("", ""), ("occupy program 20000", "_busy"), ("occupy interrupt 20000", "_interrupt")];
+
+/// All records of faults.
+pub fn faults(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let mut all = Vec::new();
+    for (protocol, two_state) in [("", true), ("_three", false)] {
+        for (occupied, owner) in OWNERS {
+            for sender in ["main", "shadow"] {
+                let prefix = format!("k2.t5.{sender}{protocol}{owner}");
+                all.extend(fault(kit, sender, occupied, two_state, &prefix)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// `bench dsm` of one kernel, its records under `prefix`.
+fn fault(
+    kit: &Kit<'_>,
+    sender: &str,
+    occupied: &str,
+    two_state: bool,
+    prefix: &str,
+) -> anyhow::Result<Vec<Said>> {
+    let (here, there) = match sender {
+        "main" => ("", "on shadow "),
+        _ => ("on shadow ", ""),
+    };
+    let aside = match occupied {
+        "" => String::new(),
+        work => format!("{there}aside {work}; "),
+    };
+    let run = format!("ping shadow 2; {aside}{here}bench dsm {FAULTS}");
+    let first = if two_state { "dsm=two-state " } else { "" };
+    let outcome = kit.run_with(BOARD, first, &run, Some(Choice::default()))?;
+    ensure!(outcome.values.len() == 7, "records of a fault are missing: {:?}", outcome.values);
+    let rename = |(name, value, unit): Said| {
+        let part = name.strip_prefix("dsm.").unwrap_or(&name);
+        (format!("{prefix}_{part}"), value, unit)
+    };
+    Ok(outcome.values.into_iter().map(rename).collect())
+}
+
+/// A request of the file service, from each kernel; main's is the record, shadow's has its name.
+pub fn requests(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let run = "ping shadow 2; bench op 50; on shadow bench op 50";
+    let outcome = kit.run(BOARD, run, Choice::default())?;
+    let (main, shadow) = outcome.values.split_at(outcome.values.len() / 2);
+    main.first().context("the kernels said nothing")?;
+    let of_shadow =
+        shadow.iter().map(|(name, value, unit)| (format!("{name}.shadow"), *value, unit.clone()));
+    Ok(main.iter().cloned().chain(of_shadow).collect())
+}
