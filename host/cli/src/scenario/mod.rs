@@ -9,6 +9,7 @@ mod calls;
 mod clock;
 mod dma;
 mod machine;
+mod overlap;
 mod peers;
 pub mod rig;
 mod services;
@@ -65,6 +66,8 @@ pub const ALL: &[Scenario] = &[
     on("services.delegated", "duo-delegated", services::together),
     on("services.shadowed", "duo", services::shared),
     on("services.harts", "duo-1x3", services::shared),
+    on("services.overlap", "duo", overlap::explained),
+    on("services.overlap-delegated", "duo-delegated", overlap::explained),
     on("services.death", "duo-delegated", services::survives),
     on("services.lost", "duo", |rig| services::loses(rig, 8)),
     on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),

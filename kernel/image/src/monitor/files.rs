@@ -89,7 +89,7 @@ pub fn with_client<R>(
     }
 }
 
-fn explain(why: Errno) -> &'static str {
+pub fn explain(why: Errno) -> &'static str {
     match why {
         Errno::Noent => "no such file or directory",
         Errno::Exist => "that name is taken",

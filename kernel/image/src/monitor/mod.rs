@@ -15,6 +15,7 @@ mod files;
 mod handover;
 mod inspect;
 mod line;
+mod overlap;
 pub mod pingpong;
 mod pipes;
 mod sequence;
@@ -116,6 +117,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         dma::COMMANDS,
         files::COMMANDS,
         pipes::COMMANDS,
+        overlap::COMMANDS,
         watts::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,
