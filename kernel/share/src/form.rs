@@ -112,7 +112,9 @@ pub enum Answer<R> {
 pub trait Effects {
     /// Who is parked under this token may ask again.
     fn wake(&mut self, token: Token);
-    /// Sends [`Event::Timer`] at this time (soc ns); a later call replaces an earlier one.
+    /// Sends [`Event::Timer`] at this time (soc ns), or earlier; a later call of the same step
+    /// replaces an earlier one. Where kernels share the state, the one that executed this step
+    /// sends it.
     fn timer(&mut self, at: u64);
 }
 
