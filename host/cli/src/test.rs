@@ -148,6 +148,7 @@ const SANITIZED: &[&str] = &[
     "domain.main-killed",
     "rpc.nested",
     "services.shared",
+    "net.shared",
 ];
 
 /// Name of a scenario's test under the sanitizer.

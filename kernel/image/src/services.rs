@@ -7,6 +7,9 @@
 //!    |        +--> what the step woke: threads here, notices to other kernels
 //!    +--> there: the same by message, `kernel_share::carry`
 //! ```
+//! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
+//! executes the step when it is time, or a little early.
+//!
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
 
 mod served;
@@ -62,6 +65,8 @@ impl ServiceFailure {
 pub struct Services {
     /// Files.
     pub fs: Served<fs::Vfs>,
+    /// Sockets.
+    pub net: Served<net::Net>,
     /// Whoever is parked waits in here.
     parked: WaitQueue,
     /// Something for [`keeper`] to look at.
@@ -86,6 +91,7 @@ impl Services {
     pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
         Services {
             fs: Served::new(blob, me),
+            net: Served::new(blob, me),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
@@ -94,13 +100,14 @@ impl Services {
     }
 
     /// All of them, for people.
-    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 1] {
-        [self.fs.line(kernel)]
+    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 2] {
+        [self.fs.line(kernel), self.net.line(kernel)]
     }
 
     /// Starts what needs the other kernels.
     pub fn start(&self, kernel: &'static Kernel) {
         self.fs.share(kernel);
+        self.net.share(kernel);
     }
 
     /// A token for the caller's next request.
@@ -162,6 +169,7 @@ impl Services {
         let index = carry::service(payload).ok_or(Refusal::Refused)?;
         match index {
             _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
+            _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),
             _ => Err(Refusal::NoSuchProc),
         }
     }
@@ -169,6 +177,16 @@ impl Services {
     /// The chip page may have changed. Any context.
     pub fn look_at_chip(&self, kernel: &Kernel) {
         self.changed.wake_all(&kernel.scheduler);
+    }
+
+    /// A service wants its timer earlier than before.
+    fn look_at_timers(&self, kernel: &Kernel) {
+        self.changed.wake_all(&kernel.scheduler);
+    }
+
+    /// When the first service wants its timer; `u64::MAX`: none does.
+    fn timer(&self) -> u64 {
+        self.fs.timer().min(self.net.timer())
     }
 
     /// Lives of other kernels that have ended since the last look.
@@ -183,20 +201,37 @@ impl Services {
     }
 }
 
-/// Tells the services of kernels that died.
+/// Tells the services of kernels that died, and that the time has come which they asked for.
 pub fn keeper(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let services = &kernel.services;
     loop {
-        let mut ended = Vec::new();
-        kernel.scheduler.wait(&services.changed, || {
+        let (mut ended, timer) = (Vec::new(), services.timer());
+        let deadline = (timer != u64::MAX).then_some(timer);
+        kernel.scheduler.wait_until(&services.changed, deadline, || {
             ended.extend(services.ended(kernel));
-            !ended.is_empty()
+            !ended.is_empty() || services.timer() != timer
         });
         for (id, epoch) in ended {
             services.fs.gone(kernel, id, epoch);
+            services.net.gone(kernel, id, epoch);
         }
+        services.fs.look_at_timer(kernel);
+        services.net.look_at_timer(kernel);
     }
+}
+
+/// The services that have state, and how much of the shared block each gets: what its tables take
+/// when all are full (docs/files.md, docs/net.md).
+const SHARES: [(&str, u64); 2] = [(fs::Vfs::NAME, 14 << 20), (net::Net::NAME, 2 << 20)];
+
+const _: () = assert!(SHARES[0].1 + SHARES[1].1 <= abi::boot::BLOCK);
+
+/// Where in the shared block a service's memory begins, and its bytes.
+pub fn share_of(service: &str) -> Option<(u64, u64)> {
+    let place = SHARES.iter().position(|share| share.0 == service)?;
+    let before = SHARES[..place].iter().map(|share| share.1).sum();
+    Some((before, SHARES[place].1))
 }
 
 /// The board's entry for a service: its index, and its mode.

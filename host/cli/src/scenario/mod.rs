@@ -9,6 +9,7 @@ mod calls;
 mod clock;
 mod dma;
 mod machine;
+mod net;
 mod peers;
 pub mod rig;
 mod services;
@@ -60,6 +61,9 @@ pub const ALL: &[Scenario] = &[
         run: services::shared,
     },
     Scenario { name: "services.death", board: "duo", nightly: false, run: services::survives },
+    Scenario { name: "net.solo", board: "solo", nightly: false, run: net::alone },
+    Scenario { name: "net.duo", board: "duo", nightly: false, run: net::together },
+    Scenario { name: "net.shared", board: "duo-shared", nightly: false, run: net::shared },
     Scenario { name: "domain.power", board: "duo", nightly: false, run: peers::power },
     Scenario { name: "domain.off-twice", board: "duo", nightly: false, run: peers::off_twice },
     Scenario { name: "domain.off-busy", board: "duo-1x3", nightly: false, run: peers::off_busy },

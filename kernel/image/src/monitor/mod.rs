@@ -14,6 +14,7 @@ mod files;
 mod handover;
 mod inspect;
 mod line;
+mod net;
 pub mod pingpong;
 mod pipes;
 mod sequence;
@@ -115,6 +116,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         dma::COMMANDS,
         files::COMMANDS,
         pipes::COMMANDS,
+        net::COMMANDS,
         watts::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,

@@ -37,6 +37,8 @@ pub struct Served<S> {
     away: AtomicU64,
     for_others: AtomicU64,
     parked: AtomicU64,
+    /// When the service wants [`Event::Timer`], at the earliest; `u64::MAX`: not at all.
+    timer: AtomicU64,
 }
 
 fn count(counter: &AtomicU64) {
@@ -54,13 +56,17 @@ impl<S: Service + Shareable> Served<S> {
         }
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
-        Served { index, mode, instance, here, away, for_others, parked }
+        let timer = AtomicU64::new(u64::MAX);
+        Served { index, mode, instance, here, away, for_others, parked, timer }
     }
 
     /// Comes to where the state is shared; the first kernel of the board starts the service.
     pub fn share(&self, kernel: &'static Kernel) {
-        let arena = kernel.coherence.as_ref().and_then(boot::shared_arena);
-        let (true, Some(arena)) = (self.mode.is_shared(), arena) else { return };
+        if !self.mode.is_shared() {
+            return;
+        }
+        let shared = |coherence| boot::shared_arena(coherence, S::NAME);
+        let Some(arena) = kernel.coherence.as_ref().and_then(shared) else { return };
         let window = &kernel.blob.window;
         let at = (FIRST_LOCK + self.index as usize) * size_of::<Spinlock>();
         let word = PhysAddr(window.spinlocks + at as u64);
@@ -131,7 +137,32 @@ impl<S: Service + Shareable> Served<S> {
         let answer = kernel.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
         self.released(kernel);
         kernel.services.perform(kernel, &outbox);
+        if let Some(at) = outbox.timer() {
+            self.want_timer(kernel, at);
+        }
         answer.map_err(|_: StepError| ServiceFailure::Absent)
+    }
+
+    /// Steps of several cores may be told here in another order than they were made in, so the
+    /// earliest time counts: who is called early says once more when it wants to be.
+    fn want_timer(&self, kernel: &Kernel, at: u64) {
+        if at < self.timer.fetch_min(at, Ordering::Relaxed) {
+            kernel.services.look_at_timers(kernel);
+        }
+    }
+
+    /// When the service wants its timer; `u64::MAX`: not at all.
+    pub fn timer(&self) -> u64 {
+        self.timer.load(Ordering::Relaxed)
+    }
+
+    /// Executes the step of the timer, if it is time.
+    pub fn look_at_timer(&self, kernel: &'static Kernel) {
+        if self.timer() <= arch::time::soc_time() {
+            self.timer.store(u64::MAX, Ordering::Relaxed);
+            // It runs here, so there is nobody to complain to.
+            let _ = self.step(kernel, Event::Timer);
+        }
     }
 
     fn send(
@@ -209,7 +240,7 @@ fn start<S: Service + Shareable>(mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
     }
-    let Some(arena) = boot::arena() else {
+    let Some(arena) = boot::arena(S::NAME) else {
         crate::log!("{}: no memory for it", S::NAME);
         return None;
     };
