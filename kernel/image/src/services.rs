@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
@@ -74,7 +74,15 @@ pub struct Services {
     /// Epoch of each kernel, as far as the services have been told.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
+    /// Tokens that were woken, by their sequence: a wake may come before who is parked sleeps, and
+    /// a thread that waits for something else meanwhile would forget it.
+    woken: [AtomicU32; WOKEN],
+    /// How often everybody was woken.
+    all_woken: AtomicU64,
 }
+
+/// Wakes that are remembered. Two tokens of one place cost the first one a second.
+const WOKEN: usize = 256;
 
 /// A line of `services`.
 pub struct Line {
@@ -95,7 +103,9 @@ impl Services {
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
-            sequence: AtomicU64::new(0),
+            sequence: AtomicU64::new(1),
+            woken: [const { AtomicU32::new(0) }; WOKEN],
+            all_woken: AtomicU64::new(0),
         }
     }
 
@@ -117,15 +127,30 @@ impl Services {
         Token::new(kernel.me, kernel.epoch, thread, sequence)
     }
 
-    /// Sleeps until somebody wakes the caller's token, a second at most.
-    fn sleep(&self, kernel: &Kernel) {
-        // The third look is the first one behind a sleep.
-        let mut looks = 0;
+    fn woken(&self, token: Token) -> &AtomicU32 {
+        &self.woken[token.sequence as usize % WOKEN]
+    }
+
+    /// Before a request may be parked: wakes of before do not count. Answers what
+    /// [`Services::sleep`] wants to know.
+    fn expect_wake(&self, token: Token) -> u64 {
+        self.woken(token).store(0, Ordering::Relaxed);
+        self.all_woken.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`]; a
+    /// second at most.
+    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64) {
         let deadline = arch::time::soc_time() + 1_000_000_000;
         kernel.scheduler.wait_until(&self.parked, Some(deadline), || {
-            looks += 1;
-            looks > 2
+            self.woken(token).load(Ordering::Relaxed) == token.sequence
+                || self.all_woken.load(Ordering::Relaxed) != all_woken
         });
+    }
+
+    fn wake_all(&self, kernel: &Kernel) {
+        self.all_woken.fetch_add(1, Ordering::Relaxed);
+        self.parked.wake_all(&kernel.scheduler);
     }
 
     /// Performs what a step asked for.
@@ -134,7 +159,7 @@ impl Services {
             self.wake(kernel, token);
         }
         if outbox.wakes_all() {
-            self.parked.wake_all(&kernel.scheduler);
+            self.wake_all(kernel);
             let all = Token::default();
             kernel.peers.ids().for_each(|peer| kernel.peers.tell(peer, Ask::Wake, all.as_bytes()));
         }
@@ -144,6 +169,7 @@ impl Services {
         if token.kernel() != kernel.me {
             kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
         } else if token.epoch() == kernel.epoch {
+            self.woken(token).store(token.sequence, Ordering::Relaxed);
             kernel.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }
@@ -152,7 +178,7 @@ impl Services {
     pub fn heard_wake(&self, kernel: &Kernel, payload: &[u8]) -> Result<usize, Refusal> {
         let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
         match token == Token::default() {
-            true => self.parked.wake_all(&kernel.scheduler),
+            true => self.wake_all(kernel),
             false if token.kernel() == kernel.me => self.wake(kernel, token),
             false => {}
         }

@@ -208,9 +208,9 @@ fn say_datagrams(client: &mut Client<'_>, port: u16) -> Result<u64, Errno> {
 /// Bytes to an echo and back; how many came as they were sent, up to the first that did not.
 fn say(client: &mut Client<'_>, stream: u64, bytes: u64) -> Result<u64, Errno> {
     let mut prng = Prng::new(bytes);
-    let (mut sent, mut received, mut good) = (0, 0, 0);
+    let (mut sent, mut received, mut good) = (0u64, 0, 0);
     while received < bytes {
-        let room = AHEAD - (sent - received);
+        let room = AHEAD.saturating_sub(sent.saturating_sub(received));
         if sent < bytes && room > 0 {
             let length = (1 + prng.below(PIECE)).min(room).min(bytes - sent);
             sent += client.send(stream, &mut fill(sent, length))? as u64;

@@ -106,6 +106,7 @@ impl<S: Service + Shareable> Served<S> {
         let token = kernel.services.token(kernel);
         let mut again = false;
         loop {
+            let all_woken = kernel.services.expect_wake(token);
             let answer = match self.mode.place(kernel.me, kernel.blob.domains().len() as u8, 0) {
                 Place::Here => {
                     count(&self.here);
@@ -121,7 +122,7 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Parked => count(&self.parked),
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
-            kernel.services.sleep(kernel);
+            kernel.services.sleep(kernel, token, all_woken);
             again = true;
         }
     }
