@@ -29,26 +29,8 @@
 //! | Statfs | any | | | `value` bytes, `other` of them free |
 //! | Mount | directory | name | `length`: its budget | |
 
+use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-macro_rules! codes {
-    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident = $code:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u16)]
-        pub enum $name { $($(#[$item])* $variant = $code,)* }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-
-            /// From its number.
-            pub const fn from_code(code: u16) -> Option<$name> {
-                match code { $($code => Some($name::$variant),)* _ => None }
-            }
-        }
-    };
-}
 
 codes! {
     /// What is asked.

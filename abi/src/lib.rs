@@ -6,9 +6,11 @@
 #![no_std]
 
 pub mod boot;
+mod codes;
 pub mod dma;
 pub mod dsm;
 pub mod fs;
 pub mod memory;
 pub mod msg;
+pub mod net;
 pub mod soc;

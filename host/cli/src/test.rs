@@ -149,6 +149,7 @@ const SANITIZED: &[&str] = &[
     "rpc.nested",
     "services.shadowed",
     "services.lost",
+    "net.shadowed",
 ];
 
 /// Name of a scenario's test under the sanitizer.

@@ -35,8 +35,6 @@ static BLOB: Once<Blob> = Once::new();
 /// This domain, for a panic before there is a kernel.
 static ME: AtomicU64 = AtomicU64::new(0);
 static STACKS: KernelStacks = KernelStacks;
-/// 16 MiB for the state of a service.
-const ARENA_ORDER: u8 = 12;
 
 /// Where arch's entry arrives: MMU and FPU on, boot stack, interrupts masked.
 #[unsafe(no_mangle)]
@@ -205,33 +203,32 @@ extern "C" fn secondary(core: usize) -> ! {
     }
 }
 
-/// Memory for a service of this kernel's own: one block of frames, for ever.
+/// Memory for a service of this kernel's own: frames, for ever.
 #[allow(unsafe_code, reason = "frames that nobody else has become an arena")]
-pub fn arena() -> Option<Arena> {
-    let frames = FRAMES.allocate(ARENA_ORDER)?;
+pub fn arena(service: &str) -> Option<Arena> {
+    let (_, bytes) = services::share_of(service)?;
+    let order = (bytes / PAGE).next_power_of_two().trailing_zeros();
+    let frames = FRAMES.allocate(order as u8)?;
     // SAFETY: just allocated, mapped cacheable and writable, and never given back.
-    unsafe { Arena::new(frames.to_virt().0 as usize, (PAGE as usize) << ARENA_ORDER) }
+    unsafe { Arena::new(frames.to_virt().0 as usize, (PAGE as usize) << order) }
 }
 
-/// The memory of a service that kernels share.
-#[allow(unsafe_code, reason = "the shared block becomes an arena")]
-pub fn shared_arena(coherence: &Coherence) -> Option<Arena> {
-    let bytes = abi::boot::BLOCK as usize - SPARE;
-    // SAFETY: the block is nobody's but this service's in every kernel, whose steps exclude each
-    // other; the protocol maps its pages where they are touched.
-    unsafe { Arena::new(coherence.base().0 as usize, bytes) }
+/// A service's part of the memory that kernels share.
+#[allow(unsafe_code, reason = "a part of the shared block becomes an arena")]
+pub fn shared_arena(coherence: &Coherence, service: &str) -> Option<Arena> {
+    let (offset, bytes) = services::share_of(service)?;
+    // SAFETY: the block is nobody's but the services', and this part of it this one's, in every
+    // kernel; its steps exclude each other; the protocol maps its pages where they are touched.
+    unsafe { Arena::new((coherence.base().0 + offset) as usize, bytes as usize) }
 }
-
-/// Bytes at the end of the shared block for measurements.
-const SPARE: usize = PAGE as usize;
 
 /// The words of the shared block that are nobody's.
 #[allow(unsafe_code, reason = "the end of the shared block becomes words")]
 pub fn spare(coherence: &'static Coherence) -> &'static [AtomicU64] {
-    let at = coherence.base().0 as usize + abi::boot::BLOCK as usize - SPARE;
+    let at = coherence.base().0 + abi::boot::BLOCK - services::SPARE;
     // SAFETY: no arena has them; the protocol maps the page where it is touched. A page that is
     // lost is touched within an attempt.
-    unsafe { core::slice::from_raw_parts(at as *const AtomicU64, SPARE / 8) }
+    unsafe { core::slice::from_raw_parts(at as *const AtomicU64, services::SPARE as usize / 8) }
 }
 
 /// Doorbells of the fabric that every kernel listens to.

@@ -7,6 +7,9 @@
 //!    |        +--> what the step woke: threads here, notices to other kernels
 //!    +--> there: the same by message, `kernel_share::carry`
 //! ```
+//! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
+//! executes the step when it is time, or a little early.
+//!
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
 
 mod keeping;
@@ -16,7 +19,7 @@ use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
@@ -68,6 +71,8 @@ impl ServiceFailure {
 pub struct Services {
     /// Files.
     pub fs: Served<fs::Vfs>,
+    /// Sockets.
+    pub net: Served<net::Net>,
     /// Whoever is parked waits in here.
     parked: WaitQueue,
     /// Something for [`keeper`] to look at.
@@ -75,7 +80,15 @@ pub struct Services {
     /// Epoch of each kernel, as far as the services have been told.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
+    /// Tokens that were woken, by their sequence: a wake may come before who is parked sleeps, and
+    /// a thread that waits for something else meanwhile would forget it.
+    woken: [AtomicU32; WOKEN],
+    /// How often everybody was woken.
+    all_woken: AtomicU64,
 }
+
+/// Wakes that are remembered. Two tokens of one place cost the first one a second.
+const WOKEN: usize = 256;
 
 /// A line of `services`.
 pub struct Line {
@@ -92,26 +105,31 @@ impl Services {
     pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
         Services {
             fs: Served::new(blob, me),
+            net: Served::new(blob, me),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
-            sequence: AtomicU64::new(0),
+            sequence: AtomicU64::new(1),
+            woken: [const { AtomicU32::new(0) }; WOKEN],
+            all_woken: AtomicU64::new(0),
         }
     }
 
     /// All of them, for people.
-    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 1] {
-        [self.fs.line(kernel)]
+    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 2] {
+        [self.fs.line(kernel), self.net.line(kernel)]
     }
 
     /// Starts what needs the other kernels.
     pub fn start(&self, kernel: &'static Kernel) {
         self.fs.share(kernel);
+        self.net.share(kernel);
     }
 
     /// Has those that lost their state begin anew.
     pub fn look(&self, kernel: &'static Kernel) {
         self.fs.look(kernel);
+        self.net.look(kernel);
     }
 
     /// A token for the caller's next request.
@@ -121,15 +139,30 @@ impl Services {
         Token::new(kernel.me, kernel.epoch, thread, sequence)
     }
 
-    /// Sleeps until somebody wakes the caller's token, a second at most.
-    fn sleep(&self, kernel: &Kernel) {
-        // The third look is the first one behind a sleep.
-        let mut looks = 0;
+    fn woken(&self, token: Token) -> &AtomicU32 {
+        &self.woken[token.sequence as usize % WOKEN]
+    }
+
+    /// Before a request may be parked: wakes of before do not count. Answers what
+    /// [`Services::sleep`] wants to know.
+    fn expect_wake(&self, token: Token) -> u64 {
+        self.woken(token).store(0, Ordering::Relaxed);
+        self.all_woken.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`]; a
+    /// second at most.
+    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64) {
         let deadline = arch::time::soc_time() + 1_000_000_000;
         kernel.scheduler.wait_until(&self.parked, Some(deadline), || {
-            looks += 1;
-            looks > 2
+            self.woken(token).load(Ordering::Relaxed) == token.sequence
+                || self.all_woken.load(Ordering::Relaxed) != all_woken
         });
+    }
+
+    fn wake_all(&self, kernel: &Kernel) {
+        self.all_woken.fetch_add(1, Ordering::Relaxed);
+        self.parked.wake_all(&kernel.scheduler);
     }
 
     /// Performs what a step asked for.
@@ -138,7 +171,7 @@ impl Services {
             self.wake(kernel, token);
         }
         if outbox.wakes_all() {
-            self.parked.wake_all(&kernel.scheduler);
+            self.wake_all(kernel);
             let all = Token::default();
             kernel.peers.ids().for_each(|peer| kernel.peers.tell(peer, Ask::Wake, all.as_bytes()));
         }
@@ -148,6 +181,7 @@ impl Services {
         if token.kernel() != kernel.me {
             kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
         } else if token.epoch() == kernel.epoch {
+            self.woken(token).store(token.sequence, Ordering::Relaxed);
             kernel.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }
@@ -156,7 +190,7 @@ impl Services {
     pub fn heard_wake(&self, kernel: &Kernel, payload: &[u8]) -> Result<usize, Refusal> {
         let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
         match token == Token::default() {
-            true => self.parked.wake_all(&kernel.scheduler),
+            true => self.wake_all(kernel),
             false if token.kernel() == kernel.me => self.wake(kernel, token),
             false => {}
         }
@@ -173,6 +207,7 @@ impl Services {
         let index = carry::service(payload).ok_or(Refusal::Refused)?;
         match index {
             _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
+            _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),
             _ => Err(Refusal::NoSuchProc),
         }
     }
@@ -180,6 +215,16 @@ impl Services {
     /// The chip page may have changed. Any context.
     pub fn look_at_chip(&self, kernel: &Kernel) {
         self.changed.wake_all(&kernel.scheduler);
+    }
+
+    /// A service wants its timer earlier than before.
+    fn look_at_timers(&self, kernel: &Kernel) {
+        self.changed.wake_all(&kernel.scheduler);
+    }
+
+    /// When the first service wants its timer; `u64::MAX`: none does.
+    fn timer(&self) -> u64 {
+        self.fs.timer().min(self.net.timer())
     }
 
     /// Lives of other kernels that have ended since the last look.
@@ -194,20 +239,40 @@ impl Services {
     }
 }
 
-/// Tells the services of kernels that died.
+/// Tells the services of kernels that died, and that the time has come which they asked for.
 pub fn keeper(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let services = &kernel.services;
     loop {
-        let mut ended = Vec::new();
-        kernel.scheduler.wait(&services.changed, || {
+        let (mut ended, timer) = (Vec::new(), services.timer());
+        let deadline = (timer != u64::MAX).then_some(timer);
+        kernel.scheduler.wait_until(&services.changed, deadline, || {
             ended.extend(services.ended(kernel));
-            !ended.is_empty()
+            !ended.is_empty() || services.timer() != timer
         });
         for (id, epoch) in ended {
             services.fs.gone(kernel, id, epoch);
+            services.net.gone(kernel, id, epoch);
         }
+        services.fs.look_at_timer(kernel);
+        services.net.look_at_timer(kernel);
     }
+}
+
+/// The services that have state, and how much of the shared block each gets: what its tables take
+/// when all are full (docs/files.md, docs/net.md).
+const SHARES: [(&str, u64); 2] = [(fs::Vfs::NAME, 14 << 20), (net::Net::NAME, (2 << 20) - SPARE)];
+
+/// Bytes at the end of the shared block for measurements.
+pub const SPARE: u64 = base::addr::PAGE;
+
+const _: () = assert!(SHARES[0].1 + SHARES[1].1 + SPARE <= abi::boot::BLOCK);
+
+/// Where in the shared block a service's memory begins, and its bytes.
+pub fn share_of(service: &str) -> Option<(u64, u64)> {
+    let place = SHARES.iter().position(|share| share.0 == service)?;
+    let before = SHARES[..place].iter().map(|share| share.1).sum();
+    Some((before, SHARES[place].1))
 }
 
 /// The board's entry for a service: its index, and its mode.

@@ -114,7 +114,9 @@ pub trait Effects {
     fn wake(&mut self, token: Token);
     /// Everybody who is parked may ask again: the state that knew them is gone.
     fn wake_all(&mut self);
-    /// Sends [`Event::Timer`] at this time (soc ns); a later call replaces an earlier one.
+    /// Sends [`Event::Timer`] at this time (soc ns), or earlier; a later call of the same step
+    /// replaces an earlier one. Where kernels share the state, the one that executed this step
+    /// sends it.
     fn timer(&mut self, at: u64);
 }
 

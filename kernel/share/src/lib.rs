@@ -9,9 +9,13 @@
 //! - [`custody`]  who has the arena, and what is known of its memory when a kernel dies
 //! - [`carry`]      requests and answers as bytes, for a service that is executed elsewhere
 //! - [`outbox`]     what a step asks of its kernel
+//! - [`parked`]     who waits for what, in the state of a service
+//! - [`table`]      bounded tables with generations, and the handles that a service gives out
 //! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
 #![cfg_attr(not(test), no_std)]
 #![feature(auto_traits, negative_impls)]
+
+extern crate alloc;
 
 pub mod carry;
 pub mod custody;
@@ -19,15 +23,19 @@ pub mod form;
 pub mod instance;
 pub mod mode;
 pub mod outbox;
+pub mod parked;
 pub mod plain;
 pub mod raw;
 pub mod shareable;
+pub mod table;
 
 pub use custody::{Custody, Marks};
 pub use form::{Answer, Effects, Event, Service, Token};
 pub use instance::{Instance, StepError};
 pub use mode::{Mode, Place};
 pub use outbox::Outbox;
+pub use parked::Parked;
 pub use plain::Plain;
 pub use raw::{Arena, Current, Routed};
 pub use shareable::Shareable;
+pub use table::{Stale, Table};

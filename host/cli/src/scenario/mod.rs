@@ -9,6 +9,7 @@ mod calls;
 mod clock;
 mod dma;
 mod machine;
+mod net;
 mod overlap;
 mod peers;
 pub mod rig;
@@ -73,6 +74,9 @@ pub const ALL: &[Scenario] = &[
     on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
     nightly("services.lost-often", "duo", |rig| services::loses(rig, 200)),
     nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
+    on("net.solo", "solo", net::alone),
+    on("net.delegated", "duo-delegated", net::together),
+    on("net.shadowed", "duo", net::shared),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),
     on("domain.off-busy", "duo-1x3", peers::off_busy),

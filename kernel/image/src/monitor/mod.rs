@@ -15,6 +15,7 @@ mod files;
 mod handover;
 mod inspect;
 mod line;
+mod net;
 mod overlap;
 pub mod pingpong;
 mod pipes;
@@ -118,6 +119,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         files::COMMANDS,
         pipes::COMMANDS,
         overlap::COMMANDS,
+        net::COMMANDS,
         watts::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,

@@ -36,6 +36,8 @@ pub struct Served<S> {
     away: AtomicU64,
     for_others: AtomicU64,
     parked: AtomicU64,
+    /// When the service wants [`Event::Timer`], at the earliest; `u64::MAX`: not at all.
+    timer: AtomicU64,
 }
 
 fn count(counter: &AtomicU64) {
@@ -53,7 +55,8 @@ impl<S: Service + Shareable> Served<S> {
         }
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
-        Served { index, mode, instance, here, away, for_others, parked }
+        let timer = AtomicU64::new(u64::MAX);
+        Served { index, mode, instance, here, away, for_others, parked, timer }
     }
 
     /// Comes to where the state is shared. Whoever asks first starts the service.
@@ -69,7 +72,7 @@ impl<S: Service + Shareable> Served<S> {
 
     fn keeping(&self, kernel: &'static Kernel) -> Option<Keeping> {
         let coherence = kernel.coherence.as_ref()?;
-        let arena = boot::shared_arena(coherence)?;
+        let arena = boot::shared_arena(coherence, S::NAME)?;
         let index = self.index as usize;
         let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
         let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
@@ -102,6 +105,7 @@ impl<S: Service + Shareable> Served<S> {
         let token = kernel.services.token(kernel);
         let mut again = false;
         loop {
+            let all_woken = kernel.services.expect_wake(token);
             let answer = match self.mode.place(kernel.me, kernel.blob.domains().len() as u8, 0) {
                 Place::Here => {
                     count(&self.here);
@@ -117,7 +121,7 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Parked => count(&self.parked),
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
-            kernel.services.sleep(kernel);
+            kernel.services.sleep(kernel, token, all_woken);
             again = true;
         }
     }
@@ -136,10 +140,35 @@ impl<S: Service + Shareable> Served<S> {
             crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
         }
         kernel.services.perform(kernel, &outbox);
+        if let Some(at) = outbox.timer() {
+            self.want_timer(kernel, at);
+        }
         answer.map_err(|why| match why {
             StepError::Restarted => ServiceFailure::Restarted,
             StepError::Absent | StepError::NoMemory => ServiceFailure::Absent,
         })
+    }
+
+    /// Steps of several cores may be told here in another order than they were made in, so the
+    /// earliest time counts: who is called early says once more when it wants to be.
+    fn want_timer(&self, kernel: &Kernel, at: u64) {
+        if at < self.timer.fetch_min(at, Ordering::Relaxed) {
+            kernel.services.look_at_timers(kernel);
+        }
+    }
+
+    /// When the service wants its timer; `u64::MAX`: not at all.
+    pub fn timer(&self) -> u64 {
+        self.timer.load(Ordering::Relaxed)
+    }
+
+    /// Executes the step of the timer, if it is time.
+    pub fn look_at_timer(&self, kernel: &'static Kernel) {
+        if self.timer() <= arch::time::soc_time() {
+            self.timer.store(u64::MAX, Ordering::Relaxed);
+            // It runs here, so there is nobody to complain to.
+            let _ = self.step(kernel, Event::Timer);
+        }
     }
 
     fn send(
@@ -224,7 +253,7 @@ fn start<S: Service + Shareable>(mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
     }
-    let Some(arena) = boot::arena() else {
+    let Some(arena) = boot::arena(S::NAME) else {
         crate::log!("{}: no memory for it", S::NAME);
         return None;
     };

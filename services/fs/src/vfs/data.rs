@@ -1,8 +1,7 @@
 //! Operations on what is in a file or pipe, and on what is known about it.
 
 use super::handles::{Opening, Place, Target};
-use super::parked::Key;
-use super::{Call, Result, Vfs};
+use super::{Call, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Times};
 use crate::ramfs::content::LARGEST;
 use abi::fs::{Errno, Op, Reply, Stat, flag, kind};

@@ -9,10 +9,9 @@
 //! closed or never given [`Errno::Badf`]. It is closed with its owner's life; any kernel may use
 //! it until then. Who wants to keep it longer duplicates it.
 
-use super::table::{GENERATION_BITS, PLACE_BITS, Table};
 use crate::filesystem::Node;
 use abi::fs::Errno;
-use kernel_share::Token;
+use kernel_share::{Stale, Table, Token, table};
 
 /// Most handles.
 pub const HANDLES: u32 = 16_384;
@@ -66,7 +65,7 @@ struct Handle {
 /// All handles.
 #[derive(Debug)]
 pub struct Handles {
-    lives: u64,
+    life: u64,
     handles: Table<Handle>,
     openings: Table<Opening>,
 }
@@ -75,7 +74,7 @@ impl Handles {
     /// None yet, in this life.
     pub fn new(lives: u32) -> Handles {
         Handles {
-            lives: u64::from(lives) & 0xff_ffff,
+            life: table::life(lives),
             handles: Table::new(HANDLES),
             openings: Table::new(HANDLES),
         }
@@ -83,14 +82,14 @@ impl Handles {
 
     /// The next `more` opens will not fail.
     pub fn room(&mut self, more: u32) -> Result<(), Errno> {
-        self.openings.room(more, Errno::Nfile)?;
-        self.handles.room(more, Errno::Nfile)
+        let room = self.openings.room(more).and_then(|()| self.handles.room(more));
+        room.ok_or(Errno::Nfile)
     }
 
     /// A handle of a new opening, which belongs to who asked.
     pub fn open(&mut self, token: Token, opening: Opening) -> Result<u64, Errno> {
         self.room(1)?;
-        let opening = self.openings.insert(opening, Errno::Nfile)?;
+        let opening = self.openings.insert(opening).ok_or(Errno::Nfile)?;
         self.add(token, opening)
     }
 
@@ -103,7 +102,7 @@ impl Handles {
 
     fn add(&mut self, token: Token, opening: u32) -> Result<u64, Errno> {
         let handle = Handle { kernel: token.kernel, epoch: token.epoch, opening };
-        let place = self.handles.insert(handle, Errno::Nfile)?;
+        let place = self.handles.insert(handle).ok_or(Errno::Nfile)?;
         if let Some(opening) = self.openings.get_mut(opening) {
             opening.handles += 1;
         }
@@ -111,22 +110,14 @@ impl Handles {
     }
 
     fn name(&self, place: u32) -> Result<u64, Errno> {
-        let generation = u64::from(self.handles.generation(place).ok_or(Errno::Badf)?);
-        let life = self.lives << (PLACE_BITS + GENERATION_BITS);
-        Ok(life | generation << PLACE_BITS | u64::from(place))
+        self.handles.handle(self.life, place).ok_or(Errno::Badf)
     }
 
     fn find(&self, handle: u64) -> Result<u32, Errno> {
-        let place = (handle & ((1 << PLACE_BITS) - 1)) as u32;
-        let generation = (handle >> PLACE_BITS) & ((1 << GENERATION_BITS) - 1);
-        if generation == 0 {
-            return Err(Errno::Badf);
-        }
-        if handle >> (PLACE_BITS + GENERATION_BITS) != self.lives {
-            return Err(Errno::Restarted);
-        }
-        let same = self.handles.generation(place).is_some_and(|g| u64::from(g) == generation);
-        if same { Ok(place) } else { Err(Errno::Badf) }
+        self.handles.find(self.life, handle).map_err(|stale| match stale {
+            Stale::Unknown => Errno::Badf,
+            Stale::Restarted => Errno::Restarted,
+        })
     }
 
     /// What a handle leads to.

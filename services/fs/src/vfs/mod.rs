@@ -6,22 +6,18 @@
 //!
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
-//! - [`parked`]   who waits for what
 //! - [`pipe`]     pipes
-//! - [`table`]    bounded tables with generations
 //! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
 
 mod data;
 pub mod handles;
 mod listing;
 mod opening;
-pub mod parked;
 mod paths;
 pub mod pipe;
 mod polling;
 #[cfg(test)]
 pub mod slow;
-pub mod table;
 pub mod walk;
 
 use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
@@ -29,15 +25,26 @@ use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
 use alloc::vec::Vec;
 use handles::{Handles, Place, Target};
-use kernel_share::{Answer, Effects, Event, Service, Shareable, Token};
-use parked::{Key, Parked};
+use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use pipe::Pipe;
-use table::Table;
 
 /// What the root file system may take, when nobody says otherwise.
 pub const BUDGET: u64 = 8 * 1024 * 1024;
 /// Most file systems.
 pub const MOUNTS: usize = 16;
+/// Most places in which somebody waits.
+pub const WAITS: usize = 16_384;
+
+/// What can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A pipe has data, or no writer.
+    Readable(u32),
+    /// A pipe has room, or no reader.
+    Writable(u32),
+    /// What a file system calls so.
+    File(u32, u64),
+}
 
 /// Why there is no reply yet, or a bad one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +109,7 @@ pub struct Vfs {
     handles: Handles,
     mounts: Vec<Mount>,
     pipes: Table<Pipe>,
-    parked: Parked,
+    parked: Parked<Key>,
 }
 
 const _: () = {
@@ -122,7 +129,7 @@ impl Vfs {
             handles: Handles::new(lives),
             mounts: Vec::from([Mount { fs, over: None }]),
             pipes: Table::new(pipe::PIPES),
-            parked: Parked::default(),
+            parked: Parked::new(WAITS),
         }
     }
 
@@ -212,8 +219,8 @@ impl Vfs {
         let error = match halt {
             Halt::Failed(error) => error,
             Halt::Park(key) => match self.parked.park(call.token, key) {
-                Ok(()) => return Answer::Parked,
-                Err(error) => error,
+                Some(()) => return Answer::Parked,
+                None => Errno::Nomem,
             },
         };
         self.parked.forget(call.token);

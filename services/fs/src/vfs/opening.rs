@@ -1,10 +1,9 @@
 //! Operations that give, take and adjust handles.
 
 use super::handles::{Opening, Place, Target};
-use super::parked::Key;
 use super::pipe::{PIPES, Pipe};
 use super::walk::{End, Found};
-use super::{Call, Halt, Result, Vfs};
+use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Make};
 use abi::fs::{Errno, Reply, flag};
 
@@ -111,7 +110,7 @@ impl Vfs {
         let flags = call.flags(flag::NONBLOCK)?;
         self.handles.room(2)?;
         debug_assert!(self.pipes.places() <= PIPES);
-        let at = self.pipes.insert(Pipe::open(), Errno::Nfile)?;
+        let at = self.pipes.insert(Pipe::open()).ok_or(Errno::Nfile)?;
         let reader = Opening::new(Target::Reader(at), flag::READ | flags);
         let writer = Opening::new(Target::Writer(at), flag::WRITE | flags);
         let handle = self.handles.open(call.token, reader)?;

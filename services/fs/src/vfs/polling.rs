@@ -3,8 +3,7 @@
 //! Contract: every entry is answered; what goes wrong with a handle counts as ready. With WAIT and
 //! nothing ready the asker is parked at all of them and woken once.
 
-use super::parked::Key;
-use super::{Call, Halt, Result, Vfs};
+use super::{Call, Halt, Key, Result, Vfs};
 use abi::fs::{Errno, Poll, Reply, flag, ready};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -58,8 +57,8 @@ impl Vfs {
         let mut last = Halt::Failed(Errno::Inval);
         for key in keys {
             match self.parked.park(call.token, key) {
-                Ok(()) => last = Halt::Park(key),
-                Err(error) => return Halt::Failed(error),
+                Some(()) => last = Halt::Park(key),
+                None => return Halt::Failed(Errno::Nomem),
             }
         }
         last

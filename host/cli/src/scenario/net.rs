@@ -1,0 +1,48 @@
+//! Sockets: the self-test on each kernel, and an echo in one kernel for who talks in another.
+
+use super::machine::demand;
+use super::{Failure, PATIENCE, Rig};
+
+/// Bytes of a talk.
+const BYTES: u64 = 20_000;
+
+/// An echo on `server` at `port`, which `client` talks to: `""`, or `"on DOMAIN "`.
+fn talk(rig: &mut Rig, server: &str, client: &str, port: u16) -> Result<(), Failure> {
+    demand(rig, &format!("{server}net serve {port}"), "listening")?;
+    let whole = format!("{BYTES} of {BYTES} bytes and 8 of 8 datagrams came back");
+    demand(rig, &format!("{client}net talk {port} {BYTES}"), &whole)?;
+    // It was for one talk.
+    demand(rig, &format!("{client}net talk {port}"), "nobody listens there").map(|_| ())
+}
+
+/// One kernel: the self-test, and an echo between two of its threads.
+pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "net check 50", "all as sent")?;
+    talk(rig, "", "", 7)?;
+    demand(rig, "net talk 0", "refused")?;
+    demand(rig, "services", "net          independent").map(|_| ())
+}
+
+/// Two kernels, one service, whatever the mode.
+pub fn together(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    demand(rig, "net check 10", "all as sent")?;
+    demand(rig, "on shadow net check 10", "all as sent")?;
+    talk(rig, "", "on shadow ", 7)?;
+    talk(rig, "on shadow ", "", 8)
+}
+
+/// The same on sockets in memory that both kernels have: who asks moves the other's packets too.
+pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
+    together(rig)?;
+    // One executes in the midst of what the other one executes.
+    demand(rig, "aside net check 30", "begun")?;
+    demand(rig, "on shadow net check 10", "all as sent")?;
+    rig.said_aside("main", "net check 30", "all as sent", 1)?;
+    for kernel in ["", "on shadow "] {
+        demand(rig, &format!("{kernel}services"), "net          shadowed")?;
+        demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
+    }
+    Ok(())
+}

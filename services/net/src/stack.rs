@@ -1,0 +1,276 @@
+//! smoltcp with a loopback device: sockets by number, and packets moved until nothing moves.
+//!
+//! Contract: at most [`SOCKETS`] sockets, with buffers of fixed size. A socket that was given back
+//! with something still to say stays until it has said it; when its place is needed, the oldest of
+//! those is reset. Nothing here waits; time is what the caller says, and never runs backwards.
+
+use crate::device::{Loopback, PACKETS};
+use abi::net::{DATAGRAM, Errno, LOCALHOST};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
+use smoltcp::socket::{Socket, tcp, udp};
+use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address};
+
+pub use smoltcp::iface::SocketHandle;
+
+/// Most sockets, those that only end included.
+pub const SOCKETS: usize = 64;
+/// Bytes of a stream on their way, in each direction.
+pub const STREAM: usize = 8 * 1024;
+/// Bytes of datagrams that wait to be received.
+pub const DATAGRAMS: usize = 8 * 1024;
+/// Datagrams that wait.
+pub const WAITING: usize = 16;
+/// Rounds of packets in one step, at most; what is left goes with the next.
+const ROUNDS: usize = 256;
+/// How soon that is, in ns.
+const SOON: u64 = 1_000_000;
+/// Ports for who does not say which.
+const ANY: RangeInclusive<u16> = 49_152..=65_535;
+
+/// The interface, its sockets, its device.
+pub struct Stack {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    device: Loopback,
+    count: usize,
+    /// Given back, and not at their end yet; the oldest first.
+    ending: VecDeque<SocketHandle>,
+    now: Instant,
+    next_port: u16,
+}
+
+/// A buffer of zeros.
+fn zeros(bytes: usize) -> Result<Vec<u8>, Errno> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes).map_err(|_| Errno::Nomem)?;
+    buffer.resize(bytes, 0);
+    Ok(buffer)
+}
+
+fn datagrams() -> Result<udp::PacketBuffer<'static>, Errno> {
+    let mut heads = Vec::new();
+    heads.try_reserve_exact(WAITING).map_err(|_| Errno::Nomem)?;
+    heads.resize(WAITING, udp::PacketMetadata::EMPTY);
+    Ok(udp::PacketBuffer::new(heads, zeros(DATAGRAMS)?))
+}
+
+const _: () = assert!(2 * DATAGRAM <= DATAGRAMS, "one fits wherever the ring begins");
+
+impl Stack {
+    /// Without sockets. `seed` makes its numbers differ from those of other lives.
+    pub fn new(seed: u64) -> Stack {
+        let now = Instant::from_micros(0);
+        let mut device = Loopback::new();
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut interface = Interface::new(config, &mut device, now);
+        let [a, b, c, d] = LOCALHOST;
+        interface.update_ip_addrs(|list| {
+            // The list is empty, and has room for two.
+            let _ = list.push(IpCidr::new(IpAddress::v4(a, b, c, d), 8));
+        });
+        Stack {
+            interface,
+            sockets: SocketSet::new(Vec::with_capacity(SOCKETS)),
+            device,
+            count: 0,
+            ending: VecDeque::with_capacity(SOCKETS),
+            now,
+            next_port: *ANY.start(),
+        }
+    }
+
+    /// It is at least `now` (ns).
+    pub fn at(&mut self, now: u64) {
+        self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
+    }
+
+    /// How many sockets there are, and how many of them only end.
+    pub fn census(&self) -> (usize, usize) {
+        (self.count, self.ending.len())
+    }
+
+    /// Is there a place that nobody has?
+    pub fn has_room(&self) -> bool {
+        self.count < SOCKETS
+    }
+
+    /// Makes a place for a socket, if need be of one that only ends.
+    fn make_room(&mut self) -> Result<(), Errno> {
+        if self.has_room() {
+            return Ok(());
+        }
+        let oldest = self.ending.pop_front().ok_or(Errno::Nobufs)?;
+        self.stream(oldest).abort();
+        self.interface.poll_egress(self.now, &mut self.device, &mut self.sockets);
+        self.drop_socket(oldest);
+        Ok(())
+    }
+
+    fn drop_socket(&mut self, socket: SocketHandle) {
+        self.sockets.remove(socket);
+        self.count -= 1;
+    }
+
+    /// A new socket for datagrams.
+    pub fn add_udp(&mut self) -> Result<SocketHandle, Errno> {
+        self.make_room()?;
+        let socket = udp::Socket::new(datagrams()?, datagrams()?);
+        self.count += 1;
+        Ok(self.sockets.add(socket))
+    }
+
+    /// A new socket for a stream.
+    pub fn add_tcp(&mut self) -> Result<SocketHandle, Errno> {
+        self.make_room()?;
+        let buffer = || Ok(tcp::SocketBuffer::new(zeros(STREAM)?));
+        let mut socket = tcp::Socket::new(buffer()?, buffer()?);
+        // Whoever is asked acknowledges within the same step: there is nothing to wait for.
+        socket.set_ack_delay(None);
+        socket.set_nagle_enabled(false);
+        self.count += 1;
+        Ok(self.sockets.add(socket))
+    }
+
+    /// A socket for datagrams, which `handle` is.
+    pub fn datagrams(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// A socket for a stream, which `handle` is.
+    pub fn stream(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// The same, to look at.
+    pub fn see_datagrams(&self, handle: SocketHandle) -> &udp::Socket<'static> {
+        self.sockets.get(handle)
+    }
+
+    /// The same, to look at.
+    pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
+        self.sockets.get(handle)
+    }
+
+    /// Gives a socket for datagrams back. What it has sent is under way.
+    pub fn remove_udp(&mut self, handle: SocketHandle) {
+        self.drop_socket(handle);
+    }
+
+    /// Gives a stream back: it ends as it should, or is reset.
+    pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
+        let socket = self.stream(handle);
+        // What came and was not read is lost: the other side must not think otherwise.
+        if reset || socket.can_recv() {
+            socket.abort();
+        } else if !socket.may_send() {
+            socket.close();
+        }
+        self.ending.push_back(handle);
+    }
+
+    /// Begins a connection from `from`.
+    pub fn connect(
+        &mut self,
+        handle: SocketHandle,
+        to: IpEndpoint,
+        from: u16,
+    ) -> Result<(), Errno> {
+        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
+        socket.connect(self.interface.context(), to, from).map_err(|why| match why {
+            tcp::ConnectError::InvalidState => Errno::Isconn,
+            tcp::ConnectError::Unaddressable => Errno::Netunreach,
+        })
+    }
+
+    /// A port of which `taken` says no, and that no stream has.
+    pub fn any_port(&mut self, taken: impl Fn(u16) -> bool) -> Result<u16, Errno> {
+        for _ in ANY {
+            let port = self.next_port;
+            self.next_port = if port == *ANY.end() { *ANY.start() } else { port + 1 };
+            let of_stream = self.sockets.iter().any(|(_, socket)| match socket {
+                Socket::Tcp(socket) => socket.local_endpoint().is_some_and(|e| e.port == port),
+                Socket::Udp(_) => false,
+            });
+            if !of_stream && !taken(port) {
+                return Ok(port);
+            }
+        }
+        Err(Errno::Addrnotavail)
+    }
+
+    /// Moves packets until nothing moves, and lets go what is at its end.
+    pub fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            if !self.round() && !self.reap() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in what is under way, then sends; has anything moved?
+    fn round(&mut self) -> bool {
+        let (now, device, sockets) = (self.now, &mut self.device, &mut self.sockets);
+        let mut moved = false;
+        for _ in 0..PACKETS {
+            match self.interface.poll_ingress_single(now, device, sockets) {
+                PollIngressSingleResult::None => break,
+                _ => moved = true,
+            }
+        }
+        let sent = self.interface.poll_egress(now, device, sockets);
+        moved || sent == PollResult::SocketStateChanged
+    }
+
+    /// Lets go of streams that are at their end; ends those that have sent everything, resets those
+    /// to which more was sent. Is there something to say now?
+    fn reap(&mut self) -> bool {
+        let mut news = false;
+        for _ in 0..self.ending.len() {
+            let Some(handle) = self.ending.pop_front() else { break };
+            let socket = self.stream(handle);
+            // Nothing comes late on this device, so nobody has to wait for it.
+            if socket.local_endpoint().is_none() || socket.state() == tcp::State::TimeWait {
+                self.drop_socket(handle);
+                continue;
+            }
+            if socket.can_recv() && socket.state() != tcp::State::Closed {
+                socket.abort();
+                news = true;
+            } else if socket.may_send() && socket.send_queue() == 0 {
+                socket.close();
+                news = true;
+            }
+            self.ending.push_back(handle);
+        }
+        news
+    }
+
+    /// When there is something to do, in ns; `u64::MAX`: not before somebody asks.
+    pub fn due(&mut self) -> u64 {
+        let Some(at) = self.interface.poll_at(self.now, &self.sockets) else { return u64::MAX };
+        let ns = |at: Instant| at.total_micros().cast_unsigned().saturating_mul(1000);
+        ns(at).max(ns(self.now).saturating_add(SOON))
+    }
+}
+
+/// IPv4 as bytes.
+pub fn bytes_of(address: IpAddress) -> [u8; 4] {
+    let IpAddress::Ipv4(address) = address;
+    address.octets()
+}
+
+/// Where `address` and `port` lead; only this chip can be reached.
+pub fn endpoint(address: [u8; 4], port: u16) -> Result<IpEndpoint, Errno> {
+    if address != LOCALHOST && address != [0; 4] {
+        return Err(Errno::Netunreach);
+    }
+    if port == 0 {
+        return Err(Errno::Inval);
+    }
+    Ok(IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from(LOCALHOST)), port))
+}

@@ -1,0 +1,139 @@
+//! Who waits: the tokens of two kernels, cancel, death, restart.
+
+use crate::common::{Solo, connect, hasty, receive, send, token};
+use abi::net::{Errno, Op, Request, State};
+use base::id::{DomainId, Epoch};
+use kernel_share::{Event, Service};
+use net::Net;
+use net::stack::STREAM;
+
+#[test]
+fn who_waits_is_woken_in_order_and_the_first_to_ask_gets_it() {
+    let mut solo = Solo::new();
+    let (_, _, near, far) = solo.connection();
+    let (strong, weak) = (token(0, 1), token(1, 1));
+    let mut bulk = [0; 10];
+    // The weak kernel waits first; the socket was made by the strong one.
+    assert_eq!(solo.ask(weak, receive(far, 10), &mut bulk), None);
+    assert_eq!(solo.ask(strong, receive(far, 10), &mut bulk), None);
+    assert_eq!(solo.woken, []);
+    solo.with(|c| c.send(near, &mut [7; 4])).unwrap();
+    assert_eq!(solo.woken, [weak, strong]);
+    let reply = solo.again(strong, receive(far, 10), &mut bulk).unwrap();
+    assert_eq!((reply.filled, &bulk[..5]), (4, &[7, 7, 7, 7, 0][..]));
+    assert_eq!(solo.again(weak, receive(far, 10), &mut bulk), None, "it waits once more");
+    solo.woken.clear();
+    solo.with(|c| c.shut(near)).unwrap();
+    assert_eq!(solo.woken, [weak]);
+    assert_eq!(solo.again(weak, receive(far, 10), &mut bulk).unwrap().filled, 0);
+}
+
+#[test]
+fn a_datagram_wakes_one_and_a_message_that_is_too_large_is_none() {
+    let mut solo = Solo::new();
+    let (near, far) = solo.with(|c| (c.udp(0).unwrap(), c.udp(7).unwrap()));
+    let mut bulk = [0; 2000];
+    assert_eq!(solo.ask(token(1, 1), receive(far, 10), &mut bulk), None);
+    assert_eq!(solo.with(|c| c.send_to(near, 7, &mut [1; 2000])), Err(Errno::Msgsize));
+    assert_eq!(solo.with(|c| c.udp(7)), Err(Errno::Addrinuse));
+    solo.with(|c| c.send_to(near, 7, &mut [1; 20])).unwrap();
+    assert_eq!(solo.woken, [token(1, 1)]);
+    let reply = solo.again(token(1, 1), receive(far, 10), &mut bulk).unwrap();
+    assert_eq!((reply.filled, reply.value), (10, 20));
+    // A socket without a port gets one when it sends; a reply finds the way back.
+    let fresh = solo.ask(token(1, 1), Request::new(Op::Udp, 0), &mut []).unwrap().handle;
+    solo.with(|c| c.send_to(fresh, 7, &mut [5; 3])).unwrap();
+    let (_, port) = solo.with(|c| c.receive_from(far, &mut bulk)).unwrap();
+    assert_eq!(solo.with(|c| c.port(fresh)), Ok(port));
+    solo.with(|c| c.send_to(far, port, &mut [6; 3])).unwrap();
+    assert_eq!(solo.with(|c| c.receive_from(fresh, &mut bulk)), Ok((3, 7)));
+}
+
+#[test]
+fn who_accepts_waits_for_who_connects_in_another_kernel() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 2)).unwrap();
+    let accept = Request::new(Op::Accept, listener);
+    assert_eq!(solo.ask(token(0, 1), accept, &mut []), None);
+    let fresh = solo.ask(token(1, 2), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
+    let own = solo.ask(token(1, 2), connect(fresh, 80), &mut []).unwrap();
+    assert_eq!((own.errno(), solo.woken.clone()), (Errno::Success, vec![token(0, 1)]));
+    let reply = solo.again(token(0, 1), accept, &mut []).unwrap();
+    assert_eq!(reply.port, own.port);
+    assert_eq!(solo.state(reply.handle), State::Connected);
+    assert_eq!(solo.ask(token(0, 1), hasty(accept), &mut []).unwrap().errno(), Errno::Again);
+}
+
+#[test]
+fn a_full_stream_waits_until_somebody_reads() {
+    let mut solo = Solo::new();
+    let (_, _, near, far) = solo.connection();
+    let mut sent = 0;
+    while let Ok(some) = solo.with(|c| c.send(near, &mut [3; 5000])) {
+        sent += some;
+    }
+    assert_eq!(sent, 2 * STREAM);
+    let (weak, mut bulk) = (token(1, 1), vec![4; 100]);
+    assert_eq!(solo.ask(weak, send(near, 100), &mut bulk), None);
+    let mut received = 0;
+    while solo.woken.is_empty() {
+        let mut into = vec![0; 1000];
+        received += solo.with(|c| c.receive(far, &mut into)).expect("there is more");
+    }
+    assert!(received <= sent);
+    assert_eq!(solo.again(weak, send(near, 100), &mut bulk).unwrap().value, 100);
+}
+
+#[test]
+fn who_gave_up_or_died_is_not_woken() {
+    let mut solo = Solo::new();
+    let (_, _, near, far) = solo.connection();
+    for thread in 1..4 {
+        assert_eq!(solo.ask(token(1, thread), receive(far, 1), &mut [0]), None);
+    }
+    assert_eq!(solo.ask(token(2, 9), receive(far, 1), &mut [0]), None);
+    solo.event(Event::Cancel(token(1, 2)));
+    solo.event(Event::Gone(DomainId(2), Epoch(1)));
+    solo.event(Event::Gone(DomainId(1), Epoch(7)));
+    solo.with(|c| c.send(near, &mut [1])).unwrap();
+    assert_eq!(solo.woken, [token(1, 1), token(1, 3)]);
+}
+
+#[test]
+fn what_a_dead_kernel_had_is_closed_and_the_other_side_learns_it() {
+    let mut solo = Solo::new();
+    let listener = solo.with(|c| c.listen(80, 4)).unwrap();
+    let mut theirs = Vec::new();
+    for thread in 0..3 {
+        let fresh = solo.ask(token(1, thread), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
+        assert_eq!(solo.ask(token(1, thread), connect(fresh, 80), &mut []).unwrap().error, 0);
+        theirs.push(fresh);
+    }
+    let ours = solo.with(|c| c.accept(listener)).unwrap();
+    solo.with(|c| c.send(theirs[0], &mut [5; 9])).unwrap();
+    assert_eq!(solo.ask(token(0, 1), receive(ours, 20), &mut [0; 20]).unwrap().filled, 9);
+    assert_eq!(solo.ask(token(0, 1), receive(ours, 20), &mut [0; 20]), None);
+    solo.event(Event::Gone(DomainId(1), Epoch(1)));
+    assert_eq!(solo.woken, [token(0, 1)]);
+    assert_eq!(solo.again(token(0, 1), receive(ours, 20), &mut [0; 20]).unwrap().value, 0);
+    assert_eq!(solo.with(|c| c.send(theirs[0], &mut [1])), Err(Errno::Badf));
+    // Its sockets go when we have given ours back too.
+    for _ in 0..2 {
+        let handle = solo.with(|c| c.accept(listener)).unwrap();
+        solo.with(|c| c.close(handle)).unwrap();
+    }
+    solo.with(|c| c.close(ours).and(c.close(listener))).unwrap();
+    assert_eq!(solo.net.census(), [0, 0, 0, 0]);
+}
+
+#[test]
+fn handles_of_an_earlier_life_are_known_as_such() {
+    let mut solo = Solo::new();
+    let (listener, _, near, _) = solo.connection();
+    solo.net = Net::start(2);
+    assert_eq!(solo.with(|c| c.send(near, &mut [1])), Err(Errno::Restarted));
+    assert_eq!(solo.with(|c| c.accept(listener)), Err(Errno::Restarted));
+    let again = solo.with(|c| c.listen(0, 1)).unwrap();
+    solo.with(|c| c.close(again)).unwrap();
+    assert_eq!(solo.with(|c| c.close(again)), Err(Errno::Badf));
+}
