@@ -4,7 +4,7 @@
 use super::charges;
 use super::checks::{GAME, Kit};
 use super::model::Choice;
-use super::seeds;
+use super::{seeds, table4};
 use crate::bench::Said;
 use crate::commands;
 use crate::kernels::Profile;
@@ -17,8 +17,8 @@ const BOARD: &str = "duo-1x1";
 
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
-/// Which records belong to which measurement.
-const FIGURES: [(&[&str], Figure); 6] = [
+/// Which records belong to which measurement; a name that ends in a point means all that begin so.
+const FIGURES: [(&[&str], Figure); 8] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -36,6 +36,8 @@ const FIGURES: [(&[&str], Figure); 6] = [
     (&["sanitizer.seeded", "sanitizer.found", "sanitizer.false_reports"], planted),
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
+    (&["k2.t4."], table4::records),
+    (&["k2.t6."], transfers),
 ];
 
 /// Measures what the records of those names need.
@@ -45,13 +47,17 @@ pub fn measure(place: &Place, names: &[String]) -> anyhow::Result<Vec<Said>> {
     let kit = Kit { place, kernels: &kernels, folder };
     let mut all = Vec::new();
     for (records, figure) in FIGURES {
-        if names.iter().any(|name| records.contains(&name.as_str())) {
+        if names.iter().any(|name| records.iter().any(|record| is_of(name, record))) {
             let step = Step::begin(&format!("measuring {}", records.join(", ")));
             all.extend(figure(&kit)?);
             step.done();
         }
     }
     Ok(all)
+}
+
+fn is_of(name: &str, record: &str) -> bool {
+    name == record || (record.ends_with('.') && name.starts_with(record))
 }
 
 fn said(name: &str, value: f64, unit: &str) -> Said {
@@ -131,6 +137,13 @@ fn weak_core(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 /// Calls between the kernels, in chip time.
 fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench rpc-soc 200", Choice::default())?;
+    outcome.values.first().context("the kernel said nothing")?;
+    Ok(outcome.values)
+}
+
+/// K2's table 6 for the main kernel alone: whole transfers of the DMA engine.
+fn transfers(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run(BOARD, "bench dma", Choice::default())?;
     outcome.values.first().context("the kernel said nothing")?;
     Ok(outcome.values)
 }
