@@ -290,8 +290,11 @@ impl FrameAllocator {
 
     /// Gives a block back, with the order it was allocated with.
     pub fn free(&self, block: PhysAddr, order: u8) -> Result<(), FreeError> {
+        self.free_locked(&mut self.inner.lock(), block, order)
+    }
+
+    fn free_locked(&self, inner: &mut Inner, block: PhysAddr, order: u8) -> Result<(), FreeError> {
         let (region, tag) = self.find(block).ok_or(FreeError::Foreign)?;
-        let mut inner = self.inner.lock();
         let allocated = order <= MAX_ORDER
             && block.is_aligned(PAGE << order)
             && tag.load(Ordering::Relaxed) & !MOVABLE == USED | order;

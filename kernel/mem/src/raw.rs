@@ -66,6 +66,33 @@ pub fn zero(at: PhysAddr, order: u8) {
     }
 }
 
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
+
+/// Copies a line. Word by word in the source, so that it is as many instructions as there are
+/// words: a copy of the whole becomes a call of a loop with twice as many.
+///
+/// # Safety
+/// Both lines are mapped, 8-aligned, the caller's alone, and not the same.
+#[inline(always)]
+unsafe fn copy_line(from: *const u64, into: *mut u64) {
+    // SAFETY: within the lines that the caller promises.
+    unsafe {
+        let [a, b, c, d] =
+            [from.read(), from.add(1).read(), from.add(2).read(), from.add(3).read()];
+        let [e, f, g, h] =
+            [from.add(4).read(), from.add(5).read(), from.add(6).read(), from.add(7).read()];
+        into.write(a);
+        into.add(1).write(b);
+        into.add(2).write(c);
+        into.add(3).write(d);
+        into.add(4).write(e);
+        into.add(5).write(f);
+        into.add(6).write(g);
+        into.add(7).write(h);
+    }
+}
+
 /// A single frame whose holder alone reads and writes it, word by word.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page(PhysAddr);
@@ -102,10 +129,19 @@ impl Page {
 
     /// Goes on in the frame `to`, which [`crate::frames::span::Mover::move_page`] was given for it.
     pub fn relocate(&mut self, to: PhysAddr) {
-        let place = |at: PhysAddr| at.to_virt().0 as *mut [u64; Page::WORDS];
-        // SAFETY: both frames are mapped and nobody else's: one is this page's, the other was
-        // allocated for it.
-        unsafe { place(self.0).copy_to_nonoverlapping(place(to), 1) };
+        let place = |at: PhysAddr| at.to_virt().0 as *mut u64;
+        let (from, into) = (place(self.0), place(to));
+        for word in (0..Page::WORDS).step_by(4 * LINE_WORDS) {
+            // SAFETY: both frames are mapped and nobody else's: one is this page's, the other was
+            // allocated for it; the four lines at `word` are within a page.
+            unsafe {
+                let (from, into) = (from.add(word), into.add(word));
+                copy_line(from, into);
+                copy_line(from.add(LINE_WORDS), into.add(LINE_WORDS));
+                copy_line(from.add(2 * LINE_WORDS), into.add(2 * LINE_WORDS));
+                copy_line(from.add(3 * LINE_WORDS), into.add(3 * LINE_WORDS));
+            }
+        }
         self.0 = to;
     }
 

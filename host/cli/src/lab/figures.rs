@@ -4,7 +4,7 @@
 use super::charges;
 use super::checks::{GAME, Kit};
 use super::model::Choice;
-use super::{seeds, table5};
+use super::{seeds, table4, table5};
 use crate::bench::Said;
 use crate::commands;
 use crate::kernels::Profile;
@@ -18,7 +18,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// Which records belong to which measurement; a name that ends in a point means all that begin so.
-const FIGURES: [(&[&str], Figure); 8] = [
+const FIGURES: [(&[&str], Figure); 10] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -36,6 +36,8 @@ const FIGURES: [(&[&str], Figure); 8] = [
     (&["sanitizer.seeded", "sanitizer.found", "sanitizer.false_reports"], planted),
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
+    (&["k2.t4."], table4::records),
+    (&["k2.t6."], transfers),
     (&["k2.t5."], table5::faults),
     (&["shadow.op_local", "shadow.op_moved"], table5::requests),
 ];
@@ -137,6 +139,13 @@ fn weak_core(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 /// Calls between the kernels, in chip time.
 fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench rpc-soc 200", Choice::default())?;
+    outcome.values.first().context("the kernel said nothing")?;
+    Ok(outcome.values)
+}
+
+/// K2's table 6 for the main kernel alone: whole transfers of the DMA engine.
+fn transfers(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run(BOARD, "bench dma", Choice::default())?;
     outcome.values.first().context("the kernel said nothing")?;
     Ok(outcome.values)
 }

@@ -12,6 +12,7 @@ pub mod run;
 mod scenario;
 mod seeds;
 mod statistical;
+mod table4;
 mod table5;
 
 use crate::commands;

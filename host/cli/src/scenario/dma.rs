@@ -10,7 +10,7 @@ use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
 /// What the engine of every board moves at most, in tenths of MB/s.
-const TENTHS: u64 = 430;
+const TENTHS: u64 = 490;
 /// Bad transfers that `dma faults` asks for.
 const FAULTS: usize = 16;
 /// Times the weak kernel is killed while bytes move.

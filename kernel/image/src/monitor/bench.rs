@@ -5,7 +5,7 @@
 //! labels the records.
 
 use super::chip::first_peer;
-use super::{Command, Failure, Outcome, Session, number};
+use super::{Command, Failure, Outcome, Session, blocks, number};
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
 use crate::peers::Ask;
@@ -16,7 +16,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|used|threads|frames|balloon|dsm|op|rpc|rpc-soc [ROUNDS]",
+    arguments: "boot|memory|used|threads|frames|balloon|balloon-soc|dma|dsm|op|rpc|rpc-soc \
+                [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -34,7 +35,9 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"used") => Ok(writeln!(out, "{}", used())?),
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
-        Some(&"balloon") => super::balloon::bench(kernel, out, rounds),
+        Some(&"balloon") => blocks::bench(kernel, out, rounds, &blocks::WORK),
+        Some(&"balloon-soc") => blocks::bench(kernel, out, rounds, &blocks::CHIP),
+        Some(&"dma") => super::dma::bench(kernel, out),
         Some(&"dsm") => super::faults::bench(session, out, rounds),
         Some(&"op") => super::faults::bench_op(session, out, rounds),
         Some(&"served") => super::faults::say_served(kernel, out),
@@ -78,6 +81,11 @@ impl Watch {
     /// Nanoseconds since.
     pub fn ns(&self) -> u64 {
         arch::time::to_ns(Self::worked().wrapping_sub(self.0), arch::cpu::clock_hz())
+    }
+
+    /// What this core has worked, in ns that mean something only in differences.
+    pub fn worked_ns() -> u64 {
+        arch::time::to_ns(Self::worked(), arch::cpu::clock_hz())
     }
 
     /// Ticks that mean something only in differences: a power-off may reset the counter.
@@ -142,7 +150,7 @@ struct Measure {
 /// The caller's work, without its waits.
 const WORK: Measure = Measure {
     names: ["rpc.roundtrip_int", "rpc.roundtrip_64", "rpc.roundtrip_4k"],
-    clock: || arch::time::to_ns(Watch::worked(), arch::cpu::clock_hz()),
+    clock: Watch::worked_ns,
 };
 
 /// The chip's time from call to answer; in the lab it means something.

@@ -123,6 +123,45 @@ fn run(
     Ok(errors + wrong == 0)
 }
 
+/// K2's table 6 for one kernel alone, in chip time: whole transfers, from clearing the destination
+/// to the free slot, one behind the other; as many as Linux makes in the lab, a quarter of them
+/// first to warm up.
+pub fn bench(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
+    let me = abi::boot::text(&kernel.domain().name);
+    for (batch, (name, times)) in BATCHES.into_iter().zip(MEASURED) {
+        let hundredths = speed(kernel, batch, times)?;
+        write!(out, "record k2.t6.{me}_{name} ")?;
+        writeln!(out, "{}.{:02} MB/s", hundredths / 100, hundredths % 100)?;
+    }
+    Ok(())
+}
+
+/// Names of [`BATCHES`] in records, and how many transfers of each are measured.
+const MEASURED: [(&str, u64); BATCHES.len()] = [("4k", 200), ("128k", 40), ("256k", 20), ("1m", 8)];
+
+/// Hundredths of MB/s of `times` transfers of `batch` bytes.
+fn speed(kernel: &'static Kernel, batch: u64, times: u64) -> Result<u64, Failure> {
+    let bytes = batch as usize;
+    let (Some(from), Some(mut to)) = (Buffer::new(bytes), Buffer::new(bytes)) else {
+        return Err(Failure::Failed("no memory in one piece for a batch of that size"));
+    };
+    let mut prng = Prng::new(batch);
+    from.words().for_each(|word| word.store(prng.next(), Ordering::Relaxed));
+    let mut copies = |count: u64| {
+        (0..count).try_for_each(|_| {
+            kernel.devices.dma_copy(kernel, &from, &mut to, bytes).map(|_| ()).map_err(explain)
+        })
+    };
+    copies(times / 4)?;
+    let start = arch::time::soc_time();
+    copies(times)?;
+    let took = arch::time::soc_time() - start;
+    if !to.holds(&from, bytes) {
+        return Err(Failure::Failed("the last copy is not what its source is"));
+    }
+    Ok(batch * times * 100_000 / took.max(1))
+}
+
 /// What the peer is asked to do, and what it answered; one at a time.
 struct Far {
     busy: bool,

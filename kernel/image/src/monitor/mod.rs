@@ -7,6 +7,7 @@
 mod aside;
 mod balloon;
 mod bench;
+mod blocks;
 mod chip;
 mod dma;
 mod faults;

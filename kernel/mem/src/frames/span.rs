@@ -77,6 +77,30 @@ pub trait Mover {
     /// Copies `1 << order` frames and lets all who use them use the new ones. Called without a
     /// lock; the owner may allocate and free meanwhile.
     fn move_page(&mut self, from: PhysAddr, to: PhysAddr, order: u8) -> Moved;
+
+    /// The same for up to [`BATCH`] chunks, each with its answer. An owner that locks does better
+    /// once for all: releasing a lock is a look at all rings of messages.
+    fn move_all(&mut self, moves: &mut [Move]) {
+        for one in moves {
+            one.moved = self.move_page(one.from, one.to, one.order);
+        }
+    }
+}
+
+/// Most chunks that an owner is asked to move at once.
+pub const BATCH: usize = 16;
+
+/// A chunk on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// Where it is.
+    pub from: PhysAddr,
+    /// Where it goes.
+    pub to: PhysAddr,
+    /// `1 << order` frames.
+    pub order: u8,
+    /// What became of it; until the owner says so it stays.
+    pub moved: Moved,
 }
 
 /// What became of frames that were to be moved.
@@ -231,11 +255,18 @@ impl FrameAllocator {
             return Err(BlockError::NoMemory);
         }
         let (mut moved, mut at) = (0, 0);
-        while let Some((offset, order)) = self.next_movable(index, at)? {
-            moved += self.move_one(index, offset, order, mover)?;
-            at = offset;
+        loop {
+            let nothing =
+                Move { from: PhysAddr(0), to: PhysAddr(0), order: 0, moved: Moved::Pinned };
+            let mut moves = [nothing; BATCH];
+            let (count, next) = self.plan(index, at, &mut moves)?;
+            if count == 0 {
+                return Ok(moved);
+            }
+            mover.move_all(&mut moves[..count]);
+            moved += self.settle(&moves[..count])?;
+            at = next;
         }
-        Ok(moved)
     }
 
     /// Counts what is in an isolated block; an error when it cannot be emptied.
@@ -254,34 +285,57 @@ impl FrameAllocator {
         Ok(inside)
     }
 
-    /// The first movable chunk from frame `from` on, with its order.
-    fn next_movable(&self, index: usize, from: usize) -> Result<Option<(usize, u8)>, BlockError> {
-        let _still = self.inner.lock();
-        let global = self.checked(index, ISOLATED)?;
-        let found = chunks(global, index, from).find_map(|(at, chunk)| match chunk {
-            Chunk::Movable(order) => Some((((at % BLOCK) / PAGE) as usize, order)),
-            _ => None,
-        });
-        Ok(found)
-    }
-
-    fn move_one(
+    /// The next movable chunks from frame `from` on, each with a place to go: how many, and the
+    /// frame behind the last.
+    fn plan(
         &self,
         index: usize,
-        offset: usize,
-        order: u8,
-        mover: &mut dyn Mover,
-    ) -> Result<usize, BlockError> {
+        from: usize,
+        moves: &mut [Move; BATCH],
+    ) -> Result<(usize, usize), BlockError> {
+        let mut inner = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
-        let from = PhysAddr(global.base(index) + offset as u64 * PAGE);
-        let to = self.allocate_placed(order, Placing::Movable).ok_or(BlockError::NoMemory)?;
-        let (spare, moved) = match mover.move_page(from, to, order) {
-            Moved::Done => (from, Ok(1 << order)),
-            Moved::Gone => (to, Ok(0)),
-            Moved::Pinned => (to, Err(BlockError::Unmovable(from))),
-        };
-        self.free(spare, order).map_err(|_| BlockError::InUse)?;
-        moved
+        let (mut count, mut next) = (0, from);
+        for (at, chunk) in chunks(global, index, from) {
+            let Chunk::Movable(order) = chunk else { continue };
+            let Some(slot) = moves.get_mut(count) else { break };
+            let Some(to) = inner.take(self, order, Placing::Movable) else { break };
+            *slot = Move { from: PhysAddr(at), to, order, moved: Moved::Pinned };
+            next = ((at % BLOCK) / PAGE) as usize + (1 << order);
+            count += 1;
+            if count == BATCH {
+                break;
+            }
+        }
+        let more = || chunks(global, index, next).any(|(_, c)| matches!(c, Chunk::Movable(_)));
+        if count == 0 && more() {
+            return Err(BlockError::NoMemory);
+        }
+        self.probe(&inner);
+        Ok((count, next))
+    }
+
+    /// Frees what nobody uses behind a batch of moves; how many frames were moved.
+    fn settle(&self, moves: &[Move]) -> Result<usize, BlockError> {
+        let mut inner = self.inner.lock();
+        let (mut frames, mut why) = (0, Ok(()));
+        for one in moves {
+            let spare = match one.moved {
+                Moved::Done => {
+                    frames += 1 << one.order;
+                    one.from
+                }
+                Moved::Gone => one.to,
+                Moved::Pinned => {
+                    why = why.and(Err(BlockError::Unmovable(one.from)));
+                    one.to
+                }
+            };
+            if self.free_locked(&mut inner, spare, one.order).is_err() {
+                why = Err(BlockError::InUse);
+            }
+        }
+        why.map(|()| frames)
     }
 
     /// Lets go of an isolated block that is all free: what of it may be in caches.

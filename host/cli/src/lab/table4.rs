@@ -1,0 +1,71 @@
+//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks and giving them back.
+//! One run is the records of `./pen bench k2.t4` and the check `lab.table4`.
+
+use super::checks::Kit;
+use super::model::Choice;
+use crate::bench::Said;
+use anyhow::{Context, ensure};
+
+/// Of each size; an eighth as many blocks, and no more than 16.
+const RUN: &str = "ping shadow 2; bench balloon-soc 1000; on shadow bench balloon-soc 1000";
+/// MiB of a block, and ns of a ms.
+const BLOCK_MIB: f64 = 16.0;
+const MS: f64 = 1e6;
+
+/// What a record may be at most, in ns, on main and on shadow.
+struct Bar {
+    what: &'static str,
+    most: [f64; 2],
+}
+
+/// What K2 needs to allocate.
+const SIZES: [Bar; 3] = [
+    Bar { what: "4k", most: [1e3, 12e3] },
+    Bar { what: "256k", most: [5e3, 45e3] },
+    Bar { what: "1m", most: [13e3, 146e3] },
+];
+/// A block that is empty, and each MiB of it that is not.
+const EMPTY: [f64; 2] = [MS, 2.0 * MS];
+const MIB: [f64; 2] = [3.0 * MS, 6.0 * MS];
+
+const KERNELS: [&str; 2] = ["main", "shadow"];
+
+/// Every record with its bar.
+pub fn bars() -> Vec<(String, f64)> {
+    let mut all = Vec::new();
+    for (which, kernel) in KERNELS.into_iter().enumerate() {
+        for Bar { what, most } in &SIZES {
+            all.push((format!("k2.t4.{kernel}_{what}"), most[which]));
+        }
+        all.push((format!("k2.t4.deflate_{kernel}"), EMPTY[which]));
+        for percent in [0, 25, 75] {
+            let evacuated = BLOCK_MIB * f64::from(percent) / 100.0;
+            let most = EMPTY[which] + MIB[which] * evacuated;
+            all.push((format!("k2.t4.inflate{percent}_{kernel}"), most));
+        }
+    }
+    all
+}
+
+/// The records; the kernels have looked at the contents of all pages that were moved.
+pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome = kit.run("duo-1x1", RUN, Choice::default())?;
+    outcome.values.first().context("the kernels said nothing")?;
+    Ok(outcome.values)
+}
+
+/// `lab.table4`: none is over its bar, none is missing.
+pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
+    let said = records(kit)?;
+    let mut over = Vec::new();
+    for (name, most) in bars() {
+        let found = said.iter().find(|(other, ..)| *other == name);
+        let (_, value, unit) = found.with_context(|| format!("{name} was not said"))?;
+        ensure!(unit == "ns" && *value > 0.0, "{name}: {value} {unit}");
+        if *value > most {
+            over.push(format!("{name}: {value} ns, at most {most}"));
+        }
+    }
+    ensure!(over.is_empty(), "{}", over.join("\n"));
+    Ok(())
+}
