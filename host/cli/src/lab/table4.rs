@@ -1,4 +1,4 @@
-//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks and giving them back.
+//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks, giving them back.
 //! One run is the records of `./pen bench k2.t4` and the check `lab.table4`.
 
 use super::checks::Kit;
