@@ -120,6 +120,11 @@ impl Machine {
         }
     }
 
+    /// Is the end of a shootdown awaited?
+    fn is_unmapping(&self) -> bool {
+        self.unmaps > 0 || self.all_flushed.is_some()
+    }
+
     /// A revocation whose page no core of this domain reaches any more.
     fn unmapped(&mut self) -> Option<RequestId> {
         if self.unmaps == 0 {
@@ -171,6 +176,10 @@ impl State {
         loop {
             let before = self.machine.completed;
             let stuck = self.take_messages()?;
+            if self.machine.is_unmapping() {
+                // Other cores may have flushed since.
+                self.step(|_, _| ());
+            }
             self.tick();
             if !stuck || self.machine.completed == before {
                 return Ok(());
