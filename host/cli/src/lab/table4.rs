@@ -1,5 +1,5 @@
-//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks and giving them back.
-//! One run is the records of `./pen bench k2.t4` and the check `lab.table4`.
+//! K2's table 4 on our kernels, in chip time: allocating frames, taking blocks and giving them
+//! back. One run is the records of `./pen bench k2.t4` and the check `lab.table4`.
 
 use super::checks::Kit;
 use super::model::Choice;
