@@ -3,14 +3,17 @@
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
 
-/// Bytes of a talk.
-const BYTES: u64 = 20_000;
+/// So much, or a quarter of it where the sanitizer watches each access.
+fn so_many(rig: &Rig, count: u64) -> u64 {
+    if rig.watched { count / 4 } else { count }
+}
 
 /// An echo on `server` at `port`, which `client` talks to: `""`, or `"on DOMAIN "`.
 fn talk(rig: &mut Rig, server: &str, client: &str, port: u16) -> Result<(), Failure> {
     demand(rig, &format!("{server}net serve {port}"), "listening")?;
-    let whole = format!("{BYTES} of {BYTES} bytes and 8 of 8 datagrams came back");
-    demand(rig, &format!("{client}net talk {port} {BYTES}"), &whole)?;
+    let bytes = so_many(rig, 20_000);
+    let whole = format!("{bytes} of {bytes} bytes and 8 of 8 datagrams came back");
+    demand(rig, &format!("{client}net talk {port} {bytes}"), &whole)?;
     // It was for one talk.
     demand(rig, &format!("{client}net talk {port}"), "nobody listens there").map(|_| ())
 }
@@ -27,8 +30,9 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
 /// Two kernels, one service, whatever the mode.
 pub fn together(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    demand(rig, "net check 10", "all as sent")?;
-    demand(rig, "on shadow net check 10", "all as sent")?;
+    let rounds = so_many(rig, 8);
+    demand(rig, &format!("net check {rounds}"), "all as sent")?;
+    demand(rig, &format!("on shadow net check {rounds}"), "all as sent")?;
     talk(rig, "", "on shadow ", 7)?;
     talk(rig, "on shadow ", "", 8)
 }
@@ -37,9 +41,10 @@ pub fn together(rig: &mut Rig) -> Result<(), Failure> {
 pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     together(rig)?;
     // One executes in the midst of what the other one executes.
-    demand(rig, "aside net check 30", "begun")?;
-    demand(rig, "on shadow net check 10", "all as sent")?;
-    rig.said_aside("main", "net check 30", "all as sent", 1)?;
+    let rounds = so_many(rig, 20);
+    demand(rig, &format!("aside net check {rounds}"), "begun")?;
+    demand(rig, &format!("on shadow net check {}", rounds / 2), "all as sent")?;
+    rig.said_aside("main", &format!("net check {rounds}"), "all as sent", 1)?;
     for kernel in ["", "on shadow "] {
         demand(rig, &format!("{kernel}services"), "net          shadowed")?;
         demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
