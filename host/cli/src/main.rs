@@ -9,6 +9,7 @@ mod console;
 mod doctor;
 mod image;
 mod instance;
+mod interrupt;
 mod kernels;
 mod lab;
 mod machine;

@@ -2,6 +2,7 @@
 //! boards; the time of each step is printed, and the folder of a failed scenario is kept.
 
 use crate::commands;
+use crate::interrupt;
 use crate::kernels::{self, Profile};
 use crate::lab::checks::{self, Check, Kit, LeftOut};
 use crate::lab::findings;
@@ -33,6 +34,8 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
     if nightly && filter.is_none_or(|f| "sim.nightly".contains(f)) {
         timed("simulator, 100,000 seeds", || seeds(place, &mut tally))?;
     }
+    // Boards outlive their starter, so from here on it takes them down first.
+    interrupt::listen()?;
     let chosen: Vec<&Scenario> = scenario::ALL
         .iter()
         .filter(|s| nightly || !s.nightly)
@@ -192,6 +195,7 @@ fn judge(
     tally: &mut Tally,
     test: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    ensure!(!interrupt::came(), "interrupted");
     let start = Instant::now();
     let result = test();
     let seconds = start.elapsed().as_secs_f64();

@@ -4,6 +4,7 @@
 use crate::bench::{self, Said};
 use crate::commands;
 use crate::instance::{Instance, tail};
+use crate::interrupt;
 use crate::kernels::Built;
 use crate::lab::findings::{self, Finding};
 use crate::lab::model::Choice;
@@ -11,7 +12,7 @@ use crate::machine::Options;
 use ::lab::energy::{self, Share};
 use ::lab::model::{Lab, PAGE};
 use ::lab::page::{Change, Count, Page};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,7 @@ impl Bench<'_> {
         let ended = wait(&instance);
         let host = start.elapsed().as_secs_f64();
         instance.stop()?;
+        ensure!(!interrupt::came(), "interrupted");
         if !ended {
             let last = tail(&instance.path("console.log"), 5);
             bail!("the board did not end within {} s; its last words:\n{last}", PATIENCE.as_secs());
@@ -159,7 +161,7 @@ impl Outcome {
 /// Until the soc has ended; false after too long.
 fn wait(instance: &Instance) -> bool {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < PATIENCE && !interrupt::came() {
         if instance.soc().is_none() {
             return true;
         }

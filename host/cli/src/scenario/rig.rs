@@ -2,6 +2,7 @@
 //! up when dropped, whatever happened.
 
 use crate::instance::{Instance, InstanceError, tail};
+use crate::interrupt;
 use crate::kernels::Built;
 use crate::machine::Options;
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,6 +30,9 @@ pub enum Failure {
         /// What came last.
         last: String,
     },
+    /// Whoever runs the tests wants them to end.
+    #[error("interrupted")]
+    Interrupted,
     /// The console was closed: the board is gone.
     #[error("the board ended while {0:?} was awaited")]
     Ended(String),
@@ -40,6 +44,9 @@ pub enum Failure {
     #[allow(dead_code, reason = "for scenarios with findings of their own")]
     Wrong(String),
 }
+
+/// How often a wait looks whether it was interrupted.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A running board and its console.
 pub struct Rig {
@@ -111,14 +118,18 @@ impl Rig {
                 return Ok(said);
             }
             let left = patience.saturating_sub(start.elapsed());
-            match self.output.recv_timeout(left) {
+            if interrupt::came() {
+                return Err(Failure::Interrupted);
+            }
+            match self.output.recv_timeout(left.min(LOOK)) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::Ended(text.to_string()));
                 }
-                Err(RecvTimeoutError::Timeout) => {
+                Err(RecvTimeoutError::Timeout) if left <= LOOK => {
                     return Err(self.silent(text, start.elapsed()));
                 }
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
