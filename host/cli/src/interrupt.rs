@@ -10,8 +10,6 @@ static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 pub fn listen() -> std::io::Result<()> {
     let came = CAME.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
-        // A second one ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, came.clone())?;
         signal_hook::flag::register(signal, came.clone())?;
     }
     Ok(())
