@@ -22,6 +22,7 @@ pub mod op;
 pub mod payload;
 pub mod place;
 pub mod tally;
+mod trace;
 mod world;
 
 pub use place::Break;

@@ -3,7 +3,7 @@
 //! [`Failure`] with what led to it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -18,6 +18,7 @@ use crate::op::{Effect, Op, Temper};
 use crate::payload;
 use crate::place::{Break, LAYOUTS, link, page, words};
 use crate::tally::tally;
+use crate::trace::Trace;
 
 /// More steps than any run needs.
 const STEPS: u64 = 400_000;
@@ -80,9 +81,7 @@ pub struct World {
     crashes: u64,
     open: HashMap<u64, usize>,
     taken: HashSet<u64>,
-    trace: VecDeque<String>,
-    tracing: bool,
-    print: bool,
+    trace: Trace,
     tally: Tally,
 }
 
@@ -125,9 +124,7 @@ impl World {
             crashes,
             open: HashMap::new(),
             taken: HashSet::new(),
-            trace: VecDeque::new(),
-            tracing,
-            print,
+            trace: Trace::new(TRACE, tracing, print),
             tally: Tally::default(),
         }
     }
@@ -150,10 +147,9 @@ impl World {
         self.sites.iter().filter_map(|site| site.kernel.as_ref())
     }
 
-    fn fail(mut self, reason: String) -> Failure {
+    fn fail(self, reason: String) -> Failure {
         let states: Vec<String> = self.kernels().map(Kernel::describe).collect();
-        self.trace.extend(states);
-        Failure { seed: self.seed, reason, trace: self.trace.into() }
+        Failure { seed: self.seed, reason, trace: self.trace.ending(states) }
     }
 
     /// What the soc's chip page says: a dead kernel has no epoch.
@@ -175,16 +171,7 @@ impl World {
     }
 
     fn note(&mut self, line: impl FnOnce() -> String) {
-        if self.tracing {
-            let line = line();
-            if self.print {
-                println!("{:6} {line}", self.tally.steps);
-            }
-            self.trace.push_back(line);
-            if self.trace.len() > TRACE {
-                self.trace.pop_front();
-            }
-        }
+        self.trace.note(self.tally.steps, line);
     }
 
     fn step(&mut self) -> Result<(), String> {

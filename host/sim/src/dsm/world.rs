@@ -3,7 +3,6 @@
 //! [`Failure`] with what led to it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use base::id::{DomainId, Epoch};
@@ -15,6 +14,7 @@ use super::kernel::{DOMAINS, Kernel, LINK, Op, PAGES, Temper, Told, WORDS, link}
 use crate::machine::{Access, Machine, Missing, Mode, Outcome, Shared, Window, none_missing, run};
 use crate::memory::Memory;
 use crate::tally::tally;
+use crate::trace::Trace;
 use crate::world::Failure;
 
 /// Steps in which things happen to kernels.
@@ -64,9 +64,7 @@ struct World {
     /// Somebody died, and nobody was the first since.
     mourned: bool,
     truth: Vec<Option<u64>>,
-    trace: VecDeque<String>,
-    tracing: bool,
-    print: bool,
+    trace: Trace,
     tally: Tally,
 }
 
@@ -121,9 +119,7 @@ impl World {
             prng,
             mourned: false,
             truth: vec![Some(0); PAGES as usize],
-            trace: VecDeque::new(),
-            tracing,
-            print,
+            trace: Trace::new(TRACE, tracing, print),
             tally: Tally::default(),
         }
     }
@@ -144,11 +140,10 @@ impl World {
         Err(self.fail("no end".into()))
     }
 
-    fn fail(mut self, reason: String) -> Failure {
+    fn fail(self, reason: String) -> Failure {
         let kernels = self.sites.iter().filter_map(|site| site.kernel.as_ref());
         let states: Vec<String> = kernels.map(Kernel::describe).collect();
-        self.trace.extend(states);
-        Failure { seed: self.seed, reason, trace: self.trace.into() }
+        Failure { seed: self.seed, reason, trace: self.trace.ending(states) }
     }
 
     fn is_quiet(&self) -> bool {
@@ -175,16 +170,7 @@ impl World {
     }
 
     fn note(&mut self, line: impl FnOnce() -> String) {
-        if self.tracing {
-            let line = line();
-            if self.print {
-                println!("{:6} {line}", self.tally.steps);
-            }
-            self.trace.push_back(line);
-            if self.trace.len() > TRACE {
-                self.trace.pop_front();
-            }
-        }
+        self.trace.note(self.tally.steps, line);
     }
 
     fn found(&mut self) -> Result<(), String> {

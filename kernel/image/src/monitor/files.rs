@@ -2,7 +2,7 @@
 
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use abi::fs::{Errno, Reply, Request, flag, kind};
+use abi::fs::{Errno, Reply, flag, kind};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -74,15 +74,8 @@ pub fn with_client<R>(
     session: &Session,
     work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
 ) -> Result<R, Failure> {
-    let mut failed = None;
-    let mut ask = |request: Request, bulk: &mut [u8]| {
-        session.kernel.services.fs.ask(session, request, bulk).unwrap_or_else(|why| {
-            failed = Some(why);
-            Reply::error(Errno::Io)
-        })
-    };
-    let result = work(&mut Client(&mut ask));
-    match (result, failed) {
+    let (lost, fs) = (Reply::error(Errno::Io), &session.kernel.services.fs);
+    match fs.asking(session, lost, |ask| work(&mut Client(ask))) {
         (Ok(result), None) => Ok(result),
         (_, Some(why)) => Err(Failure::Failed(why.text())),
         (Err(why), None) => Err(Failure::Failed(explain(why))),

@@ -3,7 +3,7 @@
 use super::{Command, Failure, Outcome, Session, number};
 use ::net::check::{Wrong, check};
 use ::net::client::{Ask, Client};
-use abi::net::{DATAGRAM, Errno, Reply, Request};
+use abi::net::{DATAGRAM, Errno, Reply};
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -48,14 +48,8 @@ fn asking<R>(
     session: &Session,
     work: impl FnOnce(Ask<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let mut failed = None;
-    let mut ask = |request: Request, bulk: &mut [u8]| {
-        session.kernel.services.net.ask(session, request, bulk).unwrap_or_else(|why| {
-            failed = Some(why);
-            Reply::error(Errno::Io)
-        })
-    };
-    let result = work(&mut ask);
+    let (lost, net) = (Reply::error(Errno::Io), &session.kernel.services.net);
+    let (result, failed) = net.asking(session, lost, |ask| work(ask));
     failed.map_or(result, |why| Err(Failure::Failed(why.text())))
 }
 

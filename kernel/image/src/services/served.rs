@@ -126,6 +126,24 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
+    /// Runs `work` with who carries requests; `lost` answers those that the service does not, and
+    /// then this says why.
+    pub fn asking<R>(
+        &self,
+        session: &Session,
+        lost: S::Reply,
+        work: impl FnOnce(&mut dyn FnMut(S::Request, &mut [u8]) -> S::Reply) -> R,
+    ) -> (R, Option<ServiceFailure>) {
+        let mut failed = None;
+        let result = work(&mut |request, bulk| {
+            self.ask(session, request, bulk).unwrap_or_else(|why| {
+                failed = Some(why);
+                lost
+            })
+        });
+        (result, failed)
+    }
+
     fn step(
         &self,
         kernel: &'static Kernel,
