@@ -80,12 +80,12 @@ const _: fn(usize, usize) = imp::cache::sync_code;
 const _: usize = imp::cache::LINE;
 
 // words
-const _: unsafe fn(*const u64) -> u64 = imp::words::load64;
-const _: unsafe fn(*mut u64, u64) = imp::words::store64;
-const _: unsafe fn(*const u32) -> u32 = imp::words::load32;
-const _: unsafe fn(*mut u32, u32) = imp::words::store32;
-const _: unsafe fn(*mut u64, u64) -> u64 = imp::words::swap64;
-const _: fn() = imp::words::barrier;
+const _: unsafe extern "C" fn(*const u64) -> u64 = imp::words::load64;
+const _: unsafe extern "C" fn(*mut u64, u64) = imp::words::store64;
+const _: unsafe extern "C" fn(*const u32) -> u32 = imp::words::load32;
+const _: unsafe extern "C" fn(*mut u32, u32) = imp::words::store32;
+const _: unsafe extern "C" fn(*mut u64, u64) -> u64 = imp::words::swap64;
+const _: extern "C" fn() = imp::words::barrier;
 
 // doorbell
 const _: fn(&Blob) -> Result<(), DoorbellError> = imp::doorbell::init;

@@ -71,6 +71,7 @@ pub struct Own {
 
 impl Own {
     /// From here on.
+    #[inline]
     pub fn new() -> Own {
         let order = crate::lock::new_order();
         Own { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }

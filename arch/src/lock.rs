@@ -245,7 +245,9 @@ impl<T: ?Sized> Lock<T> {
         note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         // Acquire: what the last holder did happens before what this one does.
-        attend::until_unchecked(|| self.serving.load(Ordering::Acquire) == ticket);
+        if self.serving.load(Ordering::Acquire) != ticket {
+            attend::until_unchecked(|| self.serving.load(Ordering::Acquire) == ticket);
+        }
         Guard { lock: self, irqs_on, not_send: PhantomData }
     }
 

@@ -52,8 +52,9 @@ pub enum Fault {
 
 /// The kernel's handlers. Both run with interrupts masked.
 pub struct Handlers {
-    /// May switch threads; returns to the interrupted code when its thread runs again.
-    pub interrupt: fn(Interrupt),
+    /// And where the interrupted code goes on. May switch threads; returns to that code when its
+    /// thread runs again.
+    pub interrupt: fn(Interrupt, u64),
     /// Returning resumes at the frame's pc, which it may have changed.
     pub fault: fn(&mut crate::trap::TrapFrame, Fault),
 }

@@ -6,17 +6,35 @@ use core::arch::asm;
 /// Bytes of a line.
 pub const LINE: usize = 64;
 
+/// The instruction at a register's address, so often, each a line further.
+macro_rules! lines {
+    ($operation:literal, $count:literal, $line:ident) => {
+        // SAFETY: acts on lines of memory the caller has mapped and changes no byte as this
+        // domain sees it (except `invalidate`, whose contract says so).
+        unsafe {
+            asm!(
+                concat!(".rept ", $count),
+                concat!($operation, ", {0}"),
+                "add {0}, {0}, #64",
+                ".endr",
+                inout(reg) $line,
+                options(nostack),
+            )
+        }
+    };
+}
+
 /// One instruction a line, then a barrier of the whole system.
 macro_rules! each_line {
     ($operation:literal, $va:expr, $bytes:expr) => {{
         let (va, bytes): (usize, usize) = ($va, $bytes);
         let end = va.saturating_add(bytes);
         let mut line = va & !(LINE - 1);
+        while end.saturating_sub(line) >= 64 * LINE {
+            lines!($operation, 64, line);
+        }
         while line < end {
-            // SAFETY: acts on lines of memory the caller has mapped and changes no byte as this
-            // domain sees it (except `invalidate`, whose contract says so).
-            unsafe { asm!(concat!($operation, ", {}"), in(reg) line, options(nostack)) };
-            line += LINE;
+            lines!($operation, 1, line);
         }
         barrier();
     }};

@@ -256,6 +256,7 @@ pub struct Pages {
 
 impl Pages {
     /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
+    #[inline]
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
         let table = PhysAddr(self.leaves[page as usize / ENTRIES] as u64);

@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use super::frame::TrapFrame;
-use super::registers::write;
+use super::registers::{read, write};
 use super::{cpu, gic, timer, vectors};
 use crate::types::{Access, Fault, Handlers};
 
@@ -16,7 +16,7 @@ static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
 
 /// Installs the kernel's handlers and this core's vectors; on every core, before unmasking.
 pub fn install(handlers: &'static Handlers) {
-    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Release);
+    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
     set_vectors();
 }
 
@@ -30,15 +30,17 @@ pub(super) fn set_vectors() {
 }
 
 fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or what `install` was given, which lives for ever and is never changed.
-    unsafe { HANDLERS.load(Ordering::Acquire).as_ref() }
+    // SAFETY: null, or what `install` was given: a static, whose contents were there before any
+    // instruction of this kernel, so that nothing orders them.
+    unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
 }
 
 /// Called by the IRQ vector.
 pub(super) extern "C" fn interrupt_entry() {
+    let pc = read!("elr_el1");
     let interrupt = gic::acknowledge(timer::stop);
     if let Some(handlers) = handlers() {
-        (handlers.interrupt)(interrupt);
+        (handlers.interrupt)(interrupt, pc);
     }
 }
 

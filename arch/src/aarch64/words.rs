@@ -1,7 +1,7 @@
 //! The only accesses that cross domains, all in one linker section: aligned words, loaded and
 //! stored whole, one writer a word, ordered by full outer-shareable barriers.
 
-use core::arch::asm;
+use core::arch::naked_asm;
 
 macro_rules! accesses {
     ($load:ident, $store:ident, $word:ty, $register:literal) => {
@@ -9,30 +9,20 @@ macro_rules! accesses {
         ///
         /// # Safety
         /// `at` is aligned and mapped.
-        #[inline(never)]
+        #[unsafe(naked)]
         #[unsafe(link_section = ".text.xdomain")]
-        pub unsafe fn $load(at: *const $word) -> $word {
-            let value: $word;
-            // SAFETY: the caller's obligation; asm, so one access of this width.
-            unsafe {
-                asm!(concat!("ldr {v:", $register, "}, [{at}]"),
-                    v = out(reg) value, at = in(reg) at, options(nostack))
-            };
-            value
+        pub unsafe extern "C" fn $load(at: *const $word) -> $word {
+            naked_asm!(concat!("ldr ", $register, "0, [x0]"), "ret")
         }
 
         /// Stores a word that another domain may read.
         ///
         /// # Safety
         /// `at` is aligned and mapped, and this domain is the word's one writer.
-        #[inline(never)]
+        #[unsafe(naked)]
         #[unsafe(link_section = ".text.xdomain")]
-        pub unsafe fn $store(at: *mut $word, value: $word) {
-            // SAFETY: as in the load.
-            unsafe {
-                asm!(concat!("str {v:", $register, "}, [{at}]"),
-                    v = in(reg) value, at = in(reg) at, options(nostack))
-            };
+        pub unsafe extern "C" fn $store(at: *mut $word, value: $word) {
+            naked_asm!(concat!("str ", $register, "1, [x0]"), "ret")
         }
     };
 }
@@ -41,11 +31,10 @@ accesses!(load64, store64, u64, "x");
 accesses!(load32, store32, u32, "w");
 
 /// Accesses before it are seen by every domain before accesses after it.
-#[inline(never)]
+#[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub fn barrier() {
-    // SAFETY: a barrier.
-    unsafe { asm!("dmb osh", options(nostack)) };
+pub extern "C" fn barrier() {
+    naked_asm!("dmb osh", "ret")
 }
 
 /// Swaps a word of the hardware spinlock bank; on no other memory, because only the bank makes
@@ -53,14 +42,8 @@ pub fn barrier() {
 ///
 /// # Safety
 /// `at` is a lock of the bank, aligned and mapped.
-#[inline(never)]
+#[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub unsafe fn swap64(at: *mut u64, value: u64) -> u64 {
-    let old: u64;
-    // SAFETY: the caller's obligation.
-    unsafe {
-        asm!(".arch_extension lse", "swpal {v}, {old}, [{at}]",
-            v = in(reg) value, old = out(reg) old, at = in(reg) at, options(nostack))
-    };
-    old
+pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
+    naked_asm!(".arch_extension lse", "swpal x1, x0, [x0]", "ret")
 }

@@ -248,7 +248,7 @@ pub(super) fn unmask() {
             Interrupt::None => return,
             interrupt => {
                 set_irqs(false);
-                (handlers.interrupt)(interrupt);
+                (handlers.interrupt)(interrupt, 0);
                 set_irqs(true);
             }
         }

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// Loads.
 /// # Safety
 /// `from` is aligned and mapped.
-pub unsafe fn load64(from: *const u64) -> u64 {
+pub unsafe extern "C" fn load64(from: *const u64) -> u64 {
     // SAFETY: by the caller; shared words are only accessed by the functions of this module.
     unsafe { AtomicU64::from_ptr(from.cast_mut()) }.load(Ordering::Relaxed)
 }
@@ -13,7 +13,7 @@ pub unsafe fn load64(from: *const u64) -> u64 {
 /// Stores.
 /// # Safety
 /// `to` is aligned and mapped.
-pub unsafe fn store64(to: *mut u64, value: u64) {
+pub unsafe extern "C" fn store64(to: *mut u64, value: u64) {
     // SAFETY: as in `load64`.
     unsafe { AtomicU64::from_ptr(to) }.store(value, Ordering::Relaxed);
 }
@@ -21,7 +21,7 @@ pub unsafe fn store64(to: *mut u64, value: u64) {
 /// Loads.
 /// # Safety
 /// `from` is aligned and mapped.
-pub unsafe fn load32(from: *const u32) -> u32 {
+pub unsafe extern "C" fn load32(from: *const u32) -> u32 {
     // SAFETY: as in `load64`.
     unsafe { AtomicU32::from_ptr(from.cast_mut()) }.load(Ordering::Relaxed)
 }
@@ -29,7 +29,7 @@ pub unsafe fn load32(from: *const u32) -> u32 {
 /// Stores.
 /// # Safety
 /// `to` is aligned and mapped.
-pub unsafe fn store32(to: *mut u32, value: u32) {
+pub unsafe extern "C" fn store32(to: *mut u32, value: u32) {
     // SAFETY: as in `load64`.
     unsafe { AtomicU32::from_ptr(to) }.store(value, Ordering::Relaxed);
 }
@@ -37,12 +37,12 @@ pub unsafe fn store32(to: *mut u32, value: u32) {
 /// Swaps a word of the spinlock bank.
 /// # Safety
 /// `at` is aligned and mapped.
-pub unsafe fn swap64(at: *mut u64, value: u64) -> u64 {
+pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
     // SAFETY: as in `load64`.
     unsafe { AtomicU64::from_ptr(at) }.swap(value, Ordering::SeqCst)
 }
 
 /// Full barrier.
-pub fn barrier() {
+pub extern "C" fn barrier() {
     fence(Ordering::SeqCst);
 }

@@ -5,25 +5,37 @@ use core::arch::asm;
 /// Bytes of a line.
 pub const LINE: usize = 64;
 
+/// The instruction at a register's address, so often, each a line further.
+macro_rules! lines {
+    ($instruction:literal, $count:literal, $line:ident) => {
+        // SAFETY: the caller names memory of its own that is mapped; see the contract.
+        unsafe {
+            asm!(
+                ".option push",
+                ".option arch, +zicbom",
+                concat!(".rept ", $count),
+                concat!($instruction, " 0({0})"),
+                "addi {0}, {0}, 64",
+                ".endr",
+                ".option pop",
+                inout(reg) $line,
+                options(nostack),
+            )
+        }
+    };
+}
+
 macro_rules! by_line {
     ($(#[$doc:meta])* $name:ident, $instruction:literal) => {
         $(#[$doc])*
         pub fn $name(va: usize, bytes: usize) {
             let end = va.saturating_add(bytes);
             let mut line = va & !(LINE - 1);
+            while end.saturating_sub(line) >= 64 * LINE {
+                lines!($instruction, 64, line);
+            }
             while line < end {
-                // SAFETY: the caller names memory of its own that is mapped; see the contract.
-                unsafe {
-                    asm!(
-                        ".option push",
-                        ".option arch, +zicbom",
-                        concat!($instruction, " 0({})"),
-                        ".option pop",
-                        in(reg) line,
-                        options(nostack),
-                    )
-                };
-                line += LINE;
+                lines!($instruction, 1, line);
             }
             fence();
         }

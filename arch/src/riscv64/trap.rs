@@ -21,7 +21,7 @@ const INTERRUPT: u64 = 1 << 63;
 
 /// Installs the kernel's handlers and this core's vector; on every core, before unmasking.
 pub fn install(handlers: &'static Handlers) {
-    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Release);
+    HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
     set_vector();
     // SAFETY: handlers and vector are in place; sstatus.SIE still decides.
     unsafe { set!("sie", ENABLED) };
@@ -34,8 +34,9 @@ pub(super) fn set_vector() {
 }
 
 fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or what `install` was given, which lives for ever and is never changed.
-    unsafe { HANDLERS.load(Ordering::Acquire).as_ref() }
+    // SAFETY: null, or what `install` was given: a static, whose contents were there before any
+    // instruction of this kernel, so that nothing orders them.
+    unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
 }
 
 /// Called by the vector, with interrupts masked.
@@ -44,7 +45,7 @@ pub(super) extern "C" fn trap_entry(frame: &mut TrapFrame) {
     if cause & INTERRUPT != 0 {
         let interrupt = acknowledge(cause & !INTERRUPT);
         if let Some(handlers) = handlers() {
-            (handlers.interrupt)(interrupt);
+            (handlers.interrupt)(interrupt, frame.pc());
         }
         return;
     }

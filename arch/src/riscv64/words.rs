@@ -1,7 +1,7 @@
 //! The only accesses that cross domains, all in one linker section: aligned words, loaded and
 //! stored whole, one writer a word, ordered by full barriers over memory and I/O.
 
-use core::arch::asm;
+use core::arch::naked_asm;
 
 macro_rules! accesses {
     ($load:ident, $store:ident, $word:ty, $load_op:literal, $store_op:literal) => {
@@ -9,30 +9,20 @@ macro_rules! accesses {
         ///
         /// # Safety
         /// `at` is aligned and mapped.
-        #[inline(never)]
+        #[unsafe(naked)]
         #[unsafe(link_section = ".text.xdomain")]
-        pub unsafe fn $load(at: *const $word) -> $word {
-            let value: $word;
-            // SAFETY: the caller's obligation; asm, so one access of this width.
-            unsafe {
-                asm!(concat!($load_op, " {}, 0({})"),
-                    out(reg) value, in(reg) at, options(nostack))
-            };
-            value
+        pub unsafe extern "C" fn $load(at: *const $word) -> $word {
+            naked_asm!(concat!($load_op, " a0, 0(a0)"), "ret")
         }
 
         /// Stores a word that another domain may read.
         ///
         /// # Safety
         /// `at` is aligned and mapped, and this domain is the word's one writer.
-        #[inline(never)]
+        #[unsafe(naked)]
         #[unsafe(link_section = ".text.xdomain")]
-        pub unsafe fn $store(at: *mut $word, value: $word) {
-            // SAFETY: as in the load.
-            unsafe {
-                asm!(concat!($store_op, " {}, 0({})"),
-                    in(reg) value, in(reg) at, options(nostack))
-            };
+        pub unsafe extern "C" fn $store(at: *mut $word, value: $word) {
+            naked_asm!(concat!($store_op, " a1, 0(a0)"), "ret")
         }
     };
 }
@@ -41,11 +31,10 @@ accesses!(load64, store64, u64, "ld", "sd");
 accesses!(load32, store32, u32, "lwu", "sw");
 
 /// Accesses before it are seen by every domain before accesses after it.
-#[inline(never)]
+#[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub fn barrier() {
-    // SAFETY: a barrier.
-    unsafe { asm!("fence iorw, iorw", options(nostack)) };
+pub extern "C" fn barrier() {
+    naked_asm!("fence iorw, iorw", "ret")
 }
 
 /// Swaps a word of the hardware spinlock bank; on no other memory, because only the bank makes
@@ -53,14 +42,15 @@ pub fn barrier() {
 ///
 /// # Safety
 /// `at` is a lock of the bank, aligned and mapped.
-#[inline(never)]
+#[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
-pub unsafe fn swap64(at: *mut u64, value: u64) -> u64 {
-    let old: u64;
-    // SAFETY: the caller's obligation.
-    unsafe {
-        asm!("amoswap.d.aqrl {}, {}, ({})",
-            out(reg) old, in(reg) value, in(reg) at, options(nostack))
-    };
-    old
+pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
+    // Assembly outside of a function does not know the target's features.
+    naked_asm!(
+        ".option push",
+        ".option arch, +a",
+        "amoswap.d.aqrl a0, a1, (a0)",
+        ".option pop",
+        "ret"
+    )
 }

@@ -20,8 +20,9 @@
 use base::id::CoreId;
 
 use crate::dsm::{Core, Dsm, Leaving, Revoke, Seat, Task, Wish};
-use crate::effect::{Effect, Out, Rights};
+use crate::effect::{Effect, Perform, Rights};
 use crate::message::Message;
+use crate::quick::left_of;
 use crate::table::Store;
 use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
 
@@ -30,16 +31,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// this returns; until then the core waits, attending.
     pub fn access(
         &mut self,
-        now: u64,
+        now: impl Fn() -> u64,
         core: CoreId,
         access: Access,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         let count = if access.crosses { 2 } else { 1 };
+        if count == 1 && self.quick_access(&now, core, access.page, access.want, out) {
+            return Ok(());
+        }
         if access.want == Want::Reset || access.crosses && access.want == Want::Device {
             return Err(AccessError::Range);
         }
-        self.begin(now, core, Wish { page: access.page, want: access.want, count }, out)
+        self.begin(now(), core, Wish { page: access.page, want: access.want, count }, out)
     }
 
     /// The service of these pages was discarded: lost ones among them are memory again.
@@ -49,13 +53,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         core: CoreId,
         page: Page,
         count: u32,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         self.begin(now, core, Wish { page, want: Want::Reset, count }, out)
     }
 
     /// The instruction for which `core`'s access was complete has retired.
-    pub fn retired(&mut self, now: u64, core: CoreId, out: Out) {
+    pub fn retired(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.retire(now);
         }
@@ -63,7 +67,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// `core` released the service lock under which it took its pages.
-    pub fn released(&mut self, now: u64, core: CoreId, out: Out) {
+    pub fn released(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.release(now);
         }
@@ -71,17 +75,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// The device has done with the page.
-    pub fn device_done(&mut self, now: u64, page: Page, out: Out) {
+    pub fn device_done(&mut self, now: u64, page: Page, out: &mut (impl Perform + ?Sized)) {
         if self.hold(page) == Some(Hold::Device) {
             self.table.set_hold(page, Hold::Read);
-            out(Effect::Map { page, rights: Rights::Read });
+            out.perform(Effect::Map { page, rights: Rights::Read });
             self.tick(now, out);
         }
     }
 
     /// The shootdown of [`Effect::Unmap`] is over: no core of this domain reaches the page (or
     /// none can write it).
-    pub fn unmapped(&mut self, now: u64, work: RequestId, out: Out) {
+    pub fn unmapped(&mut self, now: u64, work: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Revoke::Unmapping { page, keep, orphan } = self.revokes.get(work) else { return };
         self.revokes.set(work, Revoke::Idle);
         self.give_up(page, keep, out);
@@ -91,7 +95,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.start_requests(now, out);
     }
 
-    fn begin(&mut self, now: u64, core: CoreId, wish: Wish, out: Out) -> Result<(), AccessError> {
+    fn begin(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        wish: Wish,
+        out: &mut (impl Perform + ?Sized),
+    ) -> Result<(), AccessError> {
         if self.leaving != Leaving::No {
             return Err(AccessError::Leaving);
         }
@@ -99,7 +109,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return Err(AccessError::Range);
         }
         let Wish { page, want, count } = wish;
-        let on_device = |page: &Page| self.table.get(*page).hold == Hold::Device;
+        let on_device = |page: &Page| self.table.hold(*page) == Hold::Device;
         if want != Want::Reset && (page..page + count).any(|page| on_device(&page)) {
             return Err(AccessError::Device);
         }
@@ -115,7 +125,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Pins what is here, asks for the first page that is not.
-    pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: Out) {
+    pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         while let Some(task) = self.cores[core.index()].task {
             if task.got == task.count {
                 return self.complete(now, core, Ok(()), out);
@@ -146,7 +156,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    fn complete(&mut self, now: u64, core: CoreId, result: Result<(), AccessError>, out: Out) {
+    fn complete(
+        &mut self,
+        now: u64,
+        core: CoreId,
+        result: Result<(), AccessError>,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         let (hold, limit) = (self.config.hold, self.config.limit);
         let Core { task, pins } = &mut self.cores[core.index()];
         // A device's page needs no pin: it stays until it is given back.
@@ -159,12 +175,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if self.config.mutant == Some(crate::proof::Mutant::NoPin) {
             self.cores[core.index()].pins.clear();
         }
-        out(Effect::Complete { core, result });
+        out.perform(Effect::Complete { core, result });
     }
 
     /// Is the page here for this use? In the two-state protocol its holder may start writing.
-    fn holds(&mut self, page: Page, want: Want, out: Out) -> bool {
-        let hold = self.table.get(page).hold;
+    fn holds(&mut self, page: Page, want: Want, out: &mut (impl Perform + ?Sized)) -> bool {
+        let hold = self.table.hold(page);
         if self.is_revoked(page) {
             return false;
         }
@@ -172,7 +188,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             (Want::Read, Hold::Read | Hold::Write) | (Want::Write, Hold::Write) => true,
             (Want::Write, Hold::Read) if self.config.protocol == Protocol::TwoState => {
                 self.table.set_hold(page, Hold::Write);
-                out(Effect::Map { page, rights: Rights::Write });
+                out.perform(Effect::Map { page, rights: Rights::Write });
                 true
             }
             _ => false,
@@ -192,7 +208,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Sends the core's request, or keeps it until there is a home.
-    pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: Out) {
+    pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         let Some(task) = self.cores[core.index()].task.filter(|task| !task.sent) else { return };
         let count = if task.want == Want::Reset { task.count } else { 1 };
         let wish = Wish { page: self.next_page(&task), want: task.want, count };
@@ -201,7 +217,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Seat::Home if serving => {}
             Seat::Known(home, _) if self.up().has(home) => {
                 let Wish { page, want, count } = wish;
-                out(Effect::Send { to: home, message: Message::Get { core, page, want, count } });
+                out.perform(Effect::Send {
+                    to: home,
+                    message: Message::Get { core, page, want, count },
+                });
             }
             _ => return,
         }
@@ -217,7 +236,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         core: CoreId,
         (page, want): (Page, Want),
         lost: bool,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) -> Handled {
         if self.is_unmapping(page) {
             return Handled::Later;
@@ -234,7 +253,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         page: Page,
         want: Want,
         lost: bool,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) {
         let Some(task) = self.cores[core.index()].task else { return };
         if !task.sent || task.want != want || self.next_page(&task) != page {
@@ -246,7 +265,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if want == Want::Reset {
             return self.complete(now, core, Ok(()), out);
         }
-        let had = self.table.get(page).hold;
+        let had = self.table.hold(page);
         if had == Hold::Device {
             return self.complete(now, core, Err(AccessError::Device), out);
         }
@@ -256,7 +275,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.advance(now, core, out);
     }
 
-    fn take(&mut self, page: Page, want: Want, had: Hold, out: Out) {
+    fn take(&mut self, page: Page, want: Want, had: Hold, out: &mut (impl Perform + ?Sized)) {
         let hold = match want {
             Want::Read | Want::Reset => had.max(Hold::Read),
             Want::Write => Hold::Write,
@@ -264,8 +283,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         };
         self.table.set_hold(page, hold);
         match hold {
-            Hold::Read => out(Effect::Map { page, rights: Rights::Read }),
-            Hold::Write => out(Effect::Map { page, rights: Rights::Write }),
+            Hold::Read => out.perform(Effect::Map { page, rights: Rights::Read }),
+            Hold::Write => out.perform(Effect::Map { page, rights: Rights::Write }),
             Hold::None | Hold::Device => {}
         }
     }
@@ -276,7 +295,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         id: RequestId,
         page: Page,
         keep: Keep,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) -> Handled {
         if self.revokes.get(id) != Revoke::Idle {
             return Handled::Later;
@@ -287,15 +306,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Goes on with what no pin stands against any more.
-    pub(crate) fn serve_deferred(&mut self, now: u64, out: Out) {
+    pub(crate) fn serve_deferred(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if !self.revokes.is_idle() {
             self.ids().for_each(|id| self.serve(now, id, out));
         }
     }
 
-    fn serve(&mut self, now: u64, id: RequestId, out: Out) {
+    fn serve(&mut self, now: u64, id: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Revoke::Deferred { page, keep } = self.revokes.get(id) else { return };
-        let hold = self.table.get(page).hold;
+        let hold = self.table.hold(page);
         let mut state = Revoke::Idle;
         if !suffices(hold, keep) {
             let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
@@ -308,13 +327,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if state == Revoke::Idle {
             self.answer(now, id, page, out);
         } else {
-            out(Effect::Unmap { page, keep, work: id });
+            out.perform(Effect::Unmap { page, keep, work: id });
         }
     }
 
     /// Until when may nobody take the page (but for `keep`)?
     pub(crate) fn pinned_until(&self, page: Page, keep: Keep) -> Option<u64> {
-        if self.table.get(page).hold == Hold::Device {
+        if self.table.hold(page) == Hold::Device {
             return Some(u64::MAX);
         }
         self.cores[..self.config.cores as usize]
@@ -324,33 +343,44 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Nobody here reaches the page any more: writes back what was written.
-    pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: Out) {
-        let hold = self.table.get(page).hold;
-        if suffices(hold, keep) {
-            return;
+    pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: &mut (impl Perform + ?Sized)) {
+        let hold = self.table.hold(page);
+        if !suffices(hold, keep) {
+            self.write_back(page, hold, keep, out);
+            self.table.set_hold(page, left_of(keep));
         }
+    }
+
+    /// What caches have of a page that was held like that, but for `keep`.
+    #[inline(always)]
+    pub(crate) fn write_back(
+        &self,
+        page: Page,
+        hold: Hold,
+        keep: Keep,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         let written = hold == Hold::Write;
         #[cfg(test)]
         let written = written && !self.is_mutant(crate::proof::Mutant::NoClean);
         #[cfg(test)]
         if self.is_mutant(crate::proof::Mutant::NoInvalidate) {
-            out(Effect::Clean { page });
-            return self.table.set_hold(page, Hold::None);
+            return out.perform(Effect::Clean { page });
         }
         match (written, keep) {
-            (true, Keep::Nothing) => out(Effect::CleanAndInvalidate { page }),
-            (false, Keep::Nothing) => out(Effect::Invalidate { page }),
-            (true, Keep::Read) => out(Effect::Clean { page }),
+            (true, Keep::Nothing) => out.perform(Effect::CleanAndInvalidate { page }),
+            (false, Keep::Nothing) => out.perform(Effect::Invalidate { page }),
+            (true, Keep::Read) => out.perform(Effect::Clean { page }),
             (false, Keep::Read) => {}
         }
-        let left = if keep == Keep::Read { Hold::Read } else { Hold::None };
-        self.table.set_hold(page, left);
     }
 
-    fn answer(&mut self, now: u64, id: RequestId, page: Page, out: Out) {
+    fn answer(&mut self, now: u64, id: RequestId, page: Page, out: &mut (impl Perform + ?Sized)) {
         match self.seat {
             Seat::Home => self.got_ack(now, self.config.me, id, page, out),
-            Seat::Known(to, _) => out(Effect::Send { to, message: Message::Ack { id, page } }),
+            Seat::Known(to, _) => {
+                out.perform(Effect::Send { to, message: Message::Ack { id, page } })
+            }
             Seat::Claiming { .. } | Seat::Waiting => {}
         }
     }

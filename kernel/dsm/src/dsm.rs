@@ -3,8 +3,9 @@
 use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
 
-use crate::effect::{Effect, Out};
+use crate::effect::{Effect, Perform};
 use crate::grid::{Cell, Grid};
+use crate::lives::{Doubt, Life, Peer, with_byte};
 use crate::message::Message;
 use crate::pin::Pins;
 use crate::table::{Store, Table};
@@ -12,27 +13,6 @@ use crate::thrash::Watch;
 use crate::word::{
     Config, Down, Handled, Keep, News, Page, PeerFault, RequestId, Set, Start, Want,
 };
-
-/// What the chip page says of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Life {
-    /// Nothing yet.
-    Unknown,
-    /// It runs.
-    Up,
-    /// It left in order.
-    Slept,
-    /// It died.
-    Dead,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Peer {
-    pub epoch: Epoch,
-    pub life: Life,
-    /// An [`Message::Ask`] not answered yet: its round and base.
-    pub asked: Option<(u8, Page)>,
-}
 
 /// Who is the home.
 ///
@@ -169,6 +149,7 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) round: u32,
     /// Counts this domain's claims.
     pub(crate) claims: u8,
+    pub(crate) doubt: Doubt,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: Grid<Revoke, D, C>,
     pub(crate) desk: Grid<Request, D, C>,
@@ -194,6 +175,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             settled: 0,
             round: 0,
             claims: 0,
+            doubt: Doubt::Nothing,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: Grid::new(&config),
             desk: Grid::new(&config),
@@ -203,7 +185,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Comes to the others: after boot, and after each [`Effect::Left`]. What the chip page says of
     /// the peers was told before, with [`Dsm::chip`], and what lay in the links is dropped.
-    pub fn start(&mut self, now: u64, start: Start, out: Out) {
+    pub fn start(&mut self, now: u64, start: Start, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::No;
         match start {
             Start::Founding => {
@@ -231,8 +213,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// What the chip page says of **all** peers, read anew after one of them changed: who claims to
     /// be the home must know of everybody who ran before the old one went. A full barrier lies
     /// between reading the page and this: who left has cleaned its pages before it said so there.
-    pub fn chip(&mut self, now: u64, news: &[News], out: Out) {
+    pub fn chip(&mut self, now: u64, news: &[News], out: &mut (impl Perform + ?Sized)) {
         let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
+        if self.doubt == Doubt::Wanted {
+            self.doubt = Doubt::Fresh;
+        }
         let before = self.up();
         for peer in news {
             match self.learn(*peer) {
@@ -253,34 +238,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let risen = Set(self.up().0 & (!before.0 | died.0));
         if self.is_serving() {
             let message = Message::Home { round: self.round, settled: self.settled };
-            risen.iter().for_each(|to| out(Effect::Send { to, message }));
+            risen.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         }
         self.send_parked(now, out);
     }
 
-    /// Takes note. How did it go, if it did?
-    fn learn(&mut self, news: News) -> Option<Down> {
-        let known = *self.peer(news.domain)?;
-        if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
-            return None;
-        }
-        let life = match news.down {
-            None => Life::Up,
-            Some(Down::Slept) => Life::Slept,
-            Some(Down::Died) => Life::Dead,
-        };
-        let ran = matches!(known.life, Life::Up | Life::Slept);
-        let asked = known.asked.filter(|_| life == Life::Up && known.epoch == news.epoch);
-        self.peers[news.domain.index()] = Peer { epoch: news.epoch, life, asked };
-        match life {
-            _ if ran && known.epoch != news.epoch => Some(Down::Died),
-            Life::Dead if ran => Some(Down::Died),
-            Life::Slept if known.life == Life::Up => Some(Down::Slept),
-            _ => None,
-        }
-    }
-
-    fn went(&mut self, now: u64, gone: Set, died: Set, out: Out) {
+    fn went(&mut self, now: u64, gone: Set, died: Set, out: &mut (impl Perform + ?Sized)) {
         match (self.seat, self.leaving) {
             (Seat::Home, Leaving::Handing(to)) if gone.has(to) => self.handed_in_vain(out),
             (Seat::Home, _) => self.home_lost_peers(now, gone, died, out),
@@ -300,7 +263,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         from: DomainId,
         epoch: Epoch,
         message: Message,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) -> Result<Handled, PeerFault> {
         let peer = *self.peer(from).ok_or(PeerFault::Sender)?;
         let absent = matches!(peer.life, Life::Unknown | Life::Slept);
@@ -311,7 +274,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return Ok(Handled::Done);
         }
         self.check(&message)?;
-        if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives)) {
+        if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives))
+            || matches!(message, Message::TakeHome { settled, .. } if self.doubts(settled))
+        {
             return Ok(Handled::Later);
         }
         match message {
@@ -333,9 +298,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Time has passed: pins end. Call at the latest when [`Dsm::due`] says.
-    pub fn tick(&mut self, now: u64, out: Out) {
+    pub fn tick(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.own_cores().iter_mut().for_each(|core| core.pins.expire(now));
         self.serve_deferred(now, out);
+    }
+
+    /// Does nobody wait for a page that this domain has?
+    pub fn is_idle(&self) -> bool {
+        self.revokes.is_idle()
     }
 
     /// When the next pin ends that somebody waits for.
@@ -352,7 +322,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// What this domain holds of `page`; for drivers that lost track, and for tests.
     pub fn hold(&self, page: Page) -> Option<crate::word::Hold> {
-        (page < self.table.pages()).then(|| self.table.get(page).hold)
+        (page < self.table.pages()).then(|| self.table.hold(page))
     }
 
     /// Does this domain know, as the home, that the page is lost?
@@ -386,55 +356,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.table.pages())
     }
 
-    /// Does this domain think that one runs of which a claimant knows that it is dead? Then it may
-    /// still take messages of a dead home for true; it must read the chip page first.
-    fn is_behind(&self, lives: u64) -> bool {
-        self.up().iter().any(|domain| {
-            let theirs = byte_of(lives, domain);
-            let newer = (theirs & 0x7f).wrapping_sub(life(self.peers[domain.index()].epoch)) & 0x7f;
-            let dead = newer == 0 && theirs & DEAD != 0;
-            dead || theirs != 0 && (1..64).contains(&newer)
-        })
-    }
-
-    /// What this domain knows of all lives, as in [`Message::Ask`].
-    pub(crate) fn lives(&self) -> u64 {
-        let known = |peer: &Peer| match peer.life {
-            Life::Unknown => 0,
-            Life::Up | Life::Slept => life(peer.epoch),
-            Life::Dead => life(peer.epoch) | DEAD,
-        };
-        let bytes = (0..self.config.domains).map(DomainId);
-        bytes.fold(0, |sum, domain| {
-            let byte = self.peer(domain).map_or(life(self.epoch), known);
-            sum | byte << (8 * domain.0)
-        })
-    }
-
-    fn is_home(&self, from: DomainId) -> bool {
+    pub(crate) fn is_home(&self, from: DomainId) -> bool {
         matches!(self.seat, Seat::Known(home, _) if home == from)
     }
 
-    pub(crate) fn peer(&self, domain: DomainId) -> Option<&Peer> {
-        let known = domain != self.config.me && domain.0 < self.config.domains;
-        self.peers.get(domain.index()).filter(|_| known)
-    }
-
-    /// The peers that run.
-    pub(crate) fn up(&self) -> Set {
-        let running = |domain: &DomainId| self.peer(*domain).is_some_and(|p| p.life == Life::Up);
-        let all = (0..self.config.domains).map(DomainId);
-        all.filter(running).fold(Set::EMPTY, Set::with)
-    }
-
-    /// Their epochs, a byte each.
-    pub(crate) fn running(&self) -> u64 {
-        let byte = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
-        self.up().iter().fold(0, byte)
-    }
-
-    pub(crate) fn broadcast(&self, message: Message, out: Out) {
-        self.up().iter().for_each(|to| out(Effect::Send { to, message }));
+    pub(crate) fn broadcast(&self, message: Message, out: &mut (impl Perform + ?Sized)) {
+        self.up().iter().for_each(|to| out.perform(Effect::Send { to, message }));
     }
 
     pub(crate) fn cores(&self) -> impl Iterator<Item = CoreId> + use<T, D, C> {
@@ -459,26 +386,4 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn is_mutant(&self, mutant: crate::proof::Mutant) -> bool {
         self.config.mutant == Some(mutant)
     }
-}
-
-/// In [`Message::Ask`]: that life has ended.
-const DEAD: u64 = 0x80;
-
-/// The bits of `epoch` there. They come back after 128 lives, and nobody is 64 lives behind.
-const fn life(epoch: Epoch) -> u64 {
-    epoch.0 as u64 & 0x7f
-}
-
-/// The byte of `epoch` in a word of [`Message::Home`]; a life is never 0.
-pub(crate) const fn byte(epoch: Epoch) -> u64 {
-    (epoch.0 as u64 - 1) % 255 + 1
-}
-
-pub(crate) fn with_byte(sum: u64, domain: DomainId, epoch: Epoch) -> u64 {
-    sum | byte(Epoch(epoch.0.max(1))) << (8 * domain.0)
-}
-
-/// The byte of `domain`.
-pub(crate) const fn byte_of(sum: u64, domain: DomainId) -> u64 {
-    sum >> (8 * domain.0) & 0xff
 }

@@ -91,5 +91,24 @@ pub enum Effect {
     Left,
 }
 
-/// Takes effects.
+/// Who performs effects; a closure does.
+pub trait Perform {
+    /// Performs it.
+    fn perform(&mut self, effect: Effect);
+
+    /// [`Effect::Unmap`], if its end is now: false, if other cores of the domain must be asked,
+    /// which the same effect will do.
+    fn unmap_now(&mut self, _page: Page, _keep: Keep) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(Effect) + ?Sized> Perform for F {
+    #[inline]
+    fn perform(&mut self, effect: Effect) {
+        self(effect);
+    }
+}
+
+/// A performer of any kind.
 pub type Out<'a> = &'a mut dyn FnMut(Effect);

@@ -31,6 +31,11 @@ impl<V: Cell, const D: usize, const C: usize> Grid<V, D, C> {
         self.busy == 0
     }
 
+    /// Is one thing under way?
+    pub fn is_single(&self) -> bool {
+        self.busy == 1
+    }
+
     /// A cell; idle, if there is none of that name.
     pub fn get(&self, id: RequestId) -> V {
         let cell = self.cells.get(id.domain.index()).and_then(|row| row.get(id.core.index()));

@@ -14,7 +14,7 @@
 use base::id::DomainId;
 
 use crate::dsm::{Dsm, Leaving, Request, Seat, Wish};
-use crate::effect::{Effect, Out};
+use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
 use crate::message::Message;
 use crate::table::{Entry, Store};
@@ -34,14 +34,26 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.desk.set(id, request);
     }
 
-    pub(crate) fn got_get(&mut self, now: u64, id: RequestId, wish: Wish, out: Out) {
+    pub(crate) fn got_get(
+        &mut self,
+        now: u64,
+        id: RequestId,
+        wish: Wish,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         if self.is_serving() && self.up().has(id.domain) {
             self.enqueue(now, id, wish, out);
         }
     }
 
     /// A wish comes in. One that came before (sent again after a change of homes) is the same one.
-    pub(crate) fn enqueue(&mut self, now: u64, id: RequestId, wish: Wish, out: Out) {
+    pub(crate) fn enqueue(
+        &mut self,
+        now: u64,
+        id: RequestId,
+        wish: Wish,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         match self.request(id) {
             Request::Active { wish: now, acks, orphan: true, .. } => {
                 let next = Some(wish);
@@ -79,7 +91,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Activates each queued request that can be, first come first. Each either stays or leaves
     /// the queue for good, so this ends.
-    pub(crate) fn start_requests(&mut self, now: u64, out: Out) {
+    pub(crate) fn start_requests(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if self.desk.is_idle() || !self.is_serving() {
             return;
         }
@@ -108,16 +120,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         !own_shootdown && !self.desk.any(in_front)
     }
 
-    fn activate(&mut self, now: u64, id: RequestId, wish: Wish, out: Out) {
+    fn activate(&mut self, now: u64, id: RequestId, wish: Wish, out: &mut (impl Perform + ?Sized)) {
         let entry = self.table.get(wish.page);
         let (acks, keep) = self.victims(&entry, id.domain, wish.want);
         self.set_request(id, Request::Active { wish, acks, orphan: false, next: None });
+        if wish.want != Want::Reset && !entry.lost {
+            self.moves(now, &entry, id.domain, wish.page, out);
+        }
         if acks.is_empty() {
             return self.finish(now, id, out);
         }
         let message = Message::Revoke { id, page: wish.page, keep };
         let me = self.config.me;
-        acks.without(me).iter().for_each(|to| out(Effect::Send { to, message }));
+        acks.without(me).iter().for_each(|to| out.perform(Effect::Send { to, message }));
         if acks.has(me) {
             // `may_start` saw that nothing is under way in this slot.
             let _ = self.got_revoke(now, id, wish.page, keep, out);
@@ -125,7 +140,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Who must give up what, so that `requester` can have the page?
-    fn victims(&self, entry: &Entry, requester: DomainId, want: Want) -> (Set, Keep) {
+    pub(crate) fn victims(&self, entry: &Entry, requester: DomainId, want: Want) -> (Set, Keep) {
         if entry.lost {
             return (Set::EMPTY, Keep::Nothing);
         }
@@ -149,7 +164,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         from: DomainId,
         id: RequestId,
         page: Page,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) {
         let Request::Active { wish, acks, orphan, next } = self.request(id) else { return };
         if self.seat != Seat::Home || wish.page != page || !acks.has(from) {
@@ -165,7 +180,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// All have answered: the directory changes, and the requester hears of it.
-    fn finish(&mut self, now: u64, id: RequestId, out: Out) {
+    fn finish(&mut self, now: u64, id: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Request::Active { wish, orphan, next, .. } = self.request(id) else { return };
         self.set_request(id, Request::Idle);
         let entry = self.table.get(wish.page);
@@ -173,7 +188,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if wish.want == Want::Reset {
             self.forget_losses(wish);
         } else if !lost {
-            self.moved(now, &entry, id.domain, wish, out);
             let receiver = if orphan { None } else { Some(id.domain) };
             let after = self.after(&entry, id.domain, receiver, wish.want);
             self.table.set(wish.page, after);
@@ -189,12 +203,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             self.granted(now, id.core, page, want, lost, out);
         } else {
             let message = Message::Grant { core: id.core, page, want, lost };
-            out(Effect::Send { to: id.domain, message });
+            out.perform(Effect::Send { to: id.domain, message });
         }
     }
 
     /// The directory when `requester`'s request is done; for nobody, when it died.
-    fn after(
+    pub(crate) fn after(
         &self,
         entry: &Entry,
         requester: DomainId,
@@ -213,12 +227,20 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Entry { holders: with, exclusive, ..*entry }
     }
 
-    fn moved(&mut self, now: u64, entry: &Entry, to: DomainId, wish: Wish, out: Out) {
+    /// A page goes from one domain to another; too often, maybe.
+    pub(crate) fn moves(
+        &mut self,
+        now: u64,
+        entry: &Entry,
+        to: DomainId,
+        page: Page,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         if !entry.holders.is_empty()
             && !entry.holders.has(to)
-            && let Some(moves) = self.watch.moved(wish.page, now)
+            && let Some(moves) = self.watch.moved(page, now)
         {
-            out(Effect::Thrash { page: wish.page, moves });
+            out.perform(Effect::Thrash { page, moves });
         }
     }
 
@@ -232,7 +254,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Members are gone: what they held is lost, or in memory. First nobody of them wants anything
     /// any more, then nobody of them holds anything; only then requests that waited for one of
     /// them go on, for its next life must not get what the last one wanted.
-    pub(crate) fn home_lost_peers(&mut self, now: u64, gone: Set, died: Set, out: Out) {
+    pub(crate) fn home_lost_peers(
+        &mut self,
+        now: u64,
+        gone: Set,
+        died: Set,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         gone.iter().for_each(|peer| self.orphan_requests(peer));
         let mut losses = false;
         for peer in gone.iter() {
@@ -259,7 +287,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Takes `peer` out of the directory. Are pages lost?
-    pub(crate) fn sweep(&mut self, peer: DomainId, how: Down, out: Out) -> bool {
+    pub(crate) fn sweep(
+        &mut self,
+        peer: DomainId,
+        how: Down,
+        out: &mut (impl Perform + ?Sized),
+    ) -> bool {
         let mut losses = false;
         for page in 0..self.table.pages() {
             let entry = self.table.get(page);
@@ -272,7 +305,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             self.table.set(page, Entry { holders, exclusive, lost, ..entry });
             if lost {
                 losses = true;
-                out(Effect::Lost { page });
+                out.perform(Effect::Lost { page });
             }
         }
         losses
@@ -300,7 +333,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn clear_directory(&mut self) {
         self.desk = Grid::new(&self.config);
         for page in 0..self.table.pages() {
-            let hold = self.table.get(page).hold;
+            let hold = self.table.hold(page);
             self.table.set(page, Entry { hold, ..Entry::FREE });
         }
     }
@@ -316,7 +349,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Writes down what this domain itself holds.
     pub(crate) fn record_own(&mut self) {
         for page in 0..self.table.pages() {
-            let hold = self.table.get(page).hold;
+            let hold = self.table.hold(page);
             if hold != Hold::None {
                 self.record(self.config.me, page, hold != Hold::Read);
             }

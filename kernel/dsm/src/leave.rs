@@ -7,18 +7,18 @@
 //! it meanwhile are sent again by their requesters when they hear of the new home.
 
 use crate::dsm::{Dsm, Leaving, Revoke, Seat};
-use crate::effect::{Effect, Out};
+use crate::effect::{Effect, Perform};
 use crate::table::Store;
 use crate::word::{Hold, Keep, LeaveError};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Begins to leave. No core of this domain may access coherent pages from now on;
     /// [`Effect::Left`] ends it.
-    pub fn leave(&mut self, out: Out) -> Result<(), LeaveError> {
+    pub fn leave(&mut self, out: &mut (impl Perform + ?Sized)) -> Result<(), LeaveError> {
         let waits = self.cores.iter().any(|core| core.task.is_some());
         let unmapping = |revoke: Revoke| matches!(revoke, Revoke::Unmapping { .. });
         let pages = 0..self.table.pages();
-        let device = |page| self.table.get(page).hold == Hold::Device;
+        let device = |page| self.table.hold(page) == Hold::Device;
         if waits
             || self.leaving != Leaving::No
             || self.revokes.any(unmapping)
@@ -31,12 +31,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.cores.iter_mut().for_each(|core| core.pins.clear());
         self.leaving = Leaving::Unmapping;
-        out(Effect::UnmapAll);
+        out.perform(Effect::UnmapAll);
         Ok(())
     }
 
     /// The shootdown of [`Effect::UnmapAll`] is over.
-    pub fn all_unmapped(&mut self, now: u64, out: Out) {
+    pub fn all_unmapped(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if self.leaving != Leaving::Unmapping {
             return;
         }

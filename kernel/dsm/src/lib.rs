@@ -9,20 +9,22 @@ mod dsm;
 pub mod effect;
 mod grid;
 mod home;
+pub mod instruction;
 mod leave;
+mod lives;
 pub mod message;
 pub mod pin;
 #[cfg(test)]
 mod proof;
+mod quick;
 mod seat;
-pub mod service;
 pub mod table;
 pub mod thrash;
 pub mod wire;
 pub mod word;
 
 pub use dsm::Dsm;
-pub use effect::{Effect, Out, Rights};
+pub use effect::{Effect, Out, Perform, Rights};
 pub use message::Message;
 pub use word::{
     Access, AccessError, Config, Down, Handled, Hold, Keep, LeaveError, News, Page, PeerFault,

@@ -127,7 +127,7 @@ const fn want_code(want: Want) -> u8 {
     }
 }
 
-const fn want_of(code: u8) -> Option<Want> {
+pub(crate) const fn want_of(code: u8) -> Option<Want> {
     Some(match code {
         0 => Want::Read,
         1 => Want::Write,
@@ -137,7 +137,7 @@ const fn want_of(code: u8) -> Option<Want> {
     })
 }
 
-const fn keep_of(code: u8) -> Option<Keep> {
+pub(crate) const fn keep_of(code: u8) -> Option<Keep> {
     match code {
         0 => Some(Keep::Nothing),
         1 => Some(Keep::Read),
@@ -152,7 +152,29 @@ const fn plain(kind: u8) -> [u64; 3] {
 }
 
 impl Message {
+    /// Does a core of the receiver `to` wait for this, attending, so that nobody needs to ring? It
+    /// looks for messages until it has it.
+    #[inline]
+    pub fn is_awaited(&self, to: DomainId) -> bool {
+        match self {
+            Message::Grant { .. } => true,
+            Message::Ack { id, .. } => id.domain == to,
+            _ => false,
+        }
+    }
+
+    /// Does its first word say all?
+    pub const fn is_short(body: u64) -> bool {
+        let (kind, _, _, argument, _) = unpack_body(body);
+        match kind {
+            kind::GET => argument != want_code(Want::Reset),
+            kind::GRANT | kind::REVOKE | kind::ACK => true,
+            _ => false,
+        }
+    }
+
     /// Its three words.
+    #[inline(always)]
     pub const fn encode(&self) -> [u64; 3] {
         match *self {
             Message::Get { core, page, want, count } => {
@@ -209,8 +231,12 @@ impl Message {
         let want = want_of(argument & !LOST_BIT).ok_or(nonsense);
         Ok(match kind {
             kind::GET => {
-                let count = u32::try_from(first).map_err(|_| nonsense)?;
-                Message::Get { core, page, want: want_of(argument).ok_or(nonsense)?, count }
+                let want = want_of(argument).ok_or(nonsense)?;
+                let count = match want {
+                    Want::Reset => u32::try_from(first).map_err(|_| nonsense)?,
+                    _ => 1,
+                };
+                Message::Get { core, page, want, count }
             }
             kind::GRANT => {
                 Message::Grant { core, page, want: want?, lost: argument & LOST_BIT != 0 }

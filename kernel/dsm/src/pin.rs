@@ -46,21 +46,38 @@ impl Pin {
 
 /// The pins of one core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Pins([Option<Pin>; PINS]);
+pub struct Pins {
+    pins: [Option<Pin>; PINS],
+    /// How many there are: mostly none.
+    count: u8,
+}
 
 impl Pins {
+    /// Is nothing pinned?
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Pins `page` for the access under way.
     pub fn open(&mut self, page: Page, write: bool) {
-        let free = (0..PINS)
-            .min_by_key(|&i| self.0[i].map_or(0, |pin| 1 + pin.end().min(u64::MAX - 1)))
-            .unwrap_or(0);
-        let pin = Pin { page, write, open: true, retired: false, hold: 0, limit: 0 };
-        self.0[free] = Some(pin);
+        self.put(Pin { page, write, open: true, retired: false, hold: 0, limit: 0 });
+    }
+
+    /// [`Pins::open`] and [`Pins::set`] at once, while nothing is open.
+    pub fn add(&mut self, page: Page, write: bool, hold: u64, limit: u64) {
+        self.put(Pin { page, write, open: false, retired: false, hold, limit });
+    }
+
+    #[inline]
+    fn put(&mut self, pin: Pin) {
+        let rank = |at: &usize| self.pins[*at].map_or(0, |pin| 1 + pin.end().min(u64::MAX - 1));
+        let free = if self.count == 0 { 0 } else { (0..PINS).min_by_key(rank).unwrap_or(0) };
+        self.count += u8::from(self.pins[free].replace(pin).is_none());
     }
 
     /// The access under way is complete: it holds until `hold`, unretired until `limit`.
     pub fn set(&mut self, hold: u64, limit: u64) {
-        for pin in self.0.iter_mut().flatten().filter(|pin| pin.open) {
+        for pin in self.pins.iter_mut().flatten().filter(|pin| pin.open) {
             (pin.open, pin.hold, pin.limit) = (false, hold, limit);
         }
     }
@@ -72,35 +89,45 @@ impl Pins {
 
     /// The instruction has retired.
     pub fn retire(&mut self, now: u64) {
-        self.0.iter_mut().flatten().filter(|pin| !pin.open).for_each(|pin| pin.retired = true);
-        self.expire(now);
+        self.change(now, |pin| pin.retired |= !pin.open);
     }
 
     /// The service lock was released: hold times are over.
     pub fn release(&mut self, now: u64) {
-        self.0.iter_mut().flatten().for_each(|pin| pin.hold = 0);
-        self.expire(now);
+        self.change(now, |pin| pin.hold = 0);
     }
 
     /// Forgets pins whose time is over.
     pub fn expire(&mut self, now: u64) {
-        self.keep(|pin| !pin.is_over(now));
+        self.change(now, |_| ());
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.0 = [None; PINS];
+        *self = Pins::default();
     }
 
     /// Until when does a pin stand against taking all but `keep` of `page`?
     pub fn until(&self, page: Page, keep: Keep) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
         let against = |pin: &&Pin| pin.page == page && (pin.write || keep == Keep::Nothing);
-        self.0.iter().flatten().filter(against).map(Pin::end).max()
+        self.pins.iter().flatten().filter(against).map(Pin::end).max()
+    }
+
+    #[inline]
+    fn change(&mut self, now: u64, change: impl Fn(&mut Pin)) {
+        if self.count > 0 {
+            self.pins.iter_mut().flatten().for_each(change);
+            self.keep(|pin| !pin.is_over(now));
+        }
     }
 
     fn keep(&mut self, stays: impl Fn(&Pin) -> bool) {
-        for slot in &mut self.0 {
+        for slot in &mut self.pins {
             *slot = slot.filter(|pin| stays(pin));
         }
+        self.count = self.pins.iter().flatten().count() as u8;
     }
 }

@@ -19,15 +19,22 @@
 
 use base::id::DomainId;
 
-use crate::dsm::{Dsm, Leaving, Life, Revoke, Seat, byte, byte_of, with_byte};
-use crate::effect::{Effect, Out};
+use crate::dsm::{Dsm, Leaving, Revoke, Seat};
+use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
+use crate::lives::{Life, byte, byte_of, with_byte};
 use crate::message::{END, Message};
 use crate::table::{Entry, Store};
 use crate::word::{Down, Hold, Page, Set};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    pub(crate) fn handle_seat(&mut self, now: u64, from: DomainId, message: Message, out: Out) {
+    pub(crate) fn handle_seat(
+        &mut self,
+        now: u64,
+        from: DomainId,
+        message: Message,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         match message {
             Message::Join => self.got_join(now, from, out),
             Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
@@ -39,7 +46,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Message::Who if self.leaving == Leaving::Handing(from) => self.ask_to_take(from, out),
             Message::Who if self.is_serving() => {
                 let message = Message::Home { round: self.round, settled: self.settled };
-                out(Effect::Send { to: from, message });
+                out.perform(Effect::Send { to: from, message });
             }
             Message::Ask { round, base, handed, .. } => {
                 self.peers[from.index()].asked = Some((round, base));
@@ -56,11 +63,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             Message::Void => self.reconsider(now, out),
             Message::Losses => {
-                out(Effect::Send { to: from, message: Message::AskLost { base: 0 } })
+                out.perform(Effect::Send { to: from, message: Message::AskLost { base: 0 } })
             }
             Message::AskLost { base } if self.is_serving() => {
                 let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
-                out(Effect::Send { to: from, message: Message::Lost { base, bits } });
+                out.perform(Effect::Send { to: from, message: Message::Lost { base, bits } });
             }
             Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
             _ => {} // Too late: its sender or this domain has gone on.
@@ -68,12 +75,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// `from` comes with nothing: what was sent to it before never reached it.
-    fn got_join(&mut self, now: u64, from: DomainId, out: Out) {
+    fn got_join(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         match self.seat {
             Seat::Home if self.is_serving() => {
                 self.settled = self.members();
                 let message = Message::Home { round: self.round, settled: self.settled };
-                out(Effect::Send { to: from, message });
+                out.perform(Effect::Send { to: from, message });
             }
             Seat::Home if self.leaving == Leaving::Handing(from) => {
                 self.handed_in_vain(out);
@@ -81,7 +88,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             // The question may be among that; the answer will be that it holds nothing.
             Seat::Claiming { waiting, handed, .. } if waiting.has(from) => {
-                out(Effect::Send { to: from, message: self.question(0, handed) });
+                out.perform(Effect::Send { to: from, message: self.question(0, handed) });
             }
             Seat::Known(home, _) if home == from => {
                 self.seat = Seat::Waiting;
@@ -117,7 +124,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
-    pub(crate) fn reconsider(&mut self, now: u64, out: Out) {
+    pub(crate) fn reconsider(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
             return;
         }
@@ -135,14 +142,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         now: u64,
         handed: Option<(DomainId, u32)>,
         lost: bool,
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) {
         self.claims = self.claims.wrapping_add(1);
         self.clear_directory();
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
         self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
         let message = self.question(0, handed);
-        waiting.iter().for_each(|to| out(Effect::Send { to, message }));
+        waiting.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         if waiting.is_empty() {
             self.establish(now, out);
         }
@@ -153,7 +160,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// All have answered.
-    pub(crate) fn establish(&mut self, now: u64, out: Out) {
+    pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         let Seat::Claiming { lost, .. } = self.seat else { return };
         self.record_own();
         self.seat = Seat::Home;
@@ -168,19 +175,26 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.send_parked(now, out);
     }
 
-    fn lose_unheld(&mut self, out: Out) -> bool {
+    fn lose_unheld(&mut self, out: &mut (impl Perform + ?Sized)) -> bool {
         let mut losses = false;
         for page in 0..self.table.pages() {
             if self.table.get(page) == Entry::FREE {
                 self.table.set(page, Entry { lost: true, ..Entry::FREE });
-                out(Effect::Lost { page });
+                out.perform(Effect::Lost { page });
                 losses = true;
             }
         }
         losses
     }
 
-    fn got_home(&mut self, now: u64, from: DomainId, round: u32, settled: u64, out: Out) {
+    fn got_home(
+        &mut self,
+        now: u64,
+        from: DomainId,
+        round: u32,
+        settled: u64,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         let old = match self.seat {
             Seat::Home => !matches!(self.leaving, Leaving::Handing(_)),
             Seat::Known(home, known) => round < known || round == known && home != from,
@@ -214,18 +228,23 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// The home is gone; the seat is `Waiting`.
-    pub(crate) fn home_is_gone(&mut self, out: Out) {
+    pub(crate) fn home_is_gone(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.forget_home();
         self.answer_asked(out);
     }
 
     /// There is a home, or it can be reached now.
-    pub(crate) fn send_parked(&mut self, now: u64, out: Out) {
+    pub(crate) fn send_parked(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.cores().for_each(|core| self.ask_home(now, core, out));
         self.proceed_leave(out);
     }
 
-    fn got_ask(&mut self, from: DomainId, handed: Option<(DomainId, u32)>, out: Out) {
+    fn got_ask(
+        &mut self,
+        from: DomainId,
+        handed: Option<(DomainId, u32)>,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         self.answer_or_not(from, handed, out);
         if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
             // What the giver said and granted before, and is still under way, is old now.
@@ -233,12 +252,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    fn answer_or_not(&mut self, from: DomainId, handed: Option<(DomainId, u32)>, out: Out) {
+    fn answer_or_not(
+        &mut self,
+        from: DomainId,
+        handed: Option<(DomainId, u32)>,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         match self.seat {
             Seat::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
                 let message = Message::Home { round: self.round, settled: self.settled };
-                out(Effect::Send { to: from, message });
+                out.perform(Effect::Send { to: from, message });
             }
             Seat::Known(home, round) if handed == Some((home, round)) || home == from => {
                 self.seat = Seat::Waiting;
@@ -269,7 +293,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Tells all who have asked what is held here, 64 pages each.
-    fn answer_asked(&mut self, out: Out) {
+    fn answer_asked(&mut self, out: &mut (impl Perform + ?Sized)) {
         if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
             return;
         }
@@ -281,7 +305,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 END => (self.settled, u64::from(self.round) << 8 | u64::from(self.mourns())),
                 _ => (held, written),
             };
-            out(Effect::Send { to, message: Message::Chunk { round, base, held, written } });
+            out.perform(Effect::Send {
+                to,
+                message: Message::Chunk { round, base, held, written },
+            });
         }
     }
 
@@ -306,10 +333,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         from: DomainId,
         (round, base): (u8, Page),
         (held, written): (u64, u64),
-        out: Out,
+        out: &mut (impl Perform + ?Sized),
     ) {
         let Seat::Claiming { waiting, handed, lost } = self.seat else {
-            return out(Effect::Send { to: from, message: Message::Void });
+            return out.perform(Effect::Send { to: from, message: Message::Void });
         };
         if !waiting.has(from) || round != self.claims {
             return; // An answer to an earlier question; the later one is with it.
@@ -321,7 +348,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             let base = base.saturating_add(64);
             let message = self.question(base, handed);
-            return out(Effect::Send { to: from, message });
+            return out.perform(Effect::Send { to: from, message });
         }
         let waiting = waiting.without(from);
         self.round = self.round.max((written >> 8) as u32);
@@ -332,17 +359,31 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    fn got_lost(&mut self, from: DomainId, base: Page, bits: u64, out: Out) {
+    fn got_lost(
+        &mut self,
+        from: DomainId,
+        base: Page,
+        bits: u64,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         if base == END {
             return;
         }
         let pages = self.table.pages();
-        ones(base, bits).filter(|page| *page < pages).for_each(|page| out(Effect::Lost { page }));
+        ones(base, bits)
+            .filter(|page| *page < pages)
+            .for_each(|page| out.perform(Effect::Lost { page }));
         let base = base.saturating_add(64);
-        out(Effect::Send { to: from, message: Message::AskLost { base } });
+        out.perform(Effect::Send { to: from, message: Message::AskLost { base } });
     }
 
-    fn got_take_home(&mut self, now: u64, from: (DomainId, u32), settled: u64, out: Out) {
+    fn got_take_home(
+        &mut self,
+        now: u64,
+        from: (DomainId, u32),
+        settled: u64,
+        out: &mut (impl Perform + ?Sized),
+    ) {
         let elsewhere = match self.seat {
             Seat::Home => true,
             Seat::Known(home, round) => (home, round) != from,
@@ -359,13 +400,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.claim(now, Some(from), false, out);
     }
 
-    fn got_leave(&mut self, now: u64, from: DomainId, out: Out) {
+    fn got_leave(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         let handing = self.leaving == Leaving::Handing(from);
         if !self.is_serving() && !handing {
             return; // It will say so again, to the next home.
         }
         self.sweep(from, Down::Slept, out);
-        out(Effect::Send { to: from, message: Message::Bye });
+        out.perform(Effect::Send { to: from, message: Message::Bye });
         if handing {
             self.handed_to_leaver(out);
         }
@@ -373,7 +414,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Forgets all about being, or knowing, the home: this domain may power down.
-    pub(crate) fn gone(&mut self, out: Out) {
+    pub(crate) fn gone(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Gone;
         // All who ever ran: should all of them be gone when it comes back, it knows who died.
         let domains = (0..self.config.domains).map(DomainId);
@@ -384,10 +425,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.clear_directory();
         self.revokes = Grid::new(&self.config);
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
-        out(Effect::Left);
+        out.perform(Effect::Left);
     }
 
-    pub(crate) fn all_empty(&mut self, now: u64, out: Out) {
+    pub(crate) fn all_empty(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         if self.seat == Seat::Home {
             self.sweep(self.config.me, Down::Slept, out);
@@ -398,25 +439,25 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Goes on with leaving when it can.
-    pub(crate) fn proceed_leave(&mut self, out: Out) {
+    pub(crate) fn proceed_leave(&mut self, out: &mut (impl Perform + ?Sized)) {
         if self.leaving != Leaving::Empty {
             return;
         }
         match self.seat {
             Seat::Known(home, _) if self.up().has(home) => {
                 self.leaving = Leaving::Asked;
-                out(Effect::Send { to: home, message: Message::Leave });
+                out.perform(Effect::Send { to: home, message: Message::Leave });
             }
             Seat::Home if !self.is_busy() => self.hand_over(out),
             _ => {}
         }
     }
 
-    fn hand_over(&mut self, out: Out) {
+    fn hand_over(&mut self, out: &mut (impl Perform + ?Sized)) {
         let Some(to) = self.up().iter().next() else { return self.gone(out) };
         if self.has_losses() {
             self.leaving = Leaving::No;
-            return out(Effect::Stays);
+            return out.perform(Effect::Stays);
         }
         self.leaving = Leaving::Handing(to);
         self.desk = Grid::new(&self.config);
@@ -425,9 +466,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Sent again to one that asks who is the home: it may not have had it. Nothing stops it now,
     /// not even losses: the next home may be the home already, and has heard of the same deaths.
-    fn ask_to_take(&self, to: DomainId, out: Out) {
+    fn ask_to_take(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
         let message = Message::TakeHome { round: self.round, settled: self.settled_to_hand() };
-        out(Effect::Send { to, message });
+        out.perform(Effect::Send { to, message });
     }
 
     /// The members but for this domain, which holds nothing: dead ones among them are mourned.
@@ -436,14 +477,14 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// The next home is gone, and may have been the home: what the directory here says is old.
-    pub(crate) fn handed_in_vain(&mut self, out: Out) {
+    pub(crate) fn handed_in_vain(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.seat = Seat::Waiting;
         self.answer_asked(out);
     }
 
     /// The next home leaves itself, and has not become it.
-    fn handed_to_leaver(&mut self, out: Out) {
+    fn handed_to_leaver(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.round = self.round.saturating_add(1);
         self.settled = self.members();

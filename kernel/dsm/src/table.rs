@@ -44,6 +44,9 @@ pub struct Table<T> {
     protocol: Protocol,
     me: DomainId,
     bits: u8,
+    /// Pages of a word, and the bits of one.
+    per_word: u32,
+    mask: u64,
     pages: u32,
 }
 
@@ -83,7 +86,8 @@ impl<T: Store> Table<T> {
             return None;
         }
         let Config { protocol, me, pages, .. } = *config;
-        let mut table = Table { words: words_of, protocol, me, bits, pages };
+        let (per_word, mask) = (64 / u32::from(bits), (1 << bits) - 1);
+        let mut table = Table { words: words_of, protocol, me, bits, per_word, mask, pages };
         (0..pages).for_each(|page| table.set(page, Entry::FREE));
         Some(table)
     }
@@ -94,14 +98,27 @@ impl<T: Store> Table<T> {
     }
 
     fn place(&self, page: Page) -> (usize, u32) {
-        let per_word = 64 / u32::from(self.bits);
-        ((page / per_word) as usize, page % per_word * u32::from(self.bits))
+        ((page / self.per_word) as usize, page % self.per_word * u32::from(self.bits))
+    }
+
+    fn code_of(&self, page: Page) -> u64 {
+        let (word, shift) = self.place(page);
+        self.words.as_ref()[word] >> shift & self.mask
+    }
+
+    /// What this domain has of `page`, which is below [`Table::pages`].
+    #[inline]
+    pub fn hold(&self, page: Page) -> Hold {
+        match (self.protocol, self.code_of(page)) {
+            (Protocol::ThreeState, code) => hold_of(code),
+            (Protocol::TwoState, code @ 0..NOBODY) => hold_of(code + 1),
+            (Protocol::TwoState, _) => Hold::None,
+        }
     }
 
     /// What is known of `page`, which is below [`Table::pages`].
     pub fn get(&self, page: Page) -> Entry {
-        let (word, shift) = self.place(page);
-        let code = self.words.as_ref()[word] >> shift & ((1 << self.bits) - 1);
+        let code = self.code_of(page);
         match self.protocol {
             Protocol::TwoState => self.two(code),
             Protocol::ThreeState => Entry {
@@ -126,7 +143,7 @@ impl<T: Store> Table<T> {
             }
         };
         let word = &mut self.words.as_mut()[word];
-        *word = *word & !(((1 << self.bits) - 1) << shift) | code << shift;
+        *word = *word & !(self.mask << shift) | code << shift;
     }
 
     /// Changes what this domain holds.

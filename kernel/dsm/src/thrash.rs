@@ -46,11 +46,14 @@ impl Watch {
         }
         let over = |place: &Place| now.saturating_sub(place.since) > window;
         let rank = |slot: &Option<Place>| match slot {
-            Some(place) if place.page == page => 0,
-            Some(place) if !over(place) => 1 + u64::from(place.moves),
-            _ => 1,
+            Some(place) if !over(place) => u64::from(place.moves),
+            _ => 0,
         };
-        let slot = self.places.iter_mut().min_by_key(|slot| rank(slot))?;
+        let has_it = |slot: &Option<Place>| slot.is_some_and(|place| place.page == page);
+        let slot = match self.places.iter().position(has_it) {
+            Some(known) => &mut self.places[known],
+            None => self.places.iter_mut().min_by_key(|slot| rank(slot))?,
+        };
         let fresh = Place { page, moves: 0, since: now };
         let place = slot.filter(|place| place.page == page && !over(place)).unwrap_or(fresh);
         let place = Place { moves: place.moves + 1, ..place };

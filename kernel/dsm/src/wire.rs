@@ -69,11 +69,17 @@ impl Outbox {
 
     /// Sends; visible to the peer when this returns. `mine` is the link (me, peer).
     pub fn send(&mut self, mine: &impl Words, message: &Message) {
+        self.send_words(mine, message.encode());
+    }
+
+    /// The same for an encoded message.
+    pub fn send_words(&mut self, mine: &impl Words, [body, first, second]: [u64; 3]) {
         let slot = self.0.slot();
-        let [body, first, second] = message.encode();
         mine.store(slot + BODY, body);
-        mine.store(slot + FIRST, first);
-        mine.store(slot + SECOND, second);
+        if !Message::is_short(body) {
+            mine.store(slot + FIRST, first);
+            mine.store(slot + SECOND, second);
+        }
         // The message, and the data that was cleaned before it, before the word that publishes it
         mine.barrier();
         let End { me, peer, sequence, .. } = self.0;
@@ -105,14 +111,16 @@ impl Inbox {
     }
 
     /// Is there a message? One load.
+    #[inline]
     pub fn is_waiting(&self, theirs: &impl Words) -> bool {
         let header = unpack_header(theirs.load(self.0.slot() + HEADER));
         let End { me, peer, sequence, .. } = self.0;
         peer.0 != 0 && header == (peer.0, me.0, sequence)
     }
 
-    /// The next message, which stays the next one until [`Inbox::done`].
-    pub fn peek(&self, theirs: &impl Words) -> Result<Option<Message>, PeerFault> {
+    /// The first word of the next message, which stays the next one until [`Inbox::done`].
+    #[inline]
+    pub fn peek(&self, theirs: &impl Words) -> Result<Option<u64>, PeerFault> {
         let slot = self.0.slot();
         let (sender, receiver, sequence) = unpack_header(theirs.load(slot + HEADER));
         let End { me, peer, sequence: expected, .. } = self.0;
@@ -124,12 +132,19 @@ impl Inbox {
             ahead if ahead < 1 << 31 => return Err(PeerFault::Overrun),
             _ => return Ok(None),
         }
-        // The word that published before what it published.
+        // The word that published before what it published, memory that was cleaned included.
         theirs.barrier();
-        let words = [BODY, FIRST, SECOND].map(|word| theirs.load(slot + word));
-        // What the message allows to be read (memory that was cleaned) is read behind it.
-        theirs.barrier();
-        Message::decode(words).map(Some)
+        Ok(Some(theirs.load(slot + BODY)))
+    }
+
+    /// The message that begins with `body`, as [`Inbox::peek`] said.
+    pub fn message(&self, theirs: &impl Words, body: u64) -> Result<Message, PeerFault> {
+        let slot = self.0.slot();
+        let [first, second] = match Message::is_short(body) {
+            true => [0; 2],
+            false => [FIRST, SECOND].map(|word| theirs.load(slot + word)),
+        };
+        Message::decode([body, first, second])
     }
 
     /// The message that was seen last is dealt with.

@@ -212,6 +212,13 @@ impl Set {
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
+    /// The only one in it.
+    pub const fn single(self) -> Option<DomainId> {
+        match self.0.is_power_of_two() {
+            true => Some(DomainId(self.0.trailing_zeros() as u8)),
+            false => None,
+        }
+    }
     /// In ascending order.
     pub fn iter(self) -> impl Iterator<Item = DomainId> {
         (0..MAX_DOMAINS as u8).map(DomainId).filter(move |domain| self.has(*domain))

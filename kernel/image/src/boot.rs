@@ -130,7 +130,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         window,
         own_page: Window::uncached(blob, page, page_bytes)?,
         soc,
-        scheduler: Scheduler::new(cores, &STACKS, idle::HOOKS),
+        scheduler: Scheduler::new(cores, &STACKS, idle::before_sleep),
         peers: Peers::new(blob, me, epoch)?,
         balloons: Balloons::new(blob, me, epoch),
         coherence: crate::coherence::new(blob, me, epoch),

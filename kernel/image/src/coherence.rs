@@ -30,12 +30,13 @@ use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{CoreId, DomainId, Epoch};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_dsm::instruction::Instruction;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::word::LeaveError;
-use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Out, Page, Protocol, Start, Want};
+use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Protocol, Start, Want};
 use kernel_mem::blocks::Kind;
 use kernel_mem::mapping;
-use machine::{Leaving, Link, Machine, Protocol8, State, UNMAPS, wait};
+use machine::{By, Leaving, Link, Machine, State, wait};
 
 /// Pages of the shared block.
 const PAGES: u32 = (BLOCK / PAGE) as u32;
@@ -45,8 +46,12 @@ const LIMIT_NS: u64 = 50_000;
 /// A page that moves so often within so many ns is told of.
 const THRASH: kernel_dsm::thrash::Limit =
     kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
+/// Between two complaints.
+const COMPLAIN_NS: u64 = 1_000_000_000;
 /// Rounds of a waiting core between two looks at the chip page.
-const ROUNDS: u32 = 64;
+const ROUNDS: u32 = 4;
+/// Looks at the links in such a round.
+const LOOKS: u32 = 64;
 /// How often a domain that is to leave has lost pages mended first.
 const LEAVES: usize = 4;
 
@@ -78,6 +83,8 @@ pub struct Coherence {
     deaths: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
+    /// When a page was complained about last.
+    complained: AtomicU64,
     /// The [`Trip`] of the last fault.
     trip: [AtomicU64; 3],
 }
@@ -137,31 +144,24 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
         outboxes[id.index()] = Some((Outbox::new(epoch, slots), link(me, id)?, slot));
         links.push(Link { id, inbox: Inbox::new(epoch, slots), theirs: link(id, me)? });
     }
-    let machine = Machine {
-        outboxes,
-        vector: blob.vector_dsm,
-        base,
-        pages,
-        unmapping: [None; UNMAPS],
-        unmaps: 0,
-        all_flushed: None,
-        completed: 0,
-        serving: 0,
-        waits: [wait::PENDING; MAX_CORES],
-        lost: false,
-        leaving: Leaving::No,
-        counts: [0; 4],
-    };
+    let machine = Machine::new(outboxes, blob.vector_dsm, base, pages);
     Some(Coherence {
         base,
         index,
         state: Lock::new(
             crate::ranks::COHERENCE,
-            State { dsm, links, machine, told: [0; MAX_DOMAINS] },
+            State {
+                dsm,
+                links,
+                machine,
+                instructions: [Instruction::default(); MAX_CORES],
+                told: [0; MAX_DOMAINS],
+            },
         ),
         deaths: AtomicU64::new(0),
         faults: AtomicU64::new(0),
         broken: AtomicU64::new(0),
+        complained: AtomicU64::new(0),
         trip: [const { AtomicU64::new(0) }; 3],
     })
 }
@@ -200,7 +200,7 @@ impl Coherence {
     fn come(&self, kernel: &Kernel, start: Start) {
         let mut state = self.state.lock();
         state.chip(kernel);
-        state.step(|dsm, out| dsm.start(arch::time::soc_time(), start, out));
+        state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
         self.poll_locked(&mut state);
     }
 
@@ -266,23 +266,33 @@ impl Coherence {
     }
 
     fn poll_locked(&self, state: &mut Guard<'_, State>) {
-        let (begun, given) = (arch::cpu::clock(), state.machine.counts[1]);
-        if state.poll().is_err() {
+        self.judge(state.poll(By::Other));
+    }
+
+    fn judge(&self, polled: Result<(), PeerFault>) {
+        if polled.is_err() {
             self.broken.fetch_add(1, Ordering::Relaxed);
-        }
-        if state.machine.counts[1] != given {
-            state.machine.serving += arch::cpu::clock().wrapping_sub(begun);
         }
     }
 
-    /// A doorbell of the protocol rang.
-    pub fn heard(&self) {
-        self.poll_locked(&mut self.state.lock());
+    /// A doorbell of the protocol rang, and interrupted the code at `pc`.
+    pub fn heard(&self, pc: u64) {
+        let mut state = self.state.lock();
+        let (begun, before) = (arch::cpu::clock(), state.machine.counts[1]);
+        self.judge(state.poll(By::Doorbell { pc }));
+        let machine = &mut state.machine;
+        let given = machine.counts[1] - before;
+        if given > 0 {
+            machine.served.0 += given;
+            machine.served.1 += arch::cpu::clock().wrapping_sub(begun);
+        }
     }
 
     /// Between two looks of a waiting core.
     pub fn serve(&self) {
-        if let Some(mut state) = self.state.try_lock() {
+        if let Some(mut state) = self.state.try_lock()
+            && state.has_work(1)
+        {
             self.poll_locked(&mut state);
         }
     }
@@ -296,12 +306,30 @@ impl Coherence {
 
     /// This core released a service: its pages may go.
     pub fn released(&self) {
-        let (now, core) = (arch::time::soc_time(), arch::cpu::core());
-        self.state.lock().step(|dsm, out| dsm.released(now, core, out));
+        let (now, core) = (arch::time::local_ns(), arch::cpu::core());
+        let mut state = self.state.lock();
+        state.step(|dsm, out| dsm.released(now, core, out));
+        let thrashing = state.machine.thrashing.take();
+        drop(state);
+        if let Some((page, moves)) = thrashing {
+            self.complain(now, page, moves);
+        }
     }
 
-    /// A fault at `address` of the shared block: waits for the page.
-    pub fn fault(&self, kernel: &Kernel, fault: Fault) -> Met {
+    /// Kernels take a page from each other all the time: says so, once a second at most.
+    fn complain(&self, now: u64, page: Page, moves: u32) {
+        let last = self.complained.load(Ordering::Relaxed);
+        if last == 0 || now.saturating_sub(last) > COMPLAIN_NS {
+            self.complained.store(now, Ordering::Relaxed);
+            let service = crate::services::at(u64::from(page) * PAGE);
+            let ms = THRASH.window / 1_000_000;
+            let times = format_args!("{moves} times within {ms} ms");
+            crate::log!("{service}: page {page} of the shared block moved {times}");
+        }
+    }
+
+    /// The instruction at `pc` cannot reach a byte of the shared block: waits for its page.
+    pub fn fault(&self, kernel: &Kernel, pc: u64, fault: Fault) -> Met {
         let Fault::Page { address, access } = fault else { return Met::Other };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
             return Met::Other;
@@ -313,9 +341,11 @@ impl Coherence {
         };
         let entered = arch::cpu::clock();
         self.faults.fetch_add(1, Ordering::Relaxed);
-        let access = Access { page: (at / PAGE) as Page, crosses: false, want };
-        let begin = |dsm: &mut Protocol8, core, out: Out<'_>| {
-            dsm.access(arch::time::soc_time(), core, access, out)
+        let begin = |state: &mut State, core: CoreId| {
+            let lower = state.instructions[core.index()].faulted(pc, at, PAGE);
+            let page = (lower.unwrap_or(at) / PAGE) as Page;
+            let access = Access { page, crosses: lower.is_some(), want };
+            state.step(|dsm, out| dsm.access(arch::time::local_ns, core, access, out))
         };
         let (met, asked) = self.request(kernel, begin);
         let times = [entered, asked, arch::cpu::clock()];
@@ -331,8 +361,8 @@ impl Coherence {
 
     /// Pages given up for others so far, and the ns that took.
     pub fn served(&self) -> (u64, u64) {
-        let machine = &self.state.lock().machine;
-        (machine.counts[1], arch::time::to_ns(machine.serving, arch::cpu::clock_hz()))
+        let (pages, ticks) = self.state.lock().machine.served;
+        (pages, arch::time::to_ns(ticks, arch::cpu::clock_hz()))
     }
 
     /// Begins something that ends with a `Complete` for this core, and waits for that. Did it end
@@ -340,13 +370,13 @@ impl Coherence {
     fn request(
         &self,
         kernel: &Kernel,
-        begin: impl FnOnce(&mut Protocol8, CoreId, Out<'_>) -> Result<(), AccessError>,
+        begin: impl FnOnce(&mut State, CoreId) -> Result<(), AccessError>,
     ) -> (bool, u64) {
         let core = arch::cpu::core();
         let begun = {
             let mut state = self.state.lock();
             state.machine.waits[core.index()] = wait::PENDING;
-            state.step(|dsm, out| begin(dsm, core, out))
+            begin(&mut state, core)
         };
         let asked = arch::cpu::clock();
         (begun.is_ok() && self.await_core(kernel, core) == wait::DONE, asked)
@@ -364,10 +394,14 @@ impl Coherence {
         result
     }
 
-    /// What a waiting core does beside [`Coherence::serve`]. Nobody rings this one for a change of
-    /// the chip page: interrupts are masked where a fault waits.
+    /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
+    /// it looks often. Nor does anybody for a change of the chip page, for a fault waits with
+    /// interrupts masked.
     fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
         *rounds += 1;
+        if state.has_work(LOOKS) {
+            self.judge(state.poll(By::Waiting));
+        }
         if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
             state.chip(kernel);
             self.poll_locked(state);
@@ -395,8 +429,9 @@ impl Coherence {
     pub fn mend(&self, kernel: &Kernel, at: usize, bytes: usize) {
         let pages = self.pages(at, bytes);
         self.look_at_chip(kernel);
-        self.request(kernel, |dsm, core, out| {
-            dsm.reset(arch::time::soc_time(), core, pages.start, pages.len() as u32, out)
+        self.request(kernel, |state, core| {
+            let (now, count) = (arch::time::local_ns(), pages.len() as u32);
+            state.step(|dsm, out| dsm.reset(now, core, pages.start, count, out))
         });
     }
 

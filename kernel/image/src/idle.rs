@@ -1,15 +1,11 @@
 //! What a core does around its sleep: it stops polling for messages only when there are none, and
 //! says so, so that whoever sends one rings (the proof is in `kernel_msg::notify`).
 
-use crate::kernel;
+use crate::kernel::{self, Kernel};
 use kernel_msg::notify::Place;
-use kernel_sched::scheduler::IdleHooks;
 
-/// For the scheduler.
-pub const HOOKS: IdleHooks = IdleHooks { before, after };
-
-/// False when there is something to look at after all.
-fn before() -> bool {
+/// For the scheduler: false when there is something to look at after all.
+pub fn before_sleep() -> bool {
     let Some(kernel) = kernel::get() else { return true };
     let away = {
         let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
@@ -21,7 +17,8 @@ fn before() -> bool {
     away
 }
 
-fn after() {
-    let Some(kernel) = kernel::get() else { return };
+/// An interrupt came, and what it was about is dealt with; it may have ended a sleep.
+#[inline]
+pub fn awake(kernel: &Kernel) {
     kernel.attendance[arch::cpu::core().index()].lock().enter(&kernel.own_page);
 }

@@ -1,8 +1,7 @@
 //! Interrupts and faults of this kernel: who gets them.
 
 use crate::coherence::Met;
-use crate::kernel;
-use crate::{panic, shootdown};
+use crate::{idle, kernel, panic, shootdown};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +43,7 @@ fn count(counter: Option<&AtomicU64>) {
     }
 }
 
-fn interrupt(interrupt: Interrupt) {
+fn interrupt(interrupt: Interrupt, pc: u64) {
     let _own = arch::hold::Own::new();
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
@@ -57,20 +56,21 @@ fn interrupt(interrupt: Interrupt) {
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
             if let Some(coherence) = &kernel.coherence {
-                coherence.heard();
+                coherence.heard(pc);
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
-        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0)),
+        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), pc),
         _ => {}
     }
+    idle::awake(kernel);
     kernel.scheduler.on_interrupt(interrupt);
 }
 
 /// A fault in memory that kernels share is how it comes here.
-fn shared(fault: Fault) -> Met {
+fn shared(pc: u64, fault: Fault) -> Met {
     let Some(kernel) = kernel::get() else { return Met::Other };
-    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, fault))
+    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, pc, fault))
 }
 
 /// Any other fault of kernel code is a bug in us, unless a self-test asked for it.
@@ -79,7 +79,7 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
     if arch::probe::recover(frame, fault) {
         return;
     }
-    match shared(fault) {
+    match shared(frame.pc(), fault) {
         Met::Page => return,
         Met::Loss if arch::rescue::abandon(frame) => return,
         _ => {}

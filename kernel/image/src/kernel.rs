@@ -109,33 +109,37 @@ impl Kernel {
         self.scheduler.clock_changed();
     }
 
-    /// A doorbell rang; interrupts are masked.
-    pub fn doorbell(&self, vector: u32) {
-        if vector == self.blob.vector_msg {
-            self.peers.poll(self);
-        } else if vector == self.blob.vector_chip {
-            self.peers.look_at_chip(self);
+    /// A doorbell rang, and the code at `pc` was interrupted; interrupts are masked.
+    pub fn doorbell(&self, vector: u32, pc: u64) {
+        if vector == self.blob.vector_dsm {
             if let Some(coherence) = &self.coherence {
-                coherence.look_at_chip(self);
-            }
-            self.services.look_at_chip(self);
-            if let Some(balloons) = &self.balloons {
-                balloons.look_at_chip(self);
-            }
-            self.peers.poll(self);
-            crate::power::look_at_clock(self);
-            for domain in (0..self.blob.domains().len() as u8).map(DomainId) {
-                if let Some(state) = self.soc.change(domain) {
-                    self.trace.event("chip", domain.0.into(), state);
-                }
-            }
-        } else if vector == self.blob.vector_dsm {
-            if let Some(coherence) = &self.coherence {
-                coherence.heard();
+                coherence.heard(pc);
             }
             crate::monitor::pingpong::heard(self);
+        } else if vector == self.blob.vector_msg {
+            self.peers.poll(self);
+        } else if vector == self.blob.vector_chip {
+            self.chip_changed();
         } else {
             self.devices.interrupt(self, vector);
+        }
+    }
+
+    fn chip_changed(&self) {
+        self.peers.look_at_chip(self);
+        if let Some(coherence) = &self.coherence {
+            coherence.look_at_chip(self);
+        }
+        self.services.look_at_chip(self);
+        if let Some(balloons) = &self.balloons {
+            balloons.look_at_chip(self);
+        }
+        self.peers.poll(self);
+        crate::power::look_at_clock(self);
+        for domain in (0..self.blob.domains().len() as u8).map(DomainId) {
+            if let Some(state) = self.soc.change(domain) {
+                self.trace.event("chip", domain.0.into(), state);
+            }
         }
     }
 

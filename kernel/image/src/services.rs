@@ -275,6 +275,16 @@ pub fn share_of(service: &str) -> Option<(u64, u64)> {
     Some((before, SHARES[place].1))
 }
 
+/// Whose memory the byte `offset` of the shared block is.
+pub fn at(offset: u64) -> &'static str {
+    let mut end = 0;
+    let holds = |share: &&(&str, u64)| {
+        end += share.1;
+        offset < end
+    };
+    SHARES.iter().find(holds).map_or("(spare)", |share| share.0)
+}
+
 /// The board's entry for a service: its index, and its mode.
 fn chosen<S: Service>(blob: &abi::boot::Blob) -> (u32, Mode) {
     let named = |s: &&abi::boot::Service| abi::boot::text(&s.name) == S::NAME;

@@ -37,6 +37,9 @@ static SHARED_SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed(u64);
 
+/// No core has to be asked.
+const EVERYWHERE: Flushed = Flushed(0);
+
 fn bit(core: usize) -> u64 {
     1 << core
 }
@@ -69,8 +72,8 @@ pub fn flush_all(start: VirtAddr, bytes: u64) {
 /// Flushes `[start, start + bytes)` here, and asks the other cores to. One at a time.
 pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
     arch::mmu::flush(start, bytes);
-    if arch::mmu::BROADCAST {
-        return Flushed(0);
+    if is_alone() {
+        return EVERYWHERE;
     }
     let me = arch::cpu::core().index();
     serve_shared(me);
@@ -82,9 +85,15 @@ pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
     Flushed(generation)
 }
 
+/// Does what this core flushes reach all of its domain?
+pub fn is_alone() -> bool {
+    let me = bit(arch::cpu::core().index());
+    arch::mmu::BROADCAST || ONLINE.load(Ordering::SeqCst) == me
+}
+
 /// Have all cores forgotten what they were asked to?
 pub fn is_flushed(flushed: Flushed) -> bool {
-    !(0..MAX_CORES).any(|core| is_late(core, flushed.0))
+    flushed == EVERYWHERE || !(0..MAX_CORES).any(|core| is_late(core, flushed.0))
 }
 
 fn is_late(core: usize, generation: u64) -> bool {

@@ -33,14 +33,9 @@ pub enum SpawnError {
     TooMany,
 }
 
-/// What an idle core does around its sleep, interrupts masked.
-#[derive(Clone, Copy)]
-pub struct IdleHooks {
-    /// Before: false when there is something to do after all.
-    pub before: fn() -> bool,
-    /// After.
-    pub after: fn(),
-}
+/// What an idle core does before its sleep, interrupts masked: false when there is something to do
+/// after all. An interrupt ends the sleep, and is what comes next.
+pub type BeforeSleep = fn() -> bool;
 
 /// A living thread, for lists.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +73,7 @@ pub struct Scheduler {
     contexts: Contexts,
     joins: Box<[WaitQueue]>,
     stacks: &'static (dyn Stacks + Sync),
-    hooks: IdleHooks,
+    before_sleep: BeforeSleep,
     slice: u64,
 }
 
@@ -92,13 +87,13 @@ fn here() -> usize {
 
 impl Scheduler {
     /// For `cores` cores; each joins with [`Scheduler::run`].
-    pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), hooks: IdleHooks) -> Self {
+    pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), before: BeforeSleep) -> Self {
         Scheduler {
             table: Lock::new(RANK, Table::new(cores)),
             contexts: Contexts::new(),
             joins: (0..MAX_THREADS).map(|_| WaitQueue::new()).collect(),
             stacks,
-            hooks,
+            before_sleep: before,
             slice: cpu::clock_hz() / (1_000_000_000 / crate::SLICE_NS),
         }
     }
@@ -119,10 +114,9 @@ impl Scheduler {
             self.switch_away(table);
         } else {
             drop(table);
-            if (self.hooks.before)() {
+            if (self.before_sleep)() {
                 cpu::wait();
             }
-            (self.hooks.after)();
         }
         cpu::irqs_restore(true); // what pends is taken here, and may switch away
     }

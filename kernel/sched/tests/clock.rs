@@ -8,7 +8,6 @@ use arch::types::Handlers;
 use arch::{cpu, time, trap};
 use base::id::CoreId;
 use base::port::Stacks;
-use kernel_sched::scheduler::IdleHooks;
 use kernel_sched::{Scheduler, WaitQueue};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -26,7 +25,7 @@ impl Stacks for Leaked {
 }
 
 static HANDLERS: Handlers =
-    Handlers { interrupt: |interrupt| here().0.on_interrupt(interrupt), fault: |_, _| () };
+    Handlers { interrupt: |interrupt, _| here().0.on_interrupt(interrupt), fault: |_, _| () };
 
 /// The scheduler of this core, and where its test listens.
 type Here = (&'static Scheduler, Sender<(u64, u64)>);
@@ -45,8 +44,7 @@ fn run(threads: &'static [fn(usize)]) -> Receiver<(u64, u64)> {
     std::thread::spawn(move || {
         Machine::virtual_time().enter(CoreId(0));
         trap::install(&HANDLERS);
-        let hooks = IdleHooks { before: || true, after: || () };
-        let scheduler: &Scheduler = Box::leak(Box::new(Scheduler::new(1, &Leaked, hooks)));
+        let scheduler: &Scheduler = Box::leak(Box::new(Scheduler::new(1, &Leaked, || true)));
         HERE.set(Some(Box::leak(Box::new((scheduler, sender)))));
         for thread in threads {
             scheduler.spawn("test", 5, None, *thread, 0).expect("there is memory");

@@ -30,6 +30,20 @@ pub fn faults(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     Ok(all)
 }
 
+/// Most ns of a fault, two-state, the owner idle.
+const MOST: f64 = 20_000.0;
+
+/// `lab.table5`: a fault from either kernel takes no longer than that.
+pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
+    for sender in ["main", "shadow"] {
+        let said = fault(kit, sender, "", true, sender)?;
+        let name = format!("{sender}_total");
+        let total = said.iter().find(|(other, ..)| *other == name).context("no total was said")?;
+        ensure!(total.1 > 0.0 && total.1 <= MOST, "{name}: {} ns, at most {MOST}", total.1);
+    }
+    Ok(())
+}
+
 /// `bench dsm` of one kernel, its records under `prefix`.
 fn fault(
     kit: &Kit<'_>,

@@ -1,7 +1,7 @@
 //! Services: the same answers from every kernel, in every mode.
 
 use super::machine::demand;
-use super::peers::wait_for;
+use super::peers::{wait_for, wait_for_kernel};
 use super::{Failure, PATIENCE, Rig};
 use abi::soc::state;
 use fs::Vfs;
@@ -9,6 +9,10 @@ use fs::exercise::{PIECE, exercise_in};
 use kernel_share::{Answer, Event, Outbox, Service, Token};
 use std::time::{Duration, Instant};
 
+/// Main's index.
+const MAIN: usize = 0;
+/// How long it is off.
+const NAP_MS: u64 = 40;
 /// Random operations of an exercise.
 const OPERATIONS: u64 = 2000;
 
@@ -125,6 +129,32 @@ pub fn sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
             wait_for(rig, "slept on", |_, now| now == after.1)?;
         }
         demand(rig, "domain on shadow", "woken")?;
+        demand(rig, "on shadow fs cat note", "still here")?;
+        whole(rig)?;
+    }
+    demand(rig, "services", "shadowed             1,").map(|_| ())
+}
+
+/// The strong kernel, which has the devices and is the home of the pages, goes off in the middle of
+/// operations of both, and the weak one goes on and wakes it.
+pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    demand(rig, "fs write note still here", "")?;
+    for round in 0..times {
+        let work = |seed| format!("exercise {seed} {OPERATIONS}");
+        let (here, there) = (1000 + 2 * round, 1001 + 2 * round);
+        demand(rig, &format!("aside {}", work(here)), "begun")?;
+        demand(rig, &format!("on shadow aside {}", work(there)), "begun")?;
+        demand(rig, &format!("on shadow aside domain off main {NAP_MS}"), "begun")?;
+        wait_for_kernel(rig, MAIN, "slept", |_, now| now == state::OFF)?;
+        wait_for_kernel(rig, MAIN, "came back", |_, now| now == state::RUNNING)?;
+        for (kernel, seed) in [("main", here), ("shadow", there)] {
+            let expected = expected(seed);
+            let digest = expected.rsplit(", ").next().unwrap_or_default();
+            rig.said_aside(kernel, &work(seed), digest, 1)?;
+        }
+        demand(rig, "fs cat note", "still here")?;
         demand(rig, "on shadow fs cat note", "still here")?;
         whole(rig)?;
     }

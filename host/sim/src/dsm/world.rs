@@ -201,7 +201,10 @@ impl World {
         let Some(kernel) = site.kernel.as_mut() else {
             return if self.prng.chance(1, 16) { self.boot(id) } else { Ok(()) };
         };
-        kernel.now = self.tally.steps;
+        // An operation that was paused is run again as it was, its time included.
+        if site.paused.is_none() {
+            kernel.now = self.tally.steps;
+        }
         if !self.prng.chance(site.speed, 8) {
             return Ok(());
         }
@@ -237,7 +240,8 @@ impl World {
             let now = (self.sites[peer].epoch, self.runs(peer));
             peer != id && self.sites[id].kernel.as_ref().is_some_and(|k| k.known[peer] != now)
         });
-        if unknown && self.prng.chance(1, 6) {
+        let wanted = self.sites[id].kernel.as_ref()?.dsm.wants_news();
+        if (unknown || wanted) && self.prng.chance(1, 6) {
             return Some(Op::Learn(self.news(id)));
         }
         let core = self.prng.below(super::kernel::CORES as u64) as usize;

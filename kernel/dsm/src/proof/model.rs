@@ -55,6 +55,8 @@ pub enum Action {
     Stale(usize, usize),
     /// A message arrives.
     Deliver(usize, usize),
+    /// A message arrives and goes the short way.
+    DeliverQuick(usize, usize),
     /// A shootdown ends.
     Unmapped(usize, usize),
     /// That of all pages ends.
@@ -219,18 +221,31 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn deliver(state: &mut State<D, C>, from: usize, to: usize) -> bool {
         let Some(mail) = state.links[from * D + to].front().copied() else { return false };
         if mail.to == state.nodes[to].epoch {
+            let wanted = state.nodes[to].dsm.wants_news();
             let handled = Self::drive(state, to, |this, memory, sent| {
                 let id = DomainId(from as u8);
                 this.drive(memory, sent, |dsm, out| dsm.handle(0, id, mail.from, mail.message, out))
             });
             match handled {
                 Ok(Handled::Done) => {}
-                Ok(Handled::Later) => return false,
+                Ok(Handled::Later) => return state.nodes[to].dsm.wants_news() && !wanted,
                 Err(_) => state.memory.broken = Some("a peer's fault, and nobody was at fault"),
             }
         }
         state.links[from * D + to].pop_front();
         true
+    }
+
+    fn deliver_quick(state: &mut State<D, C>, from: usize, to: usize) -> bool {
+        let Some(mail) = state.links[from * D + to].front().copied() else { return false };
+        let quick = mail.to == state.nodes[to].epoch
+            && Self::drive(state, to, |this, memory, sent| {
+                this.quick(memory, sent, (DomainId(from as u8), mail.from), mail.message)
+            });
+        if quick {
+            state.links[from * D + to].pop_front();
+        }
+        quick || state.memory.broken.is_some()
     }
 
     fn unmapped(state: &mut State<D, C>, node: usize, index: usize) {
@@ -273,6 +288,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Deliver(from, to) => return Self::deliver(state, from, to),
+            Action::DeliverQuick(from, to) => return Self::deliver_quick(state, from, to),
             Action::Unmapped(node, index) => Self::unmapped(state, node, index),
             Action::AllUnmapped(node) => Self::drive(state, node, |this, memory, sent| {
                 this.unmap_all = false;
@@ -319,12 +335,14 @@ impl<const D: usize, const C: usize> World<D, C> {
             actions.extend(pages.map(|page| Action::Evict(node, page as u32)));
         }
         let peers = (0..D).filter(|peer| *peer != node);
-        if peers.clone().any(|peer| this.known[peer] != Self::truth(state, peer)) {
+        let unknown = |peer| this.known[peer] != Self::truth(state, peer);
+        if this.dsm.wants_news() || peers.clone().any(unknown) {
             actions.push(Action::Learn(node));
         }
         for peer in peers {
             if !state.links[peer * D + node].is_empty() {
                 actions.push(Action::Deliver(peer, node));
+                actions.push(Action::DeliverQuick(peer, node));
             }
         }
     }

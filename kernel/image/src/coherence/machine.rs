@@ -11,12 +11,15 @@ use arch::shared::Window;
 use arch::types::Rights;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{DomainId, Epoch};
+use kernel_dsm::instruction::Instruction;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::word::News;
-use kernel_dsm::{Down, Dsm, Effect, Handled, Page, PeerFault, RequestId, Rights as Held};
+use kernel_dsm::{
+    Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
+};
 
 /// Revocations whose unmapping is under way.
-pub const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
+const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
 
 /// The protocol with its table.
 pub type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
@@ -46,26 +49,44 @@ pub struct Link {
     pub theirs: Window,
 }
 
+/// The way to each peer: a link, its memory, and whom to ring.
+pub type Outboxes = [Option<(Outbox, Window, u32)>; MAX_DOMAINS];
+
 /// What effects act upon.
 pub struct Machine {
-    pub outboxes: [Option<(Outbox, Window, u32)>; MAX_DOMAINS],
-    pub vector: u32,
-    pub base: PhysAddr,
-    pub pages: Pages,
-    pub unmapping: [Option<(RequestId, Flushed)>; UNMAPS],
+    outboxes: Outboxes,
+    vector: u32,
+    base: PhysAddr,
+    pages: Pages,
+    unmapping: [Option<(RequestId, Flushed)>; UNMAPS],
     /// How many of them.
-    pub unmaps: usize,
-    pub all_flushed: Option<Flushed>,
-    /// Ticks in which pages were given up.
-    pub serving: u64,
+    unmaps: usize,
+    all_flushed: Option<Flushed>,
+    /// Pages given up for a doorbell, and ticks that took.
+    pub served: (u64, u64),
     /// Revocations whose unmapping is over.
-    pub completed: u64,
+    completed: u64,
     pub waits: [u64; MAX_CORES],
+    /// An access was completed in this poll.
+    answered: bool,
     /// Pages were lost, and maybe not mended yet.
     pub lost: bool,
     pub leaving: Leaving,
+    /// The last page that went to and fro too often, and how often, until somebody is told.
+    pub thrashing: Option<(Page, u32)>,
     /// Messages sent, pages given up, pages of them cleaned, thrashing.
     pub counts: [u64; 4],
+}
+
+/// Who polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A doorbell, which interrupted the code at `pc`.
+    Doorbell { pc: u64 },
+    /// A core that waits for a page.
+    Waiting,
+    /// Any other.
+    Other,
 }
 
 /// All that the lock is around.
@@ -73,35 +94,23 @@ pub struct State {
     pub dsm: Protocol8,
     pub links: Vec<Link>,
     pub machine: Machine,
+    /// What faulted last on each core.
+    pub instructions: [Instruction; MAX_CORES],
     /// State words of the chip page that the protocol was told of.
     pub told: [u64; MAX_DOMAINS],
 }
 
-impl Machine {
+impl Perform for Machine {
+    // Whoever asks for an effect knows which: only that one is left there.
+    #[inline(always)]
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send { to, message } => {
-                if let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) {
-                    outbox.send(mine, &message);
-                    self.counts[0] += 1;
-                    arch::doorbell::ring(*slot, self.vector);
-                }
+                self.send(to, message.encode(), message.is_awaited(to));
             }
             Effect::Map { page, rights } => self.pages.set(page.into(), Some(rights_of(rights))),
-            Effect::Unmap { page, keep, work } => {
-                let kept = (keep == kernel_dsm::Keep::Read).then_some(Rights::Read);
-                self.pages.set(page.into(), kept);
-                self.counts[1] += 1;
-                let flushed = shootdown::flush_shared(self.virt(page), PAGE);
-                if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
-                    *free = Some((work, flushed));
-                    self.unmaps += 1;
-                }
-            }
-            Effect::UnmapAll => {
-                (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
-                self.all_flushed = Some(shootdown::flush_shared(self.base.to_virt(), BLOCK));
-            }
+            Effect::Unmap { page, keep, work } => self.unmap(page, keep, work),
+            Effect::UnmapAll => self.unmap_all(),
             Effect::Clean { page } => self.maintain(page, arch::cache::clean),
             Effect::CleanAndInvalidate { page } => {
                 self.counts[2] += 1;
@@ -112,12 +121,71 @@ impl Machine {
                 if let Some(wait) = self.waits.get_mut(core.index()) {
                     *wait = if result.is_ok() { wait::DONE } else { wait::LOST };
                 }
+                self.answered = true;
             }
             Effect::Lost { .. } => self.lost = true,
-            Effect::Thrash { .. } => self.counts[3] += 1,
+            Effect::Thrash { page, moves } => {
+                self.counts[3] += 1;
+                self.thrashing = Some((page, moves));
+            }
             Effect::Left => self.leaving = Leaving::Left,
             Effect::Stays => self.leaving = Leaving::Stays,
         }
+    }
+
+    fn unmap_now(&mut self, page: Page, keep: Keep) -> bool {
+        self.pages.set(page.into(), kept(keep));
+        arch::mmu::flush(self.virt(page), PAGE);
+        let over = shootdown::is_alone();
+        self.counts[1] += u64::from(over);
+        over
+    }
+}
+
+impl Machine {
+    pub fn new(outboxes: Outboxes, vector: u32, base: PhysAddr, pages: Pages) -> Machine {
+        Machine {
+            outboxes,
+            vector,
+            base,
+            pages,
+            unmapping: [None; UNMAPS],
+            unmaps: 0,
+            all_flushed: None,
+            served: (0, 0),
+            completed: 0,
+            waits: [wait::PENDING; MAX_CORES],
+            answered: false,
+            lost: false,
+            leaving: Leaving::No,
+            thrashing: None,
+            counts: [0; 4],
+        }
+    }
+
+    /// Nobody rings for what is awaited.
+    fn send(&mut self, to: DomainId, words: [u64; 3], awaited: bool) {
+        let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) else { return };
+        outbox.send_words(mine, words);
+        self.counts[0] += 1;
+        if !awaited {
+            arch::doorbell::ring(*slot, self.vector);
+        }
+    }
+
+    fn unmap(&mut self, page: Page, keep: Keep, work: RequestId) {
+        self.pages.set(page.into(), kept(keep));
+        self.counts[1] += 1;
+        let flushed = shootdown::flush_shared(self.virt(page), PAGE);
+        if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
+            *free = Some((work, flushed));
+            self.unmaps += 1;
+        }
+    }
+
+    fn unmap_all(&mut self) {
+        (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
+        self.all_flushed = Some(shootdown::flush_shared(self.base.to_virt(), BLOCK));
     }
 
     /// Is the end of a shootdown awaited?
@@ -144,10 +212,15 @@ impl Machine {
     }
 
     /// Maintains the lines of a page through its second mapping.
+    #[inline(always)]
     fn maintain(&self, page: Page, operation: fn(usize, usize)) {
         let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
         operation(at.0 as usize, PAGE as usize);
     }
+}
+
+fn kept(keep: Keep) -> Option<Rights> {
+    (keep == Keep::Read).then_some(Rights::Read)
 }
 
 fn rights_of(held: Held) -> Rights {
@@ -159,27 +232,72 @@ fn rights_of(held: Held) -> Rights {
 
 impl State {
     /// One call of the protocol, and the ends of the shootdowns that it began.
-    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, kernel_dsm::Out<'_>) -> R) -> R {
+    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, &mut Machine) -> R) -> R {
         let State { dsm, machine, .. } = self;
-        let result = call(dsm, &mut |effect| machine.perform(effect));
+        let result = call(dsm, machine);
         while let Some(work) = machine.unmapped() {
-            dsm.unmapped(arch::time::soc_time(), work, &mut |effect| machine.perform(effect));
+            dsm.unmapped(arch::time::local_ns(), work, machine);
         }
         if machine.all_flushed.take_if(|flushed| shootdown::is_flushed(*flushed)).is_some() {
-            dsm.all_unmapped(arch::time::soc_time(), &mut |effect| machine.perform(effect));
+            dsm.all_unmapped(arch::time::local_ns(), machine);
         }
         result
     }
 
-    /// Takes all messages that are there, and those that the ends of shootdowns make room for.
-    pub fn poll(&mut self) -> Result<(), PeerFault> {
+    /// Takes all messages that are there, and those that the ends of shootdowns make room for;
+    /// for a waiting core only until one of them answers.
+    pub fn poll(&mut self, by: By) -> Result<(), PeerFault> {
+        self.machine.answered = false;
+        match self.poll_quick(by == By::Waiting) {
+            true => Ok(()),
+            false => self.poll_long(by),
+        }
+    }
+
+    /// False: some message needs more than the short way, or is waited for by others.
+    #[inline(always)]
+    fn poll_quick(&mut self, waits: bool) -> bool {
+        let State { dsm, machine, links, .. } = self;
+        for link in links {
+            loop {
+                let body = match link.inbox.peek(&link.theirs) {
+                    Ok(Some(body)) => body,
+                    Ok(None) => break,
+                    Err(_) => return false,
+                };
+                let epoch = link.inbox.peer();
+                if !dsm.quick(arch::time::local_ns, link.id, epoch, body, machine) {
+                    return false;
+                }
+                link.inbox.done();
+                if waits && machine.answered {
+                    return true;
+                }
+            }
+        }
+        !machine.is_unmapping() && dsm.is_idle()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_long(&mut self, by: By) -> Result<(), PeerFault> {
+        let core = arch::cpu::core();
+        if let By::Doorbell { pc } = by
+            && self.instructions[core.index()].has_retired(pc)
+        {
+            self.step(|dsm, out| dsm.retired(arch::time::local_ns(), core, out));
+        }
         loop {
             let before = self.machine.completed;
             let stuck = self.take_messages()?;
-            if self.machine.is_unmapping() {
-                // Other cores may have flushed since.
-                self.step(|_, _| ());
+            if self.dsm.wants_news()
+                && let Some(kernel) = crate::kernel::get()
+            {
+                self.chip(kernel);
+                continue;
             }
+            // Other cores may have flushed since.
+            self.step(|_, _| ());
             self.tick();
             if !stuck || self.machine.completed == before {
                 return Ok(());
@@ -191,10 +309,13 @@ impl State {
     fn take_messages(&mut self) -> Result<bool, PeerFault> {
         let mut stuck = false;
         for index in 0..self.links.len() {
-            while let Some((id, epoch, message)) = self.links[index].next()? {
-                let now = arch::time::soc_time();
-                let handled = self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))?;
-                if handled == Handled::Later {
+            while let Link { id, inbox, theirs } = &self.links[index]
+                && let Some(body) = inbox.peek(theirs)?
+            {
+                let (id, epoch, message) = (*id, inbox.peer(), inbox.message(theirs, body)?);
+                let now = arch::time::local_ns();
+                if self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))? == Handled::Later
+                {
                     stuck = true;
                     break;
                 }
@@ -204,10 +325,17 @@ impl State {
         Ok(stuck)
     }
 
+    /// Is there anything for [`State::poll`] to do? Looks `times` times, a load a link.
+    pub fn has_work(&self, times: u32) -> bool {
+        self.machine.is_unmapping()
+            || !self.dsm.is_idle()
+            || (0..times).any(|_| self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs)))
+    }
+
     /// What came while this domain was off was for nobody.
     pub fn drop_messages(&mut self) {
         for link in &mut self.links {
-            while !matches!(link.next(), Ok(None)) {
+            while !matches!(link.inbox.peek(&link.theirs), Ok(None)) {
                 link.inbox.done();
             }
         }
@@ -216,9 +344,9 @@ impl State {
     /// Lets pins end; one that is about to is waited for, since nobody rings when it does.
     fn tick(&mut self) {
         let Some(mut due) = self.dsm.due() else { return };
-        let end = arch::time::soc_time() + 2 * LIMIT_NS;
+        let end = arch::time::local_ns() + 2 * LIMIT_NS;
         while due < end {
-            let now = arch::time::soc_time();
+            let now = arch::time::local_ns();
             self.step(|dsm, out| dsm.tick(now, out));
             due = self.dsm.due().unwrap_or(u64::MAX);
             arch::cpu::relax();
@@ -264,15 +392,8 @@ impl State {
                 link.inbox.start(news.epoch);
             }
         }
-        let now = arch::time::soc_time();
+        let now = arch::time::local_ns();
         self.step(|dsm, out| dsm.chip(now, &news[..count], out));
-    }
-}
-
-impl Link {
-    fn next(&self) -> Result<Option<(DomainId, Epoch, kernel_dsm::Message)>, PeerFault> {
-        let message = self.inbox.peek(&self.theirs)?;
-        Ok(message.map(|message| (self.id, self.inbox.peer(), message)))
     }
 }
 

@@ -25,8 +25,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "domain",
-        arguments: "off|inactive|on|cold DOMAIN",
-        help: "power: off keeps memory (cold does not), inactive keeps all, on wakes",
+        arguments: "off|inactive|on|cold DOMAIN [MS]",
+        help: "power: off keeps memory (cold not; MS: wakes it), inactive keeps all, on wakes",
         run: domain,
     },
     Command { name: "disk", arguments: "", help: "write, flush and read back a sector", run: disk },
@@ -140,6 +140,9 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
+/// Longest that a kernel is kept off by a command that wakes it.
+const LONGEST_NAP_MS: u64 = 60_000;
+
 /// Is the system console driven there? Then whoever types is there, whoever runs the command.
 fn holds_console(kernel: &Kernel, target: DomainId) -> bool {
     let here = |d: &Device| d.kind == device::CONSOLE && d.home == u32::from(target.0);
@@ -148,13 +151,21 @@ fn holds_console(kernel: &Kernel, target: DomainId) -> bool {
 
 fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
-    let &[action, name] = arguments else { return Err(Failure::Usage) };
-    if !["on", "off", "cold", "inactive"].contains(&action) {
-        return Err(Failure::Usage);
-    }
+    let (action, name, nap) = match *arguments {
+        ["off", name, ms] => ("off", name, Some(ms.parse::<u64>().map_err(|_| Failure::Usage)?)),
+        [action @ ("on" | "off" | "cold" | "inactive"), name] => (action, name, None),
+        _ => return Err(Failure::Usage),
+    };
     let target = find(kernel, name)?;
-    if action != "on" && holds_console(kernel, target) {
-        return Err(Failure::Failed("that kernel holds the console: nobody could wake it"));
+    if nap.is_some() && target == kernel.me {
+        return Err(Failure::Failed(
+            "only another kernel can wake this one: `on KERNEL aside ...`",
+        ));
+    }
+    if action != "on" && nap.is_none() && holds_console(kernel, target) {
+        return Err(Failure::Failed(
+            "that kernel holds the console: nobody could wake it, unless `off NAME MS` does",
+        ));
     }
     let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
     let (done, now) = match action {
@@ -163,7 +174,14 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         "cold" => (ask_soc(command::OFF), "off; next boot cold"),
         _ => {
             switch_off(session, target)?;
-            (Ok(()), "off; memory kept")
+            match nap {
+                None => (Ok(()), "off; memory kept"),
+                Some(ms) => {
+                    let end = arch::time::soc_time() + ms.min(LONGEST_NAP_MS) * 1_000_000;
+                    kernel.scheduler.sleep_until(end);
+                    (ask_soc(command::WAKE), "off; woken again")
+                }
+            }
         }
     };
     match done {

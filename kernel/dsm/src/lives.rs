@@ -1,0 +1,153 @@
+//! What a domain knows of the others' lives: from the chip page, which it reads late, and from
+//! messages that show that it is behind.
+
+use base::id::{DomainId, Epoch};
+
+use crate::dsm::Dsm;
+use crate::table::Store;
+use crate::word::{Down, News, Page, Set};
+
+/// What the chip page says of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Life {
+    /// Nothing yet.
+    Unknown,
+    /// It runs.
+    Up,
+    /// It left in order.
+    Slept,
+    /// It died.
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Peer {
+    pub epoch: Epoch,
+    pub life: Life,
+    /// An [`Message::Ask`] not answered yet: its round and base.
+    pub asked: Option<(u8, Page)>,
+}
+
+/// Whether this domain knows of all whom a home that hands over knows.
+///
+/// ```text
+///   Nothing --TakeHome names one that does not run--> Wanted --chip--> Fresh --TakeHome--> Nothing
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Doubt {
+    Nothing,
+    /// The chip page must be read: that one may have come meanwhile, and hold pages.
+    Wanted,
+    /// It was read.
+    Fresh,
+}
+
+impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
+    /// Takes note. How did it go, if it did?
+    pub(crate) fn learn(&mut self, news: News) -> Option<Down> {
+        let known = *self.peer(news.domain)?;
+        if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
+            return None;
+        }
+        let life = match news.down {
+            None => Life::Up,
+            Some(Down::Slept) => Life::Slept,
+            Some(Down::Died) => Life::Dead,
+        };
+        let ran = matches!(known.life, Life::Up | Life::Slept);
+        let asked = known.asked.filter(|_| life == Life::Up && known.epoch == news.epoch);
+        self.peers[news.domain.index()] = Peer { epoch: news.epoch, life, asked };
+        match life {
+            _ if ran && known.epoch != news.epoch => Some(Down::Died),
+            Life::Dead if ran => Some(Down::Died),
+            Life::Slept if known.life == Life::Up => Some(Down::Slept),
+            _ => None,
+        }
+    }
+
+    /// Does this domain think that one runs of which a claimant knows that it is dead? Then it may
+    /// still take messages of a dead home for true; it must read the chip page first.
+    pub(crate) fn is_behind(&self, lives: u64) -> bool {
+        self.up().iter().any(|domain| {
+            let theirs = byte_of(lives, domain);
+            let newer = (theirs & 0x7f).wrapping_sub(life(self.peers[domain.index()].epoch)) & 0x7f;
+            let dead = newer == 0 && theirs & DEAD != 0;
+            dead || theirs != 0 && (1..64).contains(&newer)
+        })
+    }
+
+    /// Does a home that hands over name a member that does not run, as far as this domain knows? It
+    /// may have come meanwhile, and hold pages of that home: who takes its place must ask it too.
+    pub(crate) fn doubts(&mut self, settled: u64) -> bool {
+        let runs = |domain: DomainId| {
+            let peer = &self.peers[domain.index()];
+            peer.life == Life::Up && byte(peer.epoch) == byte_of(settled, domain)
+        };
+        let mut others = (0..self.config.domains).map(DomainId).filter(|&id| id != self.config.me);
+        let strange = others.any(|domain| byte_of(settled, domain) != 0 && !runs(domain));
+        self.doubt = match (strange, self.doubt) {
+            (true, Doubt::Nothing | Doubt::Wanted) => Doubt::Wanted,
+            _ => Doubt::Nothing,
+        };
+        self.doubt == Doubt::Wanted
+    }
+
+    /// Does a message wait until the chip page was read, whether or not it has changed?
+    pub fn wants_news(&self) -> bool {
+        self.doubt == Doubt::Wanted
+    }
+
+    /// What this domain knows of all lives, as in [`Message::Ask`].
+    pub(crate) fn lives(&self) -> u64 {
+        let known = |peer: &Peer| match peer.life {
+            Life::Unknown => 0,
+            Life::Up | Life::Slept => life(peer.epoch),
+            Life::Dead => life(peer.epoch) | DEAD,
+        };
+        let bytes = (0..self.config.domains).map(DomainId);
+        bytes.fold(0, |sum, domain| {
+            let byte = self.peer(domain).map_or(life(self.epoch), known);
+            sum | byte << (8 * domain.0)
+        })
+    }
+
+    pub(crate) fn peer(&self, domain: DomainId) -> Option<&Peer> {
+        let known = domain != self.config.me && domain.0 < self.config.domains;
+        self.peers.get(domain.index()).filter(|_| known)
+    }
+
+    /// The peers that run.
+    pub(crate) fn up(&self) -> Set {
+        let running = |domain: &DomainId| self.peer(*domain).is_some_and(|p| p.life == Life::Up);
+        let all = (0..self.config.domains).map(DomainId);
+        all.filter(running).fold(Set::EMPTY, Set::with)
+    }
+
+    /// Their epochs, a byte each.
+    pub(crate) fn running(&self) -> u64 {
+        let byte = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
+        self.up().iter().fold(0, byte)
+    }
+}
+
+/// In [`Message::Ask`]: that life has ended.
+const DEAD: u64 = 0x80;
+
+/// The bits of `epoch` there. They come back after 128 lives, and nobody is 64 lives behind.
+const fn life(epoch: Epoch) -> u64 {
+    epoch.0 as u64 & 0x7f
+}
+
+/// The byte of `epoch` in a word of [`Message::Home`]; a life is never 0.
+pub(crate) const fn byte(epoch: Epoch) -> u64 {
+    (epoch.0 as u64 - 1) % 255 + 1
+}
+
+pub(crate) fn with_byte(sum: u64, domain: DomainId, epoch: Epoch) -> u64 {
+    sum | byte(Epoch(epoch.0.max(1))) << (8 * domain.0)
+}
+
+/// The byte of `domain`.
+pub(crate) const fn byte_of(sum: u64, domain: DomainId) -> u64 {
+    sum >> (8 * domain.0) & 0xff
+}
