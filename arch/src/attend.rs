@@ -4,6 +4,9 @@
 //! the shootdown queue and urgent messages. The hook neither allocates, nor locks, nor waits, and
 //! runs with interrupts masked; that rule is what keeps two domains from deadlocking. A caller
 //! that came with interrupts unmasked can be interrupted and preempted between two rounds.
+//!
+//! **Who waits for a [`crate::lock::Lock`] has a place in its queue already**, so it serves nothing
+//! that locks: that could be the same lock, and would come behind that place for ever.
 
 pub(crate) mod percore;
 
@@ -12,8 +15,17 @@ use percore::{hook, per_core};
 use crate::cpu;
 use crate::lock;
 
-hook! { static WAITING: fn(); }
+hook! { static WAITING: fn(Waits); }
 hook! { static RELEASED: fn(); }
+
+/// What a core waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// A lock: nothing that locks is served meanwhile. Whoever has it is about to release it.
+    Lock,
+    /// Anything else: everything is served.
+    Event,
+}
 
 /// What a core knows about its waiting.
 struct State {
@@ -27,7 +39,7 @@ struct State {
 per_core! { static STATE: State = State { spent: 0, waiting: false, inside: false }; }
 
 /// Installs what a waiting core does meanwhile; once, before a second core runs.
-pub fn install(hook: fn()) {
+pub fn install(hook: fn(Waits)) {
     WAITING.set(hook);
 }
 
@@ -56,15 +68,15 @@ pub fn spent() -> u64 {
 pub fn until(mut ready: impl FnMut() -> bool) {
     lock::assert_may_wait();
     if !ready() {
-        wait(&mut ready);
+        wait(Waits::Event, &mut ready);
     }
 }
 
-/// [`until`] without the check of leaf locks: for the locks themselves, which have their own.
+/// [`until`] for the locks themselves.
 #[inline]
-pub(crate) fn until_unchecked(mut ready: impl FnMut() -> bool) {
+pub(crate) fn until_locked(mut ready: impl FnMut() -> bool) {
     if !ready() {
-        wait(&mut ready);
+        wait(Waits::Lock, &mut ready);
     }
 }
 
@@ -80,12 +92,12 @@ impl base::port::Attend for Attending {
 
 #[cold]
 #[inline(never)]
-fn wait(ready: &mut dyn FnMut() -> bool) {
+fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
     loop {
         let on = cpu::irqs_off();
         let outermost = !STATE.with(|state| core::mem::replace(&mut state.waiting, true));
         let from = cpu::clock();
-        serve();
+        serve(waits);
         let done = ready();
         if outermost {
             let took = cpu::clock().wrapping_sub(from);
@@ -103,10 +115,10 @@ fn wait(ready: &mut dyn FnMut() -> bool) {
 }
 
 /// One run of the hook; a hook that waits after all does not recur.
-fn serve() {
+fn serve(waits: Waits) {
     let Some(hook) = WAITING.get() else { return };
     if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
-        lock::apart(hook);
+        lock::apart(|| hook(waits));
         STATE.with(|state| state.inside = false);
     }
 }
@@ -140,7 +152,7 @@ mod tests {
 
     #[test]
     fn waiting_serves_with_interrupts_masked_and_never_recurs() {
-        install(|| {
+        install(|_| {
             assert!(!cpu::irqs_on());
             SERVED.set(SERVED.get() + 1);
             let mut rounds = 0;

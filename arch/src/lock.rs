@@ -154,7 +154,7 @@ fn note_try(rank: Rank) {
 }
 
 /// Runs what a waiting core serves meanwhile, under an order of its own.
-pub(crate) fn apart(serve: fn()) {
+pub(crate) fn apart(serve: impl FnOnce()) {
     let order = new_order();
     serve();
     old_order(order);
@@ -246,7 +246,7 @@ impl<T: ?Sized> Lock<T> {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         // Acquire: what the last holder did happens before what this one does.
         if self.serving.load(Ordering::Acquire) != ticket {
-            attend::until_unchecked(|| self.serving.load(Ordering::Acquire) == ticket);
+            attend::until_locked(|| self.serving.load(Ordering::Acquire) == ticket);
         }
         Guard { lock: self, irqs_on, not_send: PhantomData }
     }

@@ -146,3 +146,32 @@ fn once_is_set_once() {
     assert_eq!(VALUE.set(8), Err(8));
     assert_eq!(VALUE.get(), Some(&7));
 }
+
+/// What is served while a core has its place in a lock's queue must not come behind that place.
+#[test]
+fn who_waits_for_a_lock_serves_nothing_that_locks() {
+    static CONTENDED: Lock<u32> = Lock::new(LEAF, 0);
+    static SERVED: AtomicUsize = AtomicUsize::new(0);
+    fn serve(waits: attend::Waits) {
+        if waits == attend::Waits::Event {
+            *CONTENDED.lock() += 1;
+        }
+        SERVED.fetch_add(1, Ordering::Relaxed);
+    }
+    let holder = CONTENDED.lock();
+    let waiter = thread::spawn(|| {
+        attend::install(serve);
+        *CONTENDED.lock() += 10;
+        let mut looks = 0;
+        attend::until(|| {
+            looks += 1;
+            looks > 2
+        });
+    });
+    while SERVED.load(Ordering::Relaxed) == 0 {
+        thread::yield_now();
+    }
+    drop(holder);
+    waiter.join().expect("the waiter comes to its end");
+    assert!(*CONTENDED.lock() > 10, "while it waited for something else, what locks was served");
+}

@@ -19,6 +19,7 @@ use crate::symbols::{Symbols, mapped_bytes};
 use crate::{idle, interrupts, log, monitor, ranks, shootdown};
 use abi::boot::{Blob, BlobError, FNV_START, fnv, kind};
 use abi::soc::{DomainPage, command};
+use arch::attend::Waits;
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
 use arch::types::StartError;
@@ -154,11 +155,13 @@ pub fn core_up(core: usize) {
     }
 }
 
-/// Between two looks of a waiting core: shootdowns and urgent messages.
-fn serve_while_waiting() {
+/// Between two looks of a waiting core: shootdowns, pages, and urgent messages, which may lock.
+fn serve_while_waiting(waits: Waits) {
     shootdown::serve();
     if let Some(kernel) = kernel::get() {
-        kernel.peers.serve_urgent(kernel);
+        if waits == Waits::Event {
+            kernel.peers.serve_urgent(kernel);
+        }
         if let Some(coherence) = &kernel.coherence {
             coherence.serve();
         }

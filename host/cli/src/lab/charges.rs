@@ -32,7 +32,7 @@ const CHARGES: [Charge; 9] = [
     Charge {
         name: "exception",
         main: |c| c.entry + c.exit + 3 * c.barrier,
-        shadow: |c| c.entry + c.exit + c.barrier,
+        shadow: |c| c.entry + c.exit,
     },
     Charge { name: "load", main: |c| c.load, shadow: |c| c.load },
     Charge { name: "store", main: |c| c.store, shadow: |c| c.store },
