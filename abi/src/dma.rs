@@ -1,18 +1,22 @@
 //! Layout of the DMA engine: its register block, and a ring of descriptors for each channel.
 //!
-//! A channel belongs to one domain, which alone writes its [`Control`] line and the driver's words
-//! of its descriptors; everything else is the engine's. Ring `c` lies at the device's memory +
-//! `c * RING_BYTES`. One writer a word; words are `u64`, loaded and stored whole.
+//! A channel works for one domain at a time, its *holder*. Whoever drives it writes its [`Control`]
+//! line and the driver's words of its descriptors; everything else is the engine's. Ring `c` lies
+//! at the device's memory + `c * RING_BYTES`. One writer a word; words are `u64`, loaded and stored
+//! whole.
 //!
 //! ```text
 //! driver: descriptor; barrier; submitted = (epoch, generation, index + 1); barrier; ring `kick`
 //! engine: data; status; barrier; completed = (epoch, generation, index + 1); barrier; interrupt
 //! ```
 //!
-//! A **session** of a channel is its owner's epoch and a generation that the driver counts. Storing
-//! (epoch, generation, 0) opens one, and has happened when `completed` says the same; transfers of
-//! the session before are dropped by then. Words of another epoch are not believed.
+//! A **session** of a channel is its holder's epoch and a generation that the driver counts. The
+//! first word of another session opens it, with as many descriptors as its index says; it is open
+//! when `completed` says the same session, and transfers of the one before are dropped by then.
+//! A session belongs to the domain that `holder` names when the engine sees it first; words of
+//! another epoch than that domain's are not believed.
 
+use crate::boot::MAX_DOMAINS;
 use crate::msg::{pack_session, unpack_session};
 
 /// `b"PENUMDMA"`, little endian: what is in [`Engine::magic`].
@@ -151,22 +155,28 @@ pub struct Engine {
     pub spare: [u64; 3],
 }
 
-/// A channel, as its owner writes it.
+/// A channel, as its driver writes it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Control {
     /// [`Position::pack`]: descriptors before it are the engine's. The soc clears it when it fences
-    /// a dead owner.
+    /// a dead holder.
     pub submitted: u64,
+    /// Index of the domain for which the channel works, from the next session on: its interrupts
+    /// go there, and its transfers end with it.
+    pub holder: u64,
+    /// [`Position::pack`]: outcomes before it were read, and their descriptors are free. Written by
+    /// the holder; the engine does not mind it.
+    pub taken: u64,
     /// Spare.
-    pub spare: [u64; 7],
+    pub spare: [u64; 5],
 }
 
 /// A channel, as the engine writes it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Status {
-    /// Index of the domain that it belongs to.
+    /// Index of the domain that it belongs to where kernels do not share the engine.
     pub owner: u64,
     /// [`Position::pack`]: descriptors before it have ended.
     pub completed: u64,
@@ -176,18 +186,30 @@ pub struct Status {
     pub spare: [u64; 5],
 }
 
+/// A domain, as those who drive the engine for it write it; the engine does not mind it.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waiting {
+    /// Not 0: somebody there waits for free descriptors.
+    pub wants: u64,
+    /// Spare.
+    pub spare: [u64; 7],
+}
+
 /// Register block of the engine, 4 KiB.
 #[repr(C, align(4096))]
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
     /// Written by the soc.
     pub engine: Engine,
-    /// Written by the channels' owners.
+    /// Written by the channels' drivers.
     pub control: [Control; MAX_CHANNELS],
     /// Written by the soc.
     pub status: [Status; MAX_CHANNELS],
+    /// Written by the domains' drivers.
+    pub waiting: [Waiting; MAX_DOMAINS],
     /// Unused.
-    pub rest: [u64; 512 - 8 - 2 * 8 * MAX_CHANNELS],
+    pub rest: [u64; 512 - 8 - 2 * 8 * MAX_CHANNELS - 8 * MAX_DOMAINS],
 }
 
 /// Offset of a word of channel `channel`'s [`Control`] line in the register block.
@@ -200,6 +222,11 @@ pub const fn status_at(channel: usize, field: usize) -> usize {
     core::mem::offset_of!(Registers, status) + channel * size_of::<Status>() + field
 }
 
+/// Offset of [`Waiting::wants`] of domain `domain` in the register block.
+pub const fn wants_at(domain: usize) -> usize {
+    core::mem::offset_of!(Registers, waiting) + domain * size_of::<Waiting>()
+}
+
 /// Offset of a word of the descriptor at ring index `index` of `channel` in the device's memory.
 pub const fn descriptor_at(channel: usize, index: u32, field: usize) -> usize {
     let slot = index as usize % RING;
@@ -208,6 +235,7 @@ pub const fn descriptor_at(channel: usize, index: u32, field: usize) -> usize {
 
 const _: () = assert!(size_of::<Descriptor>() == 64 && size_of::<Engine>() == 64);
 const _: () = assert!(size_of::<Control>() == 64 && size_of::<Status>() == 64);
+const _: () = assert!(size_of::<Waiting>() == 64);
 const _: () = assert!(size_of::<Registers>() == 4096);
 const _: () = assert!(RING.is_power_of_two() && RING_BYTES.is_multiple_of(64));
 const _: () = assert!(MIN_CHANNELS <= MAX_CHANNELS);

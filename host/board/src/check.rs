@@ -314,7 +314,26 @@ fn services(raw: &Services, names: &[String]) -> Place<Vec<Service>> {
             }
             (None, _) => None,
         };
+        if let Some(why) = locks_up(&text, service.mode) {
+            return Err((entry.span().start, Reason::Conflict(why.to_string())));
+        }
         list.push(Service { name: text, mode: service.mode, home });
     }
     Ok(list)
+}
+
+/// Why a service cannot be shared in that way.
+fn locks_up(service: &str, mode: Mode) -> Option<&'static str> {
+    match (service, mode) {
+        (_, Mode::Private | Mode::Independent) | ("frames", Mode::Shadowed) => None,
+        ("scheduler", _) => Some(
+            "the scheduler must be private or independent: a kernel that waits for another would \
+             need it to run what answers",
+        ),
+        ("frames", _) => Some(
+            "frames must be independent or shadowed: a kernel needs frames to receive the answer \
+             that would bring it some",
+        ),
+        _ => None,
+    }
 }

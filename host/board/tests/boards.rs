@@ -206,6 +206,10 @@ fn dma_engines_have_defaults_and_limits() {
 
 #[test]
 fn services_costs_and_power_say_where_they_come_from() {
+    let shared = "frames = { mode = \"delegated\", home = \"main\" }";
+    check("frames = { mode = \"independent\" }", shared, "frames", "needs frames to receive");
+    let shared = "scheduler = { mode = \"shadowed\" }";
+    check("scheduler = { mode = \"independent\" }", shared, "scheduler", "run what answers");
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
     check(
         "{ mode = \"independent\" }",

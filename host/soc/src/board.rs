@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigError, Device, DeviceKind, Domain, REQUEST_KICK};
 use crate::control::{Action, Control};
 use crate::dma;
-use crate::dma::engine::Engine;
+use crate::dma::engine::{Engine, Holder};
 use crate::dma::limits::Limits;
 use crate::eye::{Eye, EyeError};
 use crate::fabric::{Doorbell, Fabric, Slot};
@@ -140,10 +140,11 @@ impl Devices {
         let Some(dma) = &device.dma else { return Ok(()) };
         let Ground { config, chip, fabric, .. } = *ground;
         let ram = config.ram.base_pa..config.ram.base_pa + config.ram.size;
-        let owners: Vec<String> = config.domains.iter().map(|d| d.name.clone()).collect();
+        let holder = |domain: &Domain| Holder::new(&domain.name, usize::from(domain.slot));
+        let holders = config.domains.iter().map(holder).collect();
         let limits = Limits::new(ram, chip.regions());
         let (memory, bells) = (chip.ram().of_device(device.registers), fabric.clone());
-        let engine = Engine::new(device, dma, &owners, limits, memory, bells)?;
+        let engine = Engine::new(device, dma, holders, limits, memory, bells)?;
         let handle = dma::Handle::new(engine, device, fabric.clone());
         self.engines.push(handle.clone());
         self.spawn(device, move |stop| dma::run(&handle, stop))

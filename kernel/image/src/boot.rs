@@ -209,7 +209,7 @@ extern "C" fn secondary(core: usize) -> ! {
 /// Memory for a service of this kernel's own: frames, for ever.
 #[allow(unsafe_code, reason = "frames that nobody else has become an arena")]
 pub fn arena(service: &str) -> Option<Arena> {
-    let (_, bytes) = services::share_of(service)?;
+    let (_, bytes) = services::share_of(BLOB.get()?, service)?;
     let order = (bytes / PAGE).next_power_of_two().trailing_zeros();
     let frames = FRAMES.allocate(order as u8)?;
     // SAFETY: just allocated, mapped cacheable and writable, and never given back.
@@ -219,7 +219,7 @@ pub fn arena(service: &str) -> Option<Arena> {
 /// A service's part of the memory that kernels share.
 #[allow(unsafe_code, reason = "a part of the shared block becomes an arena")]
 pub fn shared_arena(coherence: &Coherence, service: &str) -> Option<Arena> {
-    let (offset, bytes) = services::share_of(service)?;
+    let (offset, bytes) = services::share_of(BLOB.get()?, service)?;
     // SAFETY: the block is nobody's but the services', and this part of it this one's, in every
     // kernel; its steps exclude each other; the protocol maps its pages where they are touched.
     unsafe { Arena::new((coherence.base().0 + offset) as usize, bytes as usize) }

@@ -1,5 +1,5 @@
-//! The devices that this kernel drives, those whose home it is and its channels of the DMA engine:
-//! drivers, interrupts, and who waits for them.
+//! The devices that this kernel drives, those whose home it is and the DMA engine: drivers,
+//! interrupts, and who waits for them. The driver of the DMA engine is a service.
 //!
 //! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
 //! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
@@ -15,7 +15,6 @@ use base::id::{DomainId, Vector};
 use core::fmt;
 use drivers::block::{Block, BlockError, Request, SECTOR, Token};
 use drivers::console::Console;
-use drivers::dma::Dma;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
 use kernel_sched::WaitQueue;
@@ -51,7 +50,7 @@ pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
     rng: Slot<Rng>,
-    dma: Slot<Dma>,
+    dma: dma::Slot,
 }
 
 fn kick(vector: u32) {
@@ -60,7 +59,7 @@ fn kick(vector: u32) {
     }
 }
 
-/// Every domain has channels of its own.
+/// Every domain has to do with the DMA engine.
 fn is_mine(found: &Device, me: DomainId) -> bool {
     found.kind == device::DMA || found.home == u32::from(me.0)
 }
@@ -81,7 +80,7 @@ impl Devices {
             console: Slot::new(),
             block: Slot::new(),
             rng: Slot::new(),
-            dma: Slot::new(),
+            dma: dma::Slot::new(),
         };
         for found in blob.devices().iter().filter(|found| is_mine(found, me)) {
             match found.kind {
@@ -99,6 +98,14 @@ impl Devices {
     pub fn start(&self, kernel: &'static Kernel) {
         let bus = bus(kernel);
         for found in kernel.blob.devices().iter().filter(|found| is_mine(found, kernel.me)) {
+            let name = abi::boot::text(&found.name);
+            if found.kind == device::DMA {
+                match self.dma.start(kernel, found) {
+                    Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
+                    Err(why) => crate::log!("device {name}: not started: {why:?}"),
+                }
+                continue;
+            }
             let started = match found.kind {
                 device::CONSOLE => Console::start(&bus, found)
                     .map(|console| *self.console.driver.lock() = Some(console)),
@@ -108,11 +115,8 @@ impl Devices {
                 device::RNG => {
                     Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
                 }
-                device::DMA => Dma::start(&bus, found, kernel.me, kernel.epoch)
-                    .map(|dma| *self.dma.driver.lock() = Some(dma)),
                 _ => continue,
             };
-            let name = abi::boot::text(&found.name);
             match started {
                 Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
                 Err(why) => crate::log!("device {name}: not started: {why:?}"),
@@ -125,7 +129,10 @@ impl Devices {
         self.console.unmask(kernel);
         self.block.unmask(kernel);
         self.rng.unmask(kernel);
-        self.dma.unmask(kernel);
+        if self.dma.is_there() {
+            arch::irq::unmask(Vector(self.dma.vector as u8));
+            self.dma.waiting.wake_all(&kernel.scheduler);
+        }
     }
 
     /// Is the system console ours?

@@ -12,6 +12,7 @@
 //!
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
 
+mod frames;
 mod keeping;
 mod served;
 
@@ -20,6 +21,7 @@ use crate::peers::{Ask, CallFailure};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use frames::{SharedFrames, kind as frames_kind};
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
@@ -73,6 +75,10 @@ pub struct Services {
     pub fs: Served<fs::Vfs>,
     /// Sockets.
     pub net: Served<net::Net>,
+    /// The DMA engine's driver.
+    pub dma: Served<dma::Dma>,
+    /// Frames, where the board shares them.
+    pub frames: Option<Served<SharedFrames>>,
     /// Whoever is parked waits in here.
     parked: WaitQueue,
     /// Something for [`keeper`] to look at.
@@ -104,8 +110,10 @@ impl Services {
     /// Of a kernel that is being assembled; starts those that run here.
     pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
         Services {
-            fs: Served::new(blob, me),
-            net: Served::new(blob, me),
+            fs: Served::new(blob, me, |_| None),
+            net: Served::new(blob, me, |_| None),
+            dma: Served::new(blob, me, crate::devices::dma::device),
+            frames: shares_frames(blob).then(|| Served::new(blob, me, |_| None)),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
@@ -116,20 +124,26 @@ impl Services {
     }
 
     /// All of them, for people.
-    pub fn lines(&self, kernel: &'static Kernel) -> [Line; 2] {
-        [self.fs.line(kernel), self.net.line(kernel)]
+    pub fn lines(&self, kernel: &'static Kernel) -> Vec<Line> {
+        let lines = [self.fs.line(kernel), self.net.line(kernel), self.dma.line(kernel)];
+        let frames = self.frames.as_ref().map(|frames| frames.line(kernel));
+        lines.into_iter().chain(frames).collect()
     }
 
     /// Starts what needs the other kernels.
     pub fn start(&self, kernel: &'static Kernel) {
         self.fs.share(kernel);
         self.net.share(kernel);
+        self.dma.share(kernel);
+        self.frames.iter().for_each(|frames| frames.share(kernel));
     }
 
     /// Has those that lost their state begin anew.
     pub fn look(&self, kernel: &'static Kernel) {
         self.fs.look(kernel);
         self.net.look(kernel);
+        self.dma.look(kernel);
+        self.frames.iter().for_each(|frames| frames.look(kernel));
     }
 
     /// A token for the caller's next request.
@@ -208,6 +222,7 @@ impl Services {
         match index {
             _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
             _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),
+            _ if index == self.dma.index() => self.dma.serve(kernel, request.from, payload),
             _ => Err(Refusal::NoSuchProc),
         }
     }
@@ -224,7 +239,7 @@ impl Services {
 
     /// When the first service wants its timer; `u64::MAX`: none does.
     fn timer(&self) -> u64 {
-        self.fs.timer().min(self.net.timer())
+        self.fs.timer().min(self.net.timer()).min(self.dma.timer())
     }
 
     /// Lives of other kernels that have ended since the last look.
@@ -253,26 +268,48 @@ pub fn keeper(_: usize) {
         for (id, epoch) in ended {
             services.fs.gone(kernel, id, epoch);
             services.net.gone(kernel, id, epoch);
+            services.dma.gone(kernel, id, epoch);
         }
         services.fs.look_at_timer(kernel);
         services.net.look_at_timer(kernel);
+        services.dma.look_at_timer(kernel);
     }
 }
 
-/// The services that have state, and how much of the shared block each gets: what its tables take
-/// when all are full (docs/files.md, docs/net.md).
-const SHARES: [(&str, u64); 2] = [(fs::Vfs::NAME, 14 << 20), (net::Net::NAME, (2 << 20) - SPARE)];
-
+/// Bytes of the DMA driver: its arena's head, its state, and what the arena's tables need.
+const DMA: u64 = 4 * base::addr::PAGE;
 /// Bytes at the end of the shared block for measurements.
 pub const SPARE: u64 = base::addr::PAGE;
 
-const _: () = assert!(SHARES[0].1 + SHARES[1].1 + SPARE <= abi::boot::BLOCK);
+/// How much of the shared block each service with state gets: what its tables take when all are
+/// full (docs/files.md, docs/net.md); files what is left of 14 MiB.
+struct Shares([(&'static str, u64); 4]);
+
+impl Shares {
+    const FRAMES: &'static str = "frames";
+
+    fn of(blob: &abi::boot::Blob) -> Shares {
+        let frames = if shares_frames(blob) { frames::BYTES } else { 0 };
+        Shares([
+            (fs::Vfs::NAME, (14 << 20) - DMA - frames),
+            (net::Net::NAME, (2 << 20) - SPARE),
+            (dma::Dma::NAME, DMA),
+            (Shares::FRAMES, frames),
+        ])
+    }
+}
+
+/// Are frames a service that kernels share? Else each kernel has its own, and there is no service.
+fn shares_frames(blob: &abi::boot::Blob) -> bool {
+    chosen::<SharedFrames>(blob).1.is_shared()
+}
 
 /// Where in the shared block a service's memory begins, and its bytes.
-pub fn share_of(service: &str) -> Option<(u64, u64)> {
-    let place = SHARES.iter().position(|share| share.0 == service)?;
-    let before = SHARES[..place].iter().map(|share| share.1).sum();
-    Some((before, SHARES[place].1))
+pub fn share_of(blob: &abi::boot::Blob, service: &str) -> Option<(u64, u64)> {
+    let Shares(all) = Shares::of(blob);
+    let place = all.iter().position(|share| share.0 == service)?;
+    let before = all[..place].iter().map(|share| share.1).sum();
+    Some((before, all[place].1))
 }
 
 /// Whose memory the byte `offset` of the shared block is.

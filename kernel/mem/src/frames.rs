@@ -36,6 +36,7 @@ use span::Global;
 
 mod lists;
 pub mod span;
+pub mod zone;
 
 /// Largest order: a 16 MiB block.
 pub const MAX_ORDER: u8 = 12;
@@ -113,7 +114,7 @@ struct Inner {
 
 /// The allocator.
 pub struct FrameAllocator {
-    regions: [Once<Region>; MAX_REGIONS],
+    regions: [Once<Region<'static>>; MAX_REGIONS],
     count: AtomicUsize,
     global: Once<Global>,
     inner: Lock<Inner>,
@@ -177,13 +178,13 @@ impl FrameAllocator {
         Ok(())
     }
 
-    fn regions(&self) -> impl Iterator<Item = &Region> {
+    fn regions(&self) -> impl Iterator<Item = &Region<'static>> {
         let count = self.count.load(Ordering::Acquire);
         self.regions[..count].iter().filter_map(Once::get)
     }
 
     #[inline]
-    fn find(&self, at: PhysAddr) -> Option<(&Region, &AtomicU8)> {
+    fn find(&self, at: PhysAddr) -> Option<(&Region<'_>, &AtomicU8)> {
         let home = self.regions().find_map(|region| Some((region, region.tag(at.0)?)));
         home.or_else(|| self.global.get()?.find(at))
     }

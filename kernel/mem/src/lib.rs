@@ -3,7 +3,7 @@
 //! - [`blocks`]   which kernel has which block of the global region; [`set`] is a set of blocks
 //! - [`transfer`] the order in which a block changes hands; [`balloon`] does it
 //! - [`manager`]  decides when; [`returns`] brings frames home that others freed
-//! - [`frames`]   a buddy allocator over the kernel's own regions
+//! - [`frames`]   a buddy allocator over the kernel's own regions; `frames::zone` is one range
 //! - [`cache`]    single frames kept a core, in front of it; [`MemoryManager`] is both
 //! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator
 //! - [`mapping`]  the kernel's page table from the blob, and the audit of its invariant

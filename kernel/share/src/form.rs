@@ -19,6 +19,7 @@
 
 use crate::plain::Plain;
 use base::id::{DomainId, Epoch};
+use base::port::Words;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Who asked: a thread of a kernel in one of that kernel's lives, and its how manieth request.
@@ -108,6 +109,24 @@ pub enum Answer<R> {
     Heard,
 }
 
+/// The device that a service drives, as the kernel reaches it that executes the step. A state keeps
+/// nothing of it: another kernel may execute the next step.
+#[derive(Clone, Copy)]
+pub struct Device<'a> {
+    /// The uncached window.
+    pub words: &'a dyn Words,
+    /// Offset of the device's registers there.
+    pub registers: usize,
+    /// Offset of its memory.
+    pub memory: usize,
+    /// Its parts that the state of this service is about, a bit each.
+    pub parts: u64,
+    /// Rings the soc at a vector.
+    pub ring: &'a dyn Fn(u32),
+    /// The vector at which the device looks.
+    pub kick: u32,
+}
+
 /// What a step may ask of the kernel that runs it. All of it happens behind the step.
 pub trait Effects {
     /// Who is parked under this token may ask again.
@@ -118,6 +137,10 @@ pub trait Effects {
     /// replaces an earlier one. Where kernels share the state, the one that executed this step
     /// sends it.
     fn timer(&mut self, at: u64);
+    /// The device that the service drives, if it drives one and the board has it.
+    fn device(&self) -> Option<Device<'_>> {
+        None
+    }
 }
 
 /// A service.

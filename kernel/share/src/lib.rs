@@ -30,7 +30,7 @@ pub mod shareable;
 pub mod table;
 
 pub use custody::{Custody, Marks};
-pub use form::{Answer, Effects, Event, Service, Token};
+pub use form::{Answer, Device, Effects, Event, Service, Token};
 pub use instance::{Instance, StepError};
 pub use mode::{Mode, Place};
 pub use outbox::Outbox;

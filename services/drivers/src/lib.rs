@@ -1,4 +1,4 @@
-//! Device drivers, written once: virtio and DMA over shared memory and doorbells.
+//! Device drivers, written once: virtio over shared memory and doorbells.
 //!
 //! Registers cannot trap on this chip and caches do not agree, so a device is words in the uncached
 //! window plus a doorbell in each direction. Drivers are state machines over `base::port::Words`:
@@ -11,7 +11,6 @@
 
 pub mod block;
 pub mod console;
-pub mod dma;
 pub mod queue;
 pub mod rng;
 pub mod transport;

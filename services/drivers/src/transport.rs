@@ -47,8 +47,6 @@ pub enum InitError {
     QueueTooSmall,
     /// The device's memory in the board file is too small.
     Memory,
-    /// None of its channels belongs to this kernel.
-    NoChannel,
 }
 
 /// One device's registers, as offsets into the window.

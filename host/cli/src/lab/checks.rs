@@ -4,7 +4,7 @@
 use super::model::Choice;
 use super::records;
 use super::run::{Bench, COUNTS, Outcome};
-use super::{charges, linux, statistical, table4, table5};
+use super::{charges, linux, statistical, table4, table5, table6};
 use crate::kernels::Built;
 use crate::machine::Options;
 use crate::place::Place;
@@ -53,6 +53,7 @@ pub const ALL: &[Check] = &[
     Check { name: "lab.statistical", nightly: false, run: statistical::statistical },
     Check { name: "lab.table4", nightly: false, run: table4::within },
     Check { name: "lab.table5", nightly: false, run: table5::within },
+    Check { name: "lab.table6", nightly: false, run: table6::within },
     Check { name: "lab.linux", nightly: true, run: |kit| linux::repeats(kit.place) },
     Check { name: "sanitizer.seeded", nightly: true, run: super::seeds::seeded },
 ];

@@ -4,7 +4,7 @@
 use super::charges;
 use super::checks::{GAME, Kit};
 use super::model::Choice;
-use super::{seeds, table4, table5};
+use super::{seeds, table4, table5, table6};
 use crate::bench::Said;
 use crate::commands;
 use crate::kernels::Profile;
@@ -18,7 +18,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// Which records belong to which measurement; a name that ends in a point means all that begin so.
-const FIGURES: [(&[&str], Figure); 10] = [
+const FIGURES: [(&[&str], Figure); 11] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,
@@ -37,8 +37,9 @@ const FIGURES: [(&[&str], Figure); 10] = [
     (&["lab.weak_core_share"], weak_core),
     (&["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"], calls),
     (&["k2.t4."], table4::records),
-    (&["k2.t6."], transfers),
+    (&["k2.t6."], table6::records),
     (&["k2.t5."], table5::faults),
+    (&["k2.s93."], section93),
     (&["shadow.op_local", "shadow.op_moved"], table5::requests),
 ];
 
@@ -143,9 +144,10 @@ fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     Ok(outcome.values)
 }
 
-/// K2's table 6 for the main kernel alone: whole transfers of the DMA engine.
-fn transfers(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
-    let outcome = kit.run(BOARD, "bench dma", Choice::default())?;
-    outcome.values.first().context("the kernel said nothing")?;
+/// K2's section 9.3: frames from an allocator that both kernels share, and from their own.
+fn section93(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    let outcome =
+        kit.run("duo-1x1-frames", "ping shadow 2; bench frames-both", Choice::default())?;
+    outcome.values.first().context("the kernels said nothing")?;
     Ok(outcome.values)
 }

@@ -14,6 +14,7 @@ mod seeds;
 mod statistical;
 mod table4;
 mod table5;
+mod table6;
 
 use crate::commands;
 use crate::instance::Instance;

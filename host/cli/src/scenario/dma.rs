@@ -11,15 +11,21 @@ use std::time::{Duration, Instant};
 
 /// What the engine of every board moves at most, in tenths of MB/s.
 const TENTHS: u64 = 490;
+/// Of a kernel that may use all channels.
+const ALL: &str = "our channels 0 1 2 3";
 /// Bad transfers that `dma faults` asks for.
 const FAULTS: usize = 16;
+/// Channels of the engine of every board.
+const CHANNELS: usize = 4;
+/// The weak domain.
+const WEAK: u64 = 1;
 /// Times the weak kernel is killed while bytes move.
 const KILLS: usize = 6;
 
 /// One kernel has all channels.
 pub fn solo(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    exercise(rig, "", "our channels 0 1 2 3\r\n")?;
+    exercise(rig, "", ALL)?;
     demand(rig, "dma sideways", "usage: dma")?;
     demand(rig, "dma 4096 0", "usage: dma")?;
     demand(rig, "dma 1 2 3", "usage: dma")?;
@@ -28,24 +34,39 @@ pub fn solo(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "audit", "the invariant holds").map(|_| ())
 }
 
-/// Channels are dealt to both kernels; one dies under its transfers, sleeps, and comes back.
-pub fn duo(rig: &mut Rig) -> Result<(), Failure> {
+/// One driver for both kernels, or one executed by main: each may use every channel.
+pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
+    duo(rig, [ALL, ALL], 3200)
+}
+
+/// Each kernel drives the channels that were dealt to it.
+pub fn apart(rig: &mut Rig) -> Result<(), Failure> {
+    duo(rig, ["our channels 0 2", "our channels 1 3"], 1600)
+}
+
+/// Both kernels copy, at once too; one dies under its transfers, sleeps, and comes back.
+fn duo(rig: &mut Rig, [here, there]: [&str; 2], fills: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
-    exercise(rig, "", "our channels 0 2\r\n")?;
-    exercise(rig, "on shadow ", "our channels 1 3\n")?;
-    // Four threads with a batch each: twice what our two rings hold.
-    demand(rig, "dma crowd 50", "  3200 of 3200 fills were right")?;
-    let both = demand(rig, "dma both 2M 128K", "over there")?;
-    copied(&both, 2, 2 << 20, TENTHS)?;
+    exercise(rig, "", here)?;
+    exercise(rig, "on shadow ", there)?;
+    // Two threads a core with a full batch each.
+    demand(rig, "dma crowd 50", &format!("  {fills} of {fills} fills were right"))?;
+    for (total, batch) in [("256K", "4K"), ("2M", "128K")] {
+        let both = demand(rig, &format!("dma both {total} {batch}"), "over there")?;
+        let bytes = if batch == "4K" { 256 << 10 } else { 2 << 20 };
+        copied(&both, 2, bytes, TENTHS)?;
+    }
     kills(rig)?;
     sleeps(rig)?;
-    exercise(rig, "on shadow ", "our channels 1 3\n")?;
+    exercise(rig, "on shadow ", there)?;
+    asides(rig)?;
+    demand(rig, "audit", "the invariant holds")?;
     demand(rig, "on shadow audit", "the invariant holds").map(|_| ())
 }
 
 /// Everything one kernel can do with the engine.
 fn exercise(rig: &mut Rig, kernel: &str, channels: &str) -> Result<(), Failure> {
-    let answer = demand(rig, &format!("{kernel}dma"), channels.trim_end())?;
+    let answer = demand(rig, &format!("{kernel}dma"), channels)?;
     copied(&answer, 4, 1 << 20, TENTHS)?;
     // Odd ends, several descriptors a batch, many small ones.
     for (line, batches, bytes) in [
@@ -88,7 +109,7 @@ fn copied(answer: &str, batches: usize, bytes: u64, tenths: u64) -> Result<(), F
     Ok(())
 }
 
-/// Waits until a channel of the weak domain has something to do.
+/// Waits until a channel has something to do for the weak domain.
 fn until_busy(rig: &Rig) -> Result<(), Failure> {
     let board = rig.instance.board()?;
     let blob = board.blob().map_err(|e| Failure::Wrong(format!("its blob: {e:?}")))?;
@@ -96,14 +117,16 @@ fn until_busy(rig: &Rig) -> Result<(), Failure> {
     let registers = engine.ok_or(Failure::Wrong("no engine".to_string()))?.registers;
     let word = |at: usize| rig.instance.word(&board, registers + at as u64).unwrap_or(0);
     let busy = |channel: usize| {
-        let submitted = Position::unpack(word(control_at(channel, offset_of!(Control, submitted))));
+        let control = |field| word(control_at(channel, field));
+        let submitted = Position::unpack(control(offset_of!(Control, submitted)));
         let completed = Position::unpack(word(status_at(channel, offset_of!(Status, completed))));
-        submitted.same_session(completed) && submitted != completed
+        let theirs = control(offset_of!(Control, holder)) == WEAK;
+        theirs && submitted.same_session(completed) && submitted != completed
     };
     let start = Instant::now();
-    while ![1, 3].into_iter().any(busy) {
+    while !(0..CHANNELS).any(busy) {
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong("shadow's channels are never busy".to_string()));
+            return Err(Failure::Wrong("no channel is ever busy for shadow".to_string()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -114,6 +137,7 @@ fn until_busy(rig: &Rig) -> Result<(), Failure> {
 fn kills(rig: &mut Rig) -> Result<(), Failure> {
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     for _ in 0..KILLS {
+        demand(rig, "aside dma 4M 64K", "begun")?;
         rig.send("on shadow dma 256M 4M")?;
         until_busy(rig)?;
         rig.kill("shadow")?;
@@ -130,6 +154,17 @@ fn kills(rig: &mut Rig) -> Result<(), Failure> {
     let dropped = log.matches("transfers of shadow dropped from channel").count();
     if dropped == 0 {
         return Err(Failure::Wrong("no kill hit a transfer: the test is blind".to_string()));
+    }
+    Ok(())
+}
+
+/// What main copied while shadow died is right.
+fn asides(rig: &mut Rig) -> Result<(), Failure> {
+    let log = rig.early_log("main");
+    let copies: Vec<_> = log.lines().filter(|line| line.contains("  batch ")).collect();
+    let right = copies.iter().filter(|line| line.contains(" 0 errors, 0 wrong, ")).count();
+    if (right, copies.len()) != (KILLS, KILLS) {
+        return Err(Failure::Wrong(format!("beside a kernel that dies: {log}")));
     }
     Ok(())
 }

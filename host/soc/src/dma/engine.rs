@@ -20,18 +20,29 @@ use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, fence};
 
-/// A domain, as the owner of channels.
+/// A domain, as the holder of channels.
 #[derive(Clone, Debug)]
-pub struct Owner {
+pub struct Holder {
     /// For the log.
     pub name: String,
+    /// Where its doorbells are.
+    pub slot: usize,
     /// Its epoch, from its boot until it is fenced.
     pub epoch: Option<u16>,
+    /// It was told something since its last interrupt.
+    news: bool,
+}
+
+impl Holder {
+    /// One that has no power yet.
+    pub fn new(name: &str, slot: usize) -> Holder {
+        Holder { name: name.to_string(), slot, epoch: None, news: false }
+    }
 }
 
 struct Channel {
-    /// Index of its domain.
-    owner: usize,
+    /// Index of the domain of its session, or that it was dealt to.
+    holder: usize,
     /// The open session; its index counts descriptors taken.
     session: Option<Position>,
     /// Descriptors of the session that have ended.
@@ -51,12 +62,10 @@ pub struct Engine {
     rings: u64,
     vector: usize,
     limits: Limits,
-    owners: Vec<Owner>,
+    holders: Vec<Holder>,
     arbiter: Arbiter,
     channels: Vec<Channel>,
     interrupts: u64,
-    /// Something was told since the last interrupt.
-    news: bool,
 }
 
 impl Engine {
@@ -65,21 +74,21 @@ impl Engine {
     pub fn new(
         device: &config::Device,
         dma: &config::Dma,
-        owners: &[String],
+        holders: Vec<Holder>,
         limits: Limits,
         ram: Ram,
         fabric: Fabric,
     ) -> Result<Engine, MemoryError> {
         let timing = Timing { setup_ns: dma.setup_ns, bandwidth_mbps: dma.bandwidth_mbps };
         let count = usize::from(dma.channels);
+        let domains = holders.len();
         let channel = |index| Channel {
-            owner: (usize::from(dma.home) + index) % owners.len(),
+            holder: (usize::from(dma.home) + index) % domains,
             session: None,
             completed: 0,
             queued: VecDeque::new(),
             broken: false,
         };
-        let owner = |name: &String| Owner { name: name.clone(), epoch: None };
         let engine = Engine {
             name: device.name.clone(),
             ram,
@@ -88,11 +97,10 @@ impl Engine {
             rings: dma.rings,
             vector: usize::from(device.vector),
             limits,
-            owners: owners.iter().map(owner).collect(),
+            holders,
             arbiter: Arbiter::new(timing, count),
             channels: (0..count).map(channel).collect(),
             interrupts: 0,
-            news: false,
         };
         engine.describe(dma)?;
         Ok(engine)
@@ -100,7 +108,7 @@ impl Engine {
 
     fn describe(&self, dma: &config::Dma) -> Result<(), MemoryError> {
         for (index, channel) in self.channels.iter().enumerate() {
-            self.tell(index, offset_of!(Status, owner), channel.owner as u64)?;
+            self.tell(index, offset_of!(Status, owner), channel.holder as u64)?;
         }
         let word = |field: usize, value| self.store(offset_of!(Registers, engine) + field, value);
         word(offset_of!(abi::dma::Engine, channels), u64::from(dma.channels))?;
@@ -137,18 +145,25 @@ impl Engine {
         Ok(next)
     }
 
-    /// Takes what a channel's owner has written.
+    /// Takes what a channel's driver has written.
     fn look(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
-        let field = control_at(index, offset_of!(Control, submitted));
-        let submitted = Position::unpack(self.ram.load(self.registers + field as u64)?);
-        fence(Ordering::SeqCst); // descriptors are read after the word that announces them
+        let control = |field| self.ram.load(self.registers + control_at(index, field) as u64);
+        let submitted = Position::unpack(control(offset_of!(Control, submitted))?);
+        fence(Ordering::SeqCst); // holder and descriptors are read after what announces them
         let channel = &self.channels[index];
-        if self.owners[channel.owner].epoch != Some(submitted.epoch) {
+        let open = channel.session.is_some_and(|session| session.same_session(submitted));
+        let holder = match open {
+            true => channel.holder,
+            false => control(offset_of!(Control, holder))? as usize,
+        };
+        if self.holders.get(holder).is_none_or(|holder| holder.epoch != Some(submitted.epoch)) {
             return Ok(());
         }
-        let session = channel.session.filter(|session| session.same_session(submitted));
-        let Some(session) = session else { return self.open(index, submitted, now) };
-        let fresh = submitted.index.wrapping_sub(session.index) as usize;
+        if !open {
+            self.open(index, holder, submitted, now)?;
+        }
+        let channel = &self.channels[index];
+        let fresh = channel.session.map_or(0, |at| submitted.index.wrapping_sub(at.index)) as usize;
         if channel.broken || fresh == 0 {
             return Ok(());
         }
@@ -158,29 +173,37 @@ impl Engine {
         (0..fresh).try_for_each(|_| self.take(index, now))
     }
 
-    /// A new session; its owner has given up what was before.
-    fn open(&mut self, index: usize, position: Position, now: u64) -> Result<(), MemoryError> {
+    /// A new session; what was before was given up.
+    fn open(
+        &mut self,
+        index: usize,
+        holder: usize,
+        position: Position,
+        now: u64,
+    ) -> Result<(), MemoryError> {
         self.drop_queued(index, now, "the channel was opened anew")?;
         let channel = &mut self.channels[index];
-        channel.session = Some(position);
+        let before = core::mem::replace(&mut channel.holder, holder);
+        channel.session = Some(position.at(0));
         channel.completed = 0;
         channel.broken = false;
         self.tell(index, offset_of!(Status, fault), 0)?;
         fence(Ordering::SeqCst); // a fault of the session before is gone when this one is seen
         self.tell(index, offset_of!(Status, completed), position.at(0).pack())?;
-        self.news = true;
-        // A session that does not begin at its beginning is open, so that its owner sees the fault.
-        if position.index == 0 { Ok(()) } else { self.fault(index, now) }
+        // Who waits for the session before hears that it is over; nobody waits for an empty one.
+        self.holders[before].news = true;
+        self.holders[holder].news |= position.index == 0;
+        Ok(())
     }
 
     fn fault(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
         self.drop_queued(index, now, "the ring is damaged")?;
         let channel = &mut self.channels[index];
         channel.broken = true;
-        let owner = &self.owners[channel.owner].name;
-        log::error!("Device {}: {owner} damaged the ring of channel {index}.", self.name);
+        let holder = &mut self.holders[channel.holder];
+        holder.news = true;
+        log::error!("Device {}: {} damaged the ring of channel {index}.", self.name, holder.name);
         self.tell(index, offset_of!(Status, fault), u64::from(status::QUEUE))?;
-        self.news = true;
         Ok(())
     }
 
@@ -210,7 +233,7 @@ impl Engine {
         let (Some(transfer), Some(session)) = (channel.queued.pop_front(), channel.session) else {
             return Ok(());
         };
-        let place = channel.completed;
+        let (place, holder) = (channel.completed, channel.holder);
         channel.completed = place.wrapping_add(1);
         let status = match transfer {
             Ok(Transfer::Copy(from, to, bytes)) => self.ram.copy(from, to, bytes),
@@ -224,7 +247,7 @@ impl Engine {
         fence(Ordering::SeqCst); // data and status are seen before the word that announces them
         let completed = session.at(place.wrapping_add(1)).pack();
         self.tell(index, offset_of!(Status, completed), completed)?;
-        self.news = true;
+        self.holders[holder].news = true;
         Ok(())
     }
 
@@ -232,38 +255,48 @@ impl Engine {
         let channel = &mut self.channels[index];
         let count = std::mem::take(&mut channel.queued).len();
         if count > 0 {
-            let (name, owner) = (&self.name, &self.owners[channel.owner].name);
+            let (name, holder) = (&self.name, &self.holders[channel.holder].name);
             log::warn!(
-                "Device {name}: transfers of {owner} dropped from channel {index}: {count}; {why}."
+                "Device {name}: transfers of {holder} dropped from channel {index}: {count}; {why}."
             );
         }
         self.step(now, Event::Drop(index))?;
         Ok(())
     }
 
+    /// Interrupts those who were told something, and nobody else: the line of a channel goes to
+    /// its holder.
     fn interrupt(&mut self) -> Result<(), MemoryError> {
-        if !std::mem::take(&mut self.news) {
+        let told = self.holders.iter_mut();
+        let slots = told.filter_map(|h| core::mem::take(&mut h.news).then_some(h.slot));
+        let slots = slots.collect::<Vec<_>>();
+        if slots.is_empty() {
             return Ok(());
         }
         self.interrupts += 1;
         let field = offset_of!(Registers, engine) + offset_of!(abi::dma::Engine, interrupts);
         self.store(field, self.interrupts)?;
         fence(Ordering::SeqCst); // everything told is seen before the interrupt
-        self.fabric.ring_all(self.vector);
+        slots.into_iter().for_each(|slot| self.fabric.ring(slot, self.vector));
         Ok(())
     }
 
     /// A domain runs under `epoch` from now on.
     pub fn powered(&mut self, domain: usize, epoch: u16) {
-        self.owners[domain].epoch = Some(epoch);
+        self.holders[domain].epoch = Some(epoch);
     }
 
     /// A domain is fenced: nothing of it is carried out any more, and its words are as after reset.
     pub fn fence(&mut self, domain: usize, now: u64) -> Result<(), MemoryError> {
-        self.owners[domain].epoch = None;
+        self.holders[domain].epoch = None;
         for index in 0..self.channels.len() {
-            if self.channels[index].owner == domain {
+            let held = control_at(index, offset_of!(Control, holder)) as u64;
+            let named = self.ram.load(self.registers + held)? == domain as u64;
+            // What its words announce, seen or not; not what another has announced since.
+            if named {
                 self.store(control_at(index, offset_of!(Control, submitted)), 0)?;
+            }
+            if self.channels[index].holder == domain {
                 self.drop_queued(index, now, "it was fenced")?;
                 self.channels[index].session = None;
             }

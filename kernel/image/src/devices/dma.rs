@@ -1,21 +1,100 @@
 //! Copies by the DMA engine, which reads and writes memory and knows nothing of our caches.
 //!
 //! ```text
-//! clear destination -> clean source, clean and drop destination -> submit -> sleep
-//!                                              interrupt -> drop destination -> slots are free
+//! clear destination -> clean source, clean and drop destination -> the driver's step -> sleep
+//!                    interrupt -> the engine's words: it ended -> drop destination -> taken
 //! ```
 //! The destination is written back before it is dropped, so that a transfer that fails leaves
 //! zeroes there and not what the memory held before; it is dropped again afterwards, because a core
 //! may have fetched lines of it meanwhile. Both are whole lines: nothing else shares them.
+//!
+//! The driver is a service (`dma::Dma`), in the mode that the board chose; how a batch ended each
+//! kernel reads from the engine's words. A step that was given up with the driver's state has
+//! announced nothing, and is asked again; behind a home that does not answer all that is under way
+//! for this kernel is broken off, and awaited.
 
-use super::{Devices, bus};
+use super::{Devices, kick};
 use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::services::ServiceFailure;
+use abi::boot::Device as Found;
 use abi::dma::MAX_BYTES;
 use alloc::vec::Vec;
 use arch::cache;
+use arch::lock::{Lock, Once};
 use base::addr::{PhysAddr, VirtAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
-use drivers::dma::{BATCH, Outcome, Refusal, SubmitError, Ticket, Transfer};
+use dma::port::{NotOurs, Port};
+use dma::request::{Reply, Request, kind, told};
+use dma::watch::Rest;
+use dma::{BATCH, Books, Outcome, Refusal, Seen, Ticket, Transfer};
+use kernel_sched::WaitQueue;
+use kernel_share::{Device, Mode};
+use zerocopy::IntoBytes;
+
+/// How often a broken step is made good before this gives up.
+const TRIES: usize = 8;
+
+/// Where the engine is.
+struct Place {
+    registers: usize,
+    memory: usize,
+    kick: u32,
+    parts: u64,
+}
+
+/// The engine, and the threads that wait for it.
+pub struct Slot {
+    pub vector: u32,
+    pub waiting: WaitQueue,
+    place: Once<Place>,
+    books: Lock<Books>,
+}
+
+impl Slot {
+    pub fn new() -> Slot {
+        Slot {
+            vector: u32::MAX,
+            waiting: WaitQueue::new(),
+            place: Once::new(),
+            books: Lock::new(crate::ranks::DEVICE, Books::new()),
+        }
+    }
+
+    /// Looks whether it is there.
+    pub fn start(&self, kernel: &'static Kernel, found: &Found) -> Result<(), NotOurs> {
+        let offset = |at: u64| (at - kernel.blob.window.base) as usize;
+        let (registers, memory) = (offset(found.registers), offset(found.memory));
+        let mut place = Place { registers, memory, kick: found.kick, parts: u64::MAX };
+        let port = Port(place.device(kernel));
+        let parts = match kernel.services.dma.mode() {
+            Mode::Private | Mode::Independent => port.dealt_to(kernel.me),
+            Mode::Shadowed | Mode::Partitioned | Mode::Delegated(_) => u64::MAX,
+        };
+        place.parts = parts;
+        Port(place.device(kernel)).check(found.memory_size)?;
+        let _ = self.place.set(place);
+        Ok(())
+    }
+
+    /// Was it found?
+    pub fn is_there(&self) -> bool {
+        self.place.get().is_some()
+    }
+}
+
+impl Place {
+    fn device(&self, kernel: &'static Kernel) -> Device<'static> {
+        let Place { registers, memory, kick: vector, parts } = *self;
+        let ring = &(kick as fn(u32));
+        Device { words: &kernel.window, registers, memory, parts, ring, kick: vector }
+    }
+}
+
+/// What the driver's step reaches.
+pub fn device(kernel: &'static Kernel) -> Option<Device<'static>> {
+    Some(kernel.devices.dma.place.get()?.device(kernel))
+}
 
 /// Words of a cache line.
 const WORDS: usize = cache::LINE / 8;
@@ -107,6 +186,8 @@ pub enum DmaError {
     Length,
     /// The engine refused.
     Refused(Refusal),
+    /// The driver did not answer.
+    Driver(ServiceFailure),
 }
 
 impl DmaError {
@@ -116,6 +197,7 @@ impl DmaError {
             DmaError::NoEngine => "this kernel drives no DMA engine",
             DmaError::Length => "no bytes, or more than the buffers can hold",
             DmaError::Refused(why) => why.text(),
+            DmaError::Driver(why) => why.text(),
         }
     }
 }
@@ -123,7 +205,7 @@ impl DmaError {
 /// The engine, as this kernel sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Its channels that are ours, as a bit set.
+    /// Its channels that the driver uses here, as a bit set.
     pub channels: u64,
     /// From the start of a transfer to its first byte.
     pub setup_ns: u64,
@@ -135,7 +217,7 @@ impl Devices {
     /// Clears `to` and copies the first `bytes` bytes of `from` there; sleeps meanwhile.
     pub fn dma_copy(
         &self,
-        kernel: &'static Kernel,
+        session: &Session,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -153,7 +235,7 @@ impl Devices {
         to.clear();
         from.write_back();
         to.hand_over();
-        let outcome = self.dma_transfer(kernel, &batch[..count]);
+        let outcome = self.dma_transfer(session, &mut batch[..count]);
         to.take_back();
         outcome
     }
@@ -162,63 +244,131 @@ impl Devices {
     /// business. An error is that of the first transfer that was not done; the others were.
     pub fn dma_transfer(
         &self,
-        kernel: &'static Kernel,
-        batch: &[Transfer],
+        session: &Session,
+        batch: &mut [Transfer],
     ) -> Result<Outcome, DmaError> {
-        let mut ticket = Some(self.dma_submit(kernel, batch)?);
-        let mut outcome = None;
-        kernel.scheduler.wait(&self.dma.waiting, || {
-            if let (Some(dma), Some(waiting)) = (&mut *self.dma.driver.lock(), ticket.take()) {
-                match dma.finish(&bus(kernel), waiting) {
-                    Ok(ended) => outcome = Some(ended),
-                    Err(waiting) => ticket = Some(waiting),
-                }
-            }
-            outcome.is_some()
-        });
-        // There is room now, for somebody who waits for that.
-        self.dma.waiting.wake_all(&kernel.scheduler);
-        let outcome = outcome.ok_or(DmaError::NoEngine)?;
+        let request = Request::counted(kind::SUBMIT, batch.len() as u32);
+        let ticket = self.dma_begin(session, request, batch.as_mut_bytes())?;
+        let outcome = self.dma_end(session, &ticket)?;
+        self.dma_taken(session, &ticket)?;
         outcome.refused.map_or(Ok(outcome), |(_, why)| Err(DmaError::Refused(why)))
     }
 
-    /// Waits for room.
-    fn dma_submit(&self, kernel: &'static Kernel, batch: &[Transfer]) -> Result<Ticket, DmaError> {
-        let mut result = Err(DmaError::NoEngine);
-        kernel.scheduler.wait(&self.dma.waiting, || {
-            let Some(dma) = &mut *self.dma.driver.lock() else { return true };
-            match dma.submit(&bus(kernel), batch) {
-                Ok(ticket) => result = Ok(ticket),
-                Err(SubmitError::Count) => result = Err(DmaError::Length),
-                Err(SubmitError::Busy) => return false,
+    fn dma_port(&self, kernel: &'static Kernel) -> Result<Port<'static>, DmaError> {
+        device(kernel).map(Port).ok_or(DmaError::NoEngine)
+    }
+
+    fn dma_ask(
+        &self,
+        session: &Session,
+        request: Request,
+        bulk: &mut [u8],
+    ) -> Result<Reply, DmaError> {
+        let mut tries = 0;
+        loop {
+            let asked = session.kernel.services.dma.ask(session, request, bulk);
+            tries += 1;
+            match asked {
+                // The state was lost before anything was announced.
+                Err(ServiceFailure::Restarted) if tries < TRIES => {}
+                asked => return asked.map_err(DmaError::Driver),
             }
-            true
-        });
-        result
+        }
+    }
+
+    /// Waits for room, and begins a batch.
+    fn dma_begin(
+        &self,
+        session: &Session,
+        request: Request,
+        bulk: &mut [u8],
+    ) -> Result<Ticket, DmaError> {
+        let port = self.dma_port(session.kernel)?;
+        let reply = match self.dma_ask(session, request, bulk) {
+            Ok(reply) => reply,
+            Err(why) => {
+                self.dma_break_off(session, &port);
+                return Err(why);
+            }
+        };
+        match reply.kind {
+            told::COUNT => Err(DmaError::Length),
+            told::REFUSED => Err(DmaError::NoEngine),
+            _ => Ticket::of(&reply).ok_or(DmaError::Driver(ServiceFailure::Nonsense)),
+        }
+    }
+
+    /// Whatever the driver began for this kernel is over when this returns.
+    fn dma_break_off(&self, session: &Session, port: &Port<'static>) {
+        // Where nobody answers, nobody announces either: what was announced ends by itself.
+        let _ = self.dma_ask(session, Request::of(kind::ABANDON), &mut []);
+        self.dma_settle(session.kernel, port);
+    }
+
+    /// Waits until the engine is through with what is under way for this kernel now.
+    fn dma_settle(&self, kernel: &'static Kernel, port: &Port<'static>) {
+        let mut rest = Rest::of(port, kernel.me);
+        kernel.scheduler.wait(&self.dma.waiting, || rest.is_over(port));
+    }
+
+    /// Waits for the end of a batch.
+    fn dma_end(&self, session: &Session, ticket: &Ticket) -> Result<Outcome, DmaError> {
+        let port = self.dma_port(session.kernel)?;
+        loop {
+            let mut seen = Seen::Waiting;
+            session.kernel.scheduler.wait(&self.dma.waiting, || {
+                seen = ticket.look(&port);
+                seen != Seen::Waiting
+            });
+            match seen {
+                Seen::Ended(outcome) => return Ok(outcome),
+                Seen::Waiting => {}
+                Seen::Broken => self.dma_reopen(session, ticket, &port)?,
+            }
+        }
+    }
+
+    fn dma_reopen(
+        &self,
+        session: &Session,
+        ticket: &Ticket,
+        port: &Port<'static>,
+    ) -> Result<(), DmaError> {
+        let request = Request::reopen(ticket.channel(), ticket.session());
+        let asked = self.dma_ask(session, request, &mut []);
+        if asked.is_err() {
+            self.dma_break_off(session, port);
+        }
+        asked.map(|_| ())
+    }
+
+    /// An outcome was read: its descriptors are free, for somebody who waits for that.
+    fn dma_taken(&self, session: &Session, ticket: &Ticket) -> Result<(), DmaError> {
+        let port = self.dma_port(session.kernel)?;
+        self.dma.books.lock().read(&port, ticket);
+        if port.is_wanted(session.kernel.blob.domains().len()) {
+            self.dma_ask(session, Request::of(kind::ROOM), &mut [])?;
+        }
+        Ok(())
     }
 
     /// Damages a ring of ours: announces `count` descriptors that were never written. Returns when
-    /// engine and driver have found out; the channel is opened anew meanwhile.
-    pub fn dma_damage(&self, kernel: &'static Kernel, count: u32) -> Result<(), DmaError> {
-        let mut before = None;
-        kernel.scheduler.wait(&self.dma.waiting, || {
-            let Some(dma) = &mut *self.dma.driver.lock() else { return true };
-            if before.is_none() {
-                dma.damage(&bus(kernel), count);
-            }
-            let before = *before.get_or_insert(dma.broken);
-            dma.poll(&bus(kernel));
-            dma.broken != before
-        });
-        before.map(|_| ()).ok_or(DmaError::NoEngine)
+    /// engine and driver have found out, and the channel is open again.
+    pub fn dma_damage(&self, session: &Session, count: u32) -> Result<(), DmaError> {
+        let request = Request::counted(kind::DAMAGE, count);
+        let ticket = self.dma_begin(session, request, &mut [])?;
+        let port = self.dma_port(session.kernel)?;
+        session.kernel.scheduler.wait(&self.dma.waiting, || ticket.look(&port) != Seen::Waiting);
+        self.dma_reopen(session, &ticket, &port)?;
+        self.dma_settle(session.kernel, &port);
+        Ok(())
     }
 
     /// What there is; `None` without an engine.
-    pub fn dma_engine(&self, kernel: &Kernel) -> Option<Engine> {
-        let driver = self.dma.driver.lock();
-        let dma = driver.as_ref()?;
-        let (setup_ns, bandwidth_mbps) = dma.speed(&bus(kernel));
-        let channels = dma.channels().fold(0, |set, channel| set | 1 << channel);
+    pub fn dma_engine(&self, kernel: &'static Kernel) -> Option<Engine> {
+        let port = self.dma_port(kernel).ok()?;
+        let (setup_ns, bandwidth_mbps) = port.speed();
+        let channels = port.ours().fold(0, |set, channel| set | 1 << channel);
         Some(Engine { channels, setup_ns, bandwidth_mbps })
     }
 }

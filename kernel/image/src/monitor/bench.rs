@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|used|threads|frames|balloon|balloon-soc|dma|dsm|op|rpc|rpc-soc \
-                [ROUNDS]",
+    arguments: "boot|memory|used|threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both| \
+                op|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -37,7 +37,9 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"frames") => frames(out, rounds),
         Some(&"balloon") => blocks::bench(kernel, out, rounds, &blocks::WORK),
         Some(&"balloon-soc") => blocks::bench(kernel, out, rounds, &blocks::CHIP),
-        Some(&"dma") => super::dma::bench(kernel, out),
+        Some(&"dma") => super::table6::alone(session, out),
+        Some(&"frames-both") => super::section93::bench(session, out),
+        Some(&"dma-both") => super::table6::both(session, out),
         Some(&"dsm") => super::faults::bench(session, out, rounds),
         Some(&"op") => super::faults::bench_op(session, out, rounds),
         Some(&"served") => super::faults::say_served(kernel, out),

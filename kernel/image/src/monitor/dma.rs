@@ -2,7 +2,7 @@
 
 use super::chip::first_peer;
 use super::stress::on_all_cores;
-use super::{Command, Failure, Outcome, Session, buffer, number};
+use super::{Command, Failure, Outcome, Session, buffer, number, table6};
 use crate::devices::dma::{Buffer, DmaError};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
@@ -13,18 +13,18 @@ use arch::lock::Lock;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
-use drivers::dma::{BATCH, Refusal, Transfer};
+use dma::{BATCH, Refusal, Transfer};
 use kernel_msg::Level;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
-    arguments: "[both] [BYTES [BATCH]]|faults|crowd",
+    arguments: "[both] [BYTES [BATCH]]|faults|crowd|window BATCH START END",
     help: "DMA copies, compared (both: with a peer); what is refused; full rings",
     run: dma,
 }];
 
 /// Bytes of a transfer in K2's table 6.
-const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
+pub const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
 /// Bytes copied with each, unless the command says otherwise.
 const TOTAL: u64 = 1 << 20;
 /// Most bytes: a typing error must not keep this monitor for hours.
@@ -33,7 +33,8 @@ const MOST: u64 = 1 << 30;
 fn dma(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let (both, sizes) = match arguments {
-        ["faults"] => return faults(kernel, out),
+        ["faults"] => return faults(session, out),
+        ["window", numbers @ ..] => return table6::window(session, out, numbers),
         ["crowd", rounds @ ..] => return crowd(kernel, out, number(rounds, 0, 50)?),
         ["both", sizes @ ..] => (true, sizes),
         sizes => (false, sizes),
@@ -55,13 +56,13 @@ fn dma(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
         good &= if both {
             run_both(session, out, total, batch)?
         } else {
-            run(kernel, out, total, batch)?
+            run(session, out, total, batch)?
         };
     }
     if good { Ok(()) } else { Err(Failure::Failed("not everything was copied as it should be")) }
 }
 
-fn describe(kernel: &Kernel, out: &mut dyn Write) -> Outcome {
+fn describe(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
     let engine = kernel.devices.dma_engine(kernel).ok_or(explain(DmaError::NoEngine))?;
     write!(out, "  engine: {} MB/s, set-up ", engine.bandwidth_mbps)?;
     write!(out, "{} ns; our channels", engine.setup_ns)?;
@@ -82,7 +83,7 @@ fn size(word: &str) -> Option<u64> {
     (size > 0).then_some(size)
 }
 
-fn explain(error: DmaError) -> Failure {
+pub fn explain(error: DmaError) -> Failure {
     Failure::Failed(error.text())
 }
 
@@ -90,12 +91,7 @@ fn explain(error: DmaError) -> Failure {
 const GOOD: &str = " 0 errors, 0 wrong, ";
 
 /// `total` bytes, `batch` at a time, each copy compared with its source; was all well?
-fn run(
-    kernel: &'static Kernel,
-    out: &mut dyn Write,
-    total: u64,
-    batch: u64,
-) -> Result<bool, Failure> {
+fn run(session: &Session, out: &mut dyn Write, total: u64, batch: u64) -> Result<bool, Failure> {
     let buffer = || Buffer::new(batch.min(total) as usize);
     let (Some(from), Some(mut to)) = (buffer(), buffer()) else {
         return Err(Failure::Failed("no memory in one piece for a batch of that size"));
@@ -107,7 +103,7 @@ fn run(
     while left > 0 {
         let bytes = batch.min(left) as usize;
         let start = arch::time::local_ns();
-        let result = kernel.devices.dma_copy(kernel, &from, &mut to, bytes);
+        let result = session.kernel.devices.dma_copy(session, &from, &mut to, bytes);
         took += arch::time::local_ns() - start;
         match result {
             Err(_) => errors += 1,
@@ -123,87 +119,46 @@ fn run(
     Ok(errors + wrong == 0)
 }
 
-/// K2's table 6 for one kernel alone, in chip time: whole transfers, from clearing the destination
-/// to the free slot, one behind the other; as many as Linux makes in the lab, a quarter of them
-/// first to warm up.
-pub fn bench(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
-    let me = abi::boot::text(&kernel.domain().name);
-    for (batch, (name, times)) in BATCHES.into_iter().zip(MEASURED) {
-        let hundredths = speed(kernel, batch, times)?;
-        write!(out, "record k2.t6.{me}_{name} ")?;
-        writeln!(out, "{}.{:02} MB/s", hundredths / 100, hundredths % 100)?;
-    }
-    Ok(())
-}
-
-/// Names of [`BATCHES`] in records, and how many transfers of each are measured.
-const MEASURED: [(&str, u64); BATCHES.len()] = [("4k", 200), ("128k", 40), ("256k", 20), ("1m", 8)];
-
-/// Hundredths of MB/s of `times` transfers of `batch` bytes.
-fn speed(kernel: &'static Kernel, batch: u64, times: u64) -> Result<u64, Failure> {
-    let bytes = batch as usize;
-    let (Some(from), Some(mut to)) = (Buffer::new(bytes), Buffer::new(bytes)) else {
-        return Err(Failure::Failed("no memory in one piece for a batch of that size"));
-    };
-    let mut prng = Prng::new(batch);
-    from.words().for_each(|word| word.store(prng.next(), Ordering::Relaxed));
-    let mut copies = |count: u64| {
-        (0..count).try_for_each(|_| {
-            kernel.devices.dma_copy(kernel, &from, &mut to, bytes).map(|_| ()).map_err(explain)
-        })
-    };
-    copies(times / 4)?;
-    let start = arch::time::soc_time();
-    copies(times)?;
-    let took = arch::time::soc_time() - start;
-    if !to.holds(&from, bytes) {
-        return Err(Failure::Failed("the last copy is not what its source is"));
-    }
-    Ok(batch * times * 100_000 / took.max(1))
-}
+/// A line of words for a peer.
+type Words = crate::panic::Text<96>;
 
 /// What the peer is asked to do, and what it answered; one at a time.
 struct Far {
     busy: bool,
     level: Level,
-    total: u64,
-    batch: u64,
+    line: Words,
     answer: Result<Vec<u8>, CallFailure>,
 }
 
 static FAR: Lock<Far> = Lock::new(
     crate::ranks::TEST,
-    Far { busy: false, level: Level(0), total: 0, batch: 0, answer: Err(CallFailure::Busy) },
+    Far { busy: false, level: Level(0), line: Words::new(), answer: Err(CallFailure::Busy) },
 );
 
-/// [`run`] here and in the first peer at the same time.
-fn run_both(
+/// Runs `work` while the first peer runs the command `line`; its answer.
+pub fn beside<R>(
     session: &Session,
-    out: &mut dyn Write,
-    total: u64,
-    batch: u64,
-) -> Result<bool, Failure> {
+    line: core::fmt::Arguments<'_>,
+    work: impl FnOnce() -> R,
+) -> Result<(R, Vec<u8>), Failure> {
     let kernel = session.kernel;
+    let mut words = Words::new();
+    words.write_fmt(line)?;
     let mut far = FAR.lock();
     if core::mem::replace(&mut far.busy, true) {
         return Err(Failure::Failed("the peer is asked already"));
     }
-    (far.level, far.total, far.batch) = (session.level, total, batch);
+    (far.level, far.line) = (session.level, words);
     drop(far);
     let thread = kernel.spawn("far dma", None, run_far, 0);
-    let here = run(kernel, out, total, batch);
+    let here = work();
     if let Ok(thread) = thread {
         kernel.scheduler.join(thread);
     }
     let mut far = FAR.lock();
     far.busy = false;
     let answer = core::mem::replace(&mut far.answer, Err(CallFailure::Busy));
-    drop(far);
-    let answer = answer?;
-    let text = core::str::from_utf8(&answer).unwrap_or("");
-    let there = text.lines().find(|line| line.contains("batch"));
-    writeln!(out, "{}, over there", there.unwrap_or("  no batch"))?;
-    Ok(here? && there.is_some_and(|line| line.contains(GOOD)))
+    Ok((here, answer?))
 }
 
 fn run_far(_: usize) {
@@ -212,21 +167,31 @@ fn run_far(_: usize) {
         FAR.lock().answer = Err(CallFailure::PeerLost);
         return;
     };
-    let (level, total, batch) = {
-        let far = FAR.lock();
-        (far.level, far.total, far.batch)
-    };
-    let mut line = crate::panic::Text::<64>::new();
+    let mut far = FAR.lock();
+    let (level, line) = (far.level, core::mem::replace(&mut far.line, Words::new()));
+    drop(far);
     let Ok(mut answer) = buffer(abi::msg::MAX_PAYLOAD) else { return };
-    if write!(line, "dma {total} {batch}").is_err() {
-        return;
-    }
     let session = Session::at(kernel, level);
     let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
     FAR.lock().answer = bytes.map(|bytes| {
         answer.truncate(bytes);
         answer
     });
+}
+
+/// [`run`] here and in the first peer at the same time.
+fn run_both(
+    session: &Session,
+    out: &mut dyn Write,
+    total: u64,
+    batch: u64,
+) -> Result<bool, Failure> {
+    let line = format_args!("dma {total} {batch}");
+    let (here, answer) = beside(session, line, || run(session, out, total, batch))?;
+    let text = core::str::from_utf8(&answer).unwrap_or("");
+    let there = text.lines().find(|line| line.contains("batch"));
+    writeln!(out, "{}, over there", there.unwrap_or("  no batch"))?;
+    Ok(here? && there.is_some_and(|line| line.contains(GOOD)))
 }
 
 /// Rounds of each thread of a crowd, and transfers that were right.
@@ -249,15 +214,16 @@ fn one_of_crowd(index: usize) {
     /// Bytes of a fill.
     const PART: usize = 512;
     let Some(kernel) = crate::kernel::get() else { return };
+    let session = Session::at(kernel, Level(0));
     let Some(mut buffer) = Buffer::new(PART * BATCH) else { return };
     let start = buffer.address().0;
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         let pattern = |part: usize| round << 32 | (index * BATCH + part) as u64 | 1 << 63;
         let fill = |part| Transfer::fill(pattern(part), start + (part * PART) as u64, PART as u64);
-        let batch: [Transfer; BATCH] = core::array::from_fn(fill);
+        let mut batch: [Transfer; BATCH] = core::array::from_fn(fill);
         buffer.clear();
         buffer.hand_over();
-        let result = kernel.devices.dma_transfer(kernel, &batch);
+        let result = kernel.devices.dma_transfer(&session, &mut batch);
         buffer.take_back();
         let mut words = buffer.words();
         let right = (0..BATCH).filter(|&part| {
@@ -273,14 +239,15 @@ fn one_of_crowd(index: usize) {
 /// Bytes of the buffers that the refused transfers are about.
 const SMALL: usize = 4096;
 
-fn faults(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
+fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
+    let kernel = session.kernel;
     let (Some(from), Some(mut to)) = (Buffer::new(SMALL), Buffer::new(SMALL)) else {
         return Err(Failure::Failed("no memory"));
     };
     describe(kernel, out)?;
     let mut failed = 0;
     for (name, transfer, wanted) in bad_transfers(kernel, from.address().0, to.address().0) {
-        let result = kernel.devices.dma_transfer(kernel, &[transfer]);
+        let result = kernel.devices.dma_transfer(session, &mut [transfer]);
         failed += u32::from(result != Err(DmaError::Refused(wanted)));
         match result {
             Ok(_) => writeln!(out, "  {name:<28} DONE")?,
@@ -290,11 +257,11 @@ fn faults(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
     for (name, count) in
         [("a descriptor never written", 1), ("more than the ring holds", RING as u32 + 1)]
     {
-        kernel.devices.dma_damage(kernel, count).map_err(explain)?;
+        kernel.devices.dma_damage(session, count).map_err(explain)?;
         writeln!(out, "  {name:<28} refused: the channel is opened anew")?;
     }
     from.words().for_each(|word| word.store(0x5ca1_ab1e, Ordering::Relaxed));
-    kernel.devices.dma_copy(kernel, &from, &mut to, SMALL).map_err(explain)?;
+    kernel.devices.dma_copy(session, &from, &mut to, SMALL).map_err(explain)?;
     if failed > 0 || !to.holds(&from, SMALL) {
         return Err(Failure::Failed("the engine did what it must refuse, or the reverse"));
     }

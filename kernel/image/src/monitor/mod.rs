@@ -20,8 +20,10 @@ mod net;
 mod overlap;
 pub mod pingpong;
 mod pipes;
+mod section93;
 mod sequence;
 mod stress;
+mod table6;
 mod watts;
 
 use crate::kernel::Kernel;
@@ -122,6 +124,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         overlap::COMMANDS,
         net::COMMANDS,
         watts::COMMANDS,
+        section93::COMMANDS,
         sequence::COMMANDS,
         stress::COMMANDS,
         balloon::COMMANDS,

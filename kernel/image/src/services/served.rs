@@ -18,7 +18,8 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
 use kernel_share::{
-    Answer, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError, Token, carry,
+    Answer, Device, Effects, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError,
+    Token, carry,
 };
 
 /// Hardware spinlocks of services that are shared, by their place in the board's list.
@@ -27,10 +28,35 @@ const FIRST_LOCK: usize = 8;
 /// A service in this kernel.
 type Local<S> = Instance<S, Keeping, CoreHeap>;
 
+/// How a service's device is reached from this kernel.
+type Drives = fn(&'static Kernel) -> Option<Device<'static>>;
+
+/// What a step asks for, and the device that it drives.
+struct Asked {
+    outbox: Outbox,
+    device: Option<Device<'static>>,
+}
+
+impl Effects for Asked {
+    fn wake(&mut self, token: Token) {
+        self.outbox.wake(token);
+    }
+    fn wake_all(&mut self) {
+        self.outbox.wake_all();
+    }
+    fn timer(&mut self, at: u64) {
+        Effects::timer(&mut self.outbox, at);
+    }
+    fn device(&self) -> Option<Device<'_>> {
+        self.device
+    }
+}
+
 /// A service and how it is reached from here.
 pub struct Served<S> {
     index: u32,
     mode: Mode,
+    drives: Drives,
     instance: Once<Local<S>>,
     here: AtomicU64,
     away: AtomicU64,
@@ -46,7 +72,7 @@ fn count(counter: &AtomicU64) {
 
 impl<S: Service + Shareable> Served<S> {
     /// In the mode that the board chose; starts where this kernel is to execute it.
-    pub fn new(blob: &'static Blob, me: DomainId) -> Self {
+    pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
         let (index, mode) = chosen::<S>(blob);
         let is_here = mode.place(me, blob.domains().len() as u8, 0) == Place::Here;
         let instance = Once::new();
@@ -56,7 +82,7 @@ impl<S: Service + Shareable> Served<S> {
         let zero = || AtomicU64::new(0);
         let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
         let timer = AtomicU64::new(u64::MAX);
-        Served { index, mode, instance, here, away, for_others, parked, timer }
+        Served { index, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
     /// Comes to where the state is shared. Whoever asks first starts the service.
@@ -87,6 +113,11 @@ impl<S: Service + Shareable> Served<S> {
         {
             coherence.released();
         }
+    }
+
+    /// As the board chose.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// In the board's list.
@@ -150,10 +181,15 @@ impl<S: Service + Shareable> Served<S> {
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
-        let mut outbox = Outbox::new();
+        let mut asked = Asked { outbox: Outbox::new(), device: (self.drives)(kernel) };
         let now = arch::time::soc_time();
-        let answer = kernel.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
-        self.released(kernel);
+        let answer = kernel.scheduler.unpreempted(|| {
+            let answer = instance.step(now, event, &mut asked);
+            // On the core that took them.
+            self.released(kernel);
+            answer
+        });
+        let outbox = asked.outbox;
         if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
             crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
         }

@@ -13,13 +13,13 @@ use crate::raw::Word;
 const NONE: u64 = u64::MAX;
 
 /// Frames in a row, and their tags.
-pub(super) struct Region {
+pub(super) struct Region<'t> {
     pub(super) base: u64,
     pub(super) bytes: u64,
-    pub(super) tags: &'static [AtomicU8],
+    pub(super) tags: &'t [AtomicU8],
 }
 
-impl Region {
+impl Region<'_> {
     #[inline]
     pub(super) fn tag(&self, at: u64) -> Option<&AtomicU8> {
         let offset = at.wrapping_sub(self.base);
@@ -125,7 +125,7 @@ impl Lists {
     /// Takes a block of `order`; `find` is the region of an address, `marks` go into its tag.
     pub(super) fn take<'r>(
         &mut self,
-        find: impl FnOnce(u64) -> Option<&'r Region>,
+        find: impl FnOnce(u64) -> Option<&'r Region<'r>>,
         order: u8,
         marks: u8,
     ) -> Option<u64> {

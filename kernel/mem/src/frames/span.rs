@@ -37,7 +37,7 @@ pub const FRAMES: usize = (BLOCK / PAGE) as usize;
 
 /// The global region as the allocator sees it.
 pub(super) struct Global {
-    pub(super) region: Region,
+    pub(super) region: Region<'static>,
     states: [AtomicU8; MAX_BLOCKS],
     /// Where the balloon begins: which of our blocks are the next to go.
     pub(super) frontier: End,
@@ -51,7 +51,7 @@ impl Global {
     }
 
     #[inline]
-    pub(super) fn find(&self, at: PhysAddr) -> Option<(&Region, &AtomicU8)> {
+    pub(super) fn find(&self, at: PhysAddr) -> Option<(&Region<'_>, &AtomicU8)> {
         let tag = self.region.tag(at.0)?;
         (self.state(at.0) != ABSENT).then_some((&self.region, tag))
     }

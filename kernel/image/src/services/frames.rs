@@ -1,0 +1,103 @@
+//! Frames as a service: the allocator of `kernel_mem::frames` over a range of its own, in any mode.
+//!
+//! What a kernel itself lives on stays its own, whatever the board says: a fault in memory that
+//! kernels share must not need memory that kernels share.
+
+use super::Shares;
+use alloc::vec::Vec;
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use kernel_mem::frames::MAX_ORDER;
+use kernel_mem::frames::zone::Zone;
+use kernel_share::{Answer, Effects, Event, Service};
+
+/// Frames of the range.
+const FRAMES: usize = 1024;
+/// The largest block that is handed out: 1 MiB.
+const LARGEST: u8 = 8;
+const CHUNK: usize = (PAGE as usize) << LARGEST;
+
+/// Memory of the arena, aligned to the largest block. Its frames are reached by address only.
+#[repr(align(1048576))]
+struct Chunk {
+    _bytes: [u8; CHUNK],
+}
+
+const _: () = assert!(align_of::<Chunk>() == CHUNK && LARGEST <= MAX_ORDER);
+
+/// Bytes of its arena: the range, what aligning it may cost, and one step of the arena's sizes.
+pub const BYTES: u64 = (FRAMES as u64 * PAGE) + (2 << 20);
+
+/// Kinds of requests and replies, the first word of both.
+pub mod kind {
+    /// `[ALLOCATE, order]`: answers `[DONE, address]`, or [`NONE`].
+    pub const ALLOCATE: u64 = 1;
+    /// `[FREE, order, address]`.
+    pub const FREE: u64 = 2;
+    /// It was done.
+    pub const DONE: u64 = 3;
+    /// There is none, or it is not what was allocated.
+    pub const NONE: u64 = 4;
+}
+
+/// The state.
+pub struct SharedFrames {
+    /// The range's memory: capacity, and no value.
+    range: Vec<Chunk>,
+    zone: Option<Zone<FRAMES>>,
+}
+
+impl SharedFrames {
+    /// The zone, made when it is asked for the first time.
+    fn zone(&mut self) -> Option<&mut Zone<FRAMES>> {
+        if self.zone.is_none() {
+            self.range.try_reserve_exact(FRAMES * PAGE as usize / CHUNK).ok()?;
+            let start = VirtAddr(self.range.as_ptr() as u64).to_phys();
+            self.zone = Some(Zone::new(start));
+        }
+        self.zone.as_mut()
+    }
+
+    fn asked(&mut self, [kind, order, at]: [u64; 3]) -> Option<u64> {
+        let order = u8::try_from(order).ok().filter(|&order| order <= LARGEST)?;
+        let zone = self.zone()?;
+        match kind {
+            kind::ALLOCATE => zone.allocate(order).map(|block| block.0),
+            kind::FREE => zone.free(PhysAddr(at), order).ok().map(|()| 0),
+            _ => None,
+        }
+    }
+}
+
+impl Service for SharedFrames {
+    type Request = [u64; 3];
+    type Reply = [u64; 2];
+    const NAME: &'static str = Shares::FRAMES;
+
+    fn start(_: u32) -> SharedFrames {
+        SharedFrames { range: Vec::new(), zone: None }
+    }
+
+    fn sent(_: &[u64; 3], _: usize) -> usize {
+        0
+    }
+
+    fn filled(_: &[u64; 2]) -> usize {
+        0
+    }
+
+    fn step(
+        &mut self,
+        _: u64,
+        event: Event<'_, [u64; 3]>,
+        _: &mut dyn Effects,
+    ) -> Answer<[u64; 2]> {
+        match event {
+            Event::Request { request, .. } | Event::Again { request, .. } => {
+                let answer = self.asked(request);
+                Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
+            }
+            // What a dead kernel had is not known to be its: it comes back with the next life.
+            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::Heard,
+        }
+    }
+}
