@@ -321,7 +321,8 @@ impl Coherence {
         let last = self.complained.load(Ordering::Relaxed);
         if last == 0 || now.saturating_sub(last) > COMPLAIN_NS {
             self.complained.store(now, Ordering::Relaxed);
-            let service = crate::services::at(u64::from(page) * PAGE);
+            let Some(kernel) = crate::kernel::get() else { return };
+            let service = crate::services::at(kernel.blob, u64::from(page) * PAGE);
             let ms = THRASH.window / 1_000_000;
             let times = format_args!("{moves} times within {ms} ms");
             crate::log!("{service}: page {page} of the shared block moved {times}");

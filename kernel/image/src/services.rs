@@ -313,13 +313,14 @@ pub fn share_of(blob: &abi::boot::Blob, service: &str) -> Option<(u64, u64)> {
 }
 
 /// Whose memory the byte `offset` of the shared block is.
-pub fn at(offset: u64) -> &'static str {
+pub fn at(blob: &abi::boot::Blob, offset: u64) -> &'static str {
+    let Shares(all) = Shares::of(blob);
     let mut end = 0;
-    let holds = |share: &&(&str, u64)| {
+    let holds = |share: &(&str, u64)| {
         end += share.1;
         offset < end
     };
-    SHARES.iter().find(holds).map_or("(spare)", |share| share.0)
+    all.into_iter().find(holds).map_or("(spare)", |share| share.0)
 }
 
 /// The board's entry for a service: its index, and its mode.
