@@ -49,8 +49,11 @@ fn duo(rig: &mut Rig, [here, there]: [&str; 2], fills: u64) -> Result<(), Failur
     rig.expect("main> ", PATIENCE)?;
     exercise(rig, "", here)?;
     exercise(rig, "on shadow ", there)?;
-    // Two threads a core with a full batch each.
-    demand(rig, "dma crowd 50", &format!("  {fills} of {fills} fills were right"))?;
+    // Two threads a core with a full batch each, in both kernels.
+    let right = |fills| format!("{fills} of {fills} fills were right");
+    demand(rig, "on shadow aside dma crowd 50", "begun")?;
+    demand(rig, "dma crowd 50", &right(fills))?;
+    rig.said_aside("shadow", "dma crowd 50", &right(1600), 1)?;
     for (total, batch) in [("256K", "4K"), ("2M", "128K")] {
         let both = demand(rig, &format!("dma both {total} {batch}"), "over there")?;
         let bytes = if batch == "4K" { 256 << 10 } else { 2 << 20 };
