@@ -34,7 +34,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Changes with every change of a layout in this crate.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -265,6 +265,10 @@ pub struct ImageHeader {
     pub image_size: u64,
     /// Bytes in memory, bss included (`>= image_size`, a multiple of 16); the rest is zeroed.
     pub memory_size: u64,
+    /// Bytes of code, from the first byte on; whole pages.
+    pub code_size: u64,
+    /// Bytes that never change, code and constants, from the first byte on; whole pages.
+    pub constant_size: u64,
     /// Physical entry point of a cold boot.
     pub entry_pa: u64,
     /// Physical address of the blob, handed to the kernel.
@@ -321,7 +325,7 @@ pub const HAS_MMU: u32 = 1;
 
 const _: () = assert!(size_of::<Domain>() == 88 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
-const _: () = assert!(size_of::<ImageHeader>() == 80 && size_of::<Symbol>() == 16);
+const _: () = assert!(size_of::<ImageHeader>() == 96 && size_of::<Symbol>() == 16);
 const _: () = assert!(size_of::<StubTable>() == 40);
 const _: () = assert!(size_of::<Blob>().is_multiple_of(8) && size_of::<Blob>() <= 4096);
 
@@ -427,6 +431,19 @@ impl Blob {
     /// Devices in use.
     pub fn devices(&self) -> &[Device] {
         &self.devices[..self.device_count as usize]
+    }
+
+    /// Is `word` on the kernels' command line, in front of its script (`run=`)?
+    pub fn says(&self, word: &str) -> bool {
+        let arguments = text(&self.arguments);
+        let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+        before.split_whitespace().any(|found| found == word)
+    }
+
+    /// May kernels call each other's functions, and go on in their own of the same name
+    /// (docs/shadowable.md)? Then they see each other's code and constants.
+    pub fn has_twins(&self) -> bool {
+        self.says("twins=on")
     }
 
     /// Services in use.

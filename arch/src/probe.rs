@@ -30,6 +30,17 @@ pub fn load(address: u64) -> Option<u64> {
     (outcome.faulted == 0).then_some(outcome.value)
 }
 
+/// Can the word at `address` be stored to? It keeps its value.
+pub fn can_rewrite(address: u64) -> bool {
+    !rewrite_faults(address & !7)
+}
+
+/// Can the instruction at `address` be fetched? It is not executed unless it can, so this is for
+/// what must not be, or begins with a return. One at a time.
+pub fn can_execute(address: u64) -> bool {
+    !execute_faults(address)
+}
+
 /// One forbidden access and whether it was refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {

@@ -56,11 +56,15 @@ pub enum ImageError {
 
 type Header = FileHeader64<LE>;
 
+/// What a kernel can map.
+const PAGE: u64 = 4096;
+
 /// The staged image of `domain`'s kernel.
 pub fn stage(elf: &[u8], board: &Board, domain: &Domain) -> Result<Vec<u8>, ImageError> {
     let header = Header::parse(elf)?;
     check(header, domain)?;
     let (mut image, memory_size) = flatten(header, elf, domain.image.size)?;
+    let (code_size, constant_size) = constants(header, elf)?;
     let sections = header.sections(LE, elf)?;
     relocate(&sections, elf, domain, &mut image)?;
     let (symbols, names) = symbols(&sections, elf, memory_size)?;
@@ -73,6 +77,8 @@ pub fn stage(elf: &[u8], board: &Board, domain: &Domain) -> Result<Vec<u8>, Imag
         load_pa: domain.image.base,
         image_size: image.len() as u64,
         memory_size,
+        code_size,
+        constant_size,
         entry_pa: domain.image.base + header.e_entry(LE),
         blob_pa: board.layout.blob,
         symbols: symbols_at,
@@ -134,6 +140,25 @@ fn flatten(header: &Header, elf: &[u8], most: u64) -> Result<(Vec<u8>, u64), Ima
     Ok((image, memory.next_multiple_of(16)))
 }
 
+/// Bytes of code, and of code and constants: whole pages from the image's first byte to where
+/// something writable begins.
+fn constants(header: &Header, elf: &[u8]) -> Result<(u64, u64), ImageError> {
+    let (mut code, mut all, mut first_writable) = (0, 0, u64::MAX);
+    for segment in header.program_headers(LE, elf)? {
+        let (at, flags) = (segment.p_vaddr(LE), segment.p_flags(LE).0);
+        let end = at.checked_add(segment.p_memsz(LE)).ok_or(ImageError::Outside(at))?;
+        let end = end.checked_next_multiple_of(PAGE).ok_or(ImageError::Outside(at))?;
+        match (segment.p_type(LE) == elf::PT_LOAD, flags & elf::PF_W.0 != 0) {
+            (false, _) => {}
+            (true, true) => first_writable = first_writable.min(at),
+            (true, false) if flags & elf::PF_X.0 != 0 => code = code.max(end),
+            (true, false) => all = all.max(end),
+        }
+    }
+    let all = all.max(code);
+    Ok(if all <= first_writable { (code, all) } else { (0, 0) })
+}
+
 /// Writes VA_OFFSET + load address + addend wherever the linker left a relative relocation.
 fn relocate(
     sections: &SectionTable<'_, Header>,
@@ -171,7 +196,8 @@ fn relocate(
     Ok(())
 }
 
-/// Functions by address, and their names one behind the other.
+/// Functions by address, and their names one behind the other. One function may have several names:
+/// those of others with the same instructions.
 fn symbols(
     sections: &SectionTable<'_, Header>,
     elf: &[u8],
@@ -189,10 +215,9 @@ fn symbols(
         }
     }
     functions.sort();
-    functions.dedup_by_key(|f| f.0);
     let (mut list, mut names) = (Vec::with_capacity(functions.len()), Vec::new());
     for (i, &(at, size, name)) in functions.iter().enumerate() {
-        let next = functions.get(i + 1).map_or(at, |f| f.0);
+        let next = functions[i..].iter().map(|f| f.0).find(|&next| next > at).unwrap_or(at);
         list.push(Symbol {
             address: at as u32,
             // Assembly without .size reaches to the next function.
@@ -216,6 +241,23 @@ pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
         }
     }
     Ok(None)
+}
+
+/// What has a name, before it is placed: functions, of which the first byte counts, and statics.
+pub fn named(elf: &[u8]) -> Result<Vec<(u64, u64, String)>, ImageError> {
+    let sections = Header::parse(elf)?.sections(LE, elf)?;
+    let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
+    let mut all = Vec::new();
+    for symbol in table.iter().filter(|symbol| symbol.is_definition(LE, table.strings())) {
+        let bytes = match symbol.st_type() {
+            elf::STT_FUNC => 1,
+            elf::STT_OBJECT => symbol.st_size(LE),
+            _ => continue,
+        };
+        let name = String::from_utf8_lossy(symbol.name(LE, table.strings())?).into_owned();
+        all.push((symbol.st_value(LE), bytes, name));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -137,6 +137,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         coherence: crate::coherence::new(blob, me, epoch),
         devices: Devices::new(blob, me),
         services: Services::new(blob, me),
+        others: crate::twins::new(blob, me),
         symbols: symbols(),
         attendance: (0..cores).map(attendance).collect(),
         trace: &kernel::TRACE,

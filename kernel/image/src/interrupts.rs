@@ -1,6 +1,7 @@
 //! Interrupts and faults of this kernel: who gets them.
 
 use crate::coherence::Met;
+use crate::twins::Met as Away;
 use crate::{idle, kernel, panic, shootdown};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
@@ -73,7 +74,9 @@ fn shared(pc: u64, fault: Fault) -> Met {
     kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, pc, fault))
 }
 
-/// Any other fault of kernel code is a bug in us, unless a self-test asked for it.
+/// A call into another kernel's image goes on in this one's, or is a stray reference that ends the
+/// attempt it came from. Any other fault of kernel code is a bug in us, unless a self-test asked
+/// for it.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::Own::new();
     if arch::probe::recover(frame, fault) {
@@ -83,6 +86,12 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
         Met::Page => return,
         Met::Loss if arch::rescue::abandon(frame) => return,
         _ => {}
+    }
+    match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
+        Away::Twin(pc) => return frame.set_pc(pc),
+        Away::Stray(stray) if arch::rescue::abandon(frame) => return crate::log!("{stray}"),
+        Away::Stray(stray) => panic::die(format_args!("{stray}"), frame.fp(), frame),
+        Away::Other => {}
     }
     panic::die(format_args!("{fault:x?} at pc {:#x}", frame.pc()), frame.fp(), frame);
 }

@@ -9,6 +9,7 @@ use crate::peers::Peers;
 use crate::services::Services;
 use crate::soc::Soc;
 use crate::symbols::Symbols;
+use crate::twins::Others;
 use abi::boot::{Blob, Domain};
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
@@ -48,6 +49,8 @@ pub struct Kernel {
     pub devices: Devices,
     /// What it does for programs, alone or with other kernels.
     pub services: Services,
+    /// Images of other kernels.
+    pub others: Others,
     /// Names of its functions.
     pub symbols: Option<Symbols>,
     /// Whether each core polls for messages.

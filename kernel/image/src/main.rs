@@ -6,6 +6,7 @@
 //! - [`soc`], [`power`], [`devices`]           this kernel and its chip
 //! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
 //! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
+//! - [`twins`], [`planted`]                references into other kernels' images, and their test
 //! - [`monitor`]     the commands on the system console
 //! - [`panic`], [`symbols`], [`print`]         the end, and how it is told
 #![no_std]
@@ -26,6 +27,7 @@ mod monitor;
 mod movable;
 mod panic;
 mod peers;
+mod planted;
 mod power;
 mod print;
 mod procs;
@@ -34,3 +36,4 @@ mod services;
 mod shootdown;
 mod soc;
 mod symbols;
+mod twins;

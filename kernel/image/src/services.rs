@@ -18,15 +18,17 @@ mod served;
 
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
+use crate::planted::Planted;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use frames::{SharedFrames, kind as frames_kind};
+pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
 use kernel_share::{Current, Mode, Outbox, Service, Token, carry};
-pub use served::Served;
+pub use served::{Served, shared_keeping};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The heap that a core allocates from.
@@ -51,7 +53,8 @@ pub enum ServiceFailure {
     Home(CallFailure),
     /// Its kernel answered nonsense.
     Nonsense,
-    /// Its state was lost with a kernel that died, while it executed the request.
+    /// While it executed the request, its state was lost with a kernel that died, or its step went
+    /// astray (`crate::twins`).
     Restarted,
 }
 
@@ -62,7 +65,8 @@ impl ServiceFailure {
             ServiceFailure::Absent => "the service does not run here; `services` says why",
             ServiceFailure::Home(why) => why.text(),
             ServiceFailure::Restarted => {
-                "a kernel died with a part of the service, which began anew: nothing is left of it"
+                "the service began anew, nothing is left of it: a kernel died with a part of it, \
+                 or its step went astray, as the log says"
             }
             ServiceFailure::Nonsense => "the service's kernel answered what makes no sense",
         }
@@ -278,12 +282,14 @@ pub fn keeper(_: usize) {
 
 /// Bytes of the DMA driver: its arena's head, its state, and what the arena's tables need.
 const DMA: u64 = 4 * base::addr::PAGE;
+/// Bytes for the monitor's `twins`.
+const PLANTED: u64 = 8 * base::addr::PAGE;
 /// Bytes at the end of the shared block for measurements.
 pub const SPARE: u64 = base::addr::PAGE;
 
 /// How much of the shared block each service with state gets: what its tables take when all are
 /// full (docs/files.md, docs/net.md); files what is left of 14 MiB.
-struct Shares([(&'static str, u64); 4]);
+struct Shares([(&'static str, u64); 5]);
 
 impl Shares {
     const FRAMES: &'static str = "frames";
@@ -292,8 +298,9 @@ impl Shares {
         let frames = if shares_frames(blob) { frames::BYTES } else { 0 };
         Shares([
             (fs::Vfs::NAME, (14 << 20) - DMA - frames),
-            (net::Net::NAME, (2 << 20) - SPARE),
+            (net::Net::NAME, (2 << 20) - PLANTED - SPARE),
             (dma::Dma::NAME, DMA),
+            (Planted::NAME, PLANTED),
             (Shares::FRAMES, frames),
         ])
     }

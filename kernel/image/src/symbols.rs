@@ -1,9 +1,10 @@
-//! The symbol table of the running image, as the host staged it, and the console's way to name
-//! an address. A home of `unsafe`: it reads the staging area as bytes.
+//! Symbol tables of images, as the host staged them: the running image's, by which the console
+//! names an address, and those of other kernels, where the board has twins. A home of `unsafe`: it
+//! reads staging areas as bytes.
 
 #![allow(unsafe_code, reason = "a home of unsafe: staged bytes are read in place")]
 
-use abi::boot::{ImageHeader, Symbol};
+use abi::boot::{IMAGE_MAGIC, ImageHeader, Symbol, VA_OFFSET, VERSION};
 use core::fmt;
 use rustc_demangle::demangle;
 use zerocopy::FromBytes;
@@ -23,11 +24,11 @@ pub struct Symbols {
 impl Symbols {
     /// The table behind the image staged at `staging_pa`; `None` where there is none.
     ///
-    /// The staging area must be mapped, which it is from entry on, and nobody writes it while a
-    /// kernel of it runs.
+    /// The staging area must be mapped, which this domain's is from entry on, and nobody writes it
+    /// while a kernel of it runs.
     pub fn staged(staging_pa: u64, staging_size: u64) -> Option<Symbols> {
+        let header = header(staging_pa, staging_size)?;
         let area = mapped_bytes(staging_pa, staging_size);
-        let (header, _) = ImageHeader::read_from_prefix(area).ok()?;
         let table = usize::try_from(header.symbols).ok().filter(|&offset| offset != 0)?;
         if header.symbol_count > MAX_SYMBOLS || header.names_size > MAX_NAMES {
             return None;
@@ -36,7 +37,7 @@ impl Symbols {
         let (symbols, rest) =
             <[Symbol]>::ref_from_prefix_with_elems(area.get(table..)?, count).ok()?;
         let names = rest.get(..header.names_size as usize)?;
-        let start = header.load_pa.wrapping_add(abi::boot::VA_OFFSET);
+        let start = header.load_pa.wrapping_add(VA_OFFSET);
         Some(Symbols { start, symbols, names })
     }
 
@@ -44,22 +45,38 @@ impl Symbols {
     pub fn find(&self, address: u64) -> Option<(&'static str, u64)> {
         let offset = u32::try_from(address.checked_sub(self.start)?).ok()?;
         let after = self.symbols.partition_point(|s| s.address <= offset);
-        let symbol = self.symbols[..after].last()?;
-        if offset - symbol.address >= symbol.size.max(4) {
+        let symbol = self.symbols.get(..after)?.last()?;
+        if offset.checked_sub(symbol.address)? >= symbol.size.max(4) {
             return None;
         }
+        Some((self.name(symbol)?, u64::from(offset - symbol.address)))
+    }
+
+    /// Functions within the first `bytes` bytes of the image: offset from there, and name.
+    pub fn within(&self, bytes: u64) -> impl Iterator<Item = (u32, &'static str)> {
+        let inside = move |s: &&Symbol| u64::from(s.address) < bytes;
+        self.symbols.iter().filter(inside).filter_map(|s| Some((s.address, self.name(s)?)))
+    }
+
+    fn name(&self, symbol: &Symbol) -> Option<&'static str> {
         let from = symbol.name as usize;
         let name = self.names.get(from..from.checked_add(symbol.name_size as usize)?)?;
-        Some((core::str::from_utf8(name).ok()?, u64::from(offset - symbol.address)))
+        core::str::from_utf8(name).ok()
     }
 }
 
-/// Physical memory as bytes: this domain's staging area, or the blob while booting.
+/// The header of what is staged there, if it is an image; the area must be mapped.
+pub fn header(staging_pa: u64, staging_size: u64) -> Option<ImageHeader> {
+    let (header, _) = ImageHeader::read_from_prefix(mapped_bytes(staging_pa, staging_size)).ok()?;
+    (header.magic == IMAGE_MAGIC && header.version == VERSION).then_some(header)
+}
+
+/// Physical memory as bytes: a staging area that is mapped, or the blob while booting.
 pub fn mapped_bytes(pa: u64, size: u64) -> &'static [u8] {
     let va = base::addr::PhysAddr(pa).to_virt().0 as *const u8;
     // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map
-    // readable for ever, or the blob, which they map too; the soc writes both only while this
-    // domain is off.
+    // readable for ever, another's that they have mapped so, or the blob, which is mapped too; the
+    // soc writes them only while their domain is off, an image with the same bytes again.
     unsafe { core::slice::from_raw_parts(va, size as usize) }
 }
 

@@ -6,9 +6,11 @@
 //! 2. nothing is both writable and executable, not even through two mappings;
 //! 3. the lowest 2 MiB of virtual memory are empty;
 //! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
-//!    in this domain's staging area (read only), or a device outside of all memory regions.
+//!    in this domain's staging area (read only), or a device outside of all memory regions;
+//! 5. of another kernel nothing is mapped; where the board has twins, its staging area is, read
+//!    only and uncached, there and where that kernel has its code and constants.
 
-use abi::boot::{BLOCK, Blob, Domain, MAINTENANCE_OFFSET, Region, kind};
+use abi::boot::{BLOCK, Blob, Domain, IMAGE_OFFSET, MAINTENANCE_OFFSET, Region, kind};
 use arch::mmu::{DEVICE_RANGES, PageTable};
 use arch::types::{ImageLayout, MapError, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -136,8 +138,8 @@ impl core::fmt::Display for Audit {
 pub enum Violation {
     /// Cacheable, and not all in a region of this domain.
     ForeignCached(Mapping),
-    /// Uncached, and neither in the window, nor (read-only) in this domain's staging area, nor at
-    /// the place where lines are maintained.
+    /// Uncached, and neither in the window, nor (read-only) in this domain's staging area or a
+    /// twin's, nor at the place where lines are maintained.
     ForeignUncached(Mapping),
     /// Device memory that overlaps a memory region.
     DeviceInMemory(Mapping),
@@ -160,6 +162,30 @@ pub fn map_block(
     block: PhysAddr,
 ) -> Result<(), MapError> {
     table.map(frames, block.to_virt(), block, BLOCK, Memory::Cached, Rights::ReadWrite)
+}
+
+/// Maps where the image of `other`, another kernel's domain, is staged.
+pub fn map_staging(
+    table: &mut PageTable,
+    frames: &dyn Frames,
+    other: &Domain,
+) -> Result<(), MapError> {
+    let (at, bytes) = (PhysAddr(other.staging_pa), page_up(other.staging_size));
+    table.map(frames, at.to_virt(), at, bytes, Memory::Uncached, Rights::Read)
+}
+
+/// Maps the first `bytes` bytes of that image, its code and constants, where the other kernel has
+/// them: what is staged and not what runs, for no cache ever writes it. Nobody executes it.
+pub fn map_constants(
+    table: &mut PageTable,
+    frames: &dyn Frames,
+    other: &Domain,
+    bytes: u64,
+) -> Result<(), MapError> {
+    let staged = other.staging_size.checked_sub(IMAGE_OFFSET).filter(|&room| bytes <= room);
+    staged.filter(|_| bytes <= other.image_max).ok_or(MapError::Range)?;
+    let (at, from) = (PhysAddr(other.image_pa), PhysAddr(other.staging_pa + IMAGE_OFFSET));
+    table.map(frames, at.to_virt(), from, bytes, Memory::Uncached, Rights::Read)
 }
 
 /// The global region, if the board has one.
@@ -236,7 +262,10 @@ impl Rules<'_> {
         let allowed = match leaf.memory {
             Memory::Cached => self.is_own_memory(leaf),
             Memory::Uncached => {
-                self.is_window(leaf) || self.is_staging(leaf) || self.is_for_maintenance(leaf)
+                self.is_window(leaf)
+                    || is_staging(leaf, self.this)
+                    || self.is_twin(leaf)
+                    || self.is_for_maintenance(leaf)
             }
             Memory::Device => !self.reaches(leaf),
         };
@@ -293,9 +322,13 @@ impl Rules<'_> {
         within(leaf, window.base, window.size)
     }
 
-    fn is_staging(&self, leaf: &Mapping) -> bool {
-        leaf.rights == Rights::Read && within(leaf, self.this.staging_pa, self.this.staging_size)
+    fn is_twin(&self, leaf: &Mapping) -> bool {
+        self.blob.has_twins() && self.blob.domains().iter().any(|other| is_staging(leaf, other))
     }
+}
+
+fn is_staging(leaf: &Mapping, domain: &Domain) -> bool {
+    leaf.rights == Rights::Read && within(leaf, domain.staging_pa, domain.staging_size)
 }
 
 fn within(leaf: &Mapping, base: u64, size: u64) -> bool {

@@ -11,6 +11,7 @@
 //! - [`outbox`]     what a step asks of its kernel
 //! - [`parked`]     who waits for what, in the state of a service
 //! - [`table`]      bounded tables with generations, and the handles that a service gives out
+//! - [`twins`]      which function of this image is which of another kernel's
 //! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
 #![cfg_attr(not(test), no_std)]
 #![feature(auto_traits, negative_impls)]
@@ -28,6 +29,7 @@ pub mod plain;
 pub mod raw;
 pub mod shareable;
 pub mod table;
+pub mod twins;
 
 pub use custody::{Custody, Marks};
 pub use form::{Answer, Device, Effects, Event, Service, Token};

@@ -41,6 +41,7 @@ const FIGURES: [(&[&str], Figure); 11] = [
     (&["k2.t5."], table5::faults),
     (&["k2.s93."], section93),
     (&["shadow.op_local", "shadow.op_moved"], table5::requests),
+    (&["shadow.dispatch"], table5::dispatches),
 ];
 
 /// Measures what the records of those names need.

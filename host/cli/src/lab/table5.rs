@@ -1,7 +1,7 @@
 //! K2's table 5 on our kernels, in chip time: a fault on a page that the other kernel has just
 //! written all over, by both protocols, with that kernel idle, busy, and in an interrupt; and what
-//! a request of a shadowed service costs with its pages here, and there. `./pen bench k2.t5`,
-//! `./pen bench shadow.op`.
+//! a request of a shadowed service costs with its pages here, and there; and a call that goes on in
+//! a twin. `./pen bench k2.t5`, `./pen bench shadow`.
 
 use super::checks::Kit;
 use super::model::Choice;
@@ -73,8 +73,18 @@ fn fault(
 
 /// A request of the file service, from each kernel; main's is the record, shadow's has its name.
 pub fn requests(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
-    let run = "ping shadow 2; bench op 50; on shadow bench op 50";
-    let outcome = kit.run(BOARD, run, Choice::default())?;
+    both(kit, "", "bench op 50")
+}
+
+/// What a call of the other kernel's function costs more than one of this kernel's.
+pub fn dispatches(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
+    both(kit, "twins=on ", "bench twins 1000")
+}
+
+/// What `command` says on each kernel.
+fn both(kit: &Kit<'_>, first: &str, command: &str) -> anyhow::Result<Vec<Said>> {
+    let run = format!("ping shadow 2; {command}; on shadow {command}");
+    let outcome = kit.run_with(BOARD, first, &run, Some(Choice::default()))?;
     let (main, shadow) = outcome.values.split_at(outcome.values.len() / 2);
     main.first().context("the kernels said nothing")?;
     let of_shadow =

@@ -14,6 +14,8 @@ mod overlap;
 mod peers;
 pub mod rig;
 mod services;
+mod statics;
+mod twins;
 
 pub use rig::{Failure, Parts, Rig};
 use std::time::Duration;
@@ -75,6 +77,8 @@ pub const ALL: &[Scenario] = &[
     on("services.lost", "duo", |rig| services::loses(rig, 8)),
     on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
     on("services.strong-asleep", "duo", |rig| services::strong_sleeps(rig, 2)),
+    on("services.twins", "duo-twins", twins::followed),
+    on("services.strays", "duo", twins::refused),
     nightly("services.lost-often", "duo", |rig| services::loses(rig, 200)),
     nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
     nightly("services.strong-asleep-often", "duo", |rig| services::strong_sleeps(rig, 50)),

@@ -59,6 +59,8 @@ pub struct Rig {
     next: usize,
     /// When the soc was started.
     pub started: Instant,
+    /// What its domains run.
+    pub kernels: Vec<Built>,
     /// The sanitizer watches: storms are many times slower.
     pub watched: bool,
 }
@@ -103,7 +105,8 @@ impl Rig {
             }
         });
         let watched = parts.options.is_watched();
-        Ok(Self { instance, console, output, seen: String::new(), next: 0, started, watched })
+        let (kernels, seen) = (parts.kernels.clone(), String::new());
+        Ok(Self { instance, console, output, seen, next: 0, started, kernels, watched })
     }
 
     /// Waits until the console has said `text` (after what was expected before); answers what it

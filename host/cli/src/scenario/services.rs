@@ -2,7 +2,7 @@
 
 use super::machine::demand;
 use super::peers::{wait_for, wait_for_kernel};
-use super::{Failure, PATIENCE, Rig};
+use super::{Failure, PATIENCE, Rig, statics};
 use abi::soc::state;
 use fs::Vfs;
 use fs::exercise::{PIECE, exercise_in};
@@ -81,7 +81,8 @@ pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     together(rig)?;
     demand(rig, "services", "shadowed")?;
     demand(rig, "on shadow services", "shadowed")?;
-    whole(rig)
+    whole(rig)?;
+    statics::none(rig)
 }
 
 /// Under load from both kernels the weak one dies, now and then in the middle of a step or with
@@ -110,7 +111,7 @@ pub fn loses(rig: &mut Rig, kills: u64) -> Result<(), Failure> {
         let text = format!("it began anew {lost} times, and said so {said} times");
         return Err(Failure::Wrong(text));
     }
-    Ok(())
+    statics::none(rig)
 }
 
 /// A kernel that goes off hands its pages over and wakes nobody: files are where they were.
@@ -132,7 +133,8 @@ pub fn sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
         demand(rig, "on shadow fs cat note", "still here")?;
         whole(rig)?;
     }
-    demand(rig, "services", "shadowed             1,").map(|_| ())
+    demand(rig, "services", "shadowed             1,")?;
+    statics::none(rig)
 }
 
 /// The strong kernel, which has the devices and is the home of the pages, goes off in the middle of

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
     arguments: "boot|memory|used|threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both| \
-                op|rpc|rpc-soc [ROUNDS]",
+                op|twins|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
 }];
@@ -42,6 +42,7 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"dma-both") => super::table6::both(session, out),
         Some(&"dsm") => super::faults::bench(session, out, rounds),
         Some(&"op") => super::faults::bench_op(session, out, rounds),
+        Some(&"twins") => super::twins::bench(session, out, rounds),
         Some(&"served") => super::faults::say_served(kernel, out),
         Some(&"rpc") => rpc(session, out, rounds, &WORK),
         Some(&"rpc-soc") => rpc(session, out, rounds, &CHIP),

@@ -24,6 +24,7 @@ mod section93;
 mod sequence;
 mod stress;
 mod table6;
+mod twins;
 mod watts;
 
 use crate::kernel::Kernel;
@@ -130,6 +131,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         balloon::COMMANDS,
         bench::COMMANDS,
         faults::COMMANDS,
+        twins::COMMANDS,
         pingpong::COMMANDS,
         aside::COMMANDS,
         #[cfg(feature = "seeded")]

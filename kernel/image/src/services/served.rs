@@ -3,6 +3,7 @@
 use super::keeping::Keeping;
 use super::{CoreHeap, Line, ServiceFailure, chosen};
 use crate::boot;
+use crate::coherence::Coherence;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::peers::Ask;
@@ -98,12 +99,7 @@ impl<S: Service + Shareable> Served<S> {
 
     fn keeping(&self, kernel: &'static Kernel) -> Option<Keeping> {
         let coherence = kernel.coherence.as_ref()?;
-        let arena = boot::shared_arena(coherence, S::NAME)?;
-        let index = self.index as usize;
-        let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
-        let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
-        let between = HwLock::new(Window::uncached(kernel.blob, word, 8)?, kernel.me);
-        Keeping::shared(kernel, coherence, between, index, arena)
+        shared_keeping(kernel, coherence, self.index as usize, S::NAME)
     }
 
     /// A step is over: pages that it took may go.
@@ -293,6 +289,20 @@ impl<S: Service + Shareable> Served<S> {
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
         }
     }
+}
+
+/// The arena that a service, `index` in the board's list, has in memory that kernels share.
+pub fn shared_keeping(
+    kernel: &'static Kernel,
+    coherence: &'static Coherence,
+    index: usize,
+    name: &str,
+) -> Option<Keeping> {
+    let arena = boot::shared_arena(coherence, name)?;
+    let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
+    let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
+    let between = HwLock::new(Window::uncached(kernel.blob, word, 8)?, kernel.me);
+    Keeping::shared(kernel, coherence, between, index, arena)
 }
 
 fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {

@@ -168,3 +168,44 @@ fn a_block_is_cacheable_while_it_is_local() {
     table.unmap(block.to_virt(), BLOCK).unwrap();
     assert_eq!(judge(&table, &BlockSet::new()).unwrap().cached, 2 * BLOCK - 0x1_1000);
 }
+
+/// In `blob`, what another kernel's staged image is mapped to, and what the audit says of it.
+fn with_twin(blob: &Blob) -> (PageTable, Result<Audit, Violation>) {
+    let mut table = kernel_table(blob, OWN, &arch::image::layout(), &Tables).unwrap();
+    let other = &blob.domains[1];
+    map_staging(&mut table, &Tables, other).unwrap();
+    map_constants(&mut table, &Tables, other, 8 * PAGE).unwrap();
+    let judged = audit(&table, blob, OWN, &BlockSet::default());
+    (table, judged)
+}
+
+#[test]
+fn another_kernels_image_is_mapped_where_the_board_says_so_and_nowhere_else() {
+    let mut blob = blob();
+    blob.domains[1].image_pa = 48 * MIB;
+    blob.domains[1].image_max = MIB;
+    assert!(matches!(with_twin(&blob).1, Err(Violation::ForeignUncached(_))));
+    let says = b"dsm=two-state twins=on run=x";
+    blob.arguments[..says.len()].copy_from_slice(says);
+    let (table, judged) = with_twin(&blob);
+    judged.unwrap();
+    let mut seen = None;
+    table.walk(&mut |leaf| {
+        if leaf.virt == PhysAddr(48 * MIB).to_virt() {
+            seen = Some((leaf.phys.0, leaf.memory, leaf.rights));
+        }
+    });
+    assert_eq!(seen, Some((40 * MIB + IMAGE_OFFSET, Memory::Uncached, Rights::Read)));
+}
+
+#[test]
+fn a_header_that_lies_maps_nothing() {
+    let mut blob = blob();
+    blob.domains[1].image_pa = 48 * MIB;
+    blob.domains[1].image_max = MIB;
+    let mut table = table();
+    for bytes in [2 * MIB, 3 * MIB, u64::MAX, PAGE + 1] {
+        let mapped = map_constants(&mut table, &Tables, &blob.domains[1], bytes);
+        assert_eq!(mapped, Err(MapError::Range), "{bytes:#x}");
+    }
+}

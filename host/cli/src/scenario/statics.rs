@@ -1,0 +1,92 @@
+//! Addresses of named functions and statics in memory that kernels share: there must be none, for
+//! they mean something in one image only.
+//!
+//! Looks at every word of the shared block as it is in the RAM file, stale ones included. A word
+//! counts if it is the first byte of a function, or any byte of a static, that has a name in some
+//! kernel's image; vtables and literals have none (docs/shadowable.md).
+
+use super::{Failure, Rig};
+use crate::image;
+use abi::boot::{BLOCK, VA_OFFSET};
+use board::{Board, Kind};
+use rustc_demangle::demangle;
+use std::os::unix::fs::FileExt;
+
+/// Something in an image that has a name, by virtual address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Static {
+    start: u64,
+    bytes: u64,
+    name: String,
+}
+
+/// What the kernels of a board have named.
+fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
+    let mut all = Vec::new();
+    for domain in &board.domains {
+        let Some(built) = rig.kernels.iter().find(|built| built.isa == domain.isa) else {
+            continue;
+        };
+        let wrong = |why: String| Failure::Wrong(format!("{}: {why}", built.kernel.display()));
+        let elf = std::fs::read(&built.kernel).map_err(|e| wrong(e.to_string()))?;
+        let places = image::named(&elf).map_err(|e| wrong(e.to_string()))?;
+        let base = VA_OFFSET.wrapping_add(domain.image.base);
+        all.extend(places.into_iter().map(|(at, bytes, name)| {
+            let name = format!("{}'s {:#}", domain.name, demangle(&name));
+            Static { start: base + at, bytes, name }
+        }));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The first few words of `block`, which begins at `base`, that are addresses of `all`.
+pub fn scan(block: &[u8], base: u64, all: &[Static]) -> Vec<String> {
+    let words = block.chunks_exact(8).enumerate();
+    let found = words.filter_map(|(index, bytes)| {
+        let word = u64::from_le_bytes(bytes.try_into().ok()?);
+        let behind = all.partition_point(|it| it.start <= word);
+        let it = all[..behind].last().filter(|it| word - it.start < it.bytes)?;
+        Some(format!("{:#x} holds {word:#x}, {}", base + index as u64 * 8, it.name))
+    });
+    found.take(20).collect()
+}
+
+/// What the shared block holds of them now.
+pub fn found(rig: &Rig) -> Result<Vec<String>, Failure> {
+    let board = rig.instance.board()?;
+    let global = board.regions.iter().find(|region| region.kind == Kind::Global);
+    let global = global.ok_or(Failure::Wrong("the board shares no memory".to_string()))?.block;
+    // As kernels place it: in the middle.
+    let base = global.base + global.size / BLOCK / 2 * BLOCK;
+    let mut block = vec![0; BLOCK as usize];
+    let ram = std::fs::File::open(rig.instance.path("ram"))?;
+    ram.read_exact_at(&mut block, board.offset(base))?;
+    if block.iter().all(|&byte| byte == 0) {
+        return Err(Failure::Wrong("the shared block was never used".to_string()));
+    }
+    Ok(scan(&block, base, &all(rig, &board)?))
+}
+
+/// Demands that there are none.
+pub fn none(rig: &Rig) -> Result<(), Failure> {
+    let found = found(rig)?;
+    if found.is_empty() { Ok(()) } else { Err(Failure::Wrong(found.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_what_has_a_name_are_found_and_nothing_else() {
+        let named = |start, bytes, name: &str| Static { start, bytes, name: name.to_string() };
+        let all = [named(0x1000, 1, "turn"), named(0x2000, 16, "TABLE")];
+        let words = [0u64, 0x1000, 0x1001, 0xfff, 0x2000, 0x200f, 0x2010, u64::MAX];
+        let block: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let found = scan(&block, 0x100, &all);
+        let wanted =
+            ["0x108 holds 0x1000, turn", "0x120 holds 0x2000, TABLE", "0x128 holds 0x200f, TABLE"];
+        assert_eq!(found, wanted);
+    }
+}

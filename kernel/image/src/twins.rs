@@ -1,0 +1,228 @@
+//! References into another kernel's image, by which code or data of shared memory can lead astray.
+//!
+//! Contract: what another kernel has for itself is not mapped, so that every such reference faults,
+//! and the fault handler asks here. On a board with twins (`twins=on`, docs/shadowable.md) the
+//! other's code and constants are mapped from where they are staged, to be read and never
+//! executed, and a call of one of its functions goes on in the function of this image that has the
+//! same name. All else is a [`Stray`], for the log. The tables are made at boot; the fault path
+//! allocates nothing, takes no lock, and believes no header twice: a dispatch looks whether the
+//! image is still the one that its table was made of.
+
+use crate::memory::{FRAMES, TABLE};
+use crate::symbols::{Named, Symbols, header};
+use abi::boot::{Blob, Domain, ImageHeader, VA_OFFSET, kind};
+use alloc::vec::Vec;
+use arch::types::{Access, Fault};
+use base::addr::PhysAddr;
+use base::id::DomainId;
+use core::fmt;
+use core::mem::offset_of;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_mem::mapping;
+use kernel_share::twins::{NoTwin, Tally, Twins};
+
+/// The images of all other kernels.
+pub struct Others {
+    others: Vec<Other>,
+    /// Where this kernel's own begins.
+    start: u64,
+}
+
+/// Another kernel's.
+pub struct Other {
+    /// Its domain's name.
+    pub name: &'static str,
+    /// Its local memory.
+    regions: Vec<Range<u64>>,
+    /// Where its image runs.
+    pub image: u64,
+    /// Where the board has twins.
+    known: Option<Known>,
+    /// Calls that went on here, those of them to an odd place for code of this ISA, and strays.
+    counts: [AtomicU64; 3],
+}
+
+/// What is known of an image that is mapped.
+struct Known {
+    /// Bytes of code.
+    code: u64,
+    twins: Twins,
+    symbols: Symbols,
+    /// The image's checksum, and the address of the word that says it.
+    sum: u64,
+    says: u64,
+}
+
+/// What a fault was.
+pub enum Met {
+    /// A call that goes on here.
+    Twin(u64),
+    /// A reference that leads nowhere.
+    Stray(Stray),
+    /// Neither.
+    Other,
+}
+
+/// Why a reference leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Nothing of the other kernel is mapped.
+    Unmapped,
+    /// Read or written, and nothing that may be.
+    Data,
+    /// The image is another one by now.
+    Changed,
+    /// There is no function to go on in.
+    NoTwin(NoTwin),
+}
+
+/// A reference that leads nowhere, for people.
+pub struct Stray {
+    kernel: &'static str,
+    access: Access,
+    address: u64,
+    why: Why,
+    symbols: Option<Symbols>,
+}
+
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.access {
+            Access::Read => "read of",
+            Access::Write => "write to",
+            Access::Execute => "call of",
+        };
+        write!(f, "stray {what} {}'s {}: ", self.kernel, Named(self.symbols, self.address))?;
+        f.write_str(match self.why {
+            Why::Unmapped => "it is not mapped",
+            Why::Data => "it is not for other kernels",
+            Why::Changed => "that kernel has another image now",
+            Why::NoTwin(NoTwin::NoFunction) => "no function begins there",
+            Why::NoTwin(NoTwin::Missing) => "no function of this name is here",
+            Why::NoTwin(NoTwin::Ambiguous) => "two functions have this name",
+        })
+    }
+}
+
+/// The other kernels of a board, and their images where it has twins. The page table is there.
+pub fn new(blob: &'static Blob, me: DomainId) -> Others {
+    let mut others = Vec::new();
+    for (id, domain) in (0..).map(DomainId).zip(blob.domains()).filter(|(id, _)| *id != me) {
+        let local = blob.regions().iter().filter(|r| {
+            (r.kind == kind::LOCAL || r.kind == kind::STAGING) && r.owner == u32::from(id.0)
+        });
+        let regions = local.map(|r| {
+            let start = r.base.wrapping_add(VA_OFFSET);
+            start..start.wrapping_add(r.size)
+        });
+        let name = abi::boot::text(&domain.name);
+        let known = if blob.has_twins() { known(blob, me, domain) } else { None };
+        if blob.has_twins() {
+            match &known {
+                Some(known) => crate::log!("twins of {name}: {:?}", known.twins.tally()),
+                None => crate::log!("no twins of {name}: its image is not staged, or nonsense"),
+            }
+        }
+        others.push(Other {
+            name,
+            regions: regions.collect(),
+            image: domain.image_pa.wrapping_add(VA_OFFSET),
+            known,
+            counts: [const { AtomicU64::new(0) }; 3],
+        });
+    }
+    Others { others, start: own_start(blob, me) }
+}
+
+fn own_start(blob: &Blob, me: DomainId) -> u64 {
+    blob.domains()[me.index()].image_pa.wrapping_add(VA_OFFSET)
+}
+
+/// Maps another kernel's image and makes its table.
+fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
+    let this = blob.domains().get(me.index())?;
+    let reaches = other.staging_pa >= this.ram_base
+        && other.staging_pa.checked_add(other.staging_size)? <= this.ram_base + this.ram_size;
+    if !reaches {
+        return None;
+    }
+    let table = &mut *TABLE.get()?.lock();
+    mapping::map_staging(table, &FRAMES, other).ok()?;
+    let head = header(other.staging_pa, other.staging_size)?;
+    if head.load_pa != other.image_pa || head.code_size > head.constant_size {
+        return None;
+    }
+    mapping::map_constants(table, &FRAMES, other, head.constant_size).ok()?;
+    let symbols = Symbols::staged(other.staging_pa, other.staging_size)?;
+    let own = Symbols::staged(arch::image::staging_pa(), this.staging_size)?;
+    let text = arch::image::layout().text;
+    let twins = Twins::new(own.within(text.1 - text.0), symbols.within(head.code_size));
+    let says = offset_of!(ImageHeader, checksum) as u64;
+    let says = PhysAddr(other.staging_pa + says).to_virt().0;
+    Some(Known { code: head.code_size, twins, symbols, sum: head.checksum, says })
+}
+
+impl Others {
+    /// All of them.
+    pub fn all(&self) -> &[Other] {
+        &self.others
+    }
+
+    /// What a fault of this kernel's code at `pc` was.
+    pub fn meet(&self, pc: u64, fault: Fault) -> Met {
+        let (address, access) = match fault {
+            Fault::Page { access: Access::Execute, .. } => (pc, Access::Execute),
+            // Of the code, if it is that: of data, it is none of another kernel's.
+            Fault::Unaligned { .. } => (pc, Access::Execute),
+            Fault::Page { address, access } => (address, access),
+            _ => return Met::Other,
+        };
+        let holds = |other: &&Other| other.regions.iter().any(|region| region.contains(&address));
+        let Some(other) = self.others.iter().find(holds) else { return Met::Other };
+        let why = match access {
+            Access::Execute => match other.twin(address) {
+                Ok(twin) => {
+                    let odd =
+                        matches!(fault, Fault::Unaligned { .. }) || !address.is_multiple_of(4);
+                    other.counts[0].fetch_add(1, Ordering::Relaxed);
+                    other.counts[1].fetch_add(odd.into(), Ordering::Relaxed);
+                    return Met::Twin(self.start + u64::from(twin));
+                }
+                Err(why) => why,
+            },
+            _ if other.known.is_some() => Why::Data,
+            _ => Why::Unmapped,
+        };
+        other.counts[2].fetch_add(1, Ordering::Relaxed);
+        let symbols = other.known.as_ref().map(|known| known.symbols);
+        Met::Stray(Stray { kernel: other.name, access, address, why, symbols })
+    }
+}
+
+impl Other {
+    fn twin(&self, address: u64) -> Result<u32, Why> {
+        let known = self.known.as_ref().ok_or(Why::Unmapped)?;
+        let at = address.checked_sub(self.image).filter(|&at| at < known.code);
+        let at = at.and_then(|at| u32::try_from(at).ok()).ok_or(Why::NoTwin(NoTwin::NoFunction))?;
+        if arch::probe::load(known.says) != Some(known.sum) {
+            return Err(Why::Changed);
+        }
+        known.twins.find(at).map_err(Why::NoTwin)
+    }
+
+    /// Its functions, where the board has twins.
+    pub fn tally(&self) -> Option<Tally> {
+        self.known.as_ref().map(|known| known.twins.tally())
+    }
+
+    /// Bytes of its code and its staged bytes that are mapped: 0 where nothing is.
+    pub fn code(&self) -> u64 {
+        self.known.as_ref().map_or(0, |known| known.code)
+    }
+
+    /// Calls that went on here, those of them to an odd place for code of this ISA, and strays.
+    pub fn counts(&self) -> [u64; 3] {
+        self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+}
