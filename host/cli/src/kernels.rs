@@ -7,6 +7,7 @@ use crate::place::Place;
 use crate::progress::Step;
 use board::{Board, Isa};
 use std::path::PathBuf;
+use std::process::Command;
 use thiserror::Error;
 
 /// How the kernels are built.
@@ -85,9 +86,21 @@ fn build_with(
 ) -> Result<Vec<Built>, BuildError> {
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
     let step = Step::begin(&format!("building kernels for {}", names.join(" and ")));
-    let mut cargo = place.cargo();
-    cargo.args(["build", "-q", "--package", "kernel", "--package", "stub"]);
+    let mut cargo = cargo(place, isas, "build");
+    cargo.args(["--package", "kernel", "--package", "stub"]);
     cargo.args(["--profile", profile.name()]).args(features);
+    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
+    if !status.success() {
+        return Err(BuildError::Failed);
+    }
+    step.done();
+    Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
+}
+
+/// A call of cargo for code of kernels, which is still to be told what of it.
+pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
+    let mut cargo = place.cargo();
+    cargo.args([verb, "-q"]);
     for &isa in isas {
         cargo.args(["--target", triple(isa)]);
         let name = triple(isa).to_uppercase().replace('-', "_");
@@ -98,12 +111,7 @@ fn build_with(
         cargo.args(["-Zbuild-std-features=compiler-builtins-mem"]);
         cargo.env("RUSTC_BOOTSTRAP", "1");
     }
-    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
-    if !status.success() {
-        return Err(BuildError::Failed);
-    }
-    step.done();
-    Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
+    cargo
 }
 
 fn built(place: &Place, isa: Isa, profile: Profile) -> Built {

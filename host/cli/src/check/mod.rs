@@ -3,7 +3,9 @@
 //! Each check answers findings, a line each; none at all is a pass. What could not be looked at is
 //! said, never passed over in silence.
 
+mod bans;
 mod law;
+mod layouts;
 mod licences;
 mod style;
 mod tools;
@@ -48,6 +50,8 @@ pub fn check(place: &Place) -> anyhow::Result<ExitCode> {
     report("layers", law::check(&law, &graph).into());
     report("licences", licences::check(&law, &graph).into());
     report("lints", tools::clippy(place)?);
+    report("bans", bans::check(place)?);
+    report("layouts", layouts::check(place)?);
     report("advisories", tools::advisories(place)?);
     println!("{}", if bad == 0 { "check passed" } else { "check FAILED" });
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

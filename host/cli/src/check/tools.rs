@@ -6,7 +6,7 @@ use crate::progress::Step;
 use std::process::Command;
 
 /// Is `cargo NAME` there? Any cargo of the path may have it, not only the one that builds.
-fn available(name: &str) -> bool {
+pub fn available(name: &str) -> bool {
     Command::new("cargo")
         .args([name, "--version"])
         .output()

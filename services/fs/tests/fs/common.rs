@@ -6,7 +6,7 @@ use fs::Vfs;
 use fs::client::{Client, Listed, unpack};
 use fs::model::Model;
 use kernel_share::{Answer, Effects, Event, Service, Token};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// What a step asked for.
@@ -73,12 +73,12 @@ pub struct Pair {
     pub nospc: u64,
     pub peak: u64,
     /// How often which operation ended how.
-    pub ends: HashMap<(u16, u16), u64>,
+    pub ends: BTreeMap<(u16, u16), u64>,
     /// The service's handles, and the model's.
-    handles: HashMap<u64, u64>,
+    handles: BTreeMap<u64, u64>,
     /// The same for nodes, both ways.
-    nodes: HashMap<u64, u64>,
-    back: HashMap<u64, u64>,
+    nodes: BTreeMap<u64, u64>,
+    back: BTreeMap<u64, u64>,
     listed: Vec<Listed>,
 }
 
@@ -90,10 +90,10 @@ impl Pair {
             wrong: None,
             nospc: 0,
             peak: 0,
-            ends: HashMap::new(),
-            handles: HashMap::new(),
-            nodes: HashMap::new(),
-            back: HashMap::new(),
+            ends: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            back: BTreeMap::new(),
             listed: Vec::new(),
         }
     }

@@ -35,7 +35,7 @@ fn a_handle_of_an_earlier_life_says_so_and_a_closed_one_is_bad() {
 #[test]
 fn a_place_that_is_used_again_is_another_handle() {
     let mut solo = Solo::new(BUDGET);
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = std::collections::BTreeSet::new();
     for _ in 0..5000 {
         let root = solo.root();
         assert!(seen.insert(root));

@@ -3,11 +3,11 @@
 use crate::common::{Pair, Solo};
 use abi::fs::{Errno, Op};
 use fs::exercise::{ROOM, exercise};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 const BUDGET: u64 = 64 * 1024 * 1024;
 
-fn ends_of(op: Op, ends: &HashMap<(u16, u16), u64>) -> Vec<(Errno, u64)> {
+fn ends_of(op: Op, ends: &BTreeMap<(u16, u16), u64>) -> Vec<(Errno, u64)> {
     let own = ends.iter().filter(|((o, _), _)| *o == op as u16);
     own.filter_map(|((_, e), count)| Some((Errno::from_code(*e)?, *count))).collect()
 }
@@ -15,7 +15,7 @@ fn ends_of(op: Op, ends: &HashMap<(u16, u16), u64>) -> Vec<(Errno, u64)> {
 #[test]
 fn forty_thousand_random_operations_answer_as_the_model() {
     let (mut asked, mut refused, mut peak) = (0, 0, 0);
-    let mut ends = HashMap::new();
+    let mut ends = BTreeMap::new();
     for seed in 0..40 {
         let mut pair = Pair::new(BUDGET);
         let digest = exercise(seed, 1000, &mut |request, bulk| pair.ask(request, bulk))
