@@ -243,7 +243,8 @@ pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
     Ok(None)
 }
 
-/// What has a name, before it is placed: functions, of which the first byte counts, and statics.
+/// What has a name in the source, before it is placed: functions, of which the first byte counts,
+/// and statics. Literals and vtables have names of the compiler's only.
 pub fn named(elf: &[u8]) -> Result<Vec<(u64, u64, String)>, ImageError> {
     let sections = Header::parse(elf)?.sections(LE, elf)?;
     let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
@@ -255,7 +256,9 @@ pub fn named(elf: &[u8]) -> Result<Vec<(u64, u64, String)>, ImageError> {
             _ => continue,
         };
         let name = String::from_utf8_lossy(symbol.name(LE, table.strings())?).into_owned();
-        all.push((symbol.st_value(LE), bytes, name));
+        if !name.starts_with(".L") && !name.starts_with("anon.") {
+            all.push((symbol.st_value(LE), bytes, name));
+        }
     }
     Ok(all)
 }
