@@ -245,19 +245,17 @@ pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
 
 /// What has a name in the source, before it is placed: functions, of which the first byte counts,
 /// and statics. Literals and vtables have names of the compiler's only.
-pub fn named(elf: &[u8]) -> Result<Vec<(u64, u64, String)>, ImageError> {
+pub fn named(elf: &[u8]) -> Result<Vec<(u64, String)>, ImageError> {
     let sections = Header::parse(elf)?.sections(LE, elf)?;
     let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
     let mut all = Vec::new();
     for symbol in table.iter().filter(|symbol| symbol.is_definition(LE, table.strings())) {
-        let bytes = match symbol.st_type() {
-            elf::STT_FUNC => 1,
-            elf::STT_OBJECT => symbol.st_size(LE),
-            _ => continue,
-        };
+        if !matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_OBJECT) {
+            continue;
+        }
         let name = String::from_utf8_lossy(symbol.name(LE, table.strings())?).into_owned();
         if !name.starts_with(".L") && !name.starts_with("anon.") {
-            all.push((symbol.st_value(LE), bytes, name));
+            all.push((symbol.st_value(LE), name));
         }
     }
     Ok(all)

@@ -18,7 +18,7 @@ const BOARD: &str = "duo-1x1";
 type Figure = fn(&Kit<'_>) -> anyhow::Result<Vec<Said>>;
 
 /// Which records belong to which measurement; a name that ends in a point means all that begin so.
-const FIGURES: [(&[&str], Figure); 11] = [
+const FIGURES: [(&[&str], Figure); 12] = [
     (
         &["lab.pingpong_spread", "lab.pingpong_error", "lab.mailbox_error", "lab.mailbox_latest"],
         ping_pong,

@@ -1,7 +1,7 @@
 //! Sockets: the self-test on each kernel, and an echo in one kernel for who talks in another.
 
 use super::machine::demand;
-use super::{Failure, PATIENCE, Rig, statics};
+use super::{Failure, PATIENCE, Rig};
 
 /// So much, or a quarter of it where the sanitizer watches each access.
 fn so_many(rig: &Rig, count: u64) -> u64 {
@@ -49,5 +49,5 @@ pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, &format!("{kernel}services"), "net          shadowed")?;
         demand(rig, &format!("{kernel}audit"), "the invariant holds")?;
     }
-    statics::none(rig)
+    Ok(())
 }

@@ -24,29 +24,19 @@ pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
 pub fn wait_for(
     rig: &Rig,
     what: &str,
-    wanted: impl FnMut(u64, u64) -> bool,
-) -> Result<u64, Failure> {
-    wait_for_kernel(rig, SHADOW, what, wanted)
-}
-
-/// The same of any kernel of the board.
-pub fn wait_for_kernel(
-    rig: &Rig,
-    index: usize,
-    what: &str,
     mut wanted: impl FnMut(u64, u64) -> bool,
 ) -> Result<u64, Failure> {
     let board = rig.instance.board()?;
     let start = Instant::now();
     loop {
         let states = rig.instance.states(&board);
-        if let Some(&(epoch, state, _)) = states.get(index)
+        if let Some(&(epoch, state, _)) = states.get(SHADOW)
             && wanted(epoch, state)
         {
             return Ok(epoch);
         }
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Wrong(format!("kernel {index} never {what}: {states:?}")));
+            return Err(Failure::Wrong(format!("shadow never {what}: {states:?}")));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -2,8 +2,9 @@
 //! they mean something in one image only.
 //!
 //! Looks at every word of the shared block as it is in the RAM file, stale ones included. A word
-//! counts if it is the first byte of a function, or any byte of a static, that has a name in some
-//! kernel's image; vtables and literals have none (docs/shadowable.md).
+//! counts if it is the first byte of a function or a static that has a name in some kernel's image;
+//! vtables and literals have none (docs/shadowable.md). Addresses within a static do not count: old
+//! ones on stacks, with a byte or two of something else over them, come along as padding.
 
 use super::{Failure, Rig};
 use crate::image;
@@ -16,9 +17,12 @@ use std::os::unix::fs::FileExt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Static {
     start: u64,
-    bytes: u64,
     name: String,
 }
+
+/// The kernel itself: nearly every frame on a stack has its address, and so has the padding of what
+/// was built there and moved into the arena. Nothing shareable can name it.
+const EVERYWHERE: &str = "kernel::kernel::KERNEL";
 
 /// What the kernels of a board have named.
 fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
@@ -31,11 +35,12 @@ fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
         let elf = std::fs::read(&built.kernel).map_err(|e| wrong(e.to_string()))?;
         let places = image::named(&elf).map_err(|e| wrong(e.to_string()))?;
         let base = VA_OFFSET.wrapping_add(domain.image.base);
-        all.extend(places.into_iter().map(|(at, bytes, name)| {
+        all.extend(places.into_iter().map(|(at, name)| {
             let name = format!("{}'s {:#}", domain.name, demangle(&name));
-            Static { start: base + at, bytes, name }
+            Static { start: base + at, name }
         }));
     }
+    all.retain(|it: &Static| !it.name.contains(EVERYWHERE));
     all.sort();
     Ok(all)
 }
@@ -46,7 +51,7 @@ pub fn scan(block: &[u8], base: u64, all: &[Static]) -> Vec<String> {
     let found = words.filter_map(|(index, bytes)| {
         let word = u64::from_le_bytes(bytes.try_into().ok()?);
         let behind = all.partition_point(|it| it.start <= word);
-        let it = all[..behind].last().filter(|it| word - it.start < it.bytes)?;
+        let it = all[..behind].last().filter(|it| word == it.start)?;
         Some(format!("{:#x} holds {word:#x}, {}", base + index as u64 * 8, it.name))
     });
     found.take(20).collect()
@@ -80,13 +85,12 @@ mod tests {
 
     #[test]
     fn addresses_of_what_has_a_name_are_found_and_nothing_else() {
-        let named = |start, bytes, name: &str| Static { start, bytes, name: name.to_string() };
-        let all = [named(0x1000, 1, "turn"), named(0x2000, 16, "TABLE")];
+        let named = |start, name: &str| Static { start, name: name.to_string() };
+        let all = [named(0x1000, "turn"), named(0x2000, "TABLE")];
         let words = [0u64, 0x1000, 0x1001, 0xfff, 0x2000, 0x200f, 0x2010, u64::MAX];
         let block: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let found = scan(&block, 0x100, &all);
-        let wanted =
-            ["0x108 holds 0x1000, turn", "0x120 holds 0x2000, TABLE", "0x128 holds 0x200f, TABLE"];
+        let wanted = ["0x108 holds 0x1000, turn", "0x120 holds 0x2000, TABLE"];
         assert_eq!(found, wanted);
     }
 }
