@@ -120,8 +120,8 @@ pub(crate) enum Request {
         wish: Wish,
         rank: u8,
     },
-    /// Holders that have not answered: `acks`. An orphan's requester died, and its next life may
-    /// already want something else.
+    /// Holders that have not answered: `acks`. An orphan's requester died, or wants it no more; it
+    /// may already want something else.
     Active {
         wish: Wish,
         acks: Set,

@@ -55,11 +55,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) {
         match self.request(id) {
-            Request::Active { wish: now, acks, orphan: true, .. } => {
+            Request::Active { wish: same, orphan: false, .. } if same == wish => {}
+            // What it wants no more ends for nobody: its life ended, or the request was sent twice
+            // around a change of homes, and was answered once already.
+            Request::Active { wish: now, acks, .. } => {
                 let next = Some(wish);
                 self.set_request(id, Request::Active { wish: now, acks, orphan: true, next });
             }
-            Request::Active { .. } => {}
             Request::Queued { rank, .. } => self.set_request(id, Request::Queued { wish, rank }),
             Request::Idle => {
                 let queued = self.ids().filter(|id| self.rank(*id).is_some()).count();
