@@ -10,7 +10,7 @@ use base::port::Words;
 use base::prng::Prng;
 use kernel_share::Device;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::offset_of;
 
 pub const RINGS: usize = 0x2000;
@@ -37,7 +37,7 @@ pub struct Fake {
     /// Destinations of all transfers that were done.
     pub done: RefCell<Vec<u64>>,
     /// Destinations that must not be written any more.
-    pub dead: RefCell<HashSet<u64>>,
+    pub dead: RefCell<BTreeSet<u64>>,
     prng: RefCell<Prng>,
     /// It looks without being kicked.
     eager: bool,
