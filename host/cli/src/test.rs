@@ -145,7 +145,6 @@ fn scenarios(place: &Place, chosen: &[&Scenario], tally: &mut Tally) -> anyhow::
 const SANITIZED: &[&str] = &[
     "boot.duo-1x1",
     "devices.solo-1",
-    "devices.dma-shadowed",
     "domain.power",
     "domain.panic",
     "domain.main-killed",

@@ -119,8 +119,13 @@ impl Dma {
         (0..MAX_DOMAINS).for_each(|domain| self.wants[domain] = port.wants(domain));
     }
 
+    /// How many wait; memory that came back torn may say anything.
+    fn waiting(&self) -> usize {
+        (self.waiting as usize).min(PLACES)
+    }
+
     fn parked(&self) -> &[Token] {
-        &self.parked[..self.waiting as usize]
+        &self.parked[..self.waiting()]
     }
 
     fn park(&mut self, token: Token) {
@@ -138,11 +143,12 @@ impl Dma {
 
     fn forget(&mut self, gone: impl Fn(&Token) -> bool) {
         let mut at = 0;
-        while at < self.waiting as usize {
+        while at < self.waiting() {
             if gone(&self.parked[at]) {
-                self.waiting -= 1;
                 // In order: who came first is asked first.
-                self.parked.copy_within(at + 1..self.waiting as usize + 1, at);
+                let waiting = self.waiting();
+                self.parked.copy_within(at + 1..waiting, at);
+                self.waiting = waiting as u32 - 1;
             } else {
                 at += 1;
             }
