@@ -10,7 +10,7 @@ pub const LINE: usize = 64;
 
 /// State of a domain as the soc sees it.
 pub mod state {
-    /// No power; memory of the chip is kept, cores are not.
+    /// No power; where it goes on when it is woken is kept. Or it never had power.
     pub const OFF: u64 = 0;
     /// Released from reset; its kernel has not reported yet.
     pub const BOOTING: u64 = 1;
@@ -20,6 +20,27 @@ pub mod state {
     pub const INACTIVE: u64 = 3;
     /// Fenced after a crash; comes back as BOOTING under a new epoch, or never.
     pub const DEAD: u64 = 4;
+    /// Fenced and without power, and nowhere to go on: what its caches alone knew is lost, as if it
+    /// were DEAD, but whoever needs it may wake it.
+    pub const COLD: u64 = 5;
+
+    /// Has this life of the domain ended? Then its next one is another epoch.
+    pub const fn is_over(state: u64) -> bool {
+        matches!(state, DEAD | COLD)
+    }
+
+    /// For people.
+    pub const fn name(state: u64) -> &'static str {
+        match state {
+            OFF => "off",
+            BOOTING => "booting",
+            RUNNING => "running",
+            INACTIVE => "inactive",
+            DEAD => "dead",
+            COLD => "cold",
+            _ => "unknown",
+        }
+    }
 }
 
 /// A domain's state and epoch in one word: `epoch << 8 | state`.

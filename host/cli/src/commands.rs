@@ -133,18 +133,6 @@ fn living(instance: &Instance) -> bool {
     instance.soc().is_some() || !instance.machines().is_empty()
 }
 
-/// Name of a domain's state.
-pub fn state_name(number: u64) -> &'static str {
-    match number {
-        state::OFF => "off",
-        state::BOOTING => "booting",
-        state::RUNNING => "running",
-        state::INACTIVE => "inactive",
-        state::DEAD => "dead",
-        _ => "?",
-    }
-}
-
 /// `pen ps`
 pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
     let running: Vec<Instance> = Instance::all(place).into_iter().filter(living).collect();
@@ -164,7 +152,7 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
                 domain.name,
                 domain.isa.name(),
                 domain.cores,
-                state_name(now)
+                state::name(now)
             );
         }
         if let Some((ns, used)) = lab::used(&instance) {

@@ -152,6 +152,7 @@ const SANITIZED: &[&str] = &[
     "services.shadowed",
     "services.lost",
     "net.shadowed",
+    "devices.dma-shadowed",
 ];
 
 /// Name of a scenario's test under the sanitizer.

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!            1                2 READY
-//!   OFF ----------> BOOTING ----------> RUNNING      1 WAKE (or the board starts): cold under a
-//!    ^               ^  ^                | ^  |        new epoch, warm if OFF left a warm entry
-//!    |     5 WAKE    |  | 6 restart    3 | | 4       3 INACTIVE, 4 WAKE: nothing is lost
-//!    |               |  |                v |         7 OFF, by itself or by another kernel (cold)
+//!   OFF ----------> BOOTING ----------> RUNNING      1 WAKE (or the board starts)
+//!    ^               ^  ^                | ^  |      3 INACTIVE, 4 WAKE: nothing is lost
+//!    |     5 WAKE    |  | 6 restart    3 | | 4       5 a new life: cold, under a new epoch
+//!    |               |  |                v |         7 OFF, by itself, which left a warm entry
 //!    +--- 7 -------- | -+------------ INACTIVE       8 the QEMU ended: crash, kill, PANIC
-//!                   DEAD <-- 8 -- any of them
+//!             COLD, DEAD <-- 8, 9 -- any of them     9 OFF by another kernel
 //! ```
 //!
 //! A change that needs the emulator ([`Effect::Emulator`]) is a job; a domain has one job at a
@@ -270,11 +270,12 @@ impl Power {
             state::OFF if self.domains[d].resume != 0 => {
                 self.domains[d].resume = 0;
                 self.effects.push(Effect::Fence(d));
+                self.set_state(d, state::COLD);
                 self.answer(asker, error::NONE, 0);
             }
-            state::OFF => self.answer(asker, error::NONE, 0),
+            state::OFF | state::COLD => self.answer(asker, error::NONE, 0),
             state::DEAD => {
-                self.set_state(d, state::OFF);
+                self.set_state(d, state::COLD);
                 self.answer(asker, error::NONE, 0);
             }
             _ => self.start_job(asker, d, Job::Reset, resume),
@@ -289,7 +290,7 @@ impl Power {
                 self.set_state(d, next);
                 self.start_job(asker, d, Job::Continue, 0);
             }
-            state::OFF if domain.alive => {
+            state::OFF | state::COLD if domain.alive => {
                 if domain.resume == 0 {
                     domain.epoch = next_epoch(domain.epoch);
                     self.effects.push(Effect::Fence(d));
@@ -300,7 +301,7 @@ impl Power {
                 self.set_state(d, state::BOOTING);
                 self.start_job(asker, d, Job::Continue, 0);
             }
-            state::OFF | state::DEAD => {
+            state::OFF | state::COLD | state::DEAD => {
                 domain.crashes.clear();
                 self.boot(d);
                 self.answer(asker, error::NONE, 0);
@@ -346,8 +347,10 @@ impl Power {
                 if pending.resume == 0 {
                     self.effects.push(Effect::Fence(d));
                     self.forget_requests_of(d);
+                    self.set_state(d, state::COLD);
+                } else {
+                    self.set_state(d, state::OFF);
                 }
-                self.set_state(d, state::OFF);
             }
             Job::Continue => {}
         }

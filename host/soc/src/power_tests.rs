@@ -105,7 +105,7 @@ fn off_by_another_is_cold_and_fenced() {
         finish(&mut power, &effects, true),
         [
             Effect::Fence(0),
-            Effect::Publish(0, pack_state(1, state::OFF), 0),
+            Effect::Publish(0, pack_state(1, state::COLD), 0),
             Effect::Answer(OTHER, error::NONE, 0)
         ]
     );

@@ -261,11 +261,11 @@ impl Supervisor {
                 if state == state::BOOTING {
                     self.parts.engines.iter().for_each(|dma| dma.powered(d, epoch as u16));
                 }
-                if matches!(state, state::OFF | state::DEAD) {
+                if matches!(state, state::OFF | state::COLD | state::DEAD) {
                     self.lose(d, state == state::OFF);
                 }
                 self.parts.chip.publish(d, word, deaths)?;
-                log::info!("{} is {} (epoch {epoch}).", self.name(d), state_name(state));
+                log::info!("{} is {} (epoch {epoch}).", self.name(d), state::name(state));
                 self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
             }
             Effect::Fence(d) => {
@@ -391,17 +391,5 @@ impl Supervisor {
         if fate == Fate::Essential {
             self.end = Some(End::Lost(name));
         }
-    }
-}
-
-/// A state's name, for people.
-pub fn state_name(state: u64) -> &'static str {
-    match state {
-        state::OFF => "off",
-        state::BOOTING => "booting",
-        state::RUNNING => "running",
-        state::INACTIVE => "inactive",
-        state::DEAD => "dead",
-        _ => "unknown",
     }
 }

@@ -57,7 +57,7 @@ fn power_of_a_real_emulator() {
         assert_eq!(wakes(&soc), 2 + 2 * round);
         runs(&soc);
         assert_eq!(strong.ask(&soc, command::OFF, 1, 0), error::NONE);
-        assert_eq!(soc.state(1), (epoch, state::OFF));
+        assert_eq!(soc.state(1), (epoch, state::COLD));
         stands_still(&soc, &mut strong);
         assert_eq!(strong.ask(&soc, command::WAKE, 1, 0), error::NONE);
         assert_eq!(soc.state(1), (epoch + 1, state::BOOTING));

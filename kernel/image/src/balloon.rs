@@ -79,7 +79,7 @@ impl Lives for Chip<'_> {
     fn floor(&self, domain: DomainId) -> u32 {
         let (epoch, state) = self.0.state(domain);
         // Epochs have 16 bits in words; behind the last one nothing counts as over.
-        u32::from(epoch as u16) + u32::from(state == state::DEAD)
+        u32::from(epoch as u16) + u32::from(state::is_over(state))
     }
 }
 
@@ -271,7 +271,8 @@ impl Balloons {
         }
         for peer in (0..kernel.blob.domains().len() as u8).map(DomainId) {
             let (_, now) = kernel.soc.state(peer);
-            if peer != kernel.me && matches!(now, state::DEAD | state::OFF | state::BOOTING) {
+            let gone = state::is_over(now) || matches!(now, state::OFF | state::BOOTING);
+            if peer != kernel.me && gone {
                 self.run(kernel, Event::Lost(peer));
                 // The handler of its request has nobody to answer, but waits.
                 self.answers[peer.index()].store(REFUSED, Ordering::Release);

@@ -80,7 +80,7 @@ pub struct Coherence {
     index: usize,
     state: Lock<State>,
     /// Of the whole chip, when this domain left.
-    deaths: AtomicU64,
+    lives_over: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
     /// When a page was complained about last.
@@ -158,7 +158,7 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
                 told: [0; MAX_DOMAINS],
             },
         ),
-        deaths: AtomicU64::new(0),
+        lives_over: AtomicU64::new(0),
         faults: AtomicU64::new(0),
         broken: AtomicU64::new(0),
         complained: AtomicU64::new(0),
@@ -166,9 +166,13 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
     })
 }
 
-/// Deaths of all domains.
-fn deaths(kernel: &Kernel) -> u64 {
-    (0..kernel.blob.domains().len() as u8).map(|id| kernel.soc.deaths(DomainId(id))).sum()
+/// Lives of all domains that are over.
+fn lives_over(kernel: &Kernel) -> u64 {
+    let over = |id| {
+        let (epoch, now) = kernel.soc.state(DomainId(id));
+        epoch.max(1) + u64::from(state::is_over(now))
+    };
+    (0..kernel.blob.domains().len() as u8).map(over).sum()
 }
 
 impl Coherence {
@@ -191,8 +195,11 @@ impl Coherence {
         state.machine.leaving = Leaving::No;
         state.drop_messages();
         drop(state);
-        let running = |id| !matches!(kernel.soc.state(id).1, state::OFF | state::DEAD);
-        let lost = deaths(kernel) != self.deaths.load(Ordering::Relaxed);
+        let running = |id| {
+            let (_, now) = kernel.soc.state(id);
+            now != state::OFF && !state::is_over(now)
+        };
+        let lost = lives_over(kernel) != self.lives_over.load(Ordering::Relaxed);
         let alone = !kernel.peers.ids().any(running);
         self.come(kernel, if alone { Start::First { lost } } else { Start::Join });
     }
@@ -218,7 +225,7 @@ impl Coherence {
                 begun != Err(LeaveError::Busy)
             });
             if begun.is_ok() && self.has_left(kernel) {
-                self.deaths.store(deaths(kernel), Ordering::Relaxed);
+                self.lives_over.store(lives_over(kernel), Ordering::Relaxed);
                 return true;
             }
             mend();

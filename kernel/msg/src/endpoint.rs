@@ -178,5 +178,5 @@ impl<W: Words> Peer<W> {
 pub fn peer_epoch(state_word: u64) -> Option<Epoch> {
     let (epoch, state) = abi::soc::unpack_state(state_word);
     let epoch = Epoch(epoch as u16);
-    (state != abi::soc::state::DEAD && epoch.0 != 0).then_some(epoch)
+    (!abi::soc::state::is_over(state) && epoch.0 != 0).then_some(epoch)
 }

@@ -18,6 +18,7 @@ mod statics;
 mod twins;
 
 pub use rig::{Failure, Parts, Rig};
+use services::Ends;
 use std::time::Duration;
 
 /// Longer than any step of a healthy board takes on a loaded machine.
@@ -74,12 +75,13 @@ pub const ALL: &[Scenario] = &[
     on("services.overlap", "duo", overlap::explained),
     on("services.overlap-delegated", "duo-delegated", overlap::explained),
     on("services.death", "duo-delegated", services::survives),
-    on("services.lost", "duo", |rig| services::loses(rig, 8)),
+    on("services.lost", "duo", |rig| services::loses(rig, Ends::Killed, 8)),
+    on("services.cold", "duo", |rig| services::loses(rig, Ends::Cold, 6)),
     on("services.asleep", "duo", |rig| services::sleeps(rig, 4)),
     on("services.strong-asleep", "duo", |rig| services::strong_sleeps(rig, 2)),
     on("services.twins", "duo-twins", twins::followed),
     on("services.strays", "duo", twins::refused),
-    nightly("services.lost-often", "duo", |rig| services::loses(rig, 200)),
+    nightly("services.lost-often", "duo", |rig| services::loses(rig, Ends::Killed, 200)),
     nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
     nightly("services.strong-asleep-often", "duo", |rig| services::strong_sleeps(rig, 50)),
     on("net.solo", "solo", net::alone),

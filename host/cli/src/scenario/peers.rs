@@ -48,7 +48,7 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     for round in 0..5 {
         for (action, after) in
-            [("inactive", state::INACTIVE), ("off", state::OFF), ("cold", state::OFF)]
+            [("inactive", state::INACTIVE), ("off", state::OFF), ("cold", state::COLD)]
         {
             demand(rig, "ping shadow 2", "answer from 1")?;
             demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;

@@ -83,19 +83,38 @@ pub fn shared(rig: &mut Rig) -> Result<(), Failure> {
     statics::none(rig)
 }
 
-/// Under load from both kernels the weak one dies, now and then in the middle of a step or with
-/// pages that only it had: the service begins anew, says so, and nobody gets a wrong answer.
-pub fn loses(rig: &mut Rig, kills: u64) -> Result<(), Failure> {
+/// How a life ends.
+#[derive(Clone, Copy)]
+pub enum Ends {
+    Killed,
+    /// Another kernel takes its power, and gives it back.
+    Cold,
+}
+
+impl Ends {
+    fn carry_out(self, rig: &mut Rig) -> Result<(), Failure> {
+        match self {
+            Ends::Killed => rig.kill("shadow"),
+            Ends::Cold => {
+                demand(rig, "domain cold shadow", "next boot cold")?;
+                demand(rig, "domain on shadow", "woken").map(|_| ())
+            }
+        }
+    }
+}
+
+/// Under load from both kernels the weak one's life ends, now and then in the middle of a step or
+/// with pages that only it had: the service begins anew, says so, and nobody gets a wrong answer.
+pub fn loses(rig: &mut Rig, ends: Ends, times: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     let mut lost = 0;
-    for round in 0..kills {
+    for round in 0..times {
         demand(rig, "fs write note still here", "")?;
         demand(rig, &format!("aside exercise {} {OPERATIONS}", 1000 + round), "begun")?;
-        rig.send(&format!("on shadow exercise {} {OPERATIONS}", 2000 + round))?;
+        demand(rig, &format!("on shadow aside exercise {} {OPERATIONS}", 2000 + round), "begun")?;
         std::thread::sleep(Duration::from_millis(10 + round * 37 % 200));
-        rig.kill("shadow")?;
-        rig.expect("main> ", PATIENCE)?;
+        ends.carry_out(rig)?;
         let before = epoch;
         epoch = wait_for(rig, "came back", |now, state| now > before && state == state::RUNNING)?;
         lost += u64::from(!rig.ask("main", "fs ls", PATIENCE)?.contains("note"));
@@ -105,7 +124,7 @@ pub fn loses(rig: &mut Rig, kills: u64) -> Result<(), Failure> {
     }
     let said = rig.transcript().matches("fs: begins anew").count() as u64;
     let said = said + rig.early_log("main").matches("fs: begins anew").count() as u64;
-    if lost > said || kills >= 100 && lost == 0 {
+    if lost > said || times >= 100 && lost == 0 {
         let text = format!("it began anew {lost} times, and said so {said} times");
         return Err(Failure::Wrong(text));
     }

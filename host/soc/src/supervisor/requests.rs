@@ -1,13 +1,13 @@
 //! What kernels and clients of the control socket ask for, and how they are answered.
 
-use super::{Supervisor, state_name};
+use super::Supervisor;
 use crate::config::REQUEST_KICK;
 use crate::control::{Operation, good, refused};
 use crate::fabric::Doorbell;
 use crate::memory::{Answer, MemoryError};
 use crate::power::{Asker, Event};
 use crate::qemu::Qemu;
-use abi::soc::{command, error};
+use abi::soc::{command, error, state};
 use serde_json::{Value, json};
 
 impl Supervisor {
@@ -101,7 +101,7 @@ impl Supervisor {
         let domains = (0..self.qemus.len()).filter_map(|d| {
             let view = self.power.view(d)?;
             Some(json!({
-                "name": self.name(d), "index": d, "state": state_name(view.state),
+                "name": self.name(d), "index": d, "state": state::name(view.state),
                 "epoch": view.epoch, "deaths": view.deaths, "busy": view.busy,
                 "pid": self.qemus[d].as_ref().map(Qemu::pid),
             }))

@@ -367,7 +367,7 @@ impl State {
             self.told[domain.index()] = word;
             let (epoch, now) = unpack_state(word);
             let down = match now {
-                state::DEAD => Some(Down::Died),
+                now if state::is_over(now) => Some(Down::Died),
                 state::OFF => Some(Down::Slept),
                 _ => None,
             };

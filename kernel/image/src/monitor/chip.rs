@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "domain",
         arguments: "off|inactive|on|cold DOMAIN [MS]",
-        help: "power: off keeps memory (cold not; MS: wakes it), inactive keeps all, on wakes",
+        help: "power: off keeps memory (MS: wakes it), inactive keeps all, cold is a death, on wakes",
         run: domain,
     },
     Command { name: "disk", arguments: "", help: "write, flush and read back a sector", run: disk },
@@ -40,17 +40,6 @@ pub const COMMANDS: &[Command] = &[
     },
     Command { name: "poweroff", arguments: "", help: "power the whole board off", run: poweroff },
 ];
-
-fn state_name(state: u64) -> &'static str {
-    match state {
-        state::OFF => "off",
-        state::BOOTING => "booting",
-        state::RUNNING => "running",
-        state::INACTIVE => "inactive",
-        state::DEAD => "dead",
-        _ => "?",
-    }
-}
 
 /// The domain a word names, by name or number.
 pub fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
@@ -94,7 +83,7 @@ fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let role = ["?", "main", "shadow", "proxy"].get(domain.role as usize).unwrap_or(&"?");
         let name = abi::boot::text(&domain.name);
         write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;
-        write!(out, "{:<9} {epoch:<6} {:<7} ", state_name(state), kernel.soc.deaths(id))?;
+        write!(out, "{:<9} {epoch:<6} {:<7} ", state::name(state), kernel.soc.deaths(id))?;
         match kernel.peers.counts(id) {
             Some([sent, served, faults, dropped]) => {
                 let calls = format_args!("{sent}/{served}/{faults}");

@@ -238,7 +238,7 @@ impl Peer {
     }
 
     fn is_asleep(&self, kernel: &Kernel) -> bool {
-        matches!(kernel.soc.state(self.id).1, state::OFF | state::INACTIVE)
+        matches!(kernel.soc.state(self.id).1, state::OFF | state::COLD | state::INACTIVE)
     }
 
     /// Rings again, in case the last ring was lost or the peer went to sleep over it.
