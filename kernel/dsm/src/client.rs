@@ -92,6 +92,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if !orphan {
             self.answer(now, work, page, out);
         }
+        self.serve_deferred(now, out);
         self.start_requests(now, out);
     }
 
@@ -318,7 +319,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let mut state = Revoke::Idle;
         if !suffices(hold, keep) {
             let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
-            if pinned || self.leaving == Leaving::Unmapping {
+            // What a home that is none any more wants may be under way, and leave less.
+            if pinned || self.is_unmapping(page) || self.leaving == Leaving::Unmapping {
                 return;
             }
             state = Revoke::Unmapping { page, keep, orphan: false };

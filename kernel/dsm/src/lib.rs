@@ -4,6 +4,7 @@
 //! `docs/dsm.md`.
 #![cfg_attr(not(test), no_std)]
 
+mod claim;
 mod client;
 mod dsm;
 pub mod effect;

@@ -24,8 +24,8 @@ use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
 use crate::lives::{Life, byte, byte_of, with_byte};
 use crate::message::{END, Message};
-use crate::table::{Entry, Store};
-use crate::word::{Down, Hold, Page, Set};
+use crate::table::Store;
+use crate::word::{Down, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn handle_seat(
@@ -105,13 +105,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Has a member died that no home has dealt with, as far as this domain knows?
-    fn mourns(&self) -> bool {
+    pub(crate) fn mourns(&self) -> bool {
         // 0: it has just booted, and nobody has told it that its last life is mourned already.
         self.settled == 0 || self.mourns_one_of(self.settled)
     }
 
     /// Has one of these members died?
-    fn mourns_one_of(&self, settled: u64) -> bool {
+    pub(crate) fn mourns_one_of(&self, settled: u64) -> bool {
         (0..self.config.domains).map(DomainId).any(|domain| {
             let then = byte_of(settled, domain);
             let dead = match self.peer(domain) {
@@ -121,70 +121,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             };
             then != 0 && dead
         })
-    }
-
-    /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
-    pub(crate) fn reconsider(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
-            return;
-        }
-        let lowest = self.up().with(self.config.me).iter().next();
-        if lowest == Some(self.config.me) {
-            self.claim(now, None, false, out);
-        } else {
-            self.broadcast(Message::Who, out);
-        }
-    }
-
-    /// Asks everybody what they hold.
-    pub(crate) fn claim(
-        &mut self,
-        now: u64,
-        handed: Option<(DomainId, u32)>,
-        lost: bool,
-        out: &mut (impl Perform + ?Sized),
-    ) {
-        self.claims = self.claims.wrapping_add(1);
-        self.clear_directory();
-        let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
-        self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
-        let message = self.question(0, handed);
-        waiting.iter().for_each(|to| out.perform(Effect::Send { to, message }));
-        if waiting.is_empty() {
-            self.establish(now, out);
-        }
-    }
-
-    fn question(&self, base: Page, handed: Option<(DomainId, u32)>) -> Message {
-        Message::Ask { round: self.claims, base, lives: self.lives(), handed }
-    }
-
-    /// All have answered.
-    pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        let Seat::Claiming { lost, .. } = self.seat else { return };
-        self.record_own();
-        self.seat = Seat::Home;
-        self.round = self.round.saturating_add(1);
-        self.settled = self.members();
-        self.peers.iter_mut().for_each(|peer| peer.asked = None);
-        let message = Message::Home { round: self.round, settled: self.settled };
-        self.broadcast(message, out);
-        if lost && self.lose_unheld(out) {
-            self.broadcast(Message::Losses, out);
-        }
-        self.send_parked(now, out);
-    }
-
-    fn lose_unheld(&mut self, out: &mut (impl Perform + ?Sized)) -> bool {
-        let mut losses = false;
-        for page in 0..self.table.pages() {
-            if self.table.get(page) == Entry::FREE {
-                self.table.set(page, Entry { lost: true, ..Entry::FREE });
-                out.perform(Effect::Lost { page });
-                losses = true;
-            }
-        }
-        losses
     }
 
     fn got_home(
@@ -237,126 +173,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn send_parked(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.cores().for_each(|core| self.ask_home(now, core, out));
         self.proceed_leave(out);
-    }
-
-    fn got_ask(
-        &mut self,
-        from: DomainId,
-        handed: Option<(DomainId, u32)>,
-        out: &mut (impl Perform + ?Sized),
-    ) {
-        self.answer_or_not(from, handed, out);
-        if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
-            // What the giver said and granted before, and is still under way, is old now.
-            self.round = self.round.max(round.saturating_add(1));
-        }
-    }
-
-    fn answer_or_not(
-        &mut self,
-        from: DomainId,
-        handed: Option<(DomainId, u32)>,
-        out: &mut (impl Perform + ?Sized),
-    ) {
-        match self.seat {
-            Seat::Home if self.is_serving() => {
-                self.peers[from.index()].asked = None;
-                let message = Message::Home { round: self.round, settled: self.settled };
-                out.perform(Effect::Send { to: from, message });
-            }
-            Seat::Known(home, round) if handed == Some((home, round)) || home == from => {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
-            }
-            Seat::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
-                self.seat = Seat::Waiting;
-                self.answer_asked(out);
-            }
-            Seat::Waiting => self.answer_asked(out),
-            Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
-        }
-    }
-
-    /// Does another's claim go before this domain's? A home hands over to one after the other, so
-    /// of two that it handed to, the other one was before and has failed.
-    fn outranks(
-        &self,
-        theirs: (DomainId, Option<(DomainId, u32)>),
-        mine: Option<(DomainId, u32)>,
-    ) -> bool {
-        match (theirs.1, mine) {
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (Some(theirs), Some(mine)) if theirs.0 == mine.0 => false,
-            _ => theirs.0 < self.config.me,
-        }
-    }
-
-    /// Tells all who have asked what is held here, 64 pages each.
-    fn answer_asked(&mut self, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
-            return;
-        }
-        for to in self.up().iter() {
-            let Some((round, base)) = self.peers[to.index()].asked.take() else { continue };
-            let holds = |entry: &Entry| (entry.hold != Hold::None, entry.hold > Hold::Read);
-            let (base, held, written) = self.chunk(base, holds);
-            let (held, written) = match base {
-                END => (self.settled, u64::from(self.round) << 8 | u64::from(self.mourns())),
-                _ => (held, written),
-            };
-            out.perform(Effect::Send {
-                to,
-                message: Message::Chunk { round, base, held, written },
-            });
-        }
-    }
-
-    /// The first pages from `base` on with something to say, 64 at most.
-    fn chunk(&self, base: Page, bits: impl Fn(&Entry) -> (bool, bool)) -> (Page, u64, u64) {
-        let pages = self.table.pages();
-        let Some(base) = (base..pages).find(|page| bits(&self.table.get(*page)).0) else {
-            return (END, 0, 0);
-        };
-        let (mut first, mut second) = (0, 0);
-        for page in base..pages.min(base.saturating_add(64)) {
-            let (a, b) = bits(&self.table.get(page));
-            first |= u64::from(a) << (page - base);
-            second |= u64::from(b) << (page - base);
-        }
-        (base, first, second)
-    }
-
-    fn got_chunk(
-        &mut self,
-        now: u64,
-        from: DomainId,
-        (round, base): (u8, Page),
-        (held, written): (u64, u64),
-        out: &mut (impl Perform + ?Sized),
-    ) {
-        let Seat::Claiming { waiting, handed, lost } = self.seat else {
-            return out.perform(Effect::Send { to: from, message: Message::Void });
-        };
-        if !waiting.has(from) || round != self.claims {
-            return; // An answer to an earlier question; the later one is with it.
-        }
-        if base != END {
-            let pages = self.table.pages();
-            for page in ones(base, held).filter(|page| *page < pages) {
-                self.record(from, page, written >> (page - base) & 1 != 0);
-            }
-            let base = base.saturating_add(64);
-            let message = self.question(base, handed);
-            return out.perform(Effect::Send { to: from, message });
-        }
-        let waiting = waiting.without(from);
-        self.round = self.round.max((written >> 8) as u32);
-        let lost = lost || written & 1 != 0 || self.mourns_one_of(held);
-        self.seat = Seat::Claiming { waiting, handed, lost };
-        if waiting == Set::EMPTY {
-            self.establish(now, out);
-        }
     }
 
     fn got_lost(
@@ -495,6 +311,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 }
 
 /// The pages of the bits of a chunk.
-fn ones(base: Page, bits: u64) -> impl Iterator<Item = Page> {
+pub(crate) fn ones(base: Page, bits: u64) -> impl Iterator<Item = Page> {
     (0..64).filter(move |bit| bits >> bit & 1 != 0).filter_map(move |bit| base.checked_add(bit))
 }
