@@ -49,8 +49,9 @@ pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
 }
 
-/// Runs the hook of [`install_released`]; called by `lock`.
-#[inline]
+/// Runs the hook of [`install_released`]; called by `lock`. A call, so that it has a name in
+/// `tests/reach.toml`.
+#[inline(never)]
 pub(crate) fn released() {
     if let Some(hook) = RELEASED.get() {
         hook();

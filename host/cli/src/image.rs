@@ -8,6 +8,7 @@ use board::{Board, Domain, Isa};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym};
+use std::collections::BTreeMap;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
@@ -258,6 +259,64 @@ pub fn named(elf: &[u8]) -> Result<Vec<(u64, String)>, ImageError> {
             all.push((symbol.st_value(LE), name));
         }
     }
+    Ok(all)
+}
+
+/// A function of a kernel.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its first byte, before it is placed.
+    pub start: u64,
+    /// Its machine code.
+    pub code: Vec<u8>,
+    /// Its name, without the compiler's disambiguators.
+    pub name: String,
+}
+
+/// A kernel's functions, and addresses that it keeps.
+#[derive(Debug)]
+pub struct Code {
+    /// In the order of their addresses; what has several names is there once.
+    pub functions: Vec<Function>,
+    /// Where an address is kept, and which one.
+    pub pointers: BTreeMap<u64, u64>,
+}
+
+/// Takes a kernel apart.
+pub fn code(elf: &[u8]) -> Result<Code, ImageError> {
+    Ok(Code { functions: functions(elf)?, pointers: pointers(elf)? })
+}
+
+fn pointers(elf: &[u8]) -> Result<BTreeMap<u64, u64>, ImageError> {
+    let sections = Header::parse(elf)?.sections(LE, elf)?;
+    let mut all = BTreeMap::new();
+    for section in sections.iter() {
+        if let Some((entries, _)) = section.rela(LE, elf)? {
+            let one = |it: &elf::Rela64<LE>| (it.r_offset(LE), it.r_addend(LE) as u64);
+            all.extend(entries.iter().map(one));
+        }
+    }
+    Ok(all)
+}
+
+fn functions(elf: &[u8]) -> Result<Vec<Function>, ImageError> {
+    let sections = Header::parse(elf)?.sections(LE, elf)?;
+    let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
+    let mut all = Vec::new();
+    for (number, symbol) in table.enumerate().filter(|(_, it)| it.st_type() == elf::STT_FUNC) {
+        let Some(index) = table.symbol_section(LE, symbol, number)? else { continue };
+        let section = sections.section(index)?;
+        let (start, size) = (symbol.st_value(LE), symbol.st_size(LE) as usize);
+        let from = start.wrapping_sub(section.sh_addr(LE)) as usize;
+        let Some(code) = section.data(LE, elf)?.get(from..from.saturating_add(size)) else {
+            continue;
+        };
+        let name = String::from_utf8_lossy(symbol.name(LE, table.strings())?).into_owned();
+        let name = format!("{:#}", rustc_demangle::demangle(&name));
+        all.push(Function { start, code: code.to_vec(), name });
+    }
+    all.sort_by(|a, b| (a.start, b.code.len()).cmp(&(b.start, a.code.len())));
+    all.dedup_by_key(|it| it.start);
     Ok(all)
 }
 

@@ -114,8 +114,12 @@ enum Verb {
         #[arg(long)]
         nightly: bool,
     },
-    /// Check formatting, lints, layers, style, licences and advisories.
-    Check,
+    /// Check what no test can: formatting, style, layers, licences, lints, bans in services, what
+    /// the fault path reaches, layouts of shared state, advisories.
+    Check {
+        /// One of them only.
+        name: Option<String>,
+    },
     /// Measure, and print a table beside Linux.
     Bench {
         /// Only records whose name begins with this.
@@ -161,7 +165,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Ps => commands::ps(&place),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
-        Verb::Check => check::check(&place),
+        Verb::Check { name } => check::check(&place, name.as_deref()),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
         Verb::Lab(line) => lab::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),

@@ -68,7 +68,9 @@ fn interrupt(interrupt: Interrupt, pc: u64) {
     kernel.scheduler.on_interrupt(interrupt);
 }
 
-/// A fault in memory that kernels share is how it comes here.
+/// A fault in memory that kernels share is how it comes here. A root of
+/// `tests/reach.toml`: what it calls neither allocates nor sleeps.
+#[inline(never)]
 fn shared(pc: u64, fault: Fault) -> Met {
     let Some(kernel) = kernel::get() else { return Met::Other };
     kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, pc, fault))

@@ -4,9 +4,11 @@
 //! said, never passed over in silence.
 
 mod bans;
+mod calls;
 mod law;
 mod layouts;
 mod licences;
+mod reach;
 mod style;
 mod tools;
 
@@ -29,30 +31,44 @@ impl From<Vec<String>> for Verdict {
     }
 }
 
+/// A check's name, and how it is made.
+type Named<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<Verdict>);
+
 /// `pen check`
-pub fn check(place: &Place) -> anyhow::Result<ExitCode> {
+pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let law = law::Law::read(place)?;
-    let mut bad = 0;
-    let mut report = |name: &str, verdict: Verdict| match verdict {
+    let all: [Named<'_>; 9] = [
+        ("formatting", &|| tools::formatting(place)),
+        ("style", &|| style::check(place, &law)),
+        ("layers", &|| Ok(law::check(&law, &law::graph(place)?).into())),
+        ("licences", &|| Ok(licences::check(&law, &law::graph(place)?).into())),
+        ("lints", &|| tools::clippy(place)),
+        ("bans", &|| bans::check(place)),
+        ("reach", &|| reach::check(place)),
+        ("layouts", &|| layouts::check(place)),
+        ("advisories", &|| tools::advisories(place)),
+    ];
+    let chosen = || all.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    let names = all.map(|(name, _)| name).join(", ");
+    anyhow::ensure!(chosen().next().is_some(), "there is no such check; there are: {names}");
+    let mut good = true;
+    for (name, check) in chosen() {
+        good &= report(name, check()?);
+    }
+    println!("{}", if good { "check passed" } else { "check FAILED" });
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says what was found. Is it good?
+fn report(name: &str, verdict: Verdict) -> bool {
+    match verdict {
         Verdict::Good => println!("{name}: ok"),
         Verdict::Unknown(why) => println!("{name}: not checked ({why})"),
         Verdict::Bad(findings) => {
-            for finding in &findings {
-                println!("{finding}");
-            }
+            findings.iter().for_each(|finding| println!("{finding}"));
             println!("{name}: {} findings", findings.len());
-            bad += 1;
+            return false;
         }
-    };
-    report("formatting", tools::formatting(place)?);
-    report("style", style::check(place, &law)?);
-    let graph = law::graph(place)?;
-    report("layers", law::check(&law, &graph).into());
-    report("licences", licences::check(&law, &graph).into());
-    report("lints", tools::clippy(place)?);
-    report("bans", bans::check(place)?);
-    report("layouts", layouts::check(place)?);
-    report("advisories", tools::advisories(place)?);
-    println!("{}", if bad == 0 { "check passed" } else { "check FAILED" });
-    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+    true
 }
