@@ -101,7 +101,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out.perform(Effect::Send { to: from, message });
             }
-            Seat::Known(home, round) if handed == Some((home, round)) || home == from => {
+            // It hands over a later round than this domain has heard of: that word is under way.
+            Seat::Known(home, round)
+                if home == from || handed.is_some_and(|it| it.0 == home && it.1 >= round) =>
+            {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
             }
