@@ -92,6 +92,8 @@ pub mod device {
     pub const RNG: u32 = 3;
     /// The DMA engine ([`crate::dma`]): each domain drives its own channels.
     pub const DMA: u32 = 4;
+    /// virtio vsock: streams to the host ([`crate::host`]).
+    pub const VSOCK: u32 = 5;
 }
 
 /// One coherence domain and the kernel on it.

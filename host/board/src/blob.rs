@@ -117,6 +117,7 @@ impl Board {
                     DeviceKind::Block => boot::device::BLOCK,
                     DeviceKind::Rng => boot::device::RNG,
                     DeviceKind::Dma => boot::device::DMA,
+                    DeviceKind::Vsock => boot::device::VSOCK,
                 },
                 home: from.home as u32,
                 vector: from.vector,

@@ -71,6 +71,8 @@ pub enum DeviceKind {
     Rng,
     /// The DMA engine.
     Dma,
+    /// virtio vsock: streams to the host.
+    Vsock,
 }
 
 impl DeviceKind {
@@ -81,6 +83,7 @@ impl DeviceKind {
             DeviceKind::Block => "block",
             DeviceKind::Rng => "rng",
             DeviceKind::Dma => "dma",
+            DeviceKind::Vsock => "vsock",
         }
     }
 }

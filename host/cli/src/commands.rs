@@ -96,14 +96,23 @@ fn choose(place: &Place, name: Option<&str>) -> anyhow::Result<Instance> {
     }
 }
 
-/// `pen console`
-pub fn console(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
+/// Does something with a board that runs.
+pub fn with_running(
+    place: &Place,
+    name: Option<&str>,
+    work: impl FnOnce(&Instance) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     let instance = choose(place, name)?;
     if instance.soc().is_none() {
         return Err(InstanceError::NotRunning(instance.name).into());
     }
-    console::attach(&instance, true)?;
+    work(&instance)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `pen console`
+pub fn console(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
+    with_running(place, name, |instance| Ok(console::attach(instance, true)?))
 }
 
 /// `pen down`

@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
+/// The socket of a board's streams, in its run folder.
+pub const VSOCK: &str = "vsock.sock";
 /// How long the soc may take to serve the console.
 const START: Duration = Duration::from_secs(20);
 /// How long the soc may take to end everything, before it is killed.
@@ -456,6 +458,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
             DeviceKind::Block => config::DeviceKind::Block,
             DeviceKind::Rng => config::DeviceKind::Rng,
             DeviceKind::Dma => config::DeviceKind::Dma,
+            DeviceKind::Vsock => config::DeviceKind::Vsock,
         },
         vector: d.vector as u16,
         kick: d.kick as u16,
@@ -463,6 +466,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         path: match d.kind {
             DeviceKind::Console => Some("console.sock".into()),
             DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
+            DeviceKind::Vsock => Some(VSOCK.into()),
             DeviceKind::Rng | DeviceKind::Dma => None,
         },
         log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),

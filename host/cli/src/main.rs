@@ -18,6 +18,7 @@ mod progress;
 mod report;
 mod scenario;
 mod test;
+mod transfer;
 
 use clap::{Parser, Subcommand};
 use kernels::Profile;
@@ -102,6 +103,26 @@ enum Verb {
         #[arg(long)]
         all: bool,
     },
+    /// Put a file into a running board.
+    Push {
+        /// Of the host.
+        file: PathBuf,
+        /// What it is called there; its own name without, or behind a `/` at the end.
+        path: Option<String>,
+        /// Which board; may be left out when only one runs.
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Get a file out of a running board.
+    Pull {
+        /// What it is called there.
+        path: String,
+        /// Of the host; its own name without.
+        file: Option<PathBuf>,
+        /// Which board; may be left out when only one runs.
+        #[arg(long)]
+        name: Option<String>,
+    },
     /// List boards that run, with the state of each domain.
     Ps,
     /// Build kernels and stage their images.
@@ -162,6 +183,16 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Up(how) => commands::up(&place, &how).map(|_| ExitCode::SUCCESS),
         Verb::Console { name } => commands::console(&place, name.as_deref()),
         Verb::Down { name, all } => commands::down(&place, name.as_deref(), all),
+        Verb::Push { file, path, name } => {
+            commands::with_running(&place, name.as_deref(), |instance| {
+                transfer::push(instance, &file, path.as_deref())
+            })
+        }
+        Verb::Pull { path, file, name } => {
+            commands::with_running(&place, name.as_deref(), |instance| {
+                transfer::pull(instance, &path, file.as_deref())
+            })
+        }
         Verb::Ps => commands::ps(&place),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),

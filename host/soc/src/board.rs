@@ -14,6 +14,7 @@ use crate::supervisor::{End, Parts, Supervisor};
 use crate::virtio::block::Block;
 use crate::virtio::console::{Console, Voice};
 use crate::virtio::rng::Rng;
+use crate::virtio::vsock::Vsock;
 use crate::virtio::{self, Model};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,6 +120,12 @@ impl Devices {
                 self.voice = Some(voice);
                 self.sockets.push(socket);
                 self.add_virtio(device, ground, console)
+            }
+            DeviceKind::Vsock => {
+                let socket = path(&device.path, "vsock.sock");
+                let vsock = Vsock::open(&socket).map_err(host(socket.display()))?;
+                self.sockets.push(socket);
+                self.add_virtio(device, ground, vsock)
             }
             DeviceKind::Dma => self.add_dma(device, ground),
         }

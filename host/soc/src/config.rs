@@ -121,6 +121,8 @@ pub enum DeviceKind {
     Rng,
     /// The DMA engine; not virtio.
     Dma,
+    /// Streams between clients of a unix socket and a kernel.
+    Vsock,
 }
 
 /// One device.
@@ -137,7 +139,8 @@ pub struct Device {
     pub kick: u16,
     /// Physical address of its [`abi::soc::DeviceRegisters`] or [`abi::dma::Registers`].
     pub registers: u64,
-    /// Block: the image file. Console: the unix socket (default `console.sock`). Rng: none.
+    /// Block: the image file. Console, vsock: the unix socket (default `console.sock`,
+    /// `vsock.sock`). Others: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Console: what it said is appended here (default `console.log`).

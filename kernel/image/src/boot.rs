@@ -260,6 +260,7 @@ fn open_for_business(kernel: &'static Kernel) {
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     crate::power::start(kernel);
     crate::balloon::start(kernel);
+    crate::host::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

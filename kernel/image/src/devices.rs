@@ -5,6 +5,7 @@
 //! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
 
 pub mod dma;
+pub mod streams;
 
 use crate::kernel::Kernel;
 use abi::boot::{Device, device};
@@ -50,6 +51,8 @@ pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
     rng: Slot<Rng>,
+    /// With the host.
+    pub streams: Slot<streams::Link>,
     dma: dma::Slot,
 }
 
@@ -80,6 +83,7 @@ impl Devices {
             console: Slot::new(),
             block: Slot::new(),
             rng: Slot::new(),
+            streams: Slot::new(),
             dma: dma::Slot::new(),
         };
         for found in blob.devices().iter().filter(|found| is_mine(found, me)) {
@@ -87,6 +91,7 @@ impl Devices {
                 device::CONSOLE => devices.console.vector = found.vector,
                 device::BLOCK => devices.block.vector = found.vector,
                 device::RNG => devices.rng.vector = found.vector,
+                device::VSOCK => devices.streams.vector = found.vector,
                 device::DMA => devices.dma.vector = found.vector,
                 _ => {}
             }
@@ -115,6 +120,7 @@ impl Devices {
                 device::RNG => {
                     Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
                 }
+                device::VSOCK => self.streams.start(kernel, found),
                 _ => continue,
             };
             match started {
@@ -129,6 +135,7 @@ impl Devices {
         self.console.unmask(kernel);
         self.block.unmask(kernel);
         self.rng.unmask(kernel);
+        self.streams.unmask(kernel);
         if self.dma.is_there() {
             arch::irq::unmask(Vector(self.dma.vector as u8));
             self.dma.waiting.wake_all(&kernel.scheduler);
@@ -148,6 +155,8 @@ impl Devices {
             self.block.waiting.wake_all(&kernel.scheduler);
         } else if vector == self.rng.vector {
             self.rng.waiting.wake_all(&kernel.scheduler);
+        } else if vector == self.streams.vector {
+            self.streams.waiting.wake_all(&kernel.scheduler);
         } else if vector == self.dma.vector {
             self.dma.waiting.wake_all(&kernel.scheduler);
         }

@@ -19,6 +19,7 @@ mod boot;
 mod coherence;
 mod devices;
 mod handlers;
+mod host;
 mod idle;
 mod interrupts;
 mod kernel;

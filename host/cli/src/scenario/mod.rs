@@ -8,6 +8,7 @@ mod boot;
 mod calls;
 mod clock;
 mod dma;
+mod host;
 mod machine;
 mod net;
 mod overlap;
@@ -68,6 +69,8 @@ pub const ALL: &[Scenario] = &[
     on("rpc.storm", "duo", peers::storm),
     on("rpc.nested", "duo", calls::nested),
     on("rpc.hung-peer", "duo", calls::hung),
+    on("host.files", "duo", host::files),
+    on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),
     on("services.delegated", "duo-delegated", services::together),
     on("services.shadowed", "duo", services::shared),

@@ -10,6 +10,7 @@ pub mod console;
 pub mod rng;
 #[cfg(test)]
 mod tests;
+pub mod vsock;
 
 use crate::fabric::{Doorbell, Fabric};
 use crate::memory::{MemoryError, Ram};
@@ -236,8 +237,17 @@ impl<M: Model> Device<M> {
         if queue.is_valid(self.ram.guest()) { Ok(Some(queue)) } else { Err(Fault::Queue(index)) }
     }
 
-    /// True when something was used.
+    /// Until no queue has anything to do, for one may give another one work. True when something
+    /// was used.
     fn serve_queues(&mut self, which: impl Fn(&M, usize) -> bool) -> Result<bool, Fault> {
+        let mut used = false;
+        while self.serve_each(&which)? {
+            used = true;
+        }
+        Ok(used)
+    }
+
+    fn serve_each(&mut self, which: &impl Fn(&M, usize) -> bool) -> Result<bool, Fault> {
         let Device { queues, model, ram, .. } = self;
         let memory = ram.guest();
         let mut used = false;

@@ -4,6 +4,9 @@ use super::block::Block;
 use super::console::Console;
 use super::rng::Rng;
 use super::*;
+
+mod streams;
+
 use crate::config::{Device as Config, DeviceKind};
 use crate::eye::Eye;
 use crate::gate::Gate;

@@ -11,7 +11,7 @@ mod blocks;
 mod chip;
 mod dma;
 mod faults;
-mod files;
+pub mod files;
 #[cfg(feature = "seeded")]
 mod handover;
 mod inspect;

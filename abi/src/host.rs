@@ -1,0 +1,62 @@
+//! What the host may ask of a running board, over a stream of [`crate::vsock`] to [`PORT`].
+//!
+//! Frames go both ways: [`Frame`], then that many bytes. The host asks first, one thing a stream:
+//!
+//! | host | | board |
+//! | --- | --- | --- |
+//! | Push, the path; Data ...; End | a file goes in, whole or not at all | Done, or Failed and why |
+//! | Pull, the path | a file comes out | Data ..., End; or Failed and why |
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Where the board listens.
+pub const PORT: u32 = 1;
+/// Most bytes of a frame.
+pub const LARGEST: usize = 4096;
+
+crate::codes::codes! {
+    /// What a frame is.
+    Kind {
+        /// The path of a file that comes.
+        Push = 1,
+        /// The path of a file that is wanted.
+        Pull = 2,
+        /// Bytes of a file.
+        Data = 3,
+        /// That was all of it.
+        End = 4,
+        /// It is done.
+        Done = 5,
+        /// It is not: why, for people.
+        Failed = 6,
+    }
+}
+
+/// What each frame begins with.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct Frame {
+    /// A [`Kind`].
+    pub kind: U32,
+    /// Bytes behind.
+    pub bytes: U32,
+}
+
+const _: () = assert!(size_of::<Frame>() == 8);
+
+impl Frame {
+    /// The head of a frame of `bytes` bytes, [`LARGEST`] at most.
+    pub fn new(kind: Kind, bytes: usize) -> Frame {
+        Frame { kind: (kind as u32).into(), bytes: (bytes as u32).into() }
+    }
+
+    /// What it is and how many bytes are behind; `None`: nothing that anybody of us sends.
+    pub fn parse(&self) -> Option<(Kind, usize)> {
+        let kind = Kind::from_code(u16::try_from(self.kind.get()).ok()?)?;
+        let bytes = self.bytes.get() as usize;
+        (bytes <= LARGEST).then_some((kind, bytes))
+    }
+}

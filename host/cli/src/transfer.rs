@@ -1,0 +1,138 @@
+//! `pen push` and `pen pull`: files into a running board and out of it, over a stream of its vsock
+//! device (`abi::host`).
+
+use crate::instance::{Instance, VSOCK};
+use abi::host::{Frame, Kind, LARGEST, PORT};
+use anyhow::{Context, bail, ensure};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A stream with a board, before or within one request.
+pub struct Stream {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+    board: String,
+}
+
+impl Stream {
+    /// Begins one.
+    pub fn open(instance: &Instance) -> anyhow::Result<Stream> {
+        let name = &instance.name;
+        let socket = UnixStream::connect(instance.path(VSOCK)).with_context(|| {
+            format!("board {name} has no stream to the host: is it up (`pen ps`), and has its file a device of kind \"vsock\"?")
+        })?;
+        let reader = BufReader::new(socket.try_clone()?);
+        let mut stream = Stream { reader, writer: socket, board: name.clone() };
+        writeln!(stream.writer, "CONNECT {PORT}")?;
+        let mut line = String::new();
+        // A board that resets the stream ends it without a word.
+        let read = stream.reader.read_line(&mut line);
+        ensure!(
+            read.is_ok() && line.starts_with("OK "),
+            "board {name} takes no more streams now; try again"
+        );
+        Ok(stream)
+    }
+
+    /// False: the board takes no more; why, it may have said before.
+    fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
+        let sent = self.writer.write_all(Frame::new(kind, data.len()).as_bytes());
+        match sent.and_then(|()| self.writer.write_all(data)) {
+            Ok(()) => Ok(true),
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(false)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn receive(&mut self) -> anyhow::Result<(Kind, Vec<u8>)> {
+        let gone = || format!("board {} ended the stream; see `pen ps` and its log", self.board);
+        let mut head = [0; size_of::<Frame>()];
+        self.reader.read_exact(&mut head).with_context(gone)?;
+        let frame = Frame::read_from_bytes(&head).ok().and_then(|frame| frame.parse());
+        let (kind, bytes) = frame.context("the board sends no frames that this `pen` knows")?;
+        let mut data = vec![0; bytes];
+        self.reader.read_exact(&mut data).with_context(gone)?;
+        match kind {
+            Kind::Failed => bail!("{}: {}", self.board, String::from_utf8_lossy(&data)),
+            kind => Ok((kind, data)),
+        }
+    }
+
+    /// Puts the bytes of `from` there as `path`; how many?
+    pub fn push(mut self, mut from: impl Read, path: &str) -> anyhow::Result<u64> {
+        self.send(Kind::Push, path.as_bytes())?;
+        let (mut bytes, mut sum) = (vec![0; LARGEST], 0);
+        loop {
+            match from.read(&mut bytes)? {
+                0 => break,
+                n if self.send(Kind::Data, &bytes[..n])? => sum += n as u64,
+                _ => break,
+            }
+        }
+        self.send(Kind::End, &[])?;
+        let (kind, _) = self.receive()?;
+        ensure!(kind == Kind::Done, "the board answers {kind:?} to a file");
+        Ok(sum)
+    }
+
+    /// Writes what `path` is there into `to`; how many bytes?
+    pub fn pull(mut self, path: &str, mut to: impl Write) -> anyhow::Result<u64> {
+        self.send(Kind::Pull, path.as_bytes())?;
+        let mut sum = 0;
+        loop {
+            match self.receive()? {
+                (Kind::Data, data) => {
+                    to.write_all(&data)?;
+                    sum += data.len() as u64;
+                }
+                (Kind::End, _) => return Ok(sum),
+                (kind, _) => bail!("the board answers {kind:?} to a wish for a file"),
+            }
+        }
+    }
+}
+
+/// The last part of a path, as a name there.
+fn name_of(path: &Path) -> anyhow::Result<String> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    Ok(name
+        .with_context(|| format!("{}: say what it is to be called", path.display()))?
+        .to_string())
+}
+
+/// `pen push FILE [PATH]`
+pub fn push(instance: &Instance, file: &Path, path: Option<&str>) -> anyhow::Result<()> {
+    let source = std::fs::File::open(file).with_context(|| file.display().to_string())?;
+    ensure!(!source.metadata()?.is_dir(), "{}: a directory; push its files", file.display());
+    let path = match path {
+        None => name_of(file)?,
+        Some(folder) if folder.ends_with('/') => format!("{folder}{}", name_of(file)?),
+        Some(path) => path.to_string(),
+    };
+    let bytes = Stream::open(instance)?.push(source, &path).context(path.clone())?;
+    println!("{bytes} bytes to {}:{path}", instance.name);
+    Ok(())
+}
+
+/// `pen pull PATH [FILE]`; into a file beside first, so that nothing is lost when it fails.
+pub fn pull(instance: &Instance, path: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let file = match file {
+        Some(file) if file.is_dir() => file.join(name_of(Path::new(path))?),
+        Some(file) => file.to_path_buf(),
+        None => name_of(Path::new(path))?.into(),
+    };
+    let beside = file.with_file_name(format!("{}~part", name_of(&file)?));
+    let whole = || -> anyhow::Result<u64> {
+        let to = std::fs::File::create(&beside).with_context(|| beside.display().to_string())?;
+        let bytes = Stream::open(instance)?.pull(path, to).context(path.to_string())?;
+        std::fs::rename(&beside, &file).with_context(|| file.display().to_string())?;
+        Ok(bytes)
+    };
+    let bytes = whole().inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+    println!("{bytes} bytes to {}", file.display());
+    Ok(())
+}

@@ -1,0 +1,393 @@
+//! virtio-vsock: streams between clients of a unix socket and the kernel that drives the device.
+//!
+//! A client says `CONNECT 1` and a line end; when a kernel listens at that port it is answered
+//! `OK` and a number, and from there on the socket is the stream. Otherwise it is closed. Only the
+//! host begins streams. Both ends keep [`WINDOW`] bytes a stream, so a client or a program that
+//! does not read stops its own stream and no other.
+
+use super::{Chain, Fault, Model, Moved};
+use crate::fabric::listen;
+use crate::memory::Ram;
+use abi::vsock::{
+    BOARD, Credit, DATA, DEVICE_ID, HOST, Header, NO_RECEIVE, NO_SEND, Op, RECEIVE, STREAM,
+    TRANSMIT, WINDOW,
+};
+use rustix::event::PollFlags;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most streams at once.
+const STREAMS: usize = 64;
+/// Bytes of a client that wait for the kernel.
+const AHEAD: usize = 16 << 10;
+/// Longest first line of a client.
+const GREETING: usize = 32;
+/// The first port of ours.
+const FIRST: u32 = 1 << 16;
+
+/// The device.
+#[derive(Debug)]
+pub struct Vsock {
+    listener: UnixListener,
+    streams: Vec<Stream>,
+    /// Answers to packets of no stream.
+    strays: VecDeque<Header>,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its first line is not complete.
+    Greets,
+    /// The kernel was asked, or is to be.
+    Asks,
+    /// Data goes both ways.
+    Open,
+}
+
+#[derive(Debug)]
+struct Stream {
+    client: UnixStream,
+    state: State,
+    /// Ports here and there.
+    ports: (u32, u32),
+    /// From the client to the kernel, and back.
+    input: VecDeque<u8>,
+    output: VecDeque<u8>,
+    credit: Credit,
+    /// Bytes of the kernel that the client has taken, and as the kernel was told last.
+    consumed: u32,
+    told: u32,
+    /// Control packets for the kernel, before any data.
+    control: VecDeque<(Op, u32)>,
+    /// The client sends no more; the kernel was told.
+    input_ends: bool,
+    said_end: bool,
+    /// The kernel sends no more.
+    output_ends: bool,
+    /// And takes no more: it ends when the client has all.
+    ends: bool,
+    /// Gone, once what is to be said is said.
+    over: bool,
+}
+
+impl Stream {
+    fn new(client: UnixStream, port: u32) -> Stream {
+        Stream {
+            client,
+            state: State::Greets,
+            ports: (port, 0),
+            input: VecDeque::new(),
+            output: VecDeque::new(),
+            credit: Credit::default(),
+            consumed: 0,
+            told: 0,
+            control: VecDeque::new(),
+            input_ends: false,
+            said_end: false,
+            output_ends: false,
+            ends: false,
+            over: false,
+        }
+    }
+
+    fn header(&self, op: Op, bytes: u32, flags: u32) -> Header {
+        let window = (WINDOW, self.consumed);
+        header(self.ports, op, bytes, flags, window)
+    }
+
+    /// Ends it, and tells the kernel unless that has said so itself.
+    fn reset(&mut self, tell: bool) {
+        if !self.over && tell && self.state != State::Greets {
+            self.control.push_back((Op::Reset, 0));
+        }
+        self.over = true;
+        // Gone already, or told so now.
+        let _ = self.client.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Takes what the client sends, as far as there is room.
+    fn read(&mut self) {
+        let mut bytes = [0; DATA];
+        while !self.input_ends && !self.over && self.input.len() < AHEAD {
+            match self.client.read(&mut bytes) {
+                Ok(0) => self.input_ends = true,
+                Ok(n) => self.input.extend(&bytes[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return self.greeted(),
+                Err(_) => return self.reset(true),
+            }
+        }
+        self.greeted();
+    }
+
+    /// Its first line, once it is there, names the port that it wants.
+    fn greeted(&mut self) {
+        if self.state != State::Greets || self.over {
+            return;
+        }
+        let end = self.input.iter().position(|&byte| byte == b'\n');
+        let Some(end) = end.filter(|&end| end < GREETING) else {
+            if self.input_ends || self.input.len() >= GREETING {
+                self.reset(false);
+            }
+            return;
+        };
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        let port = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix("CONNECT "));
+        match port.and_then(|port| port.trim().parse().ok()) {
+            Some(port) => {
+                (self.state, self.ports.1) = (State::Asks, port);
+                self.control.push_back((Op::Request, 0));
+            }
+            None => self.reset(false),
+        }
+    }
+
+    /// Gives the client what it takes.
+    fn flush(&mut self) {
+        while !self.over && !self.output.is_empty() {
+            match self.client.write(self.output.as_slices().0) {
+                Ok(0) => return self.reset(true),
+                Ok(n) => {
+                    self.output.drain(..n);
+                    self.consumed = self.consumed.wrapping_add(n as u32);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return self.reset(true),
+            }
+        }
+        if self.output_ends && self.output.is_empty() && !self.over {
+            // A client that is gone is noticed when it is read.
+            let _ = self.client.shutdown(std::net::Shutdown::Write);
+            if self.ends {
+                return self.reset(true);
+            }
+        }
+        let untold = self.consumed.wrapping_sub(self.told);
+        let credit = (Op::Credit, 0);
+        if untold >= WINDOW / 2 && !self.over && !self.control.contains(&credit) {
+            self.control.push_back(credit);
+        }
+    }
+
+    /// What the kernel is to be told next.
+    fn next(&mut self) -> Option<(Header, Vec<u8>)> {
+        if let Some((op, flags)) = self.control.pop_front() {
+            self.told = self.consumed;
+            return Some((self.header(op, 0, flags), Vec::new()));
+        }
+        if self.state != State::Open || self.over {
+            return None;
+        }
+        let bytes = self.input.len().min(DATA).min(self.credit.room() as usize);
+        if bytes > 0 {
+            self.credit.sent(bytes as u32);
+            self.told = self.consumed;
+            let data = self.input.drain(..bytes).collect();
+            return Some((self.header(Op::Data, bytes as u32, 0), data));
+        }
+        if self.input_ends && self.input.is_empty() && !self.said_end {
+            self.said_end = true;
+            return Some((self.header(Op::Shutdown, 0, NO_SEND), Vec::new()));
+        }
+        None
+    }
+
+    fn has_next(&self) -> bool {
+        let open = self.state == State::Open && !self.over;
+        let data = !self.input.is_empty() && self.credit.room() > 0;
+        let end = self.input_ends && self.input.is_empty() && !self.said_end;
+        !self.control.is_empty() || open && (data || end)
+    }
+
+    /// A packet of the kernel's.
+    fn told(&mut self, header: &Header, op: Op, data: &[u8]) {
+        self.credit.told(header);
+        match op {
+            Op::Response if self.state == State::Asks => {
+                self.state = State::Open;
+                let answer = format!("OK {}\n", self.ports.0);
+                if self.client.write_all(answer.as_bytes()).is_err() {
+                    self.reset(true);
+                }
+            }
+            Op::Data if self.state == State::Open && !self.output_ends => {
+                self.output.extend(data);
+                match self.output.len() > WINDOW as usize {
+                    true => self.reset(true), // It sends more than it may.
+                    false => self.flush(),
+                }
+            }
+            Op::Shutdown => {
+                let flags = header.flags.get();
+                self.output_ends |= flags & NO_SEND != 0;
+                self.ends |= flags & NO_SEND != 0 && flags & NO_RECEIVE != 0;
+                self.flush();
+            }
+            Op::AskCredit => self.control.push_back((Op::Credit, 0)),
+            Op::Credit => {}
+            Op::Reset => {
+                self.flush();
+                self.reset(false);
+            }
+            _ => self.reset(true),
+        }
+    }
+}
+
+fn header(
+    ports: (u32, u32),
+    op: Op,
+    bytes: u32,
+    flags: u32,
+    (window, consumed): (u32, u32),
+) -> Header {
+    Header {
+        from: HOST.into(),
+        to: BOARD.into(),
+        from_port: ports.0.into(),
+        to_port: ports.1.into(),
+        bytes: bytes.into(),
+        kind: STREAM.into(),
+        op: (op as u16).into(),
+        flags: flags.into(),
+        window: window.into(),
+        consumed: consumed.into(),
+    }
+}
+
+impl Vsock {
+    /// Listens on `socket`.
+    pub fn open(socket: &Path) -> std::io::Result<Vsock> {
+        let (streams, strays) = (Vec::new(), VecDeque::new());
+        Ok(Vsock { listener: listen(socket)?, streams, strays, next: FIRST })
+    }
+
+    fn accept(&mut self) {
+        while let Ok((client, _)) = self.listener.accept() {
+            if self.streams.len() == STREAMS || client.set_nonblocking(true).is_err() {
+                log::warn!("Streams: a client was turned away.");
+                continue;
+            }
+            self.next = self.next.wrapping_add(1).max(FIRST);
+            self.streams.push(Stream::new(client, self.next));
+        }
+    }
+
+    /// A packet of the kernel's; one that belongs nowhere is answered with a reset.
+    fn told(&mut self, header: &Header, data: &[u8]) {
+        let ports = (header.to_port.get(), header.from_port.get());
+        let Some(op) = Op::from_code(header.op.get()) else { return };
+        let addressed = header.kind == STREAM && header.to == HOST;
+        let known = self.streams.iter_mut().find(|stream| stream.ports == ports && !stream.over);
+        match known.filter(|_| addressed) {
+            Some(stream) => stream.told(header, op, data),
+            None if op != Op::Reset && self.strays.len() < STREAMS => {
+                self.strays.push_back(self::header(ports, Op::Reset, 0, 0, (0, 0)));
+            }
+            None => {}
+        }
+    }
+
+    fn next(&mut self) -> Option<(Header, Vec<u8>)> {
+        if let Some(header) = self.strays.pop_front() {
+            return Some((header, Vec::new()));
+        }
+        // In turns, so that none waits for ever.
+        let at = self.streams.iter().position(Stream::has_next)?;
+        let next = self.streams[at].next();
+        let stream = self.streams.remove(at);
+        if !stream.over || !stream.control.is_empty() {
+            self.streams.push(stream);
+        }
+        next
+    }
+}
+
+impl Model for Vsock {
+    fn id(&self) -> u64 {
+        DEVICE_ID
+    }
+
+    fn config(&self) -> u64 {
+        BOARD
+    }
+
+    fn fills(&self, queue: usize) -> bool {
+        queue == RECEIVE
+    }
+
+    fn wants(&self, queue: usize) -> bool {
+        let waits = || !self.strays.is_empty() || self.streams.iter().any(Stream::has_next);
+        queue == TRANSMIT || queue == RECEIVE && waits()
+    }
+
+    fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault> {
+        if queue == TRANSMIT {
+            let mut reader = chain.reader(ram.guest())?;
+            let mut bytes = [0; size_of::<Header>() + DATA];
+            let mut length = 0;
+            while length < bytes.len() {
+                match reader.read(&mut bytes[length..])? {
+                    0 => break,
+                    n => length += n,
+                }
+            }
+            if let Ok((header, data)) = Header::read_from_prefix(&bytes[..length]) {
+                let data = data.get(..header.bytes.get() as usize).unwrap_or(data);
+                self.told(&header, data);
+            }
+            return Ok(Moved { read: reader.bytes_read(), ..Moved::default() });
+        }
+        let mut writer = chain.writer(ram.guest())?;
+        if writer.available_bytes() < size_of::<Header>() + DATA {
+            return Err(Fault::NoStatus);
+        }
+        let Some((header, data)) = self.next() else { return Ok(Moved::default()) };
+        writer.write_all(header.as_bytes())?;
+        writer.write_all(&data)?;
+        Ok(Moved { written: size_of::<Header>() + data.len(), ..Moved::default() })
+    }
+
+    fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let mut waits = vec![(self.listener.as_fd(), PollFlags::IN)];
+        for stream in self.streams.iter().filter(|stream| !stream.over) {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, !stream.input_ends && stream.input.len() < AHEAD);
+            flags.set(PollFlags::OUT, !stream.output.is_empty());
+            // With no flag at all, a client that hung up would wake us again and again.
+            if !flags.is_empty() {
+                waits.push((stream.client.as_fd(), flags));
+            }
+        }
+        waits
+    }
+
+    fn ready(&mut self) {
+        self.accept();
+        for stream in &mut self.streams {
+            stream.read();
+            stream.flush();
+        }
+        self.streams.retain(|stream| !stream.over || !stream.control.is_empty());
+    }
+
+    /// A driver begins anew: who has only asked, or not yet, asks that one.
+    fn reset(&mut self) {
+        self.strays.clear();
+        self.streams.retain(|stream| stream.state != State::Open && !stream.over);
+        for stream in self.streams.iter_mut().filter(|stream| stream.state == State::Asks) {
+            stream.control = VecDeque::from([(Op::Request, 0)]);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.streams.iter_mut().for_each(Stream::flush);
+    }
+}

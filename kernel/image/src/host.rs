@@ -1,0 +1,183 @@
+//! What the host may ask of a running board (`abi::host`): files in and out.
+//!
+//! A thread accepts streams, each is served by a thread of its own. Nothing that the host sends is
+//! trusted: what is no frame ends its stream.
+
+use crate::devices::streams::Gone;
+use crate::kernel::Kernel;
+use crate::monitor::files::with_client;
+use crate::monitor::{Failure, Session};
+use abi::fs::flag;
+use abi::host::{Frame, Kind, LARGEST};
+use alloc::string::String;
+use alloc::vec::Vec;
+use drivers::streams::Id;
+use kernel_msg::Level;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What a file that comes is called until all of it is there.
+const PART: &[u8] = b"~part";
+
+/// Begins to serve, where the device is ours.
+pub fn start(kernel: &'static Kernel) {
+    if kernel.devices.streams.is_there() && kernel.spawn("host", None, accept, 0).is_err() {
+        crate::log!("no memory for a thread that serves the host");
+    }
+}
+
+fn accept(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    while let Some(id) = kernel.devices.streams.accept(kernel) {
+        if kernel.spawn("stream", None, serve, id.number()).is_err() {
+            kernel.devices.streams.close(kernel, id);
+        }
+    }
+}
+
+fn serve(number: usize) {
+    let (Some(kernel), Some(id)) = (crate::kernel::get(), Id::from_number(number)) else { return };
+    let stream = Stream { kernel, id, session: Session::at(kernel, Level(0)) };
+    // A peer that is gone needs no answer.
+    let _ = stream.serve();
+    kernel.devices.streams.close(kernel, id);
+}
+
+/// Why a request was not carried out.
+enum Trouble {
+    /// Nobody is there to be told.
+    Gone,
+    /// To be told.
+    Failed(Failure),
+}
+
+impl From<Gone> for Trouble {
+    fn from(_: Gone) -> Self {
+        Trouble::Gone
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failed(failure)
+    }
+}
+
+const NONSENSE: Trouble =
+    Trouble::Failed(Failure::Failed("that is no request; are `pen` and the board of one version?"));
+
+/// One request of the host.
+struct Stream {
+    kernel: &'static Kernel,
+    id: Id,
+    session: Session,
+}
+
+impl Stream {
+    fn serve(&self) -> Result<(), Gone> {
+        let mut bytes = Vec::new();
+        let done = self.receive(&mut bytes).and_then(|kind| match kind {
+            Kind::Push => self.push(&bytes),
+            Kind::Pull => self.pull(&bytes),
+            _ => Err(NONSENSE),
+        });
+        match done {
+            Ok(()) => self.send(Kind::Done, &[]),
+            Err(Trouble::Gone) => Err(Gone),
+            Err(Trouble::Failed(why)) => self.send(Kind::Failed, said(&why).as_bytes()),
+        }
+    }
+
+    fn send(&self, kind: Kind, data: &[u8]) -> Result<(), Gone> {
+        let head = Frame::new(kind, data.len());
+        let streams = &self.kernel.devices.streams;
+        streams.write(self.kernel, self.id, head.as_bytes())?;
+        streams.write(self.kernel, self.id, data)
+    }
+
+    fn receive(&self, bytes: &mut Vec<u8>) -> Result<Kind, Trouble> {
+        let streams = &self.kernel.devices.streams;
+        let mut head = [0; size_of::<Frame>()];
+        streams.read_exact(self.kernel, self.id, &mut head)?;
+        let frame = Frame::read_from_bytes(&head).map_err(|_| NONSENSE)?;
+        let (kind, length) = frame.parse().ok_or(NONSENSE)?;
+        bytes.clear();
+        bytes.resize(length, 0);
+        streams.read_exact(self.kernel, self.id, bytes)?;
+        Ok(kind)
+    }
+
+    /// A file comes: under another name first, so that whoever looks finds the old or the new one.
+    fn push(&self, path: &[u8]) -> Result<(), Trouble> {
+        let path = relative(path);
+        let part = [path, PART].concat();
+        let session = &self.session;
+        let root = with_client(session, |client| client.root())?;
+        let done = self.fill(root, &part).and_then(|()| {
+            Ok(with_client(session, |client| client.rename(root, &part, root, path))?)
+        });
+        if done.is_err() {
+            // It may not be there.
+            let _ = with_client(session, |client| client.unlink(root, &part));
+        }
+        with_client(session, |client| client.close(root))?;
+        done
+    }
+
+    fn fill(&self, root: u64, part: &[u8]) -> Result<(), Trouble> {
+        let flags = flag::WRITE | flag::CREATE | flag::TRUNCATE;
+        let file = with_client(&self.session, |client| client.open(root, part, flags))?;
+        let done = self.fill_file(file);
+        with_client(&self.session, |client| client.close(file))?;
+        done
+    }
+
+    fn fill_file(&self, file: u64) -> Result<(), Trouble> {
+        let mut bytes = Vec::new();
+        loop {
+            match self.receive(&mut bytes)? {
+                Kind::Data => {}
+                Kind::End => return Ok(()),
+                _ => return Err(NONSENSE),
+            }
+            let mut from = 0;
+            while from < bytes.len() {
+                from += with_client(&self.session, |client| client.write(file, &bytes[from..]))?;
+            }
+        }
+    }
+
+    fn pull(&self, path: &[u8]) -> Result<(), Trouble> {
+        let (session, path) = (&self.session, relative(path));
+        let root = with_client(session, |client| client.root())?;
+        let file =
+            with_client(session, |client| client.open(root, path, flag::READ | flag::FOLLOW));
+        with_client(session, |client| client.close(root))?;
+        let file = file?;
+        let done = self.drain(file);
+        with_client(session, |client| client.close(file))?;
+        done
+    }
+
+    fn drain(&self, file: u64) -> Result<(), Trouble> {
+        let mut bytes = alloc::vec![0; LARGEST / 2];
+        loop {
+            match with_client(&self.session, |client| client.read(file, &mut bytes))? {
+                0 => return Ok(self.send(Kind::End, &[])?),
+                count => self.send(Kind::Data, &bytes[..count])?,
+            }
+        }
+    }
+}
+
+fn said(why: &Failure) -> String {
+    match why {
+        Failure::Failed(text) => String::from(*text),
+        _ => String::from("refused"),
+    }
+}
+
+/// The host's paths begin at the root.
+fn relative(path: &[u8]) -> &[u8] {
+    let from = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+    &path[from..]
+}

@@ -1,0 +1,183 @@
+//! A host in the test process, which keeps the rules or does not.
+
+use super::*;
+use base::prng::Prng;
+use std::vec::Vec;
+use zerocopy::{FromBytes, IntoBytes};
+
+const PORT: u32 = 1;
+const THEIRS: u32 = 70_000;
+
+/// The host's end of one stream.
+#[derive(Default)]
+struct Host {
+    credit: Credit,
+    received: Vec<u8>,
+    consumed: u32,
+    ops: Vec<Op>,
+}
+
+impl Host {
+    fn packet(&self, op: Op, bytes: usize, flags: u32) -> Header {
+        let mut header = header((THEIRS, PORT), op, bytes, flags, (WINDOW, self.consumed));
+        (header.from, header.to) = (HOST.into(), BOARD.into());
+        header
+    }
+
+    fn tell(&mut self, streams: &mut Streams, op: Op, data: &[u8]) {
+        self.credit.sent(data.len() as u32);
+        streams.received(&self.packet(op, data.len(), 0), data);
+    }
+
+    /// Takes all that the board sends.
+    fn take(&mut self, streams: &mut Streams) {
+        let mut data = [0; DATA];
+        while let Some((header, bytes)) = streams.next(&mut data) {
+            self.credit.told(&header);
+            self.ops.push(Op::from_code(header.op.get()).unwrap());
+            self.received.extend(&data[..bytes]);
+        }
+    }
+}
+
+fn open() -> (Streams, Host, Id) {
+    let (mut streams, mut host) = (Streams::new(PORT), Host::default());
+    host.tell(&mut streams, Op::Request, &[]);
+    host.take(&mut streams);
+    assert!(host.ops.is_empty(), "nobody has accepted it yet");
+    let id = streams.accept().unwrap();
+    host.take(&mut streams);
+    assert_eq!((host.ops.as_slice(), streams.accept()), (&[Op::Response][..], None));
+    assert_eq!(host.credit.room(), WINDOW);
+    (streams, host, id)
+}
+
+#[test]
+fn bytes_go_both_ways_in_order_and_never_more_than_there_is_room_for() {
+    let (mut streams, mut host, id) = open();
+    let mut random = Prng::new(1);
+    let (mut sent, mut read, mut wrote) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::new());
+    for _ in 0..20_000 {
+        match random.below(4) {
+            0 => {
+                let bytes = random.below(DATA as u64).min(u64::from(host.credit.room()));
+                let data: Vec<u8> = (0..bytes).map(|_| random.next() as u8).collect();
+                sent.extend(&data);
+                host.tell(&mut streams, Op::Data, &data);
+            }
+            1 => {
+                let mut into = vec![0; random.below(6000) as usize];
+                if let Read::Bytes(bytes) = streams.read(id, &mut into) {
+                    read.extend(&into[..bytes]);
+                }
+            }
+            2 => {
+                let data: Vec<u8> = (0..random.below(6000)).map(|_| random.next() as u8).collect();
+                let taken = streams.write(id, &data).unwrap();
+                wrote.extend(&data[..taken]);
+            }
+            _ => {
+                host.take(&mut streams);
+                if random.chance(1, 3) {
+                    host.consumed = host.received.len() as u32;
+                    host.tell(&mut streams, Op::Credit, &[]);
+                }
+                let ahead = host.received.len() as u32 - host.consumed;
+                assert!(ahead <= WINDOW, "the board sent {ahead} bytes ahead");
+            }
+        }
+    }
+    assert!(read.len() > 1 << 20 && host.received.len() > 1 << 20);
+    assert_eq!(read, sent[..read.len()]);
+    assert_eq!(host.received, wrote[..host.received.len()]);
+    assert!(!host.ops.contains(&Op::Reset));
+}
+
+#[test]
+fn what_was_written_before_a_close_arrives_and_then_the_place_is_free() {
+    let (mut streams, mut host, id) = open();
+    assert_eq!(streams.write(id, b"last words"), Some(10));
+    streams.close(id);
+    host.take(&mut streams);
+    assert_eq!(
+        (host.received.as_slice(), host.ops.last()),
+        (&b"last words"[..], Some(&Op::Shutdown))
+    );
+    assert_eq!(streams.count(), 1, "until the host has heard it");
+    host.tell(&mut streams, Op::Reset, &[]);
+    assert_eq!(streams.count(), 0);
+    // The end of what the host sends is an end, behind what it has sent.
+    let (mut streams, mut host, id) = open();
+    host.tell(&mut streams, Op::Data, b"abc");
+    let end = host.packet(Op::Shutdown, 0, NO_SEND);
+    streams.received(&end, &[]);
+    let mut into = [0; 8];
+    assert_eq!(streams.read(id, &mut into), Read::Bytes(3));
+    assert_eq!(streams.read(id, &mut into), Read::End);
+    assert_eq!(streams.write(id, b"still"), Some(5));
+}
+
+#[test]
+fn who_breaks_the_rules_loses_the_stream_and_nobody_else_does() {
+    let (mut streams, mut host, id) = open();
+    for _ in 0..WINDOW as usize / DATA {
+        host.tell(&mut streams, Op::Data, &[1; DATA]);
+    }
+    host.take(&mut streams);
+    assert!(!host.ops.contains(&Op::Reset));
+    host.tell(&mut streams, Op::Data, &[1]);
+    host.take(&mut streams);
+    assert_eq!(host.ops.last(), Some(&Op::Reset));
+    assert_eq!(streams.write(id, b"x"), None);
+    streams.close(id);
+    assert_eq!(streams.count(), 0);
+    // Another port, or a stream that is not: a reset. More streams than there is room for, too.
+    let mut stray = host.packet(Op::Request, 0, 0);
+    stray.to_port = 99.into();
+    streams.received(&stray, &[]);
+    host.take(&mut streams);
+    assert_eq!(host.ops.last(), Some(&Op::Reset));
+    for port in 0..STREAMS as u32 + 1 {
+        let mut request = host.packet(Op::Request, 0, 0);
+        request.from_port = port.into();
+        streams.received(&request, &[]);
+    }
+    assert_eq!(streams.count(), STREAMS);
+    host.ops.clear();
+    host.take(&mut streams);
+    assert_eq!(host.ops, [Op::Reset]);
+}
+
+#[test]
+fn no_packets_make_it_panic_or_keep_more_than_its_places() {
+    let mut random = Prng::new(7);
+    let mut streams = Streams::new(PORT);
+    let (mut data, mut ids) = ([0; DATA], Vec::new());
+    for _ in 0..100_000 {
+        let mut header = Header::read_from_bytes(&[0; 44]).unwrap();
+        header.as_mut_bytes().iter_mut().for_each(|byte| *byte = random.next() as u8);
+        if random.chance(15, 16) {
+            (header.from, header.to, header.kind) = (HOST.into(), BOARD.into(), STREAM.into());
+            header.op = (random.below(9) as u16).into();
+            header.from_port = (random.below(20) as u32).into();
+            header.to_port = PORT.into();
+        }
+        streams.received(&header, &data[..random.below(DATA as u64) as usize]);
+        match random.below(5) {
+            0 => ids.extend(streams.accept()),
+            1 => {
+                streams.next(&mut data);
+            }
+            2 if !ids.is_empty() => {
+                let id = ids.swap_remove(random.below(ids.len() as u64) as usize);
+                streams.close(id);
+            }
+            3 if !ids.is_empty() => {
+                streams.read(ids[0], &mut [0; 100]);
+                streams.write(ids[0], &[0; 100]);
+            }
+            _ => {}
+        }
+        assert!(streams.count() <= STREAMS);
+    }
+}

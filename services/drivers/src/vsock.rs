@@ -1,0 +1,133 @@
+//! virtio vsock: packets of streams, in and out. What they mean is for [`crate::streams`].
+//!
+//! A packet is copied between the caller's memory and a buffer in the device's; when every buffer
+//! that goes out is in flight, [`Vsock::send`] takes nothing.
+
+use crate::queue::{self, Completion, Piece, Queue};
+use crate::transport::{Bus, InitError, Transport};
+use abi::boot::Device;
+use abi::vsock::{DATA, DEVICE_ID, Header, RECEIVE, TRANSMIT};
+use base::bytes;
+use base::port::Words;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Buffers in each direction.
+const BUFFERS: usize = 6;
+/// The header's share of one, so that data begin at a word.
+const HEAD: usize = 48;
+const BUFFER: usize = HEAD + DATA;
+/// Bytes of device memory this driver needs.
+pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
+
+/// The driver.
+pub struct Vsock {
+    transport: Transport,
+    receive: Queue,
+    transmit: Queue,
+    /// Offset of the first buffer in the window: those that come, then those that go.
+    buffers: usize,
+    /// Which buffer a queue's head stands for.
+    coming: [u8; queue::ENTRIES],
+    going: [u8; queue::ENTRIES],
+    free: u32,
+}
+
+impl Vsock {
+    /// Starts the device.
+    pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
+        if (device.memory_size as usize) < MEMORY {
+            return Err(InitError::Memory);
+        }
+        let at = (device.memory - bus.window) as usize;
+        let mut transport = Transport::new(device, bus.window);
+        transport.start(bus, DEVICE_ID, 0, 0)?;
+        let receive = Queue::new(&bus.words, at);
+        let transmit = Queue::new(&bus.words, at + queue::BYTES);
+        transport.set_queue(bus, RECEIVE, receive.place(bus.window))?;
+        transport.set_queue(bus, TRANSMIT, transmit.place(bus.window))?;
+        transport.finish(bus)?;
+        let mut vsock = Vsock {
+            transport,
+            receive,
+            transmit,
+            buffers: at + 2 * queue::BYTES,
+            coming: [0; queue::ENTRIES],
+            going: [0; queue::ENTRIES],
+            free: (1 << BUFFERS) - 1,
+        };
+        (0..BUFFERS).for_each(|buffer| vsock.offer(bus, buffer));
+        vsock.transport.notify(bus);
+        Ok(vsock)
+    }
+
+    fn pieces<W: Words>(&self, bus: &Bus<W>, slot: usize, data: usize, comes: bool) -> [Piece; 2] {
+        let address = bus.window + (self.buffers + slot * BUFFER) as u64;
+        let head = size_of::<Header>() as u32;
+        [
+            Piece { address, bytes: head, device_writes: comes },
+            Piece { address: address + HEAD as u64, bytes: data as u32, device_writes: comes },
+        ]
+    }
+
+    fn offer<W: Words>(&mut self, bus: &Bus<W>, buffer: usize) {
+        let pieces = self.pieces(bus, buffer, DATA, true);
+        if let Some(head) = self.receive.submit(&bus.words, &pieces) {
+            self.coming[head as usize] = buffer as u8;
+        }
+    }
+
+    /// The next packet that came: its header, and how many bytes of `data` it filled.
+    pub fn receive<W: Words>(
+        &mut self,
+        bus: &Bus<W>,
+        data: &mut [u8; DATA],
+    ) -> Option<(Header, usize)> {
+        loop {
+            let Completion { head, bytes } = self.receive.complete(&bus.words)?;
+            let buffer = self.coming[head as usize] as usize;
+            let at = self.buffers + buffer * BUFFER;
+            let mut words = [0; HEAD];
+            bytes::load_bytes(&bus.words, at, &mut words);
+            let header = Header::read_from_prefix(&words).ok().map(|(header, _)| header);
+            let length = (bytes as usize).checked_sub(size_of::<Header>());
+            let packet = header.zip(length).map(|(header, length)| {
+                (header, length.min(header.bytes.get() as usize).min(DATA))
+            });
+            if let Some((_, length)) = packet {
+                bytes::load_bytes(&bus.words, at + HEAD, &mut data[..length]);
+            }
+            self.offer(bus, buffer);
+            self.transport.notify(bus);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+    }
+
+    /// Is there a buffer for a packet that goes out?
+    pub fn has_room<W: Words>(&mut self, bus: &Bus<W>) -> bool {
+        while let Some(Completion { head, .. }) = self.transmit.complete(&bus.words) {
+            self.free |= 1 << self.going[head as usize];
+        }
+        self.free != 0
+    }
+
+    /// Sends a packet, if there is a buffer.
+    pub fn send<W: Words>(&mut self, bus: &Bus<W>, header: &Header, data: &[u8]) -> bool {
+        if !self.has_room(bus) || data.len() > DATA {
+            return false;
+        }
+        let buffer = self.free.trailing_zeros() as usize;
+        let slot = BUFFERS + buffer;
+        let at = self.buffers + slot * BUFFER;
+        bytes::store_bytes(&bus.words, at, header.as_bytes());
+        bytes::store_bytes(&bus.words, at + HEAD, data);
+        let pieces = self.pieces(bus, slot, data.len(), false);
+        let pieces = if data.is_empty() { &pieces[..1] } else { &pieces[..] };
+        let Some(head) = self.transmit.submit(&bus.words, pieces) else { return false };
+        self.going[head as usize] = buffer as u8;
+        self.free &= self.free - 1;
+        self.transport.notify(bus);
+        true
+    }
+}
