@@ -148,6 +148,11 @@ impl AnyFs {
         }
     }
 
+    /// Is there anything that its device does not have?
+    pub fn is_dirty(&self) -> bool {
+        if let AnyFs::Ext2(fs) = self { fs.is_dirty() } else { false }
+    }
+
     /// Begins to write what changed.
     pub fn write_back(&mut self) {
         if let AnyFs::Ext2(fs) = self {

@@ -180,6 +180,7 @@ impl Ext2 {
                     return;
                 }
                 if good && data.len() == self.geometry.block {
+                    self.device.bad.remove(&block);
                     self.cache.fill(block, data.into());
                 } else {
                     self.device.spoil(block);

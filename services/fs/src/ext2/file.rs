@@ -41,6 +41,9 @@ impl Ext2 {
         let (_, file) = self.file(node)?;
         let there = usize::try_from(file.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = into.len().min(there).min(STEP);
+        if length == 0 {
+            return Ok(0);
+        }
         self.fetch(&file, offset, length)?;
         let mut done = 0;
         while done < length {

@@ -99,6 +99,7 @@ pub struct Ext2 {
     /// How often an inode was freed.
     lives: BTreeMap<u32, u32>,
     tidy_waits: Option<u32>,
+    tidy_failed: u32,
 }
 
 impl Ext2 {
@@ -140,6 +141,7 @@ impl Ext2 {
             trims: BTreeMap::new(),
             lives: BTreeMap::new(),
             tidy_waits: None,
+            tidy_failed: 0,
         }
     }
 

@@ -20,10 +20,14 @@ use abi::fs::Errno;
 
 /// Steps at a time.
 const STEPS: usize = 4;
+/// How often a step that fails is tried.
+const TRIES: u32 = 16;
 /// Blocks that become free in one step.
 const FREED: usize = 256;
 /// Blocks that may wait to become free before long files are left alone.
 const FREES: usize = 16_384;
+/// Inodes without names before a generation closes for them.
+const ORPHANS: usize = 1024;
 
 /// An inode without names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,15 +76,22 @@ impl Ext2 {
             return;
         }
         self.tidy_waits = None;
+        if self.orphans.len() > ORPHANS || self.open.frees.len() > FREES / 2 {
+            self.write_back();
+        }
         for _ in 0..STEPS {
             if self.relieve().is_err() {
                 return;
             }
             let Some(job) = self.next_job() else { return };
             match self.step(&job) {
-                Ok(()) => {}
+                Ok(()) => self.tidy_failed = 0,
                 Err(Stop::Wait(key)) => {
                     self.tidy_waits = u32::try_from(key).ok();
+                    return;
+                }
+                Err(Stop::Failed(_)) if self.tidy_failed < TRIES => {
+                    self.tidy_failed += 1;
                     return;
                 }
                 Err(Stop::Failed(_)) => self.abandon(&job),

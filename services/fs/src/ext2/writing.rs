@@ -261,14 +261,14 @@ impl Ext2 {
 
     /// Waits until what changed of an inode is on the device.
     pub(super) fn sync_inode(&mut self, inode: u32) -> Result<()> {
+        if self.failed.remove(&inode) {
+            return Err(Errno::Io.into());
+        }
         if self.trims.contains_key(&inode) && !self.orphans.contains_key(&inode) {
             self.write_back();
             return Self::wait(key::TIDY);
         }
         let Some(number) = self.touched.get(&inode).copied() else { return Ok(()) };
-        if self.failed.remove(&inode) {
-            return Err(Errno::Io.into());
-        }
         let closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
         if !closing || self.is_stalled() {
             self.write_back();

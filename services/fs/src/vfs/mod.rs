@@ -7,9 +7,11 @@
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
 //! - [`pipe`]     pipes
+//! - `devices`  what file systems ask of devices
 //! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
 
 mod data;
+mod devices;
 pub mod handles;
 mod listing;
 mod opening;
@@ -21,7 +23,6 @@ pub mod slow;
 pub mod walk;
 
 use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
-use crate::ext2::Io;
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
 use alloc::vec::Vec;
@@ -111,6 +112,8 @@ pub struct Vfs {
     mounts: Vec<Mount>,
     pipes: Table<Pipe>,
     parked: Parked<Key>,
+    /// When what changed is written at the latest.
+    write_at: Option<u64>,
 }
 
 const _: () = {
@@ -131,44 +134,13 @@ impl Vfs {
             mounts: Vec::from([Mount { fs, over: None }]),
             pipes: Table::new(pipe::PIPES),
             parked: Parked::new(WAITS),
+            write_at: None,
         }
     }
 
     /// How many handles are open, and how many askers are parked.
     pub fn census(&self) -> (usize, usize) {
         (self.handles.count(), self.parked.count())
-    }
-
-    /// The next request to a device, and of which mount; asked after each step until there is none.
-    pub fn next_io(&mut self) -> Option<(u32, Io)> {
-        let mounts = self.mounts.iter_mut().zip(0u32..);
-        mounts.filter_map(|(mount, at)| Some((at, mount.fs.next_io()?))).next()
-    }
-
-    /// What became of a request to a mount's device; `data` is what was read. Whoever waited for it
-    /// is woken.
-    pub fn io_done(
-        &mut self,
-        mount: u32,
-        id: u64,
-        good: bool,
-        data: &[u8],
-        effects: &mut dyn Effects,
-    ) {
-        if let Some(mount) = self.mounts.get_mut(mount as usize) {
-            mount.fs.io_done(id, good, data);
-        }
-        self.wake_ready(effects);
-    }
-
-    /// Wakes whoever waits for what [`Vfs::next_io`] tidied up.
-    pub fn wake_tidied(&mut self, effects: &mut dyn Effects) {
-        self.wake_ready(effects);
-    }
-
-    /// A mounted file system: to unmount, to measure.
-    pub fn mounted(&mut self, mount: u32) -> Option<&mut AnyFs> {
-        self.mounts.get_mut(mount as usize).map(|mount| &mut mount.fs)
     }
 
     /// Asks a node's file system.
@@ -348,13 +320,12 @@ impl Service for Vfs {
                 Answer::Heard
             }
             Event::Timer => {
-                for mount in &mut self.mounts {
-                    mount.fs.write_back();
-                }
+                self.write_back(now);
                 Answer::Heard
             }
         };
         self.wake_ready(effects);
+        self.remember_to_write(now, effects);
         answer
     }
 }

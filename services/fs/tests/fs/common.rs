@@ -128,6 +128,10 @@ impl Pair {
         if reply.errno() == Errno::Nospc {
             self.nospc += 1;
         }
+        // It has changed nothing.
+        if reply.errno() == Errno::Io {
+            return reply;
+        }
         if request.op == Op::Readdir as u16 {
             self.compare_list(&request, &reply, bulk);
             return reply;
