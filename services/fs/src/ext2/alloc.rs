@@ -130,7 +130,6 @@ impl Ext2 {
         let table = group as usize * super::layout::DESCRIPTOR / self.geometry.block;
         self.tables_changed.insert(table as u32);
     }
-
 }
 
 /// A free bit: `from` itself, else the first of eight free ones behind it, else any.

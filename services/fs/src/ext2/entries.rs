@@ -161,7 +161,9 @@ mod tests {
             if usize::from(room(&block).unwrap()) >= needed(name.len()) && random.chance(1, 2) {
                 let at = insert(&mut block, &name, step, 1).unwrap();
                 assert!(there.insert(at, (step, name)).is_none());
-            } else if let Some(at) = there.keys().nth(random.below(there.len().max(1) as u64) as usize) {
+            } else if let Some(at) =
+                there.keys().nth(random.below(there.len().max(1) as u64) as usize)
+            {
                 let at = *at;
                 remove(&mut block, at).unwrap();
                 there.remove(&at);

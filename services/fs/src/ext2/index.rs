@@ -181,7 +181,12 @@ impl Ext2 {
         Ok(block)
     }
 
-    fn fits(&mut self, node: &Inode, near: Option<Spot>, wanted: usize) -> Result<Option<(u32, u32)>> {
+    fn fits(
+        &mut self,
+        node: &Inode,
+        near: Option<Spot>,
+        wanted: usize,
+    ) -> Result<Option<(u32, u32)>> {
         let Some(near) = near else { return Ok(None) };
         if u64::from(near.number) >= self.blocks_of(node)? {
             return Ok(None);

@@ -133,7 +133,9 @@ impl Ext2 {
             let from = table as usize * bytes;
             let first = from / DESCRIPTOR;
             let Some(block) = self.tables.get_mut(from..from + bytes) else { continue };
-            for (place, group) in block.chunks_exact_mut(DESCRIPTOR).zip(self.groups.get(first..).unwrap_or_default()) {
+            for (place, group) in
+                block.chunks_exact_mut(DESCRIPTOR).zip(self.groups.get(first..).unwrap_or_default())
+            {
                 group.write(place);
             }
             let data: Box<[u8]> = (&*block).into();

@@ -1,12 +1,12 @@
 //! Who asks the service in tests: alone, or beside the model.
 
+use crate::ext2::disk::Disk;
 use abi::fs::{Errno, Op, Poll, Reply, Request};
 use base::id::{DomainId, Epoch};
 use fs::Vfs;
 use fs::client::{Client, Listed, unpack};
 use fs::model::{Limits, Model};
 use kernel_share::{Answer, Effects, Event, Service, Token};
-use crate::ext2::disk::Disk;
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 

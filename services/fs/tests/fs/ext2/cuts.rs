@@ -218,7 +218,8 @@ impl Load {
 
     fn move_directory(&mut self, one: &str) -> Result<(), Errno> {
         let new = self.new_path() + "/";
-        let taken = self.directories.contains(&new) || self.names.contains_key(&new[..new.len() - 1]);
+        let taken =
+            self.directories.contains(&new) || self.names.contains_key(&new[..new.len() - 1]);
         if one.is_empty() || taken || new.starts_with(one) || new.len() > 40 {
             return Ok(());
         }

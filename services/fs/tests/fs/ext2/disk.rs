@@ -4,10 +4,10 @@
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Reply, Request};
 use base::prng::Prng;
+use fs::Vfs;
 use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::{AnyFs, Stop};
 use fs::model::Limits;
-use fs::Vfs;
 
 pub struct Disk {
     /// What is there for good.
@@ -158,7 +158,6 @@ impl Solo {
 
     /// Until it has read what it needs to begin.
     pub fn mount(mut self) -> Solo {
-        self.root();
         let root = self.root();
         self.with(|c| c.stat(root)).unwrap();
         self.with(|c| c.close(root)).unwrap();

@@ -188,10 +188,15 @@ fn a_file_without_names_lives_until_it_is_closed_and_a_long_one_goes_in_steps() 
     assert!(middle[10..].iter().all(|byte| *byte == 0));
     solo.with(|c| c.unlink(root, b"g")).unwrap();
     solo.with(|c| c.close(other)).unwrap();
-    let mut again = Solo::on_disk({
-        solo.with(|c| c.close(root)).unwrap();
-        solo.unmount()
-    }, 6, 0).mount();
+    let mut again = Solo::on_disk(
+        {
+            solo.with(|c| c.close(root)).unwrap();
+            solo.unmount()
+        },
+        6,
+        0,
+    )
+    .mount();
     let root = again.root();
     assert_eq!(again.with(|c| c.space(root)).unwrap().1, before);
     again.with(|c| c.close(root)).unwrap();

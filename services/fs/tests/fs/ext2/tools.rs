@@ -37,10 +37,6 @@ impl Image {
         self.folder.path().join("image")
     }
 
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     pub fn bytes(&self) -> Vec<u8> {
         std::fs::read(self.path()).unwrap()
     }
