@@ -7,8 +7,10 @@
 //! is looks, then one change. What fails has changed nothing either, except that reads and writes
 //! may end short.
 
+use crate::ext2::{Ext2, Io};
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Stat, kind};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// A file, directory or link, as its file system counts them; the number is not used again in one
@@ -112,6 +114,7 @@ macro_rules! file_system {
             $(fn $name(&mut self, $($arg: $type),*) -> $out {
                 match self {
                     AnyFs::Ram(fs) => fs.$name($($arg),*),
+                    AnyFs::Ext2(fs) => fs.$name($($arg),*),
                     #[cfg(test)]
                     AnyFs::Slow(fs) => fs.$name($($arg),*),
                 }
@@ -125,9 +128,37 @@ macro_rules! file_system {
 pub enum AnyFs {
     /// In memory.
     Ram(RamFs),
+    /// On a device.
+    Ext2(Box<Ext2>),
     /// One that has to wait.
     #[cfg(test)]
     Slow(crate::vfs::slow::SlowFs),
+}
+
+impl AnyFs {
+    /// The next request to its device, if it has one.
+    pub fn next_io(&mut self) -> Option<Io> {
+        if let AnyFs::Ext2(fs) = self { fs.next_io() } else { None }
+    }
+
+    /// What became of a request to its device; `data` is what was read.
+    pub fn io_done(&mut self, id: u64, good: bool, data: &[u8]) {
+        if let AnyFs::Ext2(fs) = self {
+            fs.io_done(id, good, data);
+        }
+    }
+
+    /// Is there anything that its device does not have?
+    pub fn is_dirty(&self) -> bool {
+        if let AnyFs::Ext2(fs) = self { fs.is_dirty() } else { false }
+    }
+
+    /// Begins to write what changed.
+    pub fn write_back(&mut self) {
+        if let AnyFs::Ext2(fs) = self {
+            fs.write_back();
+        }
+    }
 }
 
 const NOSYS: Stop = Stop::Failed(Errno::Nosys);

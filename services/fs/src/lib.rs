@@ -3,6 +3,7 @@
 //!
 //! - [`filesystem`]  what a file system must do, and the enum of all there are
 //! - [`ramfs`]       the one in memory
+//! - [`ext2`]        the one on a device
 //! - [`vfs`]         the service: handles, paths, mounts, pipes, who waits
 //! - [`client`]      requests as functions
 //! - [`exercise`]    random operations from a seed, and a digest of what they did
@@ -16,6 +17,7 @@ extern crate alloc;
 
 pub mod client;
 pub mod exercise;
+pub mod ext2;
 pub mod filesystem;
 pub mod model;
 pub mod ramfs;

@@ -90,6 +90,7 @@ impl Model {
     }
 
     fn write_file(&mut self, now: u64, id: u64, offset: u64, data: &[u8]) -> Outcome<usize> {
+        let largest = self.limits.largest;
         let mut free = (self.budget - self.used()) / PAGE_COST;
         let Some(Thing { what: What::File { bytes, pages, size }, .. }) = self.things.get_mut(&id)
         else {
@@ -98,11 +99,11 @@ impl Model {
         if data.is_empty() {
             return Ok(0);
         }
-        if offset >= LARGEST {
+        if offset >= largest {
             return Err(Errno::Fbig.into());
         }
         let mut count = 0;
-        for (place, byte) in (offset..LARGEST).zip(data) {
+        for (place, byte) in (offset..largest).zip(data) {
             if !pages.contains(&(place / PAGE)) {
                 if free == 0 {
                     break;
@@ -157,7 +158,7 @@ impl Model {
 
     pub(super) fn set_size(&mut self, now: u64, r: &Request) -> Outcome<Reply> {
         let id = self.writable(r)?;
-        if r.length > LARGEST {
+        if r.length > self.limits.largest {
             return Err(Errno::Fbig.into());
         }
         if let Some(Thing { what: What::File { bytes, pages, size }, .. }) =
@@ -176,11 +177,11 @@ impl Model {
         if r.length == 0 {
             return Err(Errno::Inval.into());
         }
-        if u128::from(r.offset) + u128::from(r.length) > u128::from(LARGEST) {
+        if u128::from(r.offset) + u128::from(r.length) > u128::from(self.limits.largest) {
             return Err(Errno::Fbig.into());
         }
         let mut free = (self.budget - self.used()) / PAGE_COST;
-        let end = r.offset + r.length.min(256 * 1024);
+        let end = r.offset + r.length.min(self.limits.allocated);
         let Some(Thing { what: What::File { pages, size, .. }, .. }) = self.things.get_mut(&id)
         else {
             return Err(Errno::Isdir.into());

@@ -62,10 +62,35 @@ struct Opened {
 /// One entry of a directory: name, node, kind.
 pub type Listed = (Vec<u8>, u64, u8);
 
+/// Where file systems differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Most bytes of a file.
+    pub largest: u64,
+    /// Most bytes that one step allocates.
+    pub allocated: u64,
+    /// The last time, in ns; later ones are this one.
+    pub last: u64,
+    /// Times are multiples of this.
+    pub grain: u64,
+}
+
+impl Limits {
+    /// A ramfs's.
+    pub const RAMFS: Limits =
+        Limits { largest: i64::MAX as u64, allocated: 256 * 1024, last: u64::MAX, grain: 1 };
+
+    fn time(&self, time: u64) -> u64 {
+        let time = time.min(self.last);
+        time - time % self.grain
+    }
+}
+
 /// The model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     budget: u64,
+    limits: Limits,
     /// Whole paths; the root's is empty, all others begin with `/`.
     names: BTreeMap<Vec<u8>, u64>,
     things: BTreeMap<u64, Thing>,
@@ -81,9 +106,15 @@ const KEPT: u16 = flag::READ | flag::WRITE | flag::APPEND | flag::NONBLOCK;
 impl Model {
     /// An empty one.
     pub fn new(budget: u64) -> Model {
+        Model::within(budget, Limits::RAMFS)
+    }
+
+    /// An empty one of a file system with these limits.
+    pub fn within(budget: u64, limits: Limits) -> Model {
         let root = Thing { what: What::Directory, accessed: 0, modified: 0, changed: 0 };
         Model {
             budget,
+            limits,
             names: BTreeMap::from([(Vec::new(), ROOT)]),
             things: BTreeMap::from([(ROOT, root)]),
             opened: BTreeMap::new(),
@@ -254,7 +285,9 @@ impl Model {
                 (kind::DIRECTORY, links, children.len() as u64)
             }
         };
-        let (accessed, modified, changed) = (thing.accessed, thing.modified, thing.changed);
+        let time = |time| self.limits.time(time);
+        let (accessed, modified, changed) =
+            (time(thing.accessed), time(thing.modified), time(thing.changed));
         let reserved = [0; 7];
         Stat { device: 1, node: id, kind, reserved, links, size, accessed, modified, changed }
     }

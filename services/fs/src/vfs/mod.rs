@@ -7,9 +7,11 @@
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
 //! - [`pipe`]     pipes
+//! - `devices`  what file systems ask of devices
 //! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
 
 mod data;
+mod devices;
 pub mod handles;
 mod listing;
 mod opening;
@@ -110,6 +112,8 @@ pub struct Vfs {
     mounts: Vec<Mount>,
     pipes: Table<Pipe>,
     parked: Parked<Key>,
+    /// When what changed is written at the latest.
+    write_at: Option<u64>,
 }
 
 const _: () = {
@@ -130,6 +134,7 @@ impl Vfs {
             mounts: Vec::from([Mount { fs, over: None }]),
             pipes: Table::new(pipe::PIPES),
             parked: Parked::new(WAITS),
+            write_at: None,
         }
     }
 
@@ -314,9 +319,13 @@ impl Service for Vfs {
                 }
                 Answer::Heard
             }
-            Event::Timer => Answer::Heard,
+            Event::Timer => {
+                self.write_back(now);
+                Answer::Heard
+            }
         };
         self.wake_ready(effects);
+        self.remember_to_write(now, effects);
         answer
     }
 }

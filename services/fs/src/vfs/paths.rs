@@ -3,7 +3,7 @@
 use super::data::times;
 use super::handles::Place;
 use super::walk::{End, Found};
-use super::{Call, MOUNTS, Mount, Result, Vfs};
+use super::{Call, Result, Vfs};
 use crate::filesystem::{AnyFs, FileSystem, Kind, Make};
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, PATH, Reply, flag};
@@ -172,12 +172,7 @@ impl Vfs {
         if place.node == root {
             return Err(Errno::Busy.into());
         }
-        if self.mounts.len() >= MOUNTS {
-            return Err(Errno::Nfile.into());
-        }
-        self.on(place, |fs, node| fs.hold(node))?;
-        let fs = AnyFs::Ram(RamFs::new(call.request.length));
-        self.mounts.push(Mount { fs, over: Some(place) });
+        self.cover(place, AnyFs::Ram(RamFs::new(call.request.length)))?;
         Ok(Reply::default())
     }
 }

@@ -3,7 +3,9 @@
 //! Contract: every entry is answered; what goes wrong with a handle counts as ready. With WAIT and
 //! nothing ready the asker is parked at all of them and woken once.
 
+use super::handles::Target;
 use super::{Call, Halt, Key, Result, Vfs};
+use crate::filesystem::FileSystem;
 use abi::fs::{Errno, Poll, Reply, flag, ready};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -25,6 +27,7 @@ impl Vfs {
         polls.try_reserve(length / size_of::<Poll>()).map_err(|_| Errno::Nomem)?;
         for piece in call.bulk[..length].chunks_exact(size_of::<Poll>()) {
             let mut poll = Poll::read_from_bytes(piece).map_err(|_| Errno::Inval)?;
+            self.look_at(poll.handle)?;
             count += u64::from(self.poll_one(&mut poll, &mut keys));
             polls.push(poll);
         }
@@ -33,6 +36,17 @@ impl Vfs {
         }
         call.bulk[..length].copy_from_slice(polls.as_bytes());
         Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
+    }
+
+    /// What a device has to say first is waited for, also without WAIT: a file is always ready.
+    fn look_at(&mut self, handle: u64) -> Result<()> {
+        let Ok(Target::Node(place)) = self.handles.get(handle).map(|opening| opening.target) else {
+            return Ok(());
+        };
+        match self.on(place, |fs, node| fs.stat(node)) {
+            Err(Halt::Park(key)) => Err(Halt::Park(key)),
+            _ => Ok(()),
+        }
     }
 
     /// Fills in one entry; false when it would wait, and then what for.

@@ -1,0 +1,153 @@
+//! Which blocks and inodes are free, and which of them to take.
+//!
+//! Contract: what is taken was free in the bitmap, is none of the file system's own tables, and
+//! lies near where it is wanted: the next block, else the same group, else the next group that has
+//! any. Directories go to the emptiest group when they are made in the root, else, as files, to
+//! the group of the directory that they are in.
+
+use super::cache::Class;
+use super::draft::Note;
+use super::inode::Inode;
+use super::{Ext2, Result};
+use abi::fs::Errno;
+
+impl Ext2 {
+    /// A block that is none of the tables; anything else is a corrupt pointer.
+    pub(super) fn check(&self, block: u32) -> Result<u32> {
+        let (group, place) = self.geometry.group_of(block).ok_or(Errno::Io)?;
+        let tables = self.groups.get(group as usize).ok_or(Errno::Io)?;
+        let super_block = group == 0 && place <= self.geometry.descriptors;
+        if super_block || tables.owns(block, &self.geometry) {
+            return Err(Errno::Io.into());
+        }
+        Ok(block)
+    }
+
+    /// Takes a block, at `goal` if that is free.
+    pub(super) fn take_block(&mut self, goal: u32) -> Result<u32> {
+        let (first, place) = self.geometry.group_of(goal).unwrap_or_default();
+        let count = self.geometry.groups;
+        for step in 0..count {
+            let group = (first + step) % count;
+            if self.groups.get(group as usize).is_none_or(|one| one.free_blocks == 0) {
+                continue;
+            }
+            let from = if step == 0 { place } else { 0 };
+            if let Some(block) = self.take_block_in(group, from)? {
+                return self.check(block);
+            }
+        }
+        Err(Errno::Nospc.into())
+    }
+
+    fn take_block_in(&mut self, group: u32, from: u32) -> Result<Option<u32>> {
+        let Some(tables) = self.groups.get(group as usize) else { return Ok(None) };
+        let (map, length) = (tables.block_map, self.geometry.length(group));
+        let found = find(self.view(map)?, from, length);
+        let Some(place) = found else { return Ok(None) };
+        set(self.edit(map, Class::Meta)?, place);
+        self.note(Note::Blocks(group, -1));
+        Ok(Some(self.geometry.start(group) + place))
+    }
+
+    /// Takes an inode number for something in `parent`.
+    pub(super) fn take_inode(&mut self, parent: u32, directory: bool) -> Result<u32> {
+        let home = (parent.saturating_sub(1)) / self.geometry.inodes_per_group;
+        let first = if directory && parent == super::layout::ROOT { self.emptiest() } else { home };
+        let count = self.geometry.groups;
+        for step in 0..count {
+            let group = (first + step) % count;
+            let Some(tables) = self.groups.get(group as usize).copied() else { continue };
+            if tables.free_inodes == 0 {
+                continue;
+            }
+            let length = self.geometry.inodes_per_group;
+            let Some(place) = find(self.view(tables.inode_map)?, 0, length) else { continue };
+            let inode = group * length + place + 1;
+            if inode < self.geometry.first_inode {
+                return Err(Errno::Io.into());
+            }
+            set(self.edit(tables.inode_map, Class::Meta)?, place);
+            self.note(Note::Inodes(group, -1));
+            if directory {
+                self.note(Note::Directories(group, 1));
+            }
+            return Ok(inode);
+        }
+        Err(Errno::Nospc.into())
+    }
+
+    fn emptiest(&self) -> u32 {
+        let all = (0..).zip(&self.groups).filter(|(_, one)| one.free_inodes != 0);
+        all.max_by_key(|(at, one)| (one.free_blocks, u32::MAX - at)).map_or(0, |(at, _)| at)
+    }
+
+    /// Gives an inode number back.
+    pub(super) fn free_inode(&mut self, inode: u32, node: &Inode) -> Result<()> {
+        let per = self.geometry.inodes_per_group;
+        let (group, place) = ((inode - 1) / per, (inode - 1) % per);
+        let map = self.groups.get(group as usize).ok_or(Errno::Io)?.inode_map;
+        let byte = self.edit(map, Class::Meta)?.get_mut(place as usize / 8).ok_or(Errno::Io)?;
+        let taken = *byte >> (place % 8) & 1;
+        *byte &= !(1 << (place % 8));
+        self.note(Note::Inodes(group, taken.into()));
+        if node.is_directory() {
+            self.note(Note::Directories(group, -1));
+        }
+        self.note(Note::Gone(inode));
+        Ok(())
+    }
+
+    /// Where the first block of something in this inode's group might be.
+    pub(super) fn goal(&self, inode: u32) -> u32 {
+        self.geometry.start((inode.saturating_sub(1)) / self.geometry.inodes_per_group)
+    }
+
+    pub(super) fn count_blocks(&mut self, group: u32, by: i32) {
+        if let Some(one) = self.groups.get_mut(group as usize) {
+            one.free_blocks = one.free_blocks.saturating_add_signed(by);
+            self.free_blocks = self.free_blocks.saturating_add_signed(by);
+        }
+        self.count_changed(group);
+    }
+
+    pub(super) fn count_inodes(&mut self, group: u32, by: i32) {
+        if let Some(one) = self.groups.get_mut(group as usize) {
+            one.free_inodes = one.free_inodes.saturating_add_signed(by);
+            self.free_inodes = self.free_inodes.saturating_add_signed(by);
+        }
+        self.count_changed(group);
+    }
+
+    pub(super) fn count_directories(&mut self, group: u32, by: i32) {
+        if let Some(one) = self.groups.get_mut(group as usize) {
+            one.directories = one.directories.saturating_add_signed(by);
+        }
+        self.count_changed(group);
+    }
+
+    fn count_changed(&mut self, group: u32) {
+        let table = group as usize * super::layout::DESCRIPTOR / self.geometry.block;
+        self.tables_changed.insert(table as u32);
+    }
+}
+
+/// A free bit: `from` itself, else the first of eight free ones behind it, else any.
+fn find(bits: &[u8], from: u32, length: u32) -> Option<u32> {
+    let is_free = |at: u32| bits.get(at as usize / 8).is_some_and(|b| b >> (at % 8) & 1 == 0);
+    if from < length && is_free(from) {
+        return Some(from);
+    }
+    let whole = (from / 8 + 1..length / 8).find(|at| bits.get(*at as usize) == Some(&0));
+    if let Some(byte) = whole {
+        return Some(byte * 8);
+    }
+    let first = (0..length.div_ceil(8)).filter(|at| bits.get(*at as usize) != Some(&0xff));
+    first.flat_map(|byte| byte * 8..(byte * 8 + 8).min(length)).find(|at| is_free(*at))
+}
+
+fn set(bits: &mut [u8], place: u32) {
+    if let Some(byte) = bits.get_mut(place as usize / 8) {
+        *byte |= 1 << (place % 8);
+    }
+}

@@ -1,0 +1,153 @@
+//! Blocks in memory.
+//!
+//! Contract: at most `most` blocks, unless more are dirty or pinned than that, which who writes
+//! prevents by bounds of its own. A block that is dirty stays. A block that belongs to the
+//! generation being written (`closing`) keeps what it was when that closed: a later change goes
+//! beside it. Which clean block goes is the clock's choice: one that nobody used since the hand
+//! came by.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// When a dirty block is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// At first: data, and whatever nothing on the device leads to yet.
+    First,
+    /// Then: pointers, inodes, bitmaps, counts.
+    Meta,
+    /// At last: names.
+    Names,
+}
+
+#[derive(Debug)]
+struct Slot {
+    data: Box<[u8]>,
+    used: bool,
+    dirty: Option<Class>,
+    closing: bool,
+    frozen: Option<Box<[u8]>>,
+}
+
+/// The cache.
+#[derive(Debug)]
+pub struct Cache {
+    most: usize,
+    slots: BTreeMap<u32, Slot>,
+    dirty: BTreeSet<u32>,
+    pinned: BTreeSet<u32>,
+    hand: u32,
+}
+
+impl Cache {
+    /// An empty one.
+    pub fn new(most: usize) -> Cache {
+        Cache {
+            most,
+            slots: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            pinned: BTreeSet::new(),
+            hand: 0,
+        }
+    }
+
+    /// Most blocks.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Blocks that changed since the last generation closed.
+    pub fn dirty(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Is it here?
+    pub fn has(&self, block: u32) -> bool {
+        self.slots.contains_key(&block)
+    }
+
+    /// What is in a block.
+    pub fn get(&mut self, block: u32) -> Option<&[u8]> {
+        let slot = self.slots.get_mut(&block)?;
+        slot.used = true;
+        Some(&slot.data)
+    }
+
+    /// What the device has, unless there is something newer.
+    pub fn fill(&mut self, block: u32, data: Box<[u8]>) {
+        if self.has(block) {
+            return;
+        }
+        self.make_room();
+        let slot = Slot { data, used: true, dirty: None, closing: false, frozen: None };
+        self.slots.insert(block, slot);
+    }
+
+    /// A change.
+    pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
+        self.fill(block, Box::default());
+        let Some(slot) = self.slots.get_mut(&block) else { return };
+        let before = core::mem::replace(&mut slot.data, data);
+        if slot.closing && slot.frozen.is_none() {
+            slot.frozen = Some(before);
+        }
+        slot.used = true;
+        slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
+        self.dirty.insert(block);
+    }
+
+    /// What is dirty is the generation that closes.
+    pub fn close(&mut self) -> Vec<(u32, Class)> {
+        let mut all = Vec::new();
+        for block in core::mem::take(&mut self.dirty) {
+            if let Some(slot) = self.slots.get_mut(&block)
+                && let Some(class) = slot.dirty.take()
+            {
+                slot.closing = true;
+                all.push((block, class));
+            }
+        }
+        all
+    }
+
+    /// What a block of that generation was when it closed.
+    pub fn closing(&self, block: u32) -> Option<&[u8]> {
+        let slot = self.slots.get(&block)?;
+        Some(slot.frozen.as_ref().unwrap_or(&slot.data))
+    }
+
+    /// That generation is on the device.
+    pub fn closed(&mut self, block: u32) {
+        if let Some(slot) = self.slots.get_mut(&block) {
+            (slot.closing, slot.frozen) = (false, None);
+        }
+    }
+
+    /// These stay until others are pinned, as far as they are here or come.
+    pub fn pin(&mut self, blocks: BTreeSet<u32>) {
+        self.pinned = blocks;
+    }
+
+    /// Those that stay.
+    pub fn pinned(&self) -> &BTreeSet<u32> {
+        &self.pinned
+    }
+
+    fn make_room(&mut self) {
+        let mut looks = 2 * self.slots.len();
+        while self.slots.len() >= self.most && looks > 0 {
+            looks -= 1;
+            let next = self.slots.range_mut(self.hand..).next();
+            let Some((&block, slot)) = next else {
+                self.hand = 0;
+                continue;
+            };
+            self.hand = block.saturating_add(1);
+            let stays = slot.dirty.is_some() || slot.closing || self.pinned.contains(&block);
+            if !stays && !core::mem::take(&mut slot.used) {
+                self.slots.remove(&block);
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One operation, from its first look to its one change.
+//!
+//! ```text
+//!   begin -> look at blocks, draft changes -> commit: all of it is in the cache, dirty
+//!                 |
+//!                 +-- a block is missing, or it failed: the draft is dropped, nothing changed
+//! ```
+//!
+//! Contract: nothing outside of the draft changes before the commit, and the commit cannot fail.
+//! So whatever is answered with an error or a wait has changed nothing, and no generation that is
+//! written holds half an operation.
+//!
+//! **Progress.** An operation is bounded: it looks at fewer blocks than an eighth of the cache
+//! has. The first one that misses is the *champion*: what it looked at and what it waits for stays
+//! in the cache until an operation that looked at all of that has succeeded, or nobody asked for
+//! it again for [`PATIENCE`] operations. Each time it is asked again it finds all of that and gets
+//! further, so it ends; then the next one is the champion.
+
+use super::cache::Class;
+use super::{Ext2, Result};
+use crate::filesystem::Stop;
+use abi::fs::Errno;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Operations for which the champion's blocks are kept when it does not come back.
+const PATIENCE: u32 = 512;
+
+/// What an operation changes beside blocks. It happens with the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Free blocks of a group.
+    Blocks(u32, i32),
+    /// Free inodes of a group.
+    Inodes(u32, i32),
+    /// Directories of a group.
+    Directories(u32, i32),
+    /// Nothing points to this block any more.
+    Free(u32),
+    /// These are free in the bitmap, too.
+    Freed(u32),
+    /// This inode, or a name of it, is not on the device as it is.
+    Touched(u32),
+    /// A name that something else may rely on came into this block.
+    Added(u32),
+    /// A name of something that goes on to exist left this block, a directory's.
+    Removed(u32, u32),
+    /// A directory went from one directory to another.
+    Moved,
+    /// It lost its last name.
+    Orphan(u32),
+    /// Its inode says so.
+    Cleared(u32),
+    /// It is no more.
+    Gone(u32),
+    /// Blocks from this one on still have to be taken from the file.
+    Trim(u32, u64),
+    /// That is done.
+    Trimmed(u32),
+    /// A directory has a name: its hash, its place.
+    Named(u32, u32, u32),
+    /// It has it no more.
+    Unnamed(u32, u32, u32),
+    /// The longest gap in a directory's block.
+    Room(u32, u32, u16),
+    /// A file of more than 2 GiB.
+    Large,
+}
+
+#[derive(Debug)]
+struct Page {
+    data: Box<[u8]>,
+    class: Class,
+}
+
+/// What an operation would change, and what it looked at.
+#[derive(Debug, Default)]
+pub struct Draft {
+    pages: BTreeMap<u32, Page>,
+    pub notes: Vec<Note>,
+    looked: BTreeSet<u32>,
+    missed: bool,
+}
+
+impl Draft {
+    /// Blocks that would change.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+}
+
+/// The operation whose blocks stay.
+#[derive(Debug, Default)]
+pub struct Champion {
+    patience: u32,
+}
+
+impl Ext2 {
+    /// What is in a block, as this operation left it.
+    pub(super) fn view(&mut self, block: u32) -> Result<&[u8]> {
+        if self.draft.pages.contains_key(&block) {
+            let page = self.draft.pages.get(&block);
+            return page.map(|page| &*page.data).ok_or(Stop::Failed(Errno::Io));
+        }
+        self.need(block)?;
+        self.cache.get(block).ok_or(Stop::Failed(Errno::Io))
+    }
+
+    /// Waits for a block that is not here.
+    fn need(&mut self, block: u32) -> Result<()> {
+        self.draft.looked.insert(block);
+        if self.cache.has(block) {
+            return Ok(());
+        }
+        if self.device.bad.remove(&block) {
+            return Err(Errno::Io.into());
+        }
+        self.draft.missed = true;
+        Err(Stop::Wait(self.device.want(block)))
+    }
+
+    /// Asks for a block that will be needed. False: it is not here yet.
+    pub(super) fn prefetch(&mut self, block: u32) -> bool {
+        if self.draft.pages.contains_key(&block) || self.cache.has(block) {
+            return true;
+        }
+        if self.draft.looked.len() < self.cache.most() / 8 {
+            self.draft.looked.insert(block);
+        }
+        self.device.want(block);
+        false
+    }
+
+    /// A block, to change it.
+    pub(super) fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8]> {
+        if !self.draft.pages.contains_key(&block) {
+            let data = self.view(block)?.into();
+            self.draft.pages.insert(block, Page { data, class });
+        }
+        let page = self.draft.pages.get_mut(&block);
+        page.map(|page| &mut *page.data).ok_or(Stop::Failed(Errno::Io))
+    }
+
+    /// A block of zeros, whatever was in it.
+    pub(super) fn fresh(&mut self, block: u32) -> &mut [u8] {
+        let data = vec![0; self.geometry.block].into_boxed_slice();
+        let page = Page { data, class: Class::First };
+        self.draft.pages.insert(block, page);
+        self.draft.pages.get_mut(&block).map(|page| &mut *page.data).unwrap_or_default()
+    }
+
+    /// What was looked at so far has been learnt, and is not needed again.
+    pub(super) fn draft_forget(&mut self) {
+        if self.cache.pinned().is_subset(&self.draft.looked) {
+            self.cache.pin(BTreeSet::new());
+        }
+        self.draft.looked.clear();
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.draft.notes.push(note);
+    }
+
+    /// Looks, and changes nothing.
+    pub(super) fn look<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
+        self.mounted()?;
+        self.draft = Draft::default();
+        let result = what(self);
+        self.champion(&result);
+        self.draft = Draft::default();
+        result
+    }
+
+    /// Changes everything or nothing. When space is short and there is some that will be free, it
+    /// waits for that.
+    pub(super) fn change<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
+        self.mounted()?;
+        if self.read_only.is_some() {
+            return Err(Errno::Rofs.into());
+        }
+        self.relieve()?;
+        match self.attempt(what) {
+            Err(Stop::Failed(Errno::Nospc)) if self.reclaims() => self.reclaim(),
+            result => result,
+        }
+    }
+
+    /// The same whatever the pressure.
+    pub(super) fn attempt<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
+        self.draft = Draft::default();
+        let result = what(self);
+        self.champion(&result);
+        let draft = core::mem::take(&mut self.draft);
+        if result.is_ok() {
+            self.commit(draft);
+        }
+        result
+    }
+
+    fn commit(&mut self, draft: Draft) {
+        for (block, page) in draft.pages {
+            self.device.overtake(block);
+            self.cache.store(block, page.data, page.class);
+        }
+        for note in draft.notes {
+            self.apply(note);
+        }
+    }
+
+    fn champion<T>(&mut self, result: &Result<T>) {
+        let looked = &self.draft.looked;
+        let same = self.cache.pinned().is_subset(looked);
+        let idle = self.cache.pinned().is_empty();
+        if self.draft.missed && (idle || same) {
+            if looked.len() <= self.cache.most() / 4 {
+                self.cache.pin(looked.clone());
+            }
+            self.champion.patience = PATIENCE;
+        } else if !idle {
+            self.champion.patience = self.champion.patience.saturating_sub(1);
+            if same && !matches!(result, Err(Stop::Wait(_))) || self.champion.patience == 0 {
+                self.cache.pin(BTreeSet::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is in files.
+//!
+//! Contract: a step moves at most [`STEP`] bytes and ends short where space ends; it fails with
+//! nothing changed. Behind the end of a file its last block holds zeros, and no other block is
+//! there, or it is about to be trimmed: until then nobody makes the file longer.
+
+use super::cache::Class;
+use super::draft::Note;
+use super::inode::Inode;
+use super::{Ext2, Result};
+use crate::filesystem::{Kind, Node, Stop};
+use abi::fs::{Errno, STEP};
+use alloc::vec::Vec;
+
+/// Blocks that an operation may draft before it ends short.
+const DRAFTED: usize = 128;
+/// Blocks that are read ahead of who reads.
+const AHEAD: u64 = 16;
+/// A size that asks for the feature of large files.
+const LARGE: u64 = 1 << 31;
+
+impl Ext2 {
+    /// A file by its number.
+    fn file(&mut self, node: Node) -> Result<(u32, Inode)> {
+        let (inode, file) = self.known(node)?;
+        match file.kind()? {
+            Kind::File => Ok((inode, file)),
+            Kind::Directory => Err(Errno::Isdir.into()),
+            Kind::Link => Err(Errno::Inval.into()),
+        }
+    }
+
+    /// Block of a file, place in it, and how much of `length` is there.
+    fn piece(&self, offset: u64, length: usize) -> (u64, usize, usize) {
+        let block = self.geometry.block as u64;
+        let at = (offset % block) as usize;
+        (offset / block, at, length.min(self.geometry.block - at))
+    }
+
+    pub(super) fn read_file(&mut self, node: Node, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let (_, file) = self.file(node)?;
+        let there = usize::try_from(file.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let length = into.len().min(there).min(STEP);
+        if length == 0 {
+            return Ok(0);
+        }
+        self.fetch(&file, offset, length)?;
+        let mut done = 0;
+        while done < length {
+            let (place, at, part) = self.piece(offset + done as u64, length - done);
+            let piece = into.get_mut(done..done + part).ok_or(Errno::Io)?;
+            match self.map(&file, place)? {
+                Some(block) => {
+                    let data = self.view(block)?;
+                    piece.copy_from_slice(data.get(at..at + part).ok_or(Errno::Io)?);
+                }
+                None => piece.fill(0),
+            }
+            done += part;
+        }
+        Ok(length)
+    }
+
+    /// Asks for all blocks of a range at once, and for some behind them.
+    fn fetch(&mut self, file: &Inode, offset: u64, length: usize) -> Result<()> {
+        let block = self.geometry.block as u64;
+        let (first, end) = (offset / block, (offset + length as u64).div_ceil(block));
+        let mut missing = None;
+        for place in first..end {
+            if let Some(block) = self.map(file, place)?
+                && !self.prefetch(block)
+            {
+                missing = Some(block);
+            }
+        }
+        let Some(missing) = missing else { return Ok(()) };
+        for place in end..(end + AHEAD).min(file.size.div_ceil(block)) {
+            if let Ok(Some(block)) = self.map(file, place) {
+                self.prefetch(block);
+            }
+        }
+        // Sees to it that somebody is told when it could not be read.
+        self.view(missing).map(|_| ())
+    }
+
+    pub(super) fn write_file(
+        &mut self,
+        node: Node,
+        offset: u64,
+        from: &[u8],
+        now: u64,
+    ) -> Result<usize> {
+        let (inode, mut file) = self.file(node)?;
+        if from.is_empty() {
+            return Ok(0);
+        }
+        let room = self.geometry.largest().saturating_sub(offset);
+        let length = from.len().min(STEP).min(usize::try_from(room).unwrap_or(usize::MAX));
+        if length == 0 {
+            return Err(Errno::Fbig.into());
+        }
+        if offset + length as u64 > file.size {
+            self.trimmed(inode)?;
+        }
+        self.fetch_ends(&file, offset, length)?;
+        let mut done = 0;
+        while done < length && self.draft.len() < DRAFTED {
+            let (place, at, part) = self.piece(offset + done as u64, length - done);
+            let piece = from.get(done..done + part).ok_or(Errno::Io)?;
+            match self.write_block(inode, &mut file, place, at, piece) {
+                Ok(()) => done += part,
+                Err(Stop::Failed(Errno::Nospc)) if done != 0 => break,
+                Err(stop) => return Err(stop),
+            }
+        }
+        self.written_to(inode, file, offset + done as u64, now)?;
+        Ok(done)
+    }
+
+    /// A file changed up to `end`.
+    fn written_to(&mut self, inode: u32, mut file: Inode, end: u64, now: u64) -> Result<()> {
+        file.size = file.size.max(end);
+        if file.size >= LARGE {
+            self.note(Note::Large);
+        }
+        file.touch(now);
+        self.note(Note::Touched(inode));
+        self.put_inode(inode, &file)
+    }
+
+    /// The first and the last block of a range, when they are not written whole.
+    fn fetch_ends(&mut self, file: &Inode, offset: u64, length: usize) -> Result<()> {
+        let (end, mut missing) = (offset + length as u64, None);
+        let block = self.geometry.block as u64;
+        for (place, whole) in [
+            (offset / block, offset.is_multiple_of(block)),
+            (end / block, end.is_multiple_of(block)),
+        ] {
+            if !whole
+                && let Some(block) = self.map(file, place)?
+                && !self.prefetch(block)
+            {
+                missing = Some(block);
+            }
+        }
+        missing.map_or(Ok(()), |missing| self.view(missing).map(|_| ()))
+    }
+
+    /// Where the next block of a file would best be.
+    fn next_goal(&mut self, inode: u32, file: &Inode, place: u64) -> Result<u32> {
+        let before = if place == 0 { None } else { self.map(file, place - 1)? };
+        Ok(before.map_or(self.goal(inode), |before| before.saturating_add(1)))
+    }
+
+    fn write_block(
+        &mut self,
+        inode: u32,
+        file: &mut Inode,
+        place: u64,
+        at: usize,
+        piece: &[u8],
+    ) -> Result<()> {
+        let block = match self.map(file, place)? {
+            Some(block) => block,
+            None => {
+                let goal = self.next_goal(inode, file, place)?;
+                self.ensure(file, place, goal)?.0
+            }
+        };
+        let data = if piece.len() == self.geometry.block {
+            self.fresh(block)
+        } else {
+            self.edit(block, Class::First)?
+        };
+        data.get_mut(at..at + piece.len()).ok_or(Errno::Io)?.copy_from_slice(piece);
+        Ok(())
+    }
+
+    /// Waits until nothing is left behind the end of a file.
+    fn trimmed(&mut self, inode: u32) -> Result<()> {
+        if self.trims.contains_key(&inode) { self.reclaim() } else { Ok(()) }
+    }
+
+    pub(super) fn resize(&mut self, node: Node, size: u64, now: u64) -> Result<()> {
+        let (inode, mut file) = self.file(node)?;
+        if size > self.geometry.largest() {
+            return Err(Errno::Fbig.into());
+        }
+        let block = self.geometry.block as u64;
+        if size > file.size {
+            self.trimmed(inode)?;
+        } else if size < file.size {
+            let (place, at) = (size / block, (size % block) as usize);
+            if at != 0
+                && let Some(block) = self.map(&file, place)?
+            {
+                self.edit(block, Class::First)?.get_mut(at..).ok_or(Errno::Io)?.fill(0);
+            }
+            let keep = size.div_ceil(block);
+            if !self.trim_some(&mut file, keep)? {
+                self.note(Note::Trim(inode, keep));
+            }
+        }
+        file.size = size;
+        self.written_to(inode, file, size, now)
+    }
+
+    /// Fills holes with blocks of zeros; says how far it came.
+    pub(super) fn reserve(
+        &mut self,
+        node: Node,
+        offset: u64,
+        length: u64,
+        now: u64,
+    ) -> Result<u64> {
+        let (inode, mut file) = self.file(node)?;
+        let end = offset.checked_add(length);
+        if end.is_none_or(|end| end > self.geometry.largest()) {
+            return Err(Errno::Fbig.into());
+        }
+        let length = length.min(STEP as u64) as usize;
+        if offset + length as u64 > file.size {
+            self.trimmed(inode)?;
+        }
+        let mut done = 0;
+        while done < length && self.draft.len() < DRAFTED {
+            let (place, _, part) = self.piece(offset + done as u64, length - done);
+            let goal = self.next_goal(inode, &file, place)?;
+            match self.ensure(&mut file, place, goal) {
+                Ok(_) => done += part,
+                Err(Stop::Failed(Errno::Nospc)) if done != 0 => break,
+                Err(stop) => return Err(stop),
+            }
+        }
+        self.written_to(inode, file, offset + done as u64, now)?;
+        Ok(done as u64)
+    }
+
+    pub(super) fn link_text(&mut self, node: Node, into: &mut Vec<u8>) -> Result<()> {
+        let (_, link) = self.known(node)?;
+        if link.kind()? != Kind::Link {
+            return Err(Errno::Inval.into());
+        }
+        let length = usize::try_from(link.size).unwrap_or(usize::MAX);
+        into.try_reserve(length.min(self.geometry.block)).map_err(|_| Errno::Nomem)?;
+        if !link.has_blocks() {
+            let words = link.pointers.iter().flat_map(|word| word.to_le_bytes());
+            into.extend(words.take(length));
+            return Ok(());
+        }
+        let block = self.map(&link, 0)?.ok_or(Errno::Io)?;
+        into.extend_from_slice(self.view(block)?.get(..length).ok_or(Errno::Io)?);
+        Ok(())
+    }
+}

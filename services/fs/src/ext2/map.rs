@@ -1,0 +1,185 @@
+//! From a place in a file to a block: twelve pointers in the inode, and trees of one to three
+//! levels behind them.
+//!
+//! Contract: a pointer is looked at before it is followed; a tree is as deep as its place says,
+//! whatever is in it. A hole is no block. What is taken from a file is cleared first and noted as
+//! free then: [`super::tidy`] makes it free.
+
+use super::cache::Class;
+use super::draft::Note;
+use super::inode::Inode;
+use super::layout::{get32, put32};
+use super::{Ext2, Result};
+use abi::fs::Errno;
+
+/// The way to a block: which pointer of the inode, and which of each block behind it.
+struct Way {
+    slot: usize,
+    steps: [u64; 3],
+    levels: usize,
+}
+
+impl Ext2 {
+    fn way(&self, place: u64) -> Result<Way> {
+        let fan = self.geometry.fan();
+        if place < 12 {
+            return Ok(Way { slot: place as usize, steps: [0; 3], levels: 0 });
+        }
+        let (mut rest, mut reach) = (place - 12, fan);
+        for levels in 1..=3 {
+            if rest < reach {
+                let mut steps = [0; 3];
+                for step in steps[..levels].iter_mut().rev() {
+                    (*step, rest) = (rest % fan, rest / fan);
+                }
+                return Ok(Way { slot: 11 + levels, steps, levels });
+            }
+            rest -= reach;
+            reach *= fan;
+        }
+        Err(Errno::Fbig.into())
+    }
+
+    fn pointer(&mut self, block: u32, step: u64) -> Result<u32> {
+        Ok(get32(self.view(block)?, step as usize * 4))
+    }
+
+    /// The block at a place of a file.
+    pub(super) fn map(&mut self, node: &Inode, place: u64) -> Result<Option<u32>> {
+        let way = self.way(place)?;
+        let mut block = node.pointers[way.slot];
+        for step in &way.steps[..way.levels] {
+            if block == 0 {
+                return Ok(None);
+            }
+            block = self.pointer(self.check(block)?, *step)?;
+        }
+        if block == 0 { Ok(None) } else { self.check(block).map(Some) }
+    }
+
+    /// The same, with a block of zeros where there was a hole; true when there was. The caller puts
+    /// the inode back.
+    pub(super) fn ensure(
+        &mut self,
+        node: &mut Inode,
+        place: u64,
+        goal: u32,
+    ) -> Result<(u32, bool)> {
+        let way = self.way(place)?;
+        let mut block = node.pointers[way.slot];
+        let mut new = block == 0;
+        if new {
+            block = self.grow(node, goal)?;
+            node.pointers[way.slot] = block;
+        }
+        for step in &way.steps[..way.levels] {
+            let above = self.check(block)?;
+            block = self.pointer(above, *step)?;
+            new = block == 0;
+            if new {
+                block = self.grow(node, goal.max(above + 1))?;
+                put32(self.edit(above, Class::Meta)?, *step as usize * 4, block);
+            }
+        }
+        Ok((self.check(block)?, new))
+    }
+
+    /// One more block, of zeros.
+    fn grow(&mut self, node: &mut Inode, goal: u32) -> Result<u32> {
+        let block = self.take_block(goal)?;
+        self.fresh(block);
+        let sectors = self.geometry.block as u32 / 512;
+        node.sectors = node.sectors.checked_add(sectors).ok_or(Errno::Fbig)?;
+        Ok(block)
+    }
+
+    /// Takes blocks from the end of a file down to `keep`: the last block of pointers that has
+    /// any, or the twelve. True when there are no more. The caller puts the inode back.
+    pub(super) fn trim_some(&mut self, node: &mut Inode, keep: u64) -> Result<bool> {
+        let fan = self.geometry.fan();
+        let bases = [0, 12, 12 + fan, 12 + fan + fan * fan];
+        for levels in (1..=3).rev() {
+            let slot = 11 + levels;
+            let root = node.pointers[slot];
+            if root == 0 {
+                continue;
+            }
+            let from = keep.saturating_sub(bases[levels]);
+            if from >= fan.pow(levels as u32) {
+                return Ok(true);
+            }
+            let more = match self.check(root) {
+                Ok(root) => self.trim_tree(node, root, levels as u32, from)?,
+                // It leads nowhere: nothing to take.
+                Err(_) => None,
+            };
+            if more.is_none() {
+                self.let_go(node, root);
+                node.pointers[slot] = 0;
+            }
+            // A tree whose last block of pointers keeps some is done; others go on next time.
+            return Ok(more == Some(true));
+        }
+        for place in (keep.min(12) as usize..12).rev() {
+            let block = core::mem::take(&mut node.pointers[place]);
+            if block != 0 {
+                self.let_go(node, block);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Clears the last pointers of a tree, those of one block. `None`: nothing is left in it;
+    /// true: what is left is to be kept.
+    fn trim_tree(
+        &mut self,
+        node: &mut Inode,
+        block: u32,
+        levels: u32,
+        from: u64,
+    ) -> Result<Option<bool>> {
+        let fan = self.geometry.fan();
+        let reach = fan.pow(levels - 1);
+        let (first, rest) = (from / reach, from % reach);
+        if levels == 1 {
+            for step in (first..fan).rev() {
+                let pointer = self.pointer(block, step)?;
+                if pointer != 0 {
+                    self.let_go(node, pointer);
+                    put32(self.edit(block, Class::Meta)?, step as usize * 4, 0);
+                }
+            }
+            return Ok(if self.last_pointer(block)?.is_none() { None } else { Some(true) });
+        }
+        let Some(last) = self.last_pointer(block)? else { return Ok(None) };
+        if last < first {
+            return Ok(Some(true));
+        }
+        let below = self.pointer(block, last)?;
+        let inner = if last == first { rest } else { 0 };
+        let left = match self.check(below) {
+            Ok(below) => self.trim_tree(node, below, levels - 1, inner)?,
+            Err(_) => None,
+        };
+        if left.is_none() {
+            self.let_go(node, below);
+            put32(self.edit(block, Class::Meta)?, last as usize * 4, 0);
+            return Ok(if self.last_pointer(block)?.is_none() { None } else { Some(false) });
+        }
+        Ok(left)
+    }
+
+    fn last_pointer(&mut self, block: u32) -> Result<Option<u64>> {
+        let bytes = self.view(block)?;
+        let last = bytes.chunks_exact(4).rposition(|pointer| pointer != [0; 4]);
+        Ok(last.map(|last| last as u64))
+    }
+
+    /// A block is no more this file's.
+    fn let_go(&mut self, node: &mut Inode, block: u32) {
+        if self.check(block).is_ok() {
+            node.sectors = node.sectors.saturating_sub(self.geometry.block as u32 / 512);
+            self.note(Note::Free(block));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! How it begins: superblock, then its block whole, then the groups' descriptors.
+//!
+//! Contract: until all of that has been read and makes sense, every call waits for
+//! [`key::MOUNT`]; when it makes none, every call fails and [`Ext2::unfit`] says why. Nothing is
+//! written by mounting.
+
+use super::device::{Flight, Io, What, key};
+use super::layout::{
+    Geometry, Group, RO_COMPAT, ReadOnly, SUPER, SUPER_AT, Unfit, VALID, get16, get32, sb,
+};
+use super::{Ext2, Result};
+use abi::fs::Errno;
+use alloc::vec;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The superblock is to be read, or on its way.
+    Super(bool),
+    /// Its block and the descriptors: which is next, and how many came.
+    Tables(u32, u32),
+    /// It is mounted.
+    Ready,
+    /// It will not be.
+    Unfit(Unfit),
+}
+
+impl Ext2 {
+    /// Is it mounted?
+    pub(super) fn mounted(&self) -> Result<()> {
+        match self.stage {
+            Stage::Ready => Ok(()),
+            Stage::Unfit(_) => Err(Errno::Io.into()),
+            Stage::Super(_) | Stage::Tables(..) => Self::wait(key::MOUNT),
+        }
+    }
+
+    /// Why it cannot be mounted.
+    pub fn unfit(&self) -> Option<Unfit> {
+        if let Stage::Unfit(why) = self.stage { Some(why) } else { None }
+    }
+
+    /// Why nothing can be changed.
+    pub fn read_only(&self) -> Option<ReadOnly> {
+        self.read_only
+    }
+
+    pub(super) fn next_mount_io(&mut self) -> Option<Io> {
+        match self.stage {
+            Stage::Super(false) => {
+                self.stage = Stage::Super(true);
+                let id = self.device.start(Flight::Mount(0));
+                Some(Io { id, at: SUPER_AT as u64, what: What::Read(SUPER) })
+            }
+            Stage::Tables(next, come) if next <= self.geometry.tables() => {
+                self.stage = Stage::Tables(next + 1, come);
+                let id = self.device.start(Flight::Mount(1 + next));
+                let block = self.geometry.block;
+                let at = u64::from(self.super_at + next) * block as u64;
+                Some(Io { id, at, what: What::Read(block) })
+            }
+            _ => None,
+        }
+    }
+
+    /// A piece came, or did not.
+    pub(super) fn mount_read(&mut self, piece: u32, data: Option<&[u8]>) {
+        let stage = match (data, self.stage) {
+            (None, _) => Err(Unfit::Device),
+            (Some(data), Stage::Super(_)) if data.len() == SUPER => self.found_super(data),
+            (Some(data), Stage::Tables(next, come)) if data.len() == self.geometry.block => {
+                self.found_table(piece, data);
+                let come = come + 1;
+                if come > self.geometry.tables() {
+                    self.found_groups()
+                } else {
+                    Ok(Stage::Tables(next, come))
+                }
+            }
+            (Some(_), Stage::Super(_) | Stage::Tables(..)) => Err(Unfit::Device),
+            (Some(_), over) => Ok(over),
+        };
+        if !matches!(self.stage, Stage::Unfit(_)) {
+            self.stage = stage.unwrap_or_else(Stage::Unfit);
+        }
+        if !matches!(self.stage, Stage::Tables(..)) {
+            self.device.wake(key::MOUNT);
+        }
+    }
+
+    fn found_super(&mut self, data: &[u8]) -> core::result::Result<Stage, Unfit> {
+        let geometry = Geometry::read(data)?;
+        self.super_at = geometry.first_block;
+        self.super_offset = if geometry.block == SUPER { 0 } else { SUPER_AT };
+        self.tables = vec![0; geometry.tables() as usize * geometry.block];
+        self.geometry = geometry;
+        Ok(Stage::Tables(0, 0))
+    }
+
+    fn found_table(&mut self, piece: u32, data: &[u8]) {
+        if piece == 1 {
+            self.super_block = data.into();
+            return;
+        }
+        let from = (piece as usize).saturating_sub(2) * self.geometry.block;
+        if let Some(place) = self.tables.get_mut(from..from + data.len()) {
+            place.copy_from_slice(data);
+        }
+    }
+
+    fn found_groups(&mut self) -> core::result::Result<Stage, Unfit> {
+        let bytes = self.super_block.get(self.super_offset..).unwrap_or_default();
+        if Geometry::read(bytes)? != self.geometry {
+            return Err(Unfit::Geometry);
+        }
+        self.groups = Group::read_all(&self.tables, &self.geometry)?;
+        self.free_blocks = get32(bytes, sb::FREE_BLOCKS);
+        self.free_inodes = get32(bytes, sb::FREE_INODES);
+        self.state = get16(bytes, sb::STATE);
+        self.written = get32(bytes, sb::WRITTEN);
+        self.ro_compat = get32(bytes, sb::RO_COMPAT);
+        let old = get32(bytes, sb::REVISION) == 0;
+        let unknown = if old { 0 } else { self.ro_compat & !RO_COMPAT };
+        self.valid = self.state == VALID;
+        self.read_only = match self.read_only {
+            None if unknown != 0 => Some(ReadOnly::Features(unknown)),
+            None if !self.valid => Some(ReadOnly::Unclean),
+            asked => asked,
+        };
+        Ok(Stage::Ready)
+    }
+}

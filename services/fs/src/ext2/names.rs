@@ -1,0 +1,348 @@
+//! What changes names: make, link, unlink, rmdir, rename.
+//!
+//! Contract: as [`crate::filesystem`] says. Each notes which blocks gained a name that others rely
+//! on and which lost one of something that goes on to exist; where both cannot be in one
+//! generation ([`super::writing`]), it waits for the next.
+
+use super::cache::Class;
+use super::draft::Note;
+use super::entries;
+use super::index::Spot;
+use super::inode::{FAST, Inode};
+use super::layout::{LINKS, ROOT, kind_code};
+use super::{Ext2, Result};
+use crate::filesystem::{Kind, Make, Node};
+use abi::fs::{Errno, NAME};
+
+/// Most directories above one that is moved.
+const DEEP: usize = 200;
+
+impl Ext2 {
+    /// A directory by its number.
+    pub(super) fn directory(&mut self, directory: Node) -> Result<(u32, Inode)> {
+        let (inode, node) = self.known(directory)?;
+        if node.is_directory() { Ok((inode, node)) } else { Err(Errno::Notdir.into()) }
+    }
+
+    fn spot(&mut self, directory: Node, name: &[u8]) -> Result<(u32, Spot)> {
+        let (inode, node) = self.directory(directory)?;
+        let spot = self.find(inode, &node, name)?;
+        Ok((inode, spot.ok_or(Errno::Noent)?))
+    }
+
+    /// May this name be made here? A directory that was removed takes none.
+    fn check_new(&mut self, directory: Node, name: &[u8]) -> Result<u32> {
+        let (inode, node) = self.directory(directory)?;
+        let there = self.find(inode, &node, name)?;
+        if name.is_empty() || name.len() > NAME {
+            return Err(Errno::Nametoolong.into());
+        }
+        if self.orphans.contains_key(&inode) {
+            return Err(Errno::Noent.into());
+        }
+        if there.is_some() { Err(Errno::Exist.into()) } else { Ok(inode) }
+    }
+
+    pub(super) fn make_node(
+        &mut self,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        now: u64,
+    ) -> Result<Node> {
+        let dir = self.check_new(directory, name)?;
+        let kind = match what {
+            Make::Directory => Kind::Directory,
+            Make::File => Kind::File,
+            Make::Link(_) => Kind::Link,
+        };
+        let is_directory = kind == Kind::Directory;
+        let inode = self.take_inode(dir, is_directory)?;
+        let mut node = Inode::new(kind, now);
+        match what {
+            Make::Directory => self.fill_directory(inode, &mut node, dir)?,
+            Make::Link(text) => self.fill_link(inode, &mut node, text)?,
+            Make::File => {}
+        }
+        self.new_inode(inode, &mut node)?;
+        let block = self.insert(dir, (name, inode, kind_code(kind)), None, is_directory, now)?;
+        if is_directory {
+            self.note(Note::Added(block));
+            self.count_link(dir, 1)?;
+        }
+        self.note(Note::Touched(inode));
+        Ok(self.node_of(inode))
+    }
+
+    fn fill_directory(&mut self, inode: u32, node: &mut Inode, parent: u32) -> Result<()> {
+        let (block, _) = self.ensure(node, 0, self.goal(inode))?;
+        let (bytes, typed) = (self.geometry.block, self.geometry.typed);
+        let code = if typed { kind_code(Kind::Directory) } else { 0 };
+        let data = self.fresh(block);
+        entries::write(data, 0, 12, b".", inode, code);
+        entries::write(data, 12, bytes - 12, b"..", parent, code);
+        (node.size, node.links) = (bytes as u64, 2);
+        Ok(())
+    }
+
+    fn fill_link(&mut self, inode: u32, node: &mut Inode, text: &[u8]) -> Result<()> {
+        if text.len() >= self.geometry.block {
+            return Err(Errno::Nametoolong.into());
+        }
+        node.size = text.len() as u64;
+        if node.size >= FAST {
+            let (block, _) = self.ensure(node, 0, self.goal(inode))?;
+            if let Some(place) = self.fresh(block).get_mut(..text.len()) {
+                place.copy_from_slice(text);
+            }
+            return Ok(());
+        }
+        for (pointer, piece) in node.pointers.iter_mut().zip(text.chunks(4)) {
+            let mut word = [0; 4];
+            word[..piece.len()].copy_from_slice(piece);
+            *pointer = u32::from_le_bytes(word);
+        }
+        Ok(())
+    }
+
+    /// A directory has one subdirectory more, or fewer.
+    fn count_link(&mut self, dir: u32, by: i16) -> Result<()> {
+        let mut node = self.inode(dir)?;
+        if by > 0 && node.links >= LINKS {
+            return Err(Errno::Mlink.into());
+        }
+        node.links = node.links.saturating_add_signed(by);
+        self.put_inode(dir, &node)
+    }
+
+    pub(super) fn add_name(
+        &mut self,
+        directory: Node,
+        name: &[u8],
+        node: Node,
+        now: u64,
+    ) -> Result<()> {
+        let dir = self.check_new(directory, name)?;
+        let (inode, mut file) = self.known(node)?;
+        if file.is_directory() {
+            return Err(Errno::Perm.into());
+        }
+        if self.orphans.contains_key(&inode) {
+            return Err(Errno::Noent.into());
+        }
+        if file.links >= LINKS {
+            return Err(Errno::Mlink.into());
+        }
+        let code = kind_code(file.kind()?);
+        let block = self.insert(dir, (name, inode, code), None, true, now)?;
+        self.note(Note::Added(block));
+        file.links += 1;
+        file.changed = now;
+        self.note(Note::Touched(inode));
+        self.put_inode(inode, &file)
+    }
+
+    /// A name of something that goes on to exist leaves a block.
+    fn lose(&mut self, spot: Spot, dir: u32) -> Result<()> {
+        if self.open.added.contains(&spot.block) {
+            return Err(self.next_generation());
+        }
+        self.note(Note::Removed(spot.block, dir));
+        Ok(())
+    }
+
+    /// An inode has one name fewer; the one that it had was at `spot`, unless something else has
+    /// that now. Its other names may be as new as this change.
+    fn drop_name(&mut self, inode: u32, from: Option<(Spot, u32)>, now: u64) -> Result<()> {
+        let mut node = self.inode(inode)?;
+        node.changed = now;
+        if node.is_directory() || node.links <= 1 {
+            self.note(Note::Orphan(inode));
+        } else {
+            node.links -= 1;
+            if self.touched.get(&inode) == Some(&self.open.number) {
+                match from {
+                    Some((spot, dir)) => self.lose(spot, dir)?,
+                    None => return Err(self.next_generation()),
+                }
+            }
+        }
+        self.note(Note::Touched(inode));
+        self.put_inode(inode, &node)
+    }
+
+    pub(super) fn remove_name(&mut self, directory: Node, name: &[u8], now: u64) -> Result<()> {
+        let (dir, spot) = self.spot(directory, name)?;
+        if self.named(spot.inode)?.is_directory() {
+            return Err(Errno::Isdir.into());
+        }
+        self.remove(dir, spot, now)?;
+        self.drop_name(spot.inode, Some((spot, dir)), now)
+    }
+
+    pub(super) fn remove_directory(
+        &mut self,
+        directory: Node,
+        name: &[u8],
+        now: u64,
+    ) -> Result<()> {
+        let (dir, spot) = self.spot(directory, name)?;
+        let gone = self.named(spot.inode)?;
+        self.check_empty(spot.inode, &gone)?;
+        // What was in it in this generation has its new name before this one goes.
+        if self.open.removed.values().any(|lost| *lost == spot.inode) {
+            self.lose(spot, dir)?;
+        }
+        self.remove(dir, spot, now)?;
+        self.count_link(dir, -1)?;
+        self.drop_name(spot.inode, None, now)
+    }
+
+    fn check_empty(&mut self, inode: u32, node: &Inode) -> Result<()> {
+        if !node.is_directory() {
+            return Err(Errno::Notdir.into());
+        }
+        if inode == ROOT {
+            return Err(Errno::Io.into());
+        }
+        if self.index(inode, node)?.is_empty() { Ok(()) } else { Err(Errno::Notempty.into()) }
+    }
+
+    pub(super) fn move_name(
+        &mut self,
+        from: Node,
+        name: &[u8],
+        to: Node,
+        new: &[u8],
+        now: u64,
+    ) -> Result<()> {
+        let (source, old) = self.spot(from, name)?;
+        let moved = self.named(old.inode)?;
+        let (target, there) = self.check_move(old.inode, &moved, to, new)?;
+        if there.is_some_and(|spot| spot.inode == old.inode) {
+            return Ok(());
+        }
+        let is_directory = moved.is_directory();
+        let entry = (old.inode, kind_code(moved.kind()?));
+        self.remove(source, old, now)?;
+        let block = match there {
+            Some(spot) => {
+                self.replace(target, spot, entry, now)?;
+                spot.block
+            }
+            None => {
+                let near = (source == target).then_some(old);
+                self.insert(target, (new, entry.0, entry.1), near, true, now)?
+            }
+        };
+        if block != old.block {
+            if self.open.removed.contains_key(&block) {
+                return Err(self.next_generation());
+            }
+            self.note(Note::Added(block));
+            self.lose(old, source)?;
+        }
+        if let Some(spot) = there {
+            self.drop_name(spot.inode, None, now)?;
+            if is_directory {
+                self.count_link(target, -1)?;
+            }
+        }
+        if is_directory && source != target {
+            self.move_directory(old.inode, source, target)?;
+        }
+        let mut moved = self.inode(old.inode)?;
+        moved.changed = now;
+        self.note(Note::Touched(old.inode));
+        self.put_inode(old.inode, &moved)
+    }
+
+    /// A directory goes to another one: at most one does in a generation.
+    fn move_directory(&mut self, inode: u32, source: u32, target: u32) -> Result<()> {
+        if self.open.moved {
+            return Err(self.next_generation());
+        }
+        self.note(Note::Moved);
+        self.count_link(source, -1)?;
+        self.count_link(target, 1)?;
+        let node = self.inode(inode)?;
+        let (block, at, _) = self.above(&node)?;
+        let code = if self.geometry.typed { kind_code(Kind::Directory) } else { 0 };
+        entries::replace(self.edit(block, Class::Names)?, at, target, code);
+        Ok(())
+    }
+
+    /// Where a directory's `..` is, and what.
+    fn above(&mut self, node: &Inode) -> Result<(u32, usize, u32)> {
+        self.blocks_of(node)?;
+        let block = self.map(node, 0)?.ok_or(Errno::Io)?;
+        for entry in entries::entries(self.view(block)?).take(2) {
+            let entry = entry?;
+            if entry.name == b".." {
+                return Ok((block, entry.at, entry.inode));
+            }
+        }
+        Err(Errno::Io.into())
+    }
+
+    pub(super) fn parent_of(&mut self, node: &Inode) -> Result<u32> {
+        let (_, _, parent) = self.above(node)?;
+        if parent == 0 || parent > self.geometry.inodes {
+            return Err(Errno::Io.into());
+        }
+        Ok(parent)
+    }
+
+    /// Whether POSIX lets `moved` have this name; and what it replaces.
+    fn check_move(
+        &mut self,
+        inode: u32,
+        moved: &Inode,
+        to: Node,
+        new: &[u8],
+    ) -> Result<(u32, Option<Spot>)> {
+        let (target, directory) = self.directory(to)?;
+        let there = self.find(target, &directory, new)?;
+        if self.orphans.contains_key(&target) {
+            return Err(Errno::Noent.into());
+        }
+        let is_directory = moved.is_directory();
+        if is_directory && self.is_inside(target, inode)? {
+            return Err(Errno::Inval.into());
+        }
+        let Some(spot) = there else {
+            return Ok((self.check_new(to, new)?, None));
+        };
+        if spot.inode == inode {
+            return Ok((target, there));
+        }
+        let replaced = self.named(spot.inode)?;
+        match (is_directory, replaced.is_directory()) {
+            (true, false) => Err(Errno::Notdir.into()),
+            (false, true) => Err(Errno::Isdir.into()),
+            (true, true) => {
+                self.check_empty(spot.inode, &replaced)?;
+                if self.open.removed.values().any(|lost| *lost == spot.inode) {
+                    return Err(self.next_generation());
+                }
+                Ok((target, there))
+            }
+            _ => Ok((target, there)),
+        }
+    }
+
+    /// Is this directory the other one, or somewhere below it?
+    fn is_inside(&mut self, mut inode: u32, directory: u32) -> Result<bool> {
+        for _ in 0..DEEP {
+            if inode == directory {
+                return Ok(true);
+            }
+            if inode == ROOT {
+                return Ok(false);
+            }
+            let node = self.named(inode)?;
+            inode = self.parent_of(&node)?;
+        }
+        Err(Errno::Nametoolong.into())
+    }
+}

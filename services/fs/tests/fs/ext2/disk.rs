@@ -1,0 +1,187 @@
+//! A disk with a write cache: answers in random order after random delays, may lose at a power cut
+//! any of what was not flushed, and may fail.
+
+use crate::common::{Solo, token};
+use abi::fs::{Errno, Reply, Request};
+use base::prng::Prng;
+use fs::Vfs;
+use fs::ext2::{Ext2, Io, What};
+use fs::filesystem::{AnyFs, Stop};
+use fs::model::Limits;
+
+pub struct Disk {
+    /// What is there for good.
+    pub durable: Vec<u8>,
+    /// What is read.
+    pub seen: Vec<u8>,
+    /// Answered and not flushed.
+    cached: Vec<(usize, Box<[u8]>)>,
+    /// Asked.
+    queue: Vec<Io>,
+    pub random: Prng,
+    /// Of a thousand requests, how many fail: reads, writes.
+    pub failing: (u64, u64),
+    /// It goes after so many more answers.
+    pub cut: Option<u64>,
+    pub answered: u64,
+    /// Answers to flushes, and does not flush.
+    pub lies: bool,
+}
+
+impl Disk {
+    pub fn new(image: Vec<u8>, seed: u64) -> Disk {
+        Disk {
+            durable: image.clone(),
+            seen: image,
+            cached: Vec::new(),
+            queue: Vec::new(),
+            random: Prng::new(seed),
+            failing: (0, 0),
+            cut: None,
+            answered: 0,
+            lies: false,
+        }
+    }
+
+    /// Does one of the requests, any of them.
+    fn work(&mut self) -> Option<(u64, bool, Vec<u8>)> {
+        if self.queue.is_empty() || self.cut == Some(self.answered) {
+            return None;
+        }
+        self.answered += 1;
+        let at = self.random.below(self.queue.len() as u64) as usize;
+        let io = self.queue.swap_remove(at);
+        let (reads, writes) = self.failing;
+        let from = io.at as usize;
+        match io.what {
+            What::Read(length) => {
+                let there = self.seen.get(from..from + length).map(<[u8]>::to_vec);
+                let good = !self.random.chance(reads, 1000) && there.is_some();
+                Some((io.id, good, there.unwrap_or_default()))
+            }
+            _ if self.random.chance(writes, 1000) => Some((io.id, false, Vec::new())),
+            What::Write(data) => {
+                self.seen[from..from + data.len()].copy_from_slice(&data);
+                self.cached.push((from, data));
+                Some((io.id, true, Vec::new()))
+            }
+            What::Flush if self.lies => Some((io.id, true, Vec::new())),
+            What::Flush => {
+                for (from, data) in self.cached.drain(..) {
+                    self.durable[from..from + data.len()].copy_from_slice(&data);
+                }
+                Some((io.id, true, Vec::new()))
+            }
+        }
+    }
+
+    /// What is left after a power cut: any of what was cached or asked.
+    pub fn cut(mut self) -> Vec<u8> {
+        let asked = self.queue.drain(..).filter_map(|io| match io.what {
+            What::Write(data) => Some((io.at as usize, data)),
+            _ => None,
+        });
+        let maybe: Vec<_> = self.cached.drain(..).chain(asked).collect();
+        // Now and then most of it is there, now and then hardly any.
+        let chance = self.random.below(5);
+        for (from, data) in maybe {
+            if self.random.chance(chance, 4) {
+                self.durable[from..from + data.len()].copy_from_slice(&data);
+            }
+        }
+        self.durable
+    }
+}
+
+impl Solo {
+    /// With what an image holds at its root.
+    pub fn on_disk(image: Vec<u8>, seed: u64, cache: usize) -> Solo {
+        let vfs = Vfs::with_root(3, AnyFs::Ext2(Box::new(Ext2::new(cache, false))));
+        Solo { disk: Some(Disk::new(image, seed)), vfs, ..Solo::new(0) }
+    }
+
+    fn submit(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        for _ in 0..200 {
+            let Some((_, io)) = self.vfs.next_io() else { break };
+            disk.queue.push(io);
+        }
+        self.vfs.wake_tidied(&mut self.woken);
+    }
+
+    /// One answer of the disk; false when there is none to come.
+    pub fn pump(&mut self) -> bool {
+        self.submit();
+        let Some(disk) = &mut self.disk else { return false };
+        let Some((id, good, data)) = disk.work() else { return !self.woken.0.is_empty() };
+        self.vfs.io_done(0, id, good, &data, &mut self.woken);
+        true
+    }
+
+    /// One request, or an error when the power goes meanwhile.
+    pub fn ask_until_cut(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
+        loop {
+            if let Some(reply) = self.ask_as(token(0, 1), request, bulk) {
+                self.drift();
+                return reply;
+            }
+            while self.take_woken().is_empty() {
+                if !self.pump() {
+                    assert!(self.is_cut(), "{request:?} waits for nothing");
+                    return Reply::error(Errno::Io);
+                }
+            }
+        }
+    }
+
+    pub fn is_cut(&self) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.cut == Some(disk.answered))
+    }
+
+    /// The disk does a little on its own.
+    pub fn drift(&mut self) {
+        if self.disk.is_none() {
+            return;
+        }
+        self.submit();
+        for _ in 0..self.disk.as_mut().unwrap().random.below(4) {
+            self.pump();
+        }
+    }
+
+    pub fn ext2(&mut self) -> &mut Ext2 {
+        match self.vfs.mounted(0) {
+            Some(AnyFs::Ext2(fs)) => fs,
+            _ => panic!("no ext2"),
+        }
+    }
+
+    /// Until it has read what it needs to begin.
+    pub fn mount(mut self) -> Solo {
+        let root = self.root();
+        self.with(|c| c.stat(root)).unwrap();
+        self.with(|c| c.close(root)).unwrap();
+        self
+    }
+
+    pub fn limits(&mut self) -> Limits {
+        let (largest, last, grain) = self.ext2().limits();
+        Limits { largest, last, grain, allocated: 65_536 }
+    }
+
+    /// Unmounts it; what is on the disk then.
+    pub fn unmount(mut self) -> Vec<u8> {
+        loop {
+            match self.ext2().settle() {
+                Ok(()) => break,
+                Err(Stop::Wait(_)) | Err(Stop::Failed(Errno::Io)) => {
+                    self.pump();
+                }
+                Err(stop) => panic!("{stop:?}"),
+            }
+        }
+        let disk = self.disk.take().unwrap();
+        assert!(disk.cached.is_empty() && disk.durable == disk.seen);
+        disk.durable
+    }
+}
