@@ -45,10 +45,10 @@ fn each_missing_barrier_is_caught() {
 }
 
 /// A stale wish, a second revoke of a page that goes, a home that dies before all know of it,
-/// a question of its heir that comes before its last word.
+/// a question of its heir that comes before its last word, a word to an heir that comes too late.
 #[test]
 fn seeds_that_found_mistakes_end_well() {
-    for seed in [131_413, 247_818, 254_692, 269_376] {
+    for seed in [131_413, 247_818, 254_692, 269_376, 594_576] {
         assert_eq!(simulate(seed, None, false).map(|_| ()).map_err(|it| it.reason), Ok(()));
     }
 }

@@ -203,7 +203,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let elsewhere = match self.seat {
             Seat::Home => true,
             Seat::Known(home, round) => (home, round) != from,
-            Seat::Claiming { .. } | Seat::Waiting => false,
+            // An old word: its sender has handed to another one since, who has asked already.
+            Seat::Claiming { .. } | Seat::Waiting => from.1 < self.round,
         };
         // Who has said that it leaves is answered with Bye, and another one is asked.
         if elsewhere || self.leaving == Leaving::Asked {
