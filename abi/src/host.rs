@@ -4,8 +4,8 @@
 //!
 //! | host | | board |
 //! | --- | --- | --- |
-//! | Push, the path; Data ...; End | a file goes in, whole or not at all | Done, or Failed and why |
-//! | Pull, the path | a file comes out | Data ..., End; or Failed and why |
+//! | Push, the path; Data ...; End | a file goes in, whole or not at all | Done, or Failed: why |
+//! | Pull, the path | a file comes out | Data ..., End; or Failed: why |
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

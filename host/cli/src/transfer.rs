@@ -21,7 +21,10 @@ impl Stream {
     pub fn open(instance: &Instance) -> anyhow::Result<Stream> {
         let name = &instance.name;
         let socket = UnixStream::connect(instance.path(VSOCK)).with_context(|| {
-            format!("board {name} has no stream to the host: is it up (`pen ps`), and has its file a device of kind \"vsock\"?")
+            let device = "a device of kind \"vsock\"";
+            format!(
+                "board {name} takes no streams: is it up (`pen ps`), and has its file {device}?"
+            )
         })?;
         let reader = BufReader::new(socket.try_clone()?);
         let mut stream = Stream { reader, writer: socket, board: name.clone() };

@@ -157,8 +157,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// `to` may be the home now, hold pages, and die before this domain hears of it. An earlier life
-    /// of it that is mourned stays so, and so do all if this domain has just booted.
+    /// `to` may be the home now, hold pages, and die before this domain hears of it. An earlier
+    /// life of it that is mourned stays so, and so do all if this domain has just booted.
     fn is_heard_by(&mut self, to: DomainId) {
         if self.settled != 0 && byte_of(self.settled, to) == 0 {
             self.settled = with_byte(self.settled, to, self.peers[to.index()].epoch);

@@ -2,9 +2,8 @@
 //!
 //! Registers cannot trap on this chip and caches do not agree, so a device is words in the uncached
 //! window plus a doorbell in each direction. Drivers are state machines over `base::port::Words`:
-//! they hold offsets, never pointers, allocate nothing (but for [`streams`], which is no driver) and
-//! wait for nothing except the transport's
-//! set-up handshake, which goes through `base::port::Attend`.
+//! they hold offsets, never pointers, allocate nothing ([`streams`], no driver, has buffers) and
+//! wait for nothing except the transport's set-up handshake, through `base::port::Attend`.
 //!
 //! Interrupts are edges, wired to every domain and latched at a hand-over: a handler looks at
 //! memory and counts completions, never interrupts.

@@ -3,8 +3,8 @@
 //!
 //! A function whose address is taken counts as called, also when the address is in a table of the
 //! compiler's. A call through a register, which may go to one from elsewhere, is followed where the
-//! file says where it goes, and is a finding anywhere else. What the file names and the kernel does not have is a finding too, so that the
-//! check cannot pass by looking at nothing.
+//! file says where it goes, and is a finding anywhere else. What the file names and the kernel does
+//! not have is a finding too, so that the check cannot pass by looking at nothing.
 
 use super::Verdict;
 use super::calls::{Edge, calls};

@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "domain",
         arguments: "off|inactive|on|cold DOMAIN [MS]",
-        help: "power: off keeps memory (MS: wakes it), inactive keeps all, cold is a death, on wakes",
+        help: "power: off keeps memory (MS: wakes it), inactive all; cold is a death; on wakes",
         run: domain,
     },
     Command { name: "disk", arguments: "", help: "write, flush and read back a sector", run: disk },
