@@ -20,9 +20,10 @@ pub struct Static {
     name: String,
 }
 
-/// The kernel itself: nearly every frame on a stack has its address, and so has the padding of what
-/// was built there and moved into the arena. Nothing shareable can name it.
-const EVERYWHERE: &str = "kernel::kernel::KERNEL";
+/// The kernel itself, and the locks that a core holds: nearly every frame on a stack has their
+/// addresses, and so has the padding of what was built there and moved into the arena. Nothing
+/// shareable can name them.
+const EVERYWHERE: [&str; 2] = ["kernel::kernel::KERNEL", "arch::lock::HELD"];
 
 /// What the kernels of a board have named.
 fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
@@ -40,7 +41,7 @@ fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
             Static { start: base + at, name }
         }));
     }
-    all.retain(|it: &Static| !it.name.contains(EVERYWHERE));
+    all.retain(|it: &Static| !EVERYWHERE.iter().any(|name| it.name.contains(name)));
     all.sort();
     Ok(all)
 }
