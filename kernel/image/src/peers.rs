@@ -201,10 +201,10 @@ impl Peers {
         Some(counters.map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Waits until the chip page shows a state, two seconds at most.
-    pub fn wait_for_state(&self, id: DomainId, wanted: u64) -> bool {
+    /// Waits until the chip page shows a state, for so long at most.
+    pub fn wait_for_state(&self, id: DomainId, wanted: u64, patience_ns: u64) -> bool {
         let Some(kernel) = crate::kernel::get() else { return false };
-        let deadline = arch::time::soc_time() + 2_000_000_000;
+        let deadline = arch::time::soc_time() + patience_ns;
         kernel
             .scheduler
             .wait_until(&self.changed, Some(deadline), || kernel.soc.state(id).1 == wanted)

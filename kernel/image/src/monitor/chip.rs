@@ -129,6 +129,8 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
+/// How long a kernel may take to go off.
+const OFF_NS: u64 = 2_000_000_000;
 /// Longest that a kernel is kept off by a command that wakes it.
 const LONGEST_NAP_MS: u64 = 60_000;
 
@@ -162,7 +164,9 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         "inactive" => (ask_soc(command::INACTIVE), "inactive"),
         "cold" => (ask_soc(command::OFF), "off; next boot cold"),
         _ => {
-            switch_off(session, target)?;
+            // Who is to wake it waits longer, for it may still go off.
+            let patience = if nap.is_some() { LONGEST_NAP_MS * 1_000_000 } else { OFF_NS };
+            switch_off(session, target, patience)?;
             match nap {
                 None => (Ok(()), "off; memory kept"),
                 Some(ms) => {
@@ -183,17 +187,17 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 }
 
 /// Asks the other kernel to switch itself off, which keeps its memory.
-fn switch_off(session: &Session, target: DomainId) -> Result<(), Failure> {
+fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(), Failure> {
     match session.call_value(target, Ask::PowerOff, 0) {
         Err(CallFailure::Refused(Refusal::Refused)) => {
             return Err(Failure::Failed("it is going off or coming back; try again"));
         }
         answer => answer?,
     };
-    if session.kernel.peers.wait_for_state(target, state::OFF) {
+    if session.kernel.peers.wait_for_state(target, state::OFF, patience_ns) {
         return Ok(());
     }
-    Err(Failure::Failed("it did not go off within two seconds; see its log"))
+    Err(Failure::Failed("it did not go off in time; see its log"))
 }
 
 fn disk(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
