@@ -28,10 +28,10 @@ impl Stream {
         })?;
         let reader = BufReader::new(socket.try_clone()?);
         let mut stream = Stream { reader, writer: socket, board: name.clone() };
-        writeln!(stream.writer, "CONNECT {PORT}")?;
         let mut line = String::new();
         // A board that resets the stream ends it without a word.
-        let read = stream.reader.read_line(&mut line);
+        let read = writeln!(stream.writer, "CONNECT {PORT}")
+            .and_then(|()| stream.reader.read_line(&mut line));
         ensure!(
             read.is_ok() && line.starts_with("OK "),
             "board {name} takes no more streams now; try again"
@@ -128,7 +128,7 @@ pub fn pull(instance: &Instance, path: &str, file: Option<&Path>) -> anyhow::Res
         Some(file) => file.to_path_buf(),
         None => name_of(Path::new(path))?.into(),
     };
-    let beside = file.with_file_name(format!("{}~part", name_of(&file)?));
+    let beside = file.with_file_name(format!("{}~part{}", name_of(&file)?, std::process::id()));
     let whole = || -> anyhow::Result<u64> {
         let to = std::fs::File::create(&beside).with_context(|| beside.display().to_string())?;
         let bytes = Stream::open(instance)?.pull(path, to).context(path.to_string())?;

@@ -9,14 +9,15 @@ use crate::monitor::files::with_client;
 use crate::monitor::{Failure, Session};
 use abi::fs::flag;
 use abi::host::{Frame, Kind, LARGEST};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use drivers::streams::Id;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a file that comes is called until all of it is there.
-const PART: &[u8] = b"~part";
+/// What a file that comes is called until all of it is there, with the number of its stream.
+const PART: &str = "~part";
 
 /// Begins to serve, where the device is ours.
 pub fn start(kernel: &'static Kernel) {
@@ -81,7 +82,7 @@ impl Stream {
             _ => Err(NONSENSE),
         });
         match done {
-            Ok(()) => self.send(Kind::Done, &[]),
+            Ok(()) => Ok(()),
             Err(Trouble::Gone) => Err(Gone),
             Err(Trouble::Failed(why)) => self.send(Kind::Failed, said(&why).as_bytes()),
         }
@@ -109,7 +110,7 @@ impl Stream {
     /// A file comes: under another name first, so that whoever looks finds the old or the new one.
     fn push(&self, path: &[u8]) -> Result<(), Trouble> {
         let path = relative(path);
-        let part = [path, PART].concat();
+        let part = [path, format!("{PART}{}", self.id.number()).as_bytes()].concat();
         let session = &self.session;
         let root = with_client(session, |client| client.root())?;
         let done = self.fill(root, &part).and_then(|()| {
@@ -120,7 +121,8 @@ impl Stream {
             let _ = with_client(session, |client| client.unlink(root, &part));
         }
         with_client(session, |client| client.close(root))?;
-        done
+        done?;
+        Ok(self.send(Kind::Done, &[])?)
     }
 
     fn fill(&self, root: u64, part: &[u8]) -> Result<(), Trouble> {
@@ -141,7 +143,10 @@ impl Stream {
             }
             let mut from = 0;
             while from < bytes.len() {
-                from += with_client(&self.session, |client| client.write(file, &bytes[from..]))?;
+                match with_client(&self.session, |client| client.write(file, &bytes[from..]))? {
+                    0 => return Err(Trouble::Failed(Failure::Failed("no space left"))),
+                    count => from += count,
+                }
             }
         }
     }

@@ -48,6 +48,7 @@ pub fn files(rig: &mut Rig) -> Result<(), Failure> {
     let endless = std::io::Read::take(std::io::repeat(7), TOO_LARGE);
     refused(rig, "no space left", push(&rig.instance, endless, "large").err())?;
     at_once(rig)?;
+    same_name(rig)?;
     given_up(rig)
 }
 
@@ -88,6 +89,21 @@ fn at_once(rig: &Rig) -> Result<(), Failure> {
         let mut ended = all.into_iter().map(|it| it.join().unwrap_or(Err("panicked".into())));
         ended.try_for_each(|it| it.map_err(Failure::Wrong))
     })
+}
+
+/// Of two that push one name at once, one is there as a whole.
+fn same_name(rig: &Rig) -> Result<(), Failure> {
+    let board = &rig.instance;
+    let [one, other] = [pattern(7, 200_000), pattern(8, 200_000)];
+    let done = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| push(board, &one[..], "same"));
+        push(board, &other[..], "same").and(beside.join().unwrap_or(Err("panicked".into())))
+    });
+    let found = done.and_then(|_| pull(board, "same")).map_err(Failure::Wrong)?;
+    match found == one || found == other {
+        true => Ok(()),
+        false => Err(Failure::Wrong("a mixture of two files".to_string())),
+    }
 }
 
 /// A source that ends in an error, in the middle.

@@ -169,9 +169,15 @@ impl Stream {
                 return self.reset(true);
             }
         }
-        let untold = self.consumed.wrapping_sub(self.told);
+        if self.consumed.wrapping_sub(self.told) >= WINDOW / 2 && !self.over {
+            self.owe_credit();
+        }
+    }
+
+    /// Says what was consumed, once.
+    fn owe_credit(&mut self) {
         let credit = (Op::Credit, 0);
-        if untold >= WINDOW / 2 && !self.over && !self.control.contains(&credit) {
+        if !self.control.contains(&credit) {
             self.control.push_back(credit);
         }
     }
@@ -230,7 +236,7 @@ impl Stream {
                 self.ends |= flags & NO_SEND != 0 && flags & NO_RECEIVE != 0;
                 self.flush();
             }
-            Op::AskCredit => self.control.push_back((Op::Credit, 0)),
+            Op::AskCredit => self.owe_credit(),
             Op::Credit => {}
             Op::Reset => {
                 self.flush();
@@ -370,12 +376,12 @@ impl Model for Vsock {
     }
 
     fn ready(&mut self) {
+        self.streams.retain(|stream| !stream.over || !stream.control.is_empty());
         self.accept();
         for stream in &mut self.streams {
             stream.read();
             stream.flush();
         }
-        self.streams.retain(|stream| !stream.over || !stream.control.is_empty());
     }
 
     /// A driver begins anew: who has only asked, or not yet, asks that one.
