@@ -78,6 +78,61 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == 44);
 
+impl Header {
+    /// A packet without data that does not say what was consumed: its sender keeps no stream.
+    pub fn reset((from, to): (u64, u64), ports: (u32, u32)) -> Header {
+        Header {
+            from: from.into(),
+            to: to.into(),
+            from_port: ports.0.into(),
+            to_port: ports.1.into(),
+            bytes: 0.into(),
+            kind: STREAM.into(),
+            op: (Op::Reset as u16).into(),
+            flags: 0.into(),
+            window: 0.into(),
+            consumed: 0.into(),
+        }
+    }
+
+    /// A packet of a stream. Whoever gets it knows what was consumed.
+    pub fn new(
+        ends: (u64, u64),
+        ports: (u32, u32),
+        (op, bytes, flags): (Op, usize, u32),
+        consumed: &mut Consumed,
+    ) -> Header {
+        consumed.told = consumed.now;
+        Header {
+            bytes: (bytes as u32).into(),
+            op: (op as u16).into(),
+            flags: flags.into(),
+            window: WINDOW.into(),
+            consumed: consumed.now.into(),
+            ..Header::reset(ends, ports)
+        }
+    }
+}
+
+/// What the receiver of a stream has consumed of it, and what the sender knows of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consumed {
+    now: u32,
+    told: u32,
+}
+
+impl Consumed {
+    /// So many bytes more.
+    pub fn add(&mut self, bytes: usize) {
+        self.now = self.now.wrapping_add(bytes as u32);
+    }
+
+    /// Is it time to say so?
+    pub fn is_due(&self) -> bool {
+        self.now.wrapping_sub(self.told) >= WINDOW / 2
+    }
+}
+
 /// What the sender of a stream knows of the receiver's room. Both ends count alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {

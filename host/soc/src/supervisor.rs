@@ -261,7 +261,7 @@ impl Supervisor {
                 if state == state::BOOTING {
                     self.parts.engines.iter().for_each(|dma| dma.powered(d, epoch as u16));
                 }
-                if matches!(state, state::OFF | state::COLD | state::DEAD) {
+                if state == state::OFF || state::is_over(state) {
                     self.lose(d, state == state::OFF);
                 }
                 self.parts.chip.publish(d, word, deaths)?;

@@ -141,13 +141,7 @@ impl Stream {
                 Kind::End => return Ok(()),
                 _ => return Err(NONSENSE),
             }
-            let mut from = 0;
-            while from < bytes.len() {
-                match with_client(&self.session, |client| client.write(file, &bytes[from..]))? {
-                    0 => return Err(Trouble::Failed(Failure::Failed("no space left"))),
-                    count => from += count,
-                }
-            }
+            with_client(&self.session, |client| client.write_all(file, &bytes))?;
         }
     }
 

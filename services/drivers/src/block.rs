@@ -70,14 +70,10 @@ pub struct Block {
 impl Block {
     /// Starts the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
-        if (device.memory_size as usize) < MEMORY {
-            return Err(InitError::Memory);
-        }
-        let at = (device.memory - bus.window) as usize;
-        let mut transport = Transport::new(device, bus.window);
-        let features = transport.start(bus, DEVICE_ID, FEATURE_READ_ONLY | FEATURE_FLUSH, 0)?;
-        let queue = Queue::new(&bus.words, at);
-        transport.set_queue(bus, 0, queue.place(bus.window))?;
+        let wanted = FEATURE_READ_ONLY | FEATURE_FLUSH;
+        let (mut transport, features, at) =
+            Transport::open(bus, device, DEVICE_ID, MEMORY, wanted)?;
+        let queue = transport.add_queue(bus, 0, at)?;
         transport.finish(bus)?;
         Ok(Block {
             transport,

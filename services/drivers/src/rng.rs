@@ -22,14 +22,8 @@ pub struct Rng {
 impl Rng {
     /// Starts the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
-        if (device.memory_size as usize) < MEMORY {
-            return Err(InitError::Memory);
-        }
-        let at = (device.memory - bus.window) as usize;
-        let mut transport = Transport::new(device, bus.window);
-        transport.start(bus, DEVICE_ID, 0, 0)?;
-        let queue = Queue::new(&bus.words, at);
-        transport.set_queue(bus, 0, queue.place(bus.window))?;
+        let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
+        let queue = transport.add_queue(bus, 0, at)?;
         transport.finish(bus)?;
         Ok(Rng { transport, queue, buffer: at + queue::BYTES })
     }

@@ -8,7 +8,9 @@
 //! buffer of the heap, [`abi::vsock::WINDOW`] bytes a stream, and the host sends no more than that.
 //! A peer that breaks the rules has its stream reset; no packet, whatever it says, does more.
 
-use abi::vsock::{BOARD, Credit, DATA, HOST, Header, NO_RECEIVE, NO_SEND, Op, STREAM, WINDOW};
+use abi::vsock::{
+    BOARD, Consumed, Credit, DATA, HOST, Header, NO_RECEIVE, NO_SEND, Op, STREAM, WINDOW,
+};
 use alloc::collections::VecDeque;
 
 /// Most streams at once.
@@ -59,8 +61,7 @@ struct Stream {
     input: VecDeque<u8>,
     output: VecDeque<u8>,
     credit: Credit,
-    consumed: u32,
-    told: u32,
+    consumed: Consumed,
     /// To be said, in this order.
     accepts: bool,
     asked: bool,
@@ -71,8 +72,7 @@ struct Stream {
 
 impl Stream {
     fn header(&mut self, op: Op, bytes: usize, flags: u32) -> Header {
-        self.told = self.consumed;
-        header(self.ports, op, bytes, flags, (WINDOW, self.consumed))
+        Header::new((BOARD, HOST), self.ports, (op, bytes, flags), &mut self.consumed)
     }
 
     /// The next packet, its data in `data`.
@@ -93,8 +93,7 @@ impl Stream {
         if self.output.is_empty() && core::mem::take(&mut self.ends) {
             return Some((self.header(Op::Shutdown, 0, NO_SEND | NO_RECEIVE), 0));
         }
-        let untold = self.consumed.wrapping_sub(self.told) >= WINDOW / 2;
-        if core::mem::take(&mut self.asked) || untold {
+        if core::mem::take(&mut self.asked) || self.consumed.is_due() {
             return Some((self.header(Op::Credit, 0, 0), 0));
         }
         None
@@ -127,27 +126,6 @@ impl Stream {
     }
 }
 
-fn header(
-    ports: (u32, u32),
-    op: Op,
-    bytes: usize,
-    flags: u32,
-    (window, consumed): (u32, u32),
-) -> Header {
-    Header {
-        from: BOARD.into(),
-        to: HOST.into(),
-        from_port: ports.0.into(),
-        to_port: ports.1.into(),
-        bytes: (bytes as u32).into(),
-        kind: STREAM.into(),
-        op: (op as u16).into(),
-        flags: flags.into(),
-        window: window.into(),
-        consumed: consumed.into(),
-    }
-}
-
 /// All of them.
 #[derive(Debug)]
 pub struct Streams {
@@ -156,7 +134,7 @@ pub struct Streams {
     streams: [Option<Stream>; STREAMS],
     /// Who begins the next round of sending.
     turn: usize,
-    /// Whom to tell that there is no such stream; what does not fit is told when it asks again.
+    /// Whom to tell that there is no such stream; what does not fit is not told.
     strays: [Option<(u32, u32)>; STREAMS],
 }
 
@@ -217,8 +195,7 @@ impl Streams {
             input,
             output,
             credit,
-            consumed: 0,
-            told: 0,
+            consumed: Consumed::default(),
             accepts: true,
             asked: false,
             ends: false,
@@ -229,7 +206,7 @@ impl Streams {
     /// The next packet to send, its data in `data`.
     pub fn next(&mut self, data: &mut [u8; DATA]) -> Option<(Header, usize)> {
         if let Some(stray) = self.strays.iter_mut().find_map(Option::take) {
-            return Some((header(stray, Op::Reset, 0, 0, (0, 0)), 0));
+            return Some((Header::reset((BOARD, HOST), stray), 0));
         }
         for step in 1..=STREAMS {
             let at = (self.turn + step) % STREAMS;
@@ -260,7 +237,7 @@ impl Streams {
         }
         let from = stream.input.drain(..bytes);
         into.iter_mut().zip(from).for_each(|(to, byte)| *to = byte);
-        stream.consumed = stream.consumed.wrapping_add(bytes as u32);
+        stream.consumed.add(bytes);
         Read::Bytes(bytes)
     }
 

@@ -3,6 +3,7 @@
 //! A write is stores, then `sequence`, then the device's doorbell at the soc; it has happened when
 //! `acknowledged` reaches `sequence`. A soc that does not answer ends in [`InitError::Silent`].
 
+use crate::queue::Queue;
 use abi::soc::{DeviceRegisters, QueueRegisters};
 use base::port::{Attend, Words};
 use core::mem::offset_of;
@@ -58,8 +59,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The transport of `device`.
-    pub fn new(device: &abi::boot::Device, window: u64) -> Self {
+    fn new(device: &abi::boot::Device, window: u64) -> Self {
         let registers = (device.registers - window) as usize;
         Transport { registers, kick: device.kick, sequence: 0 }
     }
@@ -72,14 +72,36 @@ impl Transport {
         bus.words.store(self.registers + field, value);
     }
 
-    /// Resets the device and negotiates; `wanted` of what it offers, `needed` or nothing.
-    pub fn start<W: Words>(
+    /// The transport of `device`, reset and negotiated with `wanted` of what it offers, if the
+    /// device's memory is enough; the features, and where that memory lies in the window.
+    pub fn open<W: Words>(
+        bus: &Bus<W>,
+        device: &abi::boot::Device,
+        id: u64,
+        memory: usize,
+        wanted: u64,
+    ) -> Result<(Self, u64, usize), InitError> {
+        if (device.memory_size as usize) < memory {
+            return Err(InitError::Memory);
+        }
+        let mut transport = Transport::new(device, bus.window);
+        let features = transport.start(bus, id, wanted)?;
+        Ok((transport, features, (device.memory - bus.window) as usize))
+    }
+
+    /// Makes queue `index` at byte offset `at` of the window, and tells the device.
+    pub fn add_queue<W: Words>(
         &mut self,
         bus: &Bus<W>,
-        id: u64,
-        wanted: u64,
-        needed: u64,
-    ) -> Result<u64, InitError> {
+        index: usize,
+        at: usize,
+    ) -> Result<Queue, InitError> {
+        let queue = Queue::new(&bus.words, at);
+        self.set_queue(bus, index, queue.place(bus.window))?;
+        Ok(queue)
+    }
+
+    fn start<W: Words>(&mut self, bus: &Bus<W>, id: u64, wanted: u64) -> Result<u64, InitError> {
         self.sequence = self.load(bus, offset_of!(DeviceRegisters, sequence));
         self.set_status(bus, 0)?;
         let found = self.load(bus, offset_of!(DeviceRegisters, device_id));
@@ -89,7 +111,7 @@ impl Transport {
         self.set_status(bus, status::ACKNOWLEDGE | status::DRIVER)?;
         let offered = self.load(bus, offset_of!(DeviceRegisters, device_features));
         let accepted = offered & (wanted | VERSION_1);
-        if accepted & (needed | VERSION_1) != needed | VERSION_1 {
+        if accepted & VERSION_1 != VERSION_1 {
             return Err(InitError::Features);
         }
         self.store(bus, offset_of!(DeviceRegisters, driver_features), accepted);
@@ -98,8 +120,7 @@ impl Transport {
         if agreed & status::FEATURES_OK == 0 { Err(InitError::Features) } else { Ok(accepted) }
     }
 
-    /// Tells the device where queue `index` is.
-    pub fn set_queue<W: Words>(
+    fn set_queue<W: Words>(
         &mut self,
         bus: &Bus<W>,
         index: usize,

@@ -35,16 +35,9 @@ pub struct Vsock {
 impl Vsock {
     /// Starts the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
-        if (device.memory_size as usize) < MEMORY {
-            return Err(InitError::Memory);
-        }
-        let at = (device.memory - bus.window) as usize;
-        let mut transport = Transport::new(device, bus.window);
-        transport.start(bus, DEVICE_ID, 0, 0)?;
-        let receive = Queue::new(&bus.words, at);
-        let transmit = Queue::new(&bus.words, at + queue::BYTES);
-        transport.set_queue(bus, RECEIVE, receive.place(bus.window))?;
-        transport.set_queue(bus, TRANSMIT, transmit.place(bus.window))?;
+        let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
+        let receive = transport.add_queue(bus, RECEIVE, at)?;
+        let transmit = transport.add_queue(bus, TRANSMIT, at + queue::BYTES)?;
         transport.finish(bus)?;
         let mut vsock = Vsock {
             transport,

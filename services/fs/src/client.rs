@@ -92,6 +92,17 @@ impl Client<'_> {
         Ok(self.ask(request, &mut from.to_vec())?.value as usize)
     }
 
+    /// Writes all of it, at the position or at the end, however often that has to be asked.
+    pub fn write_all(&mut self, handle: u64, mut from: &[u8]) -> Result<()> {
+        while !from.is_empty() {
+            match self.write(handle, from)? {
+                0 => return Err(Errno::Nospc),
+                bytes => from = from.get(bytes..).ok_or(Errno::Io)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Writes at an offset.
     pub fn write_at(&mut self, handle: u64, offset: u64, from: &[u8]) -> Result<usize> {
         let length = from.len() as u64;

@@ -13,6 +13,7 @@ mod style;
 mod tools;
 
 use crate::place::Place;
+use std::cell::LazyCell;
 use std::process::ExitCode;
 
 /// What a check found.
@@ -37,11 +38,13 @@ type Named<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<Verdict>);
 /// `pen check`
 pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let law = law::Law::read(place)?;
+    let graph = LazyCell::new(|| law::graph(place));
+    let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
     let all: [Named<'_>; 9] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
-        ("layers", &|| Ok(law::check(&law, &law::graph(place)?).into())),
-        ("licences", &|| Ok(licences::check(&law, &law::graph(place)?).into())),
+        ("layers", &|| Ok(law::check(&law, graph()?).into())),
+        ("licences", &|| Ok(licences::check(&law, graph()?).into())),
         ("lints", &|| tools::clippy(place)),
         ("bans", &|| bans::check(place)),
         ("reach", &|| reach::check(place)),

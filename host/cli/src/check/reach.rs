@@ -126,19 +126,22 @@ impl<'a> Walk<'a> {
     /// function or nothing, its size and its alignment.
     fn take(&mut self, at: usize, address: u64) {
         const BEFORE: u64 = 3;
-        let starts = |it: &image::Function| it.start.cmp(&address);
-        if let Ok(to) = self.code.functions.binary_search_by(starts) {
+        if let Some(to) = self.function_at(address) {
             return self.reach(to, Some(at));
         }
         let pointers = &self.code.pointers;
         let kept = |index: &u64| pointers.get(&address.wrapping_add(8 * index)).copied();
         let table = (0..).take_while(|index| *index < BEFORE || kept(index).is_some());
         for target in table.filter_map(|index| kept(&index)) {
-            let starts = |it: &image::Function| it.start.cmp(&target);
-            if let Ok(to) = self.code.functions.binary_search_by(starts) {
+            if let Some(to) = self.function_at(target) {
                 self.reach(to, Some(at));
             }
         }
+    }
+
+    /// The one that begins there.
+    fn function_at(&self, address: u64) -> Option<usize> {
+        self.function_of(address).filter(|&at| self.code.functions[at].start == address)
     }
 
     fn follow_register(&mut self, at: usize, pc: u64) {

@@ -9,8 +9,8 @@ use super::{Chain, Fault, Model, Moved};
 use crate::fabric::listen;
 use crate::memory::Ram;
 use abi::vsock::{
-    BOARD, Credit, DATA, DEVICE_ID, HOST, Header, NO_RECEIVE, NO_SEND, Op, RECEIVE, STREAM,
-    TRANSMIT, WINDOW,
+    BOARD, Consumed, Credit, DATA, DEVICE_ID, HOST, Header, NO_RECEIVE, NO_SEND, Op, RECEIVE,
+    STREAM, TRANSMIT, WINDOW,
 };
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
@@ -59,11 +59,10 @@ struct Stream {
     input: VecDeque<u8>,
     output: VecDeque<u8>,
     credit: Credit,
-    /// Bytes of the kernel that the client has taken, and as the kernel was told last.
-    consumed: u32,
-    told: u32,
+    /// Bytes of the kernel that the client has taken.
+    consumed: Consumed,
     /// Control packets for the kernel, before any data.
-    control: VecDeque<(Op, u32)>,
+    control: VecDeque<Op>,
     /// The client sends no more; the kernel was told.
     input_ends: bool,
     said_end: bool,
@@ -84,8 +83,7 @@ impl Stream {
             input: VecDeque::new(),
             output: VecDeque::new(),
             credit: Credit::default(),
-            consumed: 0,
-            told: 0,
+            consumed: Consumed::default(),
             control: VecDeque::new(),
             input_ends: false,
             said_end: false,
@@ -95,15 +93,10 @@ impl Stream {
         }
     }
 
-    fn header(&self, op: Op, bytes: u32, flags: u32) -> Header {
-        let window = (WINDOW, self.consumed);
-        header(self.ports, op, bytes, flags, window)
-    }
-
     /// Ends it, and tells the kernel unless that has said so itself.
     fn reset(&mut self, tell: bool) {
         if !self.over && tell && self.state != State::Greets {
-            self.control.push_back((Op::Reset, 0));
+            self.control.push_back(Op::Reset);
         }
         self.over = true;
         // Gone already, or told so now.
@@ -142,7 +135,7 @@ impl Stream {
         match port.and_then(|port| port.trim().parse().ok()) {
             Some(port) => {
                 (self.state, self.ports.1) = (State::Asks, port);
-                self.control.push_back((Op::Request, 0));
+                self.control.push_back(Op::Request);
             }
             None => self.reset(false),
         }
@@ -155,7 +148,7 @@ impl Stream {
                 Ok(0) => return self.reset(true),
                 Ok(n) => {
                     self.output.drain(..n);
-                    self.consumed = self.consumed.wrapping_add(n as u32);
+                    self.consumed.add(n);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
@@ -169,47 +162,51 @@ impl Stream {
                 return self.reset(true);
             }
         }
-        if self.consumed.wrapping_sub(self.told) >= WINDOW / 2 && !self.over {
+        if self.consumed.is_due() && !self.over {
             self.owe_credit();
         }
     }
 
     /// Says what was consumed, once.
     fn owe_credit(&mut self) {
-        let credit = (Op::Credit, 0);
-        if !self.control.contains(&credit) {
-            self.control.push_back(credit);
+        if !self.control.contains(&Op::Credit) {
+            self.control.push_back(Op::Credit);
         }
     }
 
-    /// What the kernel is to be told next.
-    fn next(&mut self) -> Option<(Header, Vec<u8>)> {
-        if let Some((op, flags)) = self.control.pop_front() {
-            self.told = self.consumed;
-            return Some((self.header(op, 0, flags), Vec::new()));
+    /// What the kernel is to be told next, and with how many bytes.
+    fn due(&self) -> Option<(Op, usize)> {
+        if let Some(op) = self.control.front() {
+            return Some((*op, 0));
         }
         if self.state != State::Open || self.over {
             return None;
         }
-        let bytes = self.input.len().min(DATA).min(self.credit.room() as usize);
-        if bytes > 0 {
-            self.credit.sent(bytes as u32);
-            self.told = self.consumed;
-            let data = self.input.drain(..bytes).collect();
-            return Some((self.header(Op::Data, bytes as u32, 0), data));
+        match self.input.len().min(DATA).min(self.credit.room() as usize) {
+            0 if self.input_ends && self.input.is_empty() && !self.said_end => {
+                Some((Op::Shutdown, 0))
+            }
+            0 => None,
+            bytes => Some((Op::Data, bytes)),
         }
-        if self.input_ends && self.input.is_empty() && !self.said_end {
-            self.said_end = true;
-            return Some((self.header(Op::Shutdown, 0, NO_SEND), Vec::new()));
-        }
-        None
     }
 
     fn has_next(&self) -> bool {
-        let open = self.state == State::Open && !self.over;
-        let data = !self.input.is_empty() && self.credit.room() > 0;
-        let end = self.input_ends && self.input.is_empty() && !self.said_end;
-        !self.control.is_empty() || open && (data || end)
+        self.due().is_some()
+    }
+
+    /// That, as a packet.
+    fn next(&mut self) -> Option<(Header, Vec<u8>)> {
+        let (op, bytes) = self.due()?;
+        match op {
+            Op::Data => self.credit.sent(bytes as u32),
+            Op::Shutdown => self.said_end = true,
+            _ => drop(self.control.pop_front()),
+        }
+        let flags = if op == Op::Shutdown { NO_SEND } else { 0 };
+        let (ends, said) = ((HOST, BOARD), (op, bytes, flags));
+        let header = Header::new(ends, self.ports, said, &mut self.consumed);
+        Some((header, self.input.drain(..bytes).collect()))
     }
 
     /// A packet of the kernel's.
@@ -247,27 +244,6 @@ impl Stream {
     }
 }
 
-fn header(
-    ports: (u32, u32),
-    op: Op,
-    bytes: u32,
-    flags: u32,
-    (window, consumed): (u32, u32),
-) -> Header {
-    Header {
-        from: HOST.into(),
-        to: BOARD.into(),
-        from_port: ports.0.into(),
-        to_port: ports.1.into(),
-        bytes: bytes.into(),
-        kind: STREAM.into(),
-        op: (op as u16).into(),
-        flags: flags.into(),
-        window: window.into(),
-        consumed: consumed.into(),
-    }
-}
-
 impl Vsock {
     /// Listens on `socket`.
     pub fn open(socket: &Path) -> std::io::Result<Vsock> {
@@ -295,7 +271,7 @@ impl Vsock {
         match known.filter(|_| addressed) {
             Some(stream) => stream.told(header, op, data),
             None if op != Op::Reset && self.strays.len() < STREAMS => {
-                self.strays.push_back(self::header(ports, Op::Reset, 0, 0, (0, 0)));
+                self.strays.push_back(Header::reset((HOST, BOARD), ports));
             }
             None => {}
         }
@@ -389,7 +365,7 @@ impl Model for Vsock {
         self.strays.clear();
         self.streams.retain(|stream| stream.state != State::Open && !stream.over);
         for stream in self.streams.iter_mut().filter(|stream| stream.state == State::Asks) {
-            stream.control = VecDeque::from([(Op::Request, 0)]);
+            stream.control = VecDeque::from([Op::Request]);
         }
     }
 

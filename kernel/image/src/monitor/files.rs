@@ -187,11 +187,7 @@ fn put(session: &Session, root: u64, path: &[u8], flags: u16, text: &[&str]) -> 
     line.push(b'\n');
     with_client(session, |client| {
         let file = client.open(root, path, flags)?;
-        let mut from = 0;
-        let mut result = Ok(());
-        while from < line.len() && result.is_ok() {
-            result = client.write(file, &line[from..]).map(|bytes| from += bytes);
-        }
+        let result = client.write_all(file, &line);
         client.close(file).and(result)
     })
 }

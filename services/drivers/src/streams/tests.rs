@@ -19,9 +19,9 @@ struct Host {
 
 impl Host {
     fn packet(&self, op: Op, bytes: usize, flags: u32) -> Header {
-        let mut header = header((THEIRS, PORT), op, bytes, flags, (WINDOW, self.consumed));
-        (header.from, header.to) = (HOST.into(), BOARD.into());
-        header
+        let said = (op, bytes, flags);
+        let header = Header::new((HOST, BOARD), (THEIRS, PORT), said, &mut Consumed::default());
+        Header { consumed: self.consumed.into(), ..header }
     }
 
     fn tell(&mut self, streams: &mut Streams, op: Op, data: &[u8]) {

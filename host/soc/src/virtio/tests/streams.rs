@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::virtio::vsock::Vsock;
-use abi::vsock::{BOARD, HOST, Header, NO_RECEIVE, NO_SEND, Op, RECEIVE, STREAM, TRANSMIT, WINDOW};
+use abi::vsock::{
+    BOARD, Consumed, HOST, Header, NO_RECEIVE, NO_SEND, Op, RECEIVE, TRANSMIT, WINDOW,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A kernel's end of the vsock device, one packet at a time.
@@ -43,18 +45,9 @@ impl Board {
         data: &[u8],
         consumed: u32,
     ) {
-        let header = Header {
-            from: BOARD.into(),
-            to: HOST.into(),
-            from_port: port.into(),
-            to_port: client.into(),
-            bytes: (data.len() as u32).into(),
-            kind: STREAM.into(),
-            op: (op as u16).into(),
-            flags: flags.into(),
-            window: WINDOW.into(),
-            consumed: consumed.into(),
-        };
+        let (ends, said) = ((BOARD, HOST), (op, data.len(), flags));
+        let header = Header::new(ends, (port, client), said, &mut Consumed::default());
+        let header = Header { consumed: consumed.into(), ..header };
         let bytes = [header.as_bytes(), data].concat();
         self.driver.ram.write(BUFFERS, &bytes).unwrap();
         self.driver.offer(TRANSMIT, 0, &[(BUFFERS, bytes.len() as u32, false)]);
