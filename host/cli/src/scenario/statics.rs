@@ -24,8 +24,8 @@ pub struct Static {
 /// was built there and moved into the arena.
 const EVERYWHERE: &str = "kernel::kernel::KERNEL";
 
-/// Is it a static of arch's (locks held, attempts, ...)? They are on every stack too, and private:
-/// nothing shareable can name them. Its functions do count.
+/// Is it a static of arch's (locks held, attempts, ...)? Their addresses are on every stack too,
+/// and arch keeps them to itself: no service could put one into the arena. Its functions do count.
 fn of_arch(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
     name.starts_with("arch::") && !last.contains(char::is_lowercase)
