@@ -6,6 +6,9 @@
 //! | --- | --- | --- |
 //! | Push, the path; Data ...; End | a file goes in, whole or not at all | Done, or Failed: why |
 //! | Pull, the path | a file comes out | Data ..., End; or Failed: why |
+//! | Exec, [`Exec`] and what is behind it | a program runs | Out, Err ..., Exit; or Failed: why |
+//!
+//! While a program runs the host sends Data for its input, End behind the last of it, and Signal.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -30,7 +33,46 @@ crate::codes::codes! {
         Done = 5,
         /// It is not: why, for people.
         Failed = 6,
+        /// A program is to run: an [`Exec`], and its strings.
+        Exec = 7,
+        /// Bytes that it wrote to its output.
+        Out = 8,
+        /// Bytes that it wrote to its errors.
+        Err = 9,
+        /// Its end: an [`Exit`].
+        Exit = 10,
+        /// A signal for it: its number, 4 bytes.
+        Signal = 11,
     }
+}
+
+/// What a frame of kind [`Kind::Exec`] begins with. Behind it: the path of the program, its
+/// arguments and its environment, each string of these with a NUL behind it.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct Exec {
+    /// Which kernel by its number, or [`crate::program::ANY_KERNEL`].
+    pub kernel: U32,
+    /// Bytes of the path.
+    pub path: U32,
+    /// Bytes of the arguments.
+    pub arguments: U32,
+    /// Bytes of the environment.
+    pub environment: U32,
+}
+
+/// How a program ended.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct Exit {
+    /// [`crate::process::End`].
+    pub kind: U32,
+    /// Exit code, signal, trap.
+    pub status: U32,
 }
 
 /// What each frame begins with.
@@ -45,7 +87,7 @@ pub struct Frame {
     pub bytes: U32,
 }
 
-const _: () = assert!(size_of::<Frame>() == 8);
+const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Exec>() == 16 && size_of::<Exit>() == 8);
 
 impl Frame {
     /// The head of a frame of `bytes` bytes, [`LARGEST`] at most.

@@ -14,5 +14,7 @@ pub mod host;
 pub mod memory;
 pub mod msg;
 pub mod net;
+pub mod process;
+pub mod program;
 pub mod soc;
 pub mod vsock;

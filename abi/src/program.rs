@@ -1,0 +1,217 @@
+//! Programs: how one begins, what it may call beyond WASI, and the file of compiled code that a
+//! kernel loads.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Name of the import module beside `wasi_snapshot_preview1`. All functions answer an error of
+/// WASI's numbering, or 0; addresses are offsets in the program's memory.
+///
+/// | function | does |
+/// | --- | --- |
+/// | `spawn(what, pid)` | begins the program of a [`Spawn`]; its number to `pid` (u32) |
+/// | `wait(pid, flags, ended)` | as `waitpid`; an [`Ended`] to `ended`. Flag 1: do not wait |
+/// | `kill(pid, signal)` | a signal for a process, or (negative) for a group |
+/// | `group(pid, group)` | as `setpgid` |
+/// | `self(what)` | an [`Identity`] to `what` |
+/// | `list(above, buffer, bytes, used)` | [`crate::process::Listed`]s of processes above a number |
+/// | `pipe(ends)` | two descriptors (u32): to read, to write |
+/// | `dup(descriptor, new)` | a second one of the same file (u32) |
+pub const MODULE: &str = "penumbra";
+
+/// `Spawn::kernel`: whichever its manifest, or the load, suggests.
+pub const ANY_KERNEL: u32 = u32::MAX;
+
+/// What `spawn` gets. Each (address, bytes) pair is a piece of the program's memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Spawn {
+    /// The program: a path that `directory` leads to.
+    pub path: [u32; 2],
+    /// Arguments, the program's name first, each with a NUL behind it.
+    pub arguments: [u32; 2],
+    /// `NAME=VALUE`, each with a NUL behind it.
+    pub environment: [u32; 2],
+    /// [`GivenFile`]s: address and number.
+    pub files: [u32; 2],
+    /// Descriptor of the directory where the path begins.
+    pub directory: u32,
+    /// Which kernel, by its number, or [`ANY_KERNEL`].
+    pub kernel: u32,
+    /// Its group; 0: the caller's.
+    pub group: u32,
+    /// [`crate::process::flag::NEW_GROUP`].
+    pub flags: u32,
+}
+
+/// A file that `spawn` hands over.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct GivenFile {
+    /// The caller's descriptor. The caller keeps it.
+    pub descriptor: u32,
+    /// Which one it is to be there.
+    pub becomes: u32,
+    /// A preopened directory of this name (address, bytes); 0 bytes: none.
+    pub preopen: [u32; 2],
+}
+
+/// How a child ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Ended {
+    /// Which; 0: none yet.
+    pub pid: u32,
+    /// [`crate::process::End`].
+    pub kind: u32,
+    /// Exit code, signal, trap.
+    pub status: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Time on a core, in ns.
+    pub cpu: u64,
+    /// Most bytes of memory.
+    pub memory: u64,
+}
+
+/// Who the caller is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Identity {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// Its group.
+    pub group: u32,
+    /// Its kernel.
+    pub kernel: u32,
+}
+
+/// Traps, as status of a process that ended with one.
+pub mod trap {
+    /// Nobody knows which.
+    pub const OTHER: u32 = 0;
+    /// Recursion without end.
+    pub const STACK: u32 = 1;
+    /// A load or store outside its memory.
+    pub const MEMORY: u32 = 2;
+    /// An index outside a table, or an empty or wrong entry.
+    pub const TABLE: u32 = 3;
+    /// `unreachable`: a panic or an abort of the program.
+    pub const UNREACHABLE: u32 = 4;
+    /// A division by zero, or a number that does not fit.
+    pub const NUMBER: u32 = 5;
+    /// No memory for it any more.
+    pub const NO_MEMORY: u32 = 6;
+}
+
+/// `b"PENBEGIN"`, little endian.
+pub const BEGIN_MAGIC: u64 = u64::from_le_bytes(*b"PENBEGIN");
+/// Most bytes of a beginning, with all that is behind its head.
+pub const BEGIN_BYTES: usize = 16 * 1024;
+/// Most files that are handed over at a beginning.
+pub const BEGIN_FILES: usize = 64;
+
+/// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
+/// program, its arguments, its environment, and the names of preopened directories, in the order of
+/// their files; each string of the last three with a NUL behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Begin {
+    /// [`BEGIN_MAGIC`].
+    pub magic: u64,
+    /// How many files.
+    pub files: u32,
+    /// Bytes of the path.
+    pub path: u32,
+    /// Bytes of the arguments.
+    pub arguments: u32,
+    /// Bytes of the environment.
+    pub environment: u32,
+    /// Bytes of the names of preopened directories.
+    pub names: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Most bytes of memory; 0: what the manifest says.
+    pub memory: u64,
+}
+
+/// A file of a new process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct BeginFile {
+    /// The file service's handle, which belongs to who asked: the new process gets one of its own.
+    pub handle: u64,
+    /// WASI's rights.
+    pub rights: u64,
+    /// WASI's rights of what is opened through it.
+    pub inheriting: u64,
+    /// Which descriptor it is to be.
+    pub descriptor: u32,
+    /// 1: a preopened directory; its name is among the names.
+    pub preopened: u32,
+}
+
+const _: () = assert!(size_of::<Spawn>() == 48 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
+const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
+
+/// `b"PENIMAGE"`, little endian.
+pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
+/// Changes with every change of the engine, its settings, or this layout.
+pub const IMAGE_VERSION: u32 = 1;
+/// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
+pub const FOLDER: &str = "bin";
+/// Most bytes of one.
+pub const IMAGE_BYTES: u64 = 64 << 20;
+/// Code begins at a multiple of this in the file.
+pub const IMAGE_ALIGN: u64 = 4096;
+
+/// Classes of programs.
+pub mod class {
+    /// For the strong cores.
+    pub const NORMAL: u32 = 1;
+    /// For the weak ones.
+    pub const LIGHT: u32 = 2;
+}
+
+/// What a sealed image of a program begins with: what the installer made for one ISA, with the
+/// board's key over all of it. The manifest's strings follow the head, the engine's code begins at
+/// [`ImageHead::code`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct ImageHead {
+    /// [`IMAGE_MAGIC`].
+    pub magic: u64,
+    /// [`IMAGE_VERSION`].
+    pub version: u32,
+    /// [`crate::boot::isa`].
+    pub isa: u32,
+    /// BLAKE3 of the rest of the file, keyed with the board's program key: everything behind
+    /// this field.
+    pub seal: [u8; 32],
+    /// Bytes of the whole file.
+    pub bytes: u64,
+    /// Where the engine's code begins.
+    pub code: u64,
+    /// Its bytes.
+    pub code_bytes: u64,
+    /// Most bytes of memory; 0: no limit but the board's.
+    pub memory: u64,
+    /// [`class`].
+    pub class: u32,
+    /// Most descriptors; 0: the kernel's limit.
+    pub files: u32,
+    /// Bytes of the manifest's arguments behind the head, each with a NUL.
+    pub arguments: u32,
+    /// Bytes of its environment, behind them.
+    pub environment: u32,
+    /// Bytes of its preopens behind those: `RIGHTS PATH=NAME` each with a NUL, rights `r` or `rw`.
+    pub preopens: u32,
+    /// 0.
+    pub reserved: u32,
+    /// BLAKE3 of the .wasm it was made of.
+    pub source: [u8; 32],
+}
+
+const _: () = assert!(size_of::<ImageHead>() == 136 && align_of::<ImageHead>() == 8);
