@@ -31,6 +31,7 @@ type Context = imp::context::Context;
 const _: Context = Context::empty();
 const _: unsafe fn(usize, Entry, usize) -> Context = Context::new;
 const _: unsafe extern "C" fn(*mut Context, *const Context) = imp::context::switch;
+const _: unsafe extern "C" fn(usize, extern "C" fn(usize), usize) = imp::context::on_stack;
 
 // trap
 type TrapFrame = imp::trap::TrapFrame;
@@ -38,6 +39,7 @@ const _: fn(&TrapFrame) -> u64 = TrapFrame::pc;
 const _: fn(&mut TrapFrame, u64) = TrapFrame::set_pc;
 const _: fn(&mut TrapFrame, u64) = TrapFrame::set_sp;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::sp;
+const _: fn(&mut TrapFrame, u64, [u64; 4]) = TrapFrame::call;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::fp;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::cause;
 const _: fn(&TrapFrame) -> u64 = TrapFrame::address;
@@ -61,6 +63,7 @@ const _: fn(&dyn Frames) -> Result<Table, MapError> = Table::new;
 const _: Map = Table::map;
 const _: fn(&mut Table, VirtAddr, u64) -> Result<(), MapError> = Table::unmap;
 const _: fn(&Table, &mut dyn FnMut(Mapping)) = Table::walk;
+const _: fn(&Table, VirtAddr) -> Option<Mapping> = Table::find;
 const _: unsafe fn(&Table) = Table::activate;
 const _: fn(&Table) -> PhysAddr = Table::root;
 type Pages = imp::mmu::Pages;

@@ -30,8 +30,11 @@
 //!   Context::empty(), unsafe Context::new(stack_top: usize, entry: extern "C" fn(usize) -> !,
 //!       arg: usize)
 //!   unsafe extern "C" switch(from: *mut Context, to: *const Context)     interrupts masked
+//!   unsafe extern "C" on_stack(top: usize, entry: extern "C" fn(usize), arg: usize)
+//!        calls `entry(arg)` on another stack, and comes back
 //! trap:     struct TrapFrame                     all registers at an exception, FP included
 //!     pc() set_pc(u64) sp() set_sp(u64) fp() cause() address()  and Display (a register dump)
+//!     call(target: u64, [u64; 4])     goes on as if `target` were called with these; no return
 //!   enum Interrupt { Timer, Core(u8), Doorbell(Vector), None }   (in trap_types.rs, neutral)
 //!   enum Access { Read, Write, Execute }; enum Fault { Page{address,access}, Illegal,
 //!       Breakpoint, Unaligned{address}, Other(u64) }
@@ -57,6 +60,7 @@
 //!   pages(&mut self, &dyn Frames, VirtAddr, PhysAddr, bytes, Memory) -> Result<Pages, MapError>
 //!   struct Pages: set(&self, page: u64, Option<Rights>)      one store; the caller flushes
 //!   walk(&self, &mut dyn FnMut(Mapping))     every leaf
+//!   find(&self, VirtAddr) -> Option<Mapping>     the leaf that maps an address
 //!   unsafe activate(&self)                   as the kernel's table on this core, lower half empty
 //!   root() -> PhysAddr
 //!   Memory { Cached, Uncached, Device }, Rights { Read, ReadWrite, ReadExecute }, Mapping,

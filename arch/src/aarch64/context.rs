@@ -78,3 +78,24 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
         "ret",
     )
 }
+
+/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
+///
+/// # Safety
+/// `top` is 16-byte aligned and ends a stack that nothing else uses meanwhile.
+#[unsafe(naked)]
+pub unsafe extern "C" fn on_stack(top: usize, entry: extern "C" fn(usize), argument: usize) {
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "str x19, [sp, #16]",
+        "mov x29, sp",
+        "mov x19, sp",
+        "mov sp, x0",
+        "mov x0, x2",
+        "blr x1",
+        "mov sp, x19",
+        "ldr x19, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+    )
+}

@@ -43,6 +43,14 @@ impl TrapFrame {
         self.sp = sp;
     }
 
+    /// Goes on as if `target` were called with these arguments. Nobody called it: it must not
+    /// return.
+    pub fn call(&mut self, target: u64, arguments: [u64; 4]) {
+        self.x[..4].copy_from_slice(&arguments);
+        self.x[30] = 0;
+        self.pc = target;
+    }
+
     /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[29]

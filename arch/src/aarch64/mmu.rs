@@ -222,6 +222,13 @@ impl PageTable {
         }
     }
 
+    /// The leaf that maps an address.
+    pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
+        let slot = self.leaf(virt)?;
+        let start = VirtAddr(virt.0 & !(span(slot.level) - 1));
+        Some(descriptor::mapping(start, slot.get(), slot.level))
+    }
+
     /// Visits every leaf, in order of addresses.
     pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
         walk_table(self.root, 0, VirtAddr(descriptor::LOWEST), visit);

@@ -70,6 +70,25 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     )
 }
 
+/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
+///
+/// # Safety
+/// `top` is 16-byte aligned and ends a stack that nothing else uses meanwhile.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn on_stack(top: usize, entry: extern "C" fn(usize), argument: usize) {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "mov rsp, rdi",
+        "mov rdi, rdx",
+        "call rsi",
+        "mov rsp, rbp",
+        "pop rbp",
+        "ret",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

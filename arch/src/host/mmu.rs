@@ -96,6 +96,12 @@ impl PageTable {
         Ok(())
     }
 
+    /// The leaf that maps an address.
+    pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
+        let (_, leaf) = self.leaves.range(..=virt.0).next_back()?;
+        (virt.0 - leaf.virt.0 < leaf.bytes).then_some(*leaf)
+    }
+
     /// Every leaf.
     pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
         self.leaves.values().for_each(|&leaf| visit(leaf));

@@ -65,3 +65,28 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
         ".option pop",
     )
 }
+
+/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
+///
+/// # Safety
+/// `top` is 16-aligned and ends a stack above an unmapped page that nothing else uses meanwhile.
+#[unsafe(naked)]
+pub unsafe extern "C" fn on_stack(top: usize, entry: extern "C" fn(usize), argument: usize) {
+    naked_asm!(
+        "addi sp, sp, -32",
+        "sd ra, 24(sp)",
+        "sd s0, 16(sp)",
+        "sd s1, 8(sp)",
+        "addi s0, sp, 32",
+        "mv s1, sp",
+        "mv sp, a0",
+        "mv a0, a2",
+        "jalr a1",
+        "mv sp, s1",
+        "ld ra, 24(sp)",
+        "ld s0, 16(sp)",
+        "ld s1, 8(sp)",
+        "addi sp, sp, 32",
+        "ret",
+    )
+}

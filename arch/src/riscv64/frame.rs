@@ -51,6 +51,14 @@ impl TrapFrame {
         self.x[2] = sp;
     }
 
+    /// Goes on as if `target` were called with these arguments. Nobody called it: it must not
+    /// return.
+    pub fn call(&mut self, target: u64, arguments: [u64; 4]) {
+        self.x[10..14].copy_from_slice(&arguments);
+        self.x[1] = 0;
+        self.pc = target;
+    }
+
     /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[8]

@@ -78,7 +78,7 @@ impl PageTable {
         check_range(va, bytes)?;
         let mut done = 0;
         while done < bytes {
-            let found = self.find(va.0 + done);
+            let found = self.decides(va.0 + done);
             let size = size_of_level(found.level);
             let whole = (va.0 + done) % size == 0 && size <= bytes - done;
             if !pte::is_leaf(found.entry) || !whole {
@@ -131,10 +131,10 @@ impl PageTable {
         let mut leaves = leaf_tables(va.0, bytes)?;
         for page in 0..bytes / PAGE {
             let at = va.0 + page * PAGE;
-            let mut found = self.find(at);
+            let mut found = self.decides(at);
             while found.level > 0 && !pte::is_valid(found.entry) {
                 store(found.slot, pte::table(new_table(frames)?));
-                found = self.find(at);
+                found = self.decides(at);
             }
             if pte::is_valid(found.entry) {
                 return Err(MapError::Overlap);
@@ -152,7 +152,7 @@ impl PageTable {
         level: u32,
     ) -> Result<(), MapError> {
         loop {
-            let found = self.find(va);
+            let found = self.decides(va);
             if pte::is_valid(found.entry) || found.level < level {
                 return Err(MapError::Overlap);
             }
@@ -164,8 +164,16 @@ impl PageTable {
         }
     }
 
+    /// The leaf that maps an address.
+    pub fn find(&self, va: VirtAddr) -> Option<Mapping> {
+        let found = self.decides(va.0);
+        let bytes = size_of_level(found.level);
+        pte::is_leaf(found.entry)
+            .then(|| mapping(VirtAddr(va.0 & !(bytes - 1)), found.entry, bytes))
+    }
+
     /// The entry that decides about `va`: a leaf, or the first invalid one.
-    fn find(&self, va: u64) -> Found {
+    fn decides(&self, va: u64) -> Found {
         find(self.root.0, va)
     }
 
@@ -173,7 +181,7 @@ impl PageTable {
     fn clear(&mut self, va: u64, bytes: u64) {
         let mut done = 0;
         while done < bytes {
-            let found = self.find(va + done);
+            let found = self.decides(va + done);
             if pte::is_leaf(found.entry) {
                 store(found.slot, 0);
             }
@@ -242,6 +250,13 @@ fn find(root: u64, va: u64) -> Found {
     }
 }
 
+/// What a leaf at `virt` says.
+fn mapping(virt: VirtAddr, entry: u64, bytes: u64) -> Mapping {
+    let (phys, memory, rights) =
+        (PhysAddr(pte::address(entry)), pte::memory(entry), pte::rights(entry));
+    Mapping { virt, phys, bytes, memory, rights }
+}
+
 fn walk_table(table: u64, level: u32, start: u64, visit: &mut dyn FnMut(Mapping)) {
     let size = size_of_level(level);
     for index in 0..ENTRIES {
@@ -251,13 +266,7 @@ fn walk_table(table: u64, level: u32, start: u64, visit: &mut dyn FnMut(Mapping)
             va = ((va << 16) as i64 >> 16) as u64;
         }
         if pte::is_leaf(entry) {
-            visit(Mapping {
-                virt: VirtAddr(va),
-                phys: PhysAddr(pte::address(entry)),
-                bytes: size,
-                memory: pte::memory(entry),
-                rights: pte::rights(entry),
-            });
+            visit(mapping(VirtAddr(va), entry, size));
         } else if pte::is_valid(entry) && level > 0 {
             walk_table(pte::address(entry), level - 1, va, visit);
         }

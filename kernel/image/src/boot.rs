@@ -137,6 +137,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         coherence: crate::coherence::new(blob, me, epoch),
         devices: Devices::new(blob, me),
         services: Services::new(blob, me),
+        processes: crate::processes::Processes::new(),
         others: crate::twins::new(blob, me),
         symbols: symbols(),
         attendance: (0..cores).map(attendance).collect(),
@@ -260,6 +261,7 @@ fn open_for_business(kernel: &'static Kernel) {
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     crate::power::start(kernel);
     crate::balloon::start(kernel);
+    crate::processes::start(kernel);
     crate::host::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {

@@ -1,7 +1,9 @@
-//! What the host may ask of a running board (`abi::host`): files in and out.
+//! What the host may ask of a running board (`abi::host`): files in and out, and programs.
 //!
 //! A thread accepts streams, each is served by a thread of its own. Nothing that the host sends is
 //! trusted: what is no frame ends its stream.
+
+mod exec;
 
 use crate::devices::streams::Gone;
 use crate::kernel::Kernel;
@@ -79,6 +81,7 @@ impl Stream {
         let done = self.receive(&mut bytes).and_then(|kind| match kind {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
+            Kind::Exec => self.exec(&bytes),
             _ => Err(NONSENSE),
         });
         match done {

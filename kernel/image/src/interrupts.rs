@@ -76,19 +76,32 @@ fn shared(pc: u64, fault: Fault) -> Met {
     kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, pc, fault))
 }
 
+/// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
+fn fault(frame: &mut TrapFrame, fault: Fault) {
+    let _own = arch::hold::Own::new();
+    match shared(frame.pc(), fault) {
+        Met::Page => {}
+        Met::Loss if arch::rescue::abandon(frame) => {}
+        _ => elsewhere(frame, fault),
+    }
+}
+
+/// The order: a page of a program's memory, an access that may fault, a program's trap.
+#[cold]
+#[inline(never)]
+fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
+    let met = programs::demand(fault)
+        || arch::probe::recover(frame, fault)
+        || programs::trap(frame, fault);
+    if !met {
+        astray(frame, fault);
+    }
+}
+
 /// A call into another kernel's image goes on in this one's, or is a stray reference that ends the
 /// attempt it came from. Any other fault of kernel code is a bug in us, unless a self-test asked
 /// for it.
-fn fault(frame: &mut TrapFrame, fault: Fault) {
-    let _own = arch::hold::Own::new();
-    if arch::probe::recover(frame, fault) {
-        return;
-    }
-    match shared(frame.pc(), fault) {
-        Met::Page => return,
-        Met::Loss if arch::rescue::abandon(frame) => return,
-        _ => {}
-    }
+fn astray(frame: &mut TrapFrame, fault: Fault) {
     match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
         Away::Twin(pc) => return frame.set_pc(pc),
         Away::Stray(stray) if arch::rescue::abandon(frame) => return crate::log!("{stray}"),

@@ -6,6 +6,7 @@ use crate::devices::{Devices, Out};
 use crate::interrupts::core_kind;
 use crate::memory;
 use crate::peers::Peers;
+use crate::processes::Processes;
 use crate::services::Services;
 use crate::soc::Soc;
 use crate::symbols::Symbols;
@@ -49,6 +50,8 @@ pub struct Kernel {
     pub devices: Devices,
     /// What it does for programs, alone or with other kernels.
     pub services: Services,
+    /// Processes that live here.
+    pub processes: Processes,
     /// Images of other kernels.
     pub others: Others,
     /// Names of its functions.

@@ -5,6 +5,8 @@
 //! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
 //! - [`soc`], [`power`], [`devices`]           this kernel and its chip
 //! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
+//! - [`processes`]  processes that live here
+//! - [`programs`]  programs: their memory, their faults, the engine that runs them
 //! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
 //! - [`twins`], [`planted`]                references into other kernels' images, and their test
 //! - [`monitor`]     the commands on the system console
@@ -31,7 +33,9 @@ mod peers;
 mod planted;
 mod power;
 mod print;
+mod processes;
 mod procs;
+mod programs;
 mod ranks;
 mod services;
 mod shootdown;

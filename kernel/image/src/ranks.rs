@@ -23,6 +23,14 @@ pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
 pub const POOL: Rank = Rank::leaf(44, "handler pool");
 /// Whether a core attends.
 pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
+/// Who brings programs their input.
+pub const FEEDS: Rank = Rank::new(41, "feeders");
+/// Processes of this kernel.
+pub const PROCESSES: Rank = Rank::new(45, "processes");
+/// Programs that are kept.
+pub const PROGRAMS: Rank = Rank::new(43, "programs");
+/// Where programs trapped.
+pub const TRACES: Rank = Rank::new(53, "traces");
 /// For the monitor's stress commands.
 pub const TEST: Rank = Rank::new(48, "test");
 /// The balloon's manager.

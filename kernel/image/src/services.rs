@@ -14,16 +14,19 @@
 
 mod frames;
 mod keeping;
+mod patience;
 mod served;
 
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
 use crate::planted::Planted;
+use ::processes::Processes;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use frames::{SharedFrames, kind as frames_kind};
 pub use keeping::Keeping;
+pub use patience::Patience;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
@@ -81,6 +84,8 @@ pub struct Services {
     pub net: Served<net::Net>,
     /// The DMA engine's driver.
     pub dma: Served<dma::Dma>,
+    /// The process table.
+    pub processes: Served<Processes>,
     /// Frames, where the board shares them.
     pub frames: Option<Served<SharedFrames>>,
     /// Whoever is parked waits in here.
@@ -117,6 +122,7 @@ impl Services {
             fs: Served::new(blob, me, |_| None),
             net: Served::new(blob, me, |_| None),
             dma: Served::new(blob, me, crate::devices::dma::device),
+            processes: Served::new(blob, me, |_| None),
             frames: shares_frames(blob).then(|| Served::new(blob, me, |_| None)),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
@@ -129,7 +135,8 @@ impl Services {
 
     /// All of them, for people.
     pub fn lines(&self, kernel: &'static Kernel) -> Vec<Line> {
-        let lines = [self.fs.line(kernel), self.net.line(kernel), self.dma.line(kernel)];
+        let (fs, net) = (self.fs.line(kernel), self.net.line(kernel));
+        let lines = [fs, net, self.dma.line(kernel), self.processes.line(kernel)];
         let frames = self.frames.as_ref().map(|frames| frames.line(kernel));
         lines.into_iter().chain(frames).collect()
     }
@@ -139,6 +146,7 @@ impl Services {
         self.fs.share(kernel);
         self.net.share(kernel);
         self.dma.share(kernel);
+        self.processes.share(kernel);
         self.frames.iter().for_each(|frames| frames.share(kernel));
     }
 
@@ -147,6 +155,7 @@ impl Services {
         self.fs.look(kernel);
         self.net.look(kernel);
         self.dma.look(kernel);
+        self.processes.look(kernel);
         self.frames.iter().for_each(|frames| frames.look(kernel));
     }
 
@@ -168,13 +177,13 @@ impl Services {
         self.all_woken.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`]; a
-    /// second at most.
-    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64) {
-        let deadline = arch::time::soc_time() + 1_000_000_000;
-        kernel.scheduler.wait_until(&self.parked, Some(deadline), || {
+    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`], or
+    /// as long as it has patience.
+    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64, patience: &Patience<'_>) {
+        kernel.scheduler.wait_until(&self.parked, patience.next_look(), || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
+                || patience.is_given_up()
         });
     }
 
@@ -227,6 +236,9 @@ impl Services {
             _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
             _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),
             _ if index == self.dma.index() => self.dma.serve(kernel, request.from, payload),
+            _ if index == self.processes.index() => {
+                self.processes.serve(kernel, request.from, payload)
+            }
             _ => Err(Refusal::NoSuchProc),
         }
     }
@@ -243,7 +255,8 @@ impl Services {
 
     /// When the first service wants its timer; `u64::MAX`: none does.
     fn timer(&self) -> u64 {
-        self.fs.timer().min(self.net.timer()).min(self.dma.timer())
+        let timers = [self.fs.timer(), self.net.timer(), self.dma.timer(), self.processes.timer()];
+        timers.into_iter().min().unwrap_or(u64::MAX)
     }
 
     /// Lives of other kernels that have ended since the last look.
@@ -273,10 +286,12 @@ pub fn keeper(_: usize) {
             services.fs.gone(kernel, id, epoch);
             services.net.gone(kernel, id, epoch);
             services.dma.gone(kernel, id, epoch);
+            services.processes.gone(kernel, id, epoch);
         }
         services.fs.look_at_timer(kernel);
         services.net.look_at_timer(kernel);
         services.dma.look_at_timer(kernel);
+        services.processes.look_at_timer(kernel);
     }
 }
 
@@ -288,8 +303,8 @@ const PLANTED: u64 = 8 * base::addr::PAGE;
 pub const SPARE: u64 = base::addr::PAGE;
 
 /// How much of the shared block each service with state gets: what its tables take when all are
-/// full (docs/files.md, docs/net.md); files what is left of 14 MiB.
-struct Shares([(&'static str, u64); 5]);
+/// full (docs/files.md, docs/net.md); files what is left of 13 MiB.
+struct Shares([(&'static str, u64); 6]);
 
 impl Shares {
     const FRAMES: &'static str = "frames";
@@ -297,7 +312,8 @@ impl Shares {
     fn of(blob: &abi::boot::Blob) -> Shares {
         let frames = if shares_frames(blob) { frames::BYTES } else { 0 };
         Shares([
-            (fs::Vfs::NAME, (14 << 20) - DMA - frames),
+            (fs::Vfs::NAME, (13 << 20) - DMA - frames),
+            (Processes::NAME, ::processes::ARENA as u64),
             (net::Net::NAME, (2 << 20) - PLANTED - SPARE),
             (dma::Dma::NAME, DMA),
             (Planted::NAME, PLANTED),

@@ -114,7 +114,10 @@ pub fn serve() {
     let served = &SERVED[arch::cpu::core().index()];
     let wanted = WANTED.load(Ordering::Acquire);
     if served.load(Ordering::Relaxed) < wanted {
-        arch::mmu::flush(VirtAddr(START.load(Ordering::Relaxed)), BYTES.load(Ordering::Relaxed));
+        let (start, bytes) = (START.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
+        arch::mmu::flush(VirtAddr(start), bytes);
+        // It may be code from now on.
+        arch::cache::sync_code(start as usize, 0);
         served.store(wanted, Ordering::Release);
     }
 }

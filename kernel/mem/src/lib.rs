@@ -8,6 +8,7 @@
 //! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator
 //! - [`mapping`]  the kernel's page table from the blob, and the audit of its invariant
 //! - [`stacks`]   kernel stacks with guards
+//! - [`spaces`]   address space for programs, whose memory comes when it is touched
 //! - [`raw`]      every unsafe line: words of memory that the allocators own
 //!
 //! Allocation is always local to the kernel. Nothing here waits for another domain.
@@ -24,6 +25,7 @@ pub mod mapping;
 pub mod raw;
 pub mod returns;
 pub mod set;
+pub mod spaces;
 pub mod stacks;
 pub mod transfer;
 
@@ -39,6 +41,8 @@ pub mod ranks {
 
     /// Slabs of one size.
     pub const HEAP: Rank = Rank::new(110, "heap");
+    /// Address space of programs.
+    pub const SPACES: Rank = Rank::leaf(115, "spaces");
     /// Stack slots.
     pub const STACKS: Rank = Rank::leaf(120, "stacks");
     /// The buddy allocator.

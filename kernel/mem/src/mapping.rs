@@ -3,7 +3,8 @@
 //!
 //! 1. cacheable are only frames of regions that this domain owns, of blocks of the global region
 //!    that are local to it (and coherent pages it holds);
-//! 2. nothing is both writable and executable, not even through two mappings;
+//! 2. nothing is both writable and executable; the kernel's own code not even through two mappings
+//!    (programs' code lies in frames, which the linear map shows);
 //! 3. the lowest 2 MiB of virtual memory are empty;
 //! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
 //!    in this domain's staging area (read only), or a device outside of all memory regions;
@@ -18,6 +19,7 @@ use base::id::DomainId;
 use base::port::Frames;
 
 use crate::set::BlockSet;
+use crate::spaces;
 
 /// Executable ranges that an audit can tell apart.
 const MAX_CODE: usize = 16;
@@ -347,7 +349,7 @@ struct Code {
 
 impl Code {
     fn note(&mut self, leaf: &Mapping) -> Result<(), Violation> {
-        if leaf.rights != Rights::ReadExecute {
+        if leaf.rights != Rights::ReadExecute || spaces::is_inside(leaf.virt.0) {
             return Ok(());
         }
         let (start, end) = (leaf.phys.0, leaf.phys.0 + leaf.bytes);

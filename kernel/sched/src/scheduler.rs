@@ -384,6 +384,11 @@ impl Scheduler {
         }
     }
 
+    /// Nanoseconds that a thread has run so far; 0 for one that has ended.
+    pub fn ran(&self, id: ThreadId) -> u64 {
+        to_ns(self.table.lock().ran(id, cpu::clock()))
+    }
+
     /// Who runs on a core.
     pub fn running_on(&self, core: usize) -> ThreadId {
         self.table.lock().current(core)

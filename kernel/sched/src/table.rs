@@ -43,7 +43,8 @@ impl ThreadId {
     pub const fn from_token(token: u64) -> ThreadId {
         ThreadId { index: token as Index, generation: (token >> 16) as u32 }
     }
-    pub(crate) const fn index(self) -> usize {
+    /// Its place in the table, below `MAX_THREADS`; another thread has it later.
+    pub const fn index(self) -> usize {
         self.index as usize
     }
 }
@@ -457,6 +458,14 @@ impl Table {
     pub fn set_affinity(&mut self, core: usize, affinity: Option<u8>) -> Option<u8> {
         let index = self.cores[core].current;
         core::mem::replace(&mut self.entries[index as usize].affinity, affinity)
+    }
+
+    /// Ticks that a thread has run; 0 for one that has ended.
+    pub fn ran(&self, id: ThreadId, now: u64) -> u64 {
+        let Some(entry) = self.get(id) else { return 0 };
+        let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
+        let since = self.cores.iter().find(runs).map_or(0, |core| now.saturating_sub(core.since));
+        entry.ran + since
     }
 
     /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).

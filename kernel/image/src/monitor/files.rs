@@ -82,6 +82,16 @@ pub fn with_client<R>(
     }
 }
 
+/// The same where a failure of the service is an error like any other.
+pub fn with_files<R>(
+    session: &Session,
+    work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let (lost, fs) = (Reply::error(Errno::Io), &session.kernel.services.fs);
+    fs.asking(session, lost, |ask| work(&mut Client(ask))).0
+}
+
+/// For people.
 pub fn explain(why: Errno) -> &'static str {
     match why {
         Errno::Noent => "no such file or directory",

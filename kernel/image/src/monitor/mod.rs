@@ -24,6 +24,7 @@ mod section93;
 mod sequence;
 mod stress;
 mod table6;
+mod tasks;
 mod twins;
 mod watts;
 
@@ -121,6 +122,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         chip::COMMANDS,
         dma::COMMANDS,
         files::COMMANDS,
+        tasks::COMMANDS,
         pipes::COMMANDS,
         overlap::COMMANDS,
         net::COMMANDS,

@@ -1,7 +1,7 @@
 //! One service as this kernel has it: asked, executed here or there, counted.
 
 use super::keeping::Keeping;
-use super::{CoreHeap, Line, ServiceFailure, chosen};
+use super::{CoreHeap, Line, Patience, ServiceFailure, chosen};
 use crate::boot;
 use crate::coherence::Coherence;
 use crate::kernel::Kernel;
@@ -128,6 +128,19 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<S::Reply, ServiceFailure> {
+        let answer = self.ask_patiently(session, request, bulk, &Patience::ENDLESS)?;
+        answer.ok_or(ServiceFailure::Nonsense)
+    }
+
+    /// Asks, and waits as long as there is patience; `None`: it is over, and the service has
+    /// forgotten the request.
+    pub fn ask_patiently(
+        &self,
+        session: &Session,
+        request: S::Request,
+        bulk: &mut [u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
         let kernel = session.kernel;
         let token = kernel.services.token(kernel);
         let mut again = false;
@@ -140,16 +153,36 @@ impl<S: Service + Shareable> Served<S> {
                 }
                 Place::At(home) => {
                     count(&self.away);
-                    self.send(session, home, (again, token), request, bulk)?
+                    self.send(session, home, (asked(again), token), request, bulk)?
                 }
             };
             match answer {
-                Answer::Done(reply) => return Ok(reply),
+                Answer::Done(reply) => return Ok(Some(reply)),
                 Answer::Parked => count(&self.parked),
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
-            kernel.services.sleep(kernel, token, all_woken);
+            kernel.services.sleep(kernel, token, all_woken, patience);
+            if patience.is_over() {
+                return self.cancel(session, token, request).map(|()| None);
+            }
             again = true;
+        }
+    }
+
+    /// Who asked under this token waits no more.
+    fn cancel(
+        &self,
+        session: &Session,
+        token: Token,
+        request: S::Request,
+    ) -> Result<(), ServiceFailure> {
+        let kernel = session.kernel;
+        match self.mode.place(kernel.me, kernel.blob.domains().len() as u8, 0) {
+            Place::Here => self.step(kernel, Event::Cancel(token)).map(|_| ()),
+            Place::At(home) => {
+                let sent = self.send(session, home, (carry::kind::CANCEL, token), request, &mut []);
+                sent.map(|_| ())
+            }
         }
     }
 
@@ -225,11 +258,10 @@ impl<S: Service + Shareable> Served<S> {
         &self,
         session: &Session,
         home: DomainId,
-        (again, token): (bool, Token),
+        (kind, token): (u32, Token),
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
-        let kind = if again { carry::kind::AGAIN } else { carry::kind::REQUEST };
         let mut message = vec![0; MAX_PAYLOAD];
         let bytes = carry::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
@@ -303,6 +335,10 @@ pub fn shared_keeping(
     let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
     let between = HwLock::new(Window::uncached(kernel.blob, word, 8)?, kernel.me);
     Keeping::shared(kernel, coherence, between, index, arena)
+}
+
+fn asked(again: bool) -> u32 {
+    if again { carry::kind::AGAIN } else { carry::kind::REQUEST }
 }
 
 fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {

@@ -1,0 +1,119 @@
+//! The functions that programs call: those of `kernel_process`, each with its own type, so that
+//! wasmtime calls them without looking at a list of values.
+
+use crate::run::{Guest, Limits, Stopped};
+use kernel_process::{Done, Process, System, for_each_function, outcome};
+use wasmtime::{Caller, Error, Linker, Memory, ResourceLimiter, Result};
+
+/// What a program's store holds.
+pub struct Inside<G> {
+    pub process: Process,
+    pub guest: G,
+    /// Its memory, once somebody asked for it.
+    pub memory: Option<Memory>,
+    pub limits: Limits,
+    /// Most bytes of memory that it had.
+    pub most: u64,
+}
+
+/// Most entries of a program's tables.
+const TABLE: usize = 1 << 20;
+
+impl<G: Send> ResourceLimiter for Inside<G> {
+    fn memory_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
+        let fits = wanted as u64 <= self.limits.memory;
+        if fits {
+            self.most = self.most.max(wanted as u64);
+        }
+        Ok(fits)
+    }
+
+    fn table_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
+        Ok(wanted <= TABLE)
+    }
+
+    fn instances(&self) -> usize {
+        1
+    }
+
+    fn tables(&self) -> usize {
+        8
+    }
+
+    fn memories(&self) -> usize {
+        1
+    }
+}
+
+/// Runs `work` with what a function gets.
+#[inline]
+fn within<G: Guest>(
+    caller: &mut Caller<'_, Inside<G>>,
+    work: impl FnOnce(&mut Process, &mut [u8], &mut dyn System) -> Done,
+) -> Result<i32> {
+    let memory = match caller.data().memory {
+        Some(memory) => memory,
+        None => find_memory(caller)?,
+    };
+    let (bytes, inside) = memory.data_and_store_mut(caller);
+    match outcome(work(&mut inside.process, bytes, &mut inside.guest)) {
+        Ok(number) => Ok(number.into()),
+        Err(stop) => Err(Error::new(Stopped(stop))),
+    }
+}
+
+#[cold]
+fn find_memory<G: Guest>(caller: &mut Caller<'_, Inside<G>>) -> Result<Memory> {
+    let found = caller.get_export("memory").and_then(|found| found.into_memory());
+    let memory = found.ok_or_else(|| Error::msg("it exports no `memory`"))?;
+    caller.data_mut().memory = Some(memory);
+    Ok(memory)
+}
+
+macro_rules! module {
+    (wasi) => {
+        kernel_process::functions::WASI
+    };
+    (own) => {
+        abi::program::MODULE
+    };
+}
+
+macro_rules! word {
+    (i32, $value:expr) => {
+        $value as u32
+    };
+    (i64, $value:expr) => {
+        $value as u64
+    };
+}
+
+macro_rules! closure {
+    ($name:ident($($arg:ident: $type:ident),*) -> i32) => {
+        |mut caller: Caller<'_, Inside<G>>, $($arg: $type),*| {
+            within(&mut caller, |process, memory, system| {
+                process.$name(memory, system, $(word!($type, $arg)),*)
+            })
+        }
+    };
+    ($name:ident($($arg:ident: $type:ident),*)) => {
+        |mut caller: Caller<'_, Inside<G>>, $($arg: $type),*| {
+            let number = within(&mut caller, |process, memory, system| {
+                process.$name(memory, system, $(word!($type, $arg)),*)
+            });
+            number.map(|_| ())
+        }
+    };
+}
+
+macro_rules! register {
+    ([$linker:tt] $($module:ident $text:literal $name:ident $arguments:tt $(-> $result:ident)?;)*) => {
+        $($linker.func_wrap(module!($module), $text, closure!($name $arguments $(-> $result)?))?;)*
+    };
+}
+
+/// Puts all of them into `linker`.
+pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
+    for_each_function!(register, linker);
+    Ok(())
+}

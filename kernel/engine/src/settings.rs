@@ -1,0 +1,23 @@
+//! What the compiler on the host (`host/compile`) and the runtime here must agree upon: wasmtime
+//! compares, and refuses code that was made otherwise. The numbers are `abi::program::engine`.
+
+use abi::program::engine::{GROWTH, GUARD, RESERVATION, STACK, has_simd};
+use wasmtime::Config;
+
+/// Of the runtime of a kernel on `isa`.
+pub fn config(isa: u32) -> Config {
+    let mut config = Config::new();
+    config
+        .signals_based_traps(true)
+        .memory_reservation(RESERVATION)
+        .memory_guard_size(GUARD)
+        .memory_reservation_for_growth(GROWTH)
+        .guard_before_linear_memory(false)
+        .memory_init_cow(false)
+        .epoch_interruption(true)
+        .concurrency_support(false)
+        .max_wasm_stack(STACK)
+        .wasm_simd(has_simd(isa))
+        .wasm_relaxed_simd(has_simd(isa));
+    config
+}

@@ -1,0 +1,73 @@
+//! Processes by hand.
+
+use super::{Command, Failure, Outcome, Session};
+use crate::processes::{explain, with_table};
+use crate::services::Patience;
+use abi::process::{End, Listed, State, signal};
+use core::fmt::Write;
+
+pub const COMMANDS: &[Command] = &[
+    Command { name: "ps", arguments: "", help: "processes of all kernels", run: list },
+    Command {
+        name: "kill",
+        arguments: "PID|-GROUP [SIGNAL]",
+        help: "a signal for a process, by its number or name; TERM if none is named",
+        run: kill,
+    },
+];
+
+/// Signals that have a name here.
+const NAMES: [(&str, u16); 7] = [
+    ("HUP", signal::HUP),
+    ("INT", signal::INT),
+    ("QUIT", signal::QUIT),
+    ("ABRT", signal::ABRT),
+    ("KILL", signal::KILL),
+    ("PIPE", signal::PIPE),
+    ("TERM", signal::TERM),
+];
+
+fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let all = with_table(session, &Patience::ENDLESS, |table| table.list()).map_err(explain)?;
+    writeln!(out, "  {:>5} {:>6} {:>5}  {:<8} {:<9} name", "pid", "parent", "group", "kernel", "state")?;
+    for process in &all {
+        let domain = session.kernel.blob.domains().get(usize::from(process.kernel));
+        let kernel = domain.map_or("?", |domain| abi::boot::text(&domain.name));
+        write!(out, "  {:>5} {:>6} {:>5}  ", process.pid, process.parent, process.group)?;
+        write!(out, "{kernel:<8} {:<9} ", state(process))?;
+        writeln!(out, "{}", abi::boot::text(&process.name))?;
+    }
+    Ok(())
+}
+
+fn state(process: &Listed) -> &'static str {
+    match (State::from_code(process.state), u16::try_from(process.kind).ok()) {
+        (Some(State::Waiting), _) => "waiting",
+        (Some(State::Starting), _) => "starting",
+        (Some(State::Running), _) => "running",
+        (Some(State::Ended), kind) => match kind.and_then(End::from_code) {
+            Some(End::Exit) => "exited",
+            Some(End::Signal) => "killed",
+            Some(End::Trap) => "trapped",
+            _ => "lost",
+        },
+        (None, _) => "?",
+    }
+}
+
+fn number_of(name: &str) -> Option<u16> {
+    let named = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    named.map(|&(_, number)| number).or_else(|| name.parse().ok())
+}
+
+fn kill(session: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let (pid, name) = match *arguments {
+        [pid] => (pid, "TERM"),
+        [pid, name] => (pid, name),
+        _ => return Err(Failure::Usage),
+    };
+    let pid = pid.parse().map_err(|_| Failure::Usage)?;
+    let signal = number_of(name).ok_or(Failure::Failed("there is no such signal"))?;
+    let done = with_table(session, &Patience::ENDLESS, |table| table.kill(0, pid, signal));
+    done.map_err(explain)
+}

@@ -1,0 +1,206 @@
+//! Processes that live in this kernel. The table of all is a service (`services/processes`); here
+//! is what a kernel does for it:
+//!
+//! ```text
+//!   listen: Next --> Begin: a thread for it --> `begin` --> Begun ... Ended
+//!                \-> Stop: the signal to its thread, wherever that is
+//!                \-> Restarted: names all that live here
+//! ```
+//! A program that runs sees a signal when it next asks for something, when it waits, and at the
+//! engine's next epoch.
+
+mod begin;
+mod guest;
+
+use crate::kernel::Kernel;
+use crate::monitor::{Failure, Session};
+use crate::programs::Programs;
+use crate::services::{Patience, ServiceFailure};
+use ::processes::client::{Client, News, Running};
+use abi::process::{Errno, Reply, Request, flag};
+use abi::program::{ANY_KERNEL, BEGIN_BYTES};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use arch::lock::{Lock, Once};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guest::Guest;
+use kernel_msg::Level;
+use kernel_sched::{ThreadId, WaitQueue};
+
+/// A process of this kernel, as long as its thread lives.
+pub struct Life {
+    pub pid: u32,
+    pub parent: u32,
+    pub group: u32,
+    /// What the table knows it by.
+    pub name: Vec<u8>,
+    /// The signal that ends it; 0: none came.
+    stop: AtomicU32,
+    thread: AtomicU64,
+    /// Who sleeps in `poll_oneoff`.
+    asleep: WaitQueue,
+    /// Requests to services.
+    messages: AtomicU64,
+}
+
+impl Life {
+    fn stop_signal(&self) -> Option<u16> {
+        let signal = self.stop.load(Ordering::Acquire) as u16;
+        (signal != 0).then_some(signal)
+    }
+}
+
+/// All of this kernel.
+pub struct Processes {
+    /// What they run.
+    programs: Once<Programs<Guest>>,
+    living: Lock<BTreeMap<u32, Arc<Life>>>,
+    /// Beginnings on their way from the listener to the processes' threads.
+    begun: Lock<BTreeMap<u32, Vec<u8>>>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Processes::new()
+    }
+}
+
+impl Processes {
+    /// None, and nothing that listens.
+    pub fn new() -> Processes {
+        let living = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
+        let begun = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
+        Processes { programs: Once::new(), living, begun }
+    }
+
+    /// The engine, made when the first program wants it.
+    fn programs(&self, kernel: &'static Kernel) -> Option<&Programs<Guest>> {
+        if let Some(programs) = self.programs.get() {
+            return Some(programs);
+        }
+        match Programs::new(kernel) {
+            // Two at once: the first one stays.
+            Ok(programs) => drop(self.programs.set(programs)),
+            Err(why) => crate::log!("no engine for programs: {}", why.0),
+        }
+        self.programs.get()
+    }
+
+    fn life(&self, pid: u32) -> Option<Arc<Life>> {
+        self.living.lock().get(&pid).cloned()
+    }
+
+    /// A signal for a process of this kernel.
+    fn stop(&self, kernel: &Kernel, pid: u32, signal: u16) {
+        let Some(life) = self.life(pid) else { return };
+        life.stop.store(signal.into(), Ordering::Release);
+        if let Some(programs) = self.programs.get() {
+            programs.interrupt();
+        }
+        kernel.scheduler.wake(ThreadId::from_token(life.thread.load(Ordering::Acquire)));
+    }
+}
+
+/// Asks the process table.
+pub fn ask(
+    session: &Session,
+    request: Request,
+    bulk: &mut [u8],
+    patience: &Patience<'_>,
+) -> Result<Option<Reply>, ServiceFailure> {
+    let table = &session.kernel.services.processes;
+    match table.ask_patiently(session, request, bulk, patience) {
+        Err(ServiceFailure::Restarted) => Ok(Some(Reply::error(Errno::Restarted))),
+        other => other,
+    }
+}
+
+/// Runs `work` with a client of the process table.
+pub fn with_table<R>(
+    session: &Session,
+    patience: &Patience<'_>,
+    work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    work(&mut Client(&mut |request, bulk| match ask(session, request, bulk, patience) {
+        Ok(Some(reply)) => reply,
+        Ok(None) => Reply::error(Errno::Intr),
+        Err(ServiceFailure::Home(_)) => Reply::error(Errno::Hostunreach),
+        Err(_) => Reply::error(Errno::Io),
+    }))
+}
+
+/// For people.
+pub fn explain(why: Errno) -> Failure {
+    Failure::Failed(match why {
+        Errno::Again => "all places for processes are taken; end some first (`ps`, `kill PID`)",
+        Errno::Srch | Errno::Child => "there is no such process; `ps` lists them",
+        Errno::Noent => "there is no such program; `pen install` puts one into /bin",
+        Errno::Noexec => "it is no program that runs here; the kernel's log says why",
+        Errno::Nomem => "no memory for it there",
+        Errno::Toobig => "its arguments and environment are too long",
+        Errno::Hostunreach => "that kernel is not there",
+        Errno::Restarted => "the process table began anew meanwhile; ask again",
+        Errno::Inval => "that makes no sense",
+        Errno::Perm => "that is not allowed",
+        _ => "refused",
+    })
+}
+
+/// Which kernel runs a program that wishes for `wish`.
+pub fn place(kernel: &Kernel, wish: u32) -> Result<u16, Errno> {
+    if wish == ANY_KERNEL {
+        return Ok(kernel.me.0.into());
+    }
+    let is_known = (wish as usize) < kernel.blob.domains().len();
+    if is_known { Ok(wish as u16) } else { Err(Errno::Inval) }
+}
+
+/// Hears what this kernel is to do, for ever.
+pub fn listen(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let session = Session::at(kernel, Level(0));
+    let mut room = vec![0; BEGIN_BYTES];
+    loop {
+        let news = with_table(&session, &Patience::IDLE, |table| table.next(&mut room));
+        match news {
+            Ok(News::Begin { pid, parent, group, bytes }) => {
+                begin::begin(&session, (pid, parent, group), &room[..bytes]);
+            }
+            Ok(News::Stop { pid, signal }) => kernel.processes.stop(kernel, pid, signal),
+            Err(Errno::Restarted) => name_all(&session),
+            Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS),
+        }
+    }
+}
+
+/// Before a table that did not answer is asked again.
+const AWAY_NS: u64 = 1_000_000_000;
+
+/// The table began anew: it hears what runs here.
+fn name_all(session: &Session) {
+    let kernel = session.kernel;
+    let all: Vec<_> = kernel.processes.living.lock().values().cloned().collect();
+    for life in all {
+        let running = Running {
+            pid: life.pid,
+            parent: life.parent,
+            group: life.group,
+            kernel: kernel.me.0.into(),
+            flags: if life.parent == 0 { flag::WATCHED } else { 0 },
+            memory: 0,
+            name: &life.name,
+        };
+        if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
+            crate::log!("process {}: the table that began anew does not take it", life.pid);
+        }
+    }
+}
+
+/// Begins to listen.
+pub fn start(kernel: &'static Kernel) {
+    if kernel.spawn("processes", None, listen, 0).is_err() {
+        crate::log!("no memory for the thread that begins processes");
+    }
+}

@@ -1,0 +1,145 @@
+//! A program's way to its kernel: services, clocks, sleep. What it asks of a service with its own
+//! memory finds that memory there: a step does not fault for want of a page.
+
+use super::{Life, ask};
+use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::programs;
+use crate::services::{Patience, ServiceFailure};
+use abi::fs::{self, Errno as FileError};
+use abi::process::{self, Errno};
+use abi::program::Identity;
+use alloc::sync::Arc;
+use blake3::Hasher;
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_msg::Level;
+use kernel_process::{Interrupted, System};
+use kernel_sched::ThreadId;
+
+/// Pieces of random bytes that this kernel has given out.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
+
+/// One process's.
+pub struct Guest {
+    session: Session,
+    life: Arc<Life>,
+}
+
+impl Guest {
+    /// Of a process of this kernel, on whose thread it is used.
+    pub fn new(kernel: &'static Kernel, life: Arc<Life>) -> Guest {
+        Guest { session: Session::at(kernel, Level(0)), life }
+    }
+
+    fn kernel(&self) -> &'static Kernel {
+        self.session.kernel
+    }
+
+    fn ask_files(
+        &mut self,
+        request: fs::Request,
+        bulk: &mut [u8],
+        deadline: Option<u64>,
+    ) -> Result<Option<fs::Reply>, Interrupted> {
+        self.life.messages.fetch_add(1, Ordering::Relaxed);
+        if !programs::touch(bulk) {
+            return Ok(Some(fs::Reply::error(FileError::Nomem)));
+        }
+        let is_stopped = || self.life.stop_signal().is_some();
+        let endless = Patience::unless(&is_stopped);
+        let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
+        let services = &self.kernel().services;
+        match services.fs.ask_patiently(&self.session, request, bulk, &patience) {
+            Ok(None) if is_stopped() => Err(Interrupted),
+            Ok(reply) => Ok(reply),
+            Err(ServiceFailure::Restarted) => {
+                Ok(Some(fs::Reply::error(FileError::Restarted)))
+            }
+            Err(_) => Ok(Some(fs::Reply::error(FileError::Io))),
+        }
+    }
+}
+
+impl kernel_engine::Guest for Guest {
+    fn stop_signal(&self) -> Option<u16> {
+        self.life.stop_signal()
+    }
+}
+
+impl System for Guest {
+    fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted> {
+        self.ask_files(request, bulk, None)?.ok_or(Interrupted)
+    }
+
+    fn files_until(
+        &mut self,
+        request: fs::Request,
+        bulk: &mut [u8],
+        deadline: u64,
+    ) -> Result<Option<fs::Reply>, Interrupted> {
+        self.ask_files(request, bulk, Some(deadline))
+    }
+
+    fn processes(
+        &mut self,
+        request: process::Request,
+        bulk: &mut [u8],
+    ) -> Result<process::Reply, Interrupted> {
+        self.life.messages.fetch_add(1, Ordering::Relaxed);
+        if !programs::touch(bulk) {
+            return Ok(process::Reply::error(Errno::Nomem));
+        }
+        let is_stopped = || self.life.stop_signal().is_some();
+        match ask(&self.session, request, bulk, &Patience::unless(&is_stopped)) {
+            Ok(reply) => reply.ok_or(Interrupted),
+            Err(_) => Ok(process::Reply::error(Errno::Io)),
+        }
+    }
+
+    fn place(
+        &mut self,
+        wish: u32,
+        _directory: u64,
+        _path: &[u8],
+    ) -> Result<Result<u16, Errno>, Interrupted> {
+        Ok(super::place(self.kernel(), wish))
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        arch::time::soc_time()
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.kernel().blob.given.begun.wrapping_add(arch::time::soc_time())
+    }
+
+    fn cpu_time(&mut self) -> u64 {
+        let thread = ThreadId::from_token(self.life.thread.load(Ordering::Relaxed));
+        self.kernel().scheduler.ran(thread)
+    }
+
+    fn random(&mut self, into: &mut [u8]) {
+        let kernel = self.kernel();
+        let piece = GIVEN.fetch_add(1, Ordering::Relaxed);
+        let mut hasher = Hasher::new_keyed(&kernel.blob.given.seed);
+        hasher.update(&[kernel.me.0]).update(&kernel.epoch.0.to_le_bytes());
+        hasher.update(&piece.to_le_bytes());
+        hasher.finalize_xof().fill(into);
+    }
+
+    fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
+        let is_stopped = || self.life.stop_signal().is_some();
+        let scheduler = &self.kernel().scheduler;
+        scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
+        if is_stopped() { Err(Interrupted) } else { Ok(()) }
+    }
+
+    fn yield_now(&mut self) {
+        self.kernel().scheduler.yield_now();
+    }
+
+    fn identity(&self) -> Identity {
+        let Life { pid, parent, group, .. } = *self.life;
+        Identity { pid, parent, group, kernel: self.kernel().me.0.into() }
+    }
+}

@@ -1,0 +1,130 @@
+//! Programs in this kernel: where their memory lies, what their faults come to, and the engine that
+//! runs them. The concept is in `docs/programs.md`; who is who is in `docs/processes.md`.
+//!
+//! A fault of a program comes here behind the pages that kernels share:
+//! ```text
+//!   in an open part of a space: its page comes, and the instruction again
+//!   code of a program, anything else: a trap; wasmtime ends the program
+//! ```
+
+mod load;
+mod seam;
+mod stack;
+
+use crate::memory::{FRAMES, TABLE};
+use arch::trap::TrapFrame;
+use arch::types::Fault;
+use base::addr::{PAGE, VirtAddr};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use kernel_mem::spaces::{Demand, From, SpaceError, Spaces, is_inside};
+pub use load::{Loaded, Programs};
+pub use stack::Stack;
+
+/// Address space of all programs.
+pub static SPACES: Spaces = Spaces::new();
+
+/// Frames that programs leave to their kernel, in bytes.
+const KEPT: u64 = 2 << 20;
+
+/// Where memory for programs comes from.
+fn memory() -> Option<From<'static>> {
+    Some(From { table: TABLE.get()?, frames: &FRAMES })
+}
+
+/// May so many bytes more be promised?
+fn has_room(bytes: u64) -> bool {
+    let free = FRAMES.statistics().free as u64 * PAGE;
+    free >= SPACES.promised().saturating_add(bytes).saturating_add(KEPT)
+}
+
+/// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.
+fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
+    if !has_room(bytes) {
+        return Err(SpaceError::NoMemory);
+    }
+    SPACES.open(start, bytes)
+}
+
+/// Opens them, and takes the memory now.
+fn commit(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
+    open(start, bytes)?;
+    SPACES.commit(start, bytes, memory().ok_or(SpaceError::NoMemory)?)
+}
+
+fn release(start: VirtAddr) {
+    if let Some(from) = memory() {
+        SPACES.release(start, from, &crate::shootdown::flush_all);
+    }
+}
+
+/// A fault in an open part of a program's memory: its page comes, and the instruction is tried
+/// again. Any context of the fault handler; waits for locks only.
+pub fn demand(fault: Fault) -> bool {
+    let Fault::Page { address, .. } = fault else { return false };
+    let from = memory().filter(|_| is_inside(address));
+    from.is_some_and(|from| SPACES.demand(address, from) == Demand::Met)
+}
+
+/// A fault of a program's code, which goes on in wasmtime: that ends the program.
+pub fn trap(frame: &mut TrapFrame, fault: Fault) -> bool {
+    if !is_inside(frame.pc()) {
+        return false;
+    }
+    let address = match fault {
+        Fault::Page { address, .. } => Some(address),
+        _ => None,
+    };
+    let arguments =
+        [frame.pc(), frame.fp(), u64::from(address.is_some()), address.unwrap_or_default()];
+    frame.call(seam::trapped as *const () as u64, arguments);
+    true
+}
+
+/// Has a page of program memory read, page by page, so that it is there: a step that uses it must
+/// not find that there is no memory. False: there is none.
+pub fn touch(bytes: &[u8]) -> bool {
+    let (first, last) = (bytes.as_ptr() as u64, bytes.as_ptr() as u64 + bytes.len() as u64);
+    if !is_inside(first) {
+        return true;
+    }
+    let mut pages = (first & !(PAGE - 1)..last).step_by(PAGE as usize);
+    pages.all(|page| arch::probe::load(page).is_some())
+}
+
+/// Where the programs of some threads trapped last.
+static TRACES: Lock<BTreeMap<usize, Vec<u64>>> = Lock::new(crate::ranks::TRACES, BTreeMap::new());
+
+/// Return addresses of a trap, innermost first.
+pub struct Trace;
+
+impl Trace {
+    /// Most frames.
+    const FRAMES: usize = 24;
+
+    fn thread() -> Option<usize> {
+        Some(crate::kernel::get()?.scheduler.current().index())
+    }
+
+    /// Keeps where the calling thread's program is.
+    fn note(pc: u64, fp: u64) {
+        let mut frames = Vec::with_capacity(Self::FRAMES);
+        frames.push(pc);
+        arch::backtrace::frames(fp, &mut |pc| {
+            if frames.len() < Self::FRAMES && is_inside(pc) {
+                frames.push(pc);
+            }
+        });
+        if let Some(thread) = Self::thread() {
+            let before = TRACES.lock().insert(thread, frames);
+            drop(before);
+        }
+    }
+
+    /// What was kept for the calling thread.
+    pub fn take() -> Vec<u64> {
+        let found = Self::thread().and_then(|thread| TRACES.lock().remove(&thread));
+        found.unwrap_or_default()
+    }
+}

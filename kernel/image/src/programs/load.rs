@@ -1,0 +1,265 @@
+//! From a file to a program: found, read, authenticated, made executable; kept for the next one
+//! who runs it.
+//!
+//! Contract: only what `pen install` sealed with this board's key becomes code. A program is known
+//! by its file: which one, how long, and when it changed; a file that changed is read again.
+
+use super::Trace;
+use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::monitor::files::with_files;
+use abi::boot::isa;
+use abi::fs::{Errno as FileError, Stat, flag, kind};
+use abi::process::Errno;
+use abi::program::IMAGE_BYTES;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use base::port::Trace as _;
+use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran};
+use kernel_process::Process;
+
+/// Programs that are kept though nobody runs them.
+const KEPT: usize = 16;
+/// Bytes of one read.
+const PIECE: usize = 64 << 10;
+
+/// What the installer wrote about a program.
+pub struct Manifest {
+    /// Arguments behind those it is given, each with a NUL.
+    pub arguments: Vec<u8>,
+    /// `NAME=VALUE`, each with a NUL.
+    pub environment: Vec<u8>,
+    /// Directories that it begins with: the path, its name there, may it change them?
+    pub preopens: Vec<(Vec<u8>, Vec<u8>, bool)>,
+    /// Most bytes of memory; 0: no limit.
+    pub memory: u64,
+    /// Most descriptors; 0: as any other.
+    pub files: u32,
+}
+
+/// A program that can be run.
+pub struct Loaded<G: Guest> {
+    program: Program<G>,
+    /// What it was installed with.
+    pub manifest: Manifest,
+}
+
+/// Which file a program was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    device: u64,
+    node: u64,
+    size: u64,
+    modified: u64,
+    changed: u64,
+}
+
+impl Known {
+    fn of(stat: &Stat) -> Known {
+        let Stat { device, node, size, modified, changed, .. } = *stat;
+        Known { device, node, size, modified, changed }
+    }
+}
+
+type Kept<G> = VecDeque<(Known, Arc<Loaded<G>>)>;
+
+/// The programs of this kernel, and the engine that runs them.
+pub struct Programs<G: Guest> {
+    engine: Engine<G>,
+    /// The last one that was used first.
+    kept: Lock<Kept<G>>,
+}
+
+impl<G: Guest> Programs<G> {
+    /// None yet.
+    pub fn new(_: &Kernel) -> Result<Programs<G>, EngineError> {
+        let kept = Lock::new(crate::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
+        Ok(Programs { engine: Engine::new(arch::cpu::ISA)?, kept })
+    }
+
+    /// All that run ask soon whether they are to go on.
+    pub fn interrupt(&self) {
+        self.engine.interrupt();
+    }
+
+    /// Runs one, on a stack that was made for that.
+    pub fn run(&self, loaded: &Loaded<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
+        self.engine.run(&loaded.program, process, guest, limits)
+    }
+
+    /// The program `path`, from the file service's handle `directory` or from the root.
+    pub fn load(
+        &self,
+        session: &Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<Arc<Loaded<G>>, Errno> {
+        let file = Image::open(session, directory, path)?;
+        if let Some(known) = self.find(file.known) {
+            return Ok(known);
+        }
+        let bytes = file.read()?;
+        let loaded = Arc::new(self.make(session.kernel, path, &bytes)?);
+        drop(bytes);
+        self.keep(file.known, loaded.clone());
+        Ok(loaded)
+    }
+
+    fn find(&self, known: Known) -> Option<Arc<Loaded<G>>> {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|entry| entry.0 == known)?;
+        let entry = kept.remove(at)?;
+        let loaded = entry.1.clone();
+        kept.push_front(entry);
+        Some(loaded)
+    }
+
+    fn keep(&self, known: Known, loaded: Arc<Loaded<G>>) {
+        let mut kept = self.kept.lock();
+        kept.push_front((known, loaded));
+        let last = if kept.len() > KEPT { kept.pop_back() } else { None };
+        drop(kept);
+        // Its memory goes without the lock.
+        drop(last);
+    }
+
+    /// Forgets all that nobody runs.
+    pub fn forget(&self) {
+        let all = core::mem::take(&mut *self.kept.lock());
+        drop(all);
+    }
+
+    fn make(&self, kernel: &Kernel, path: &[u8], bytes: &[u8]) -> Result<Loaded<G>, Errno> {
+        let shown = String::from_utf8_lossy(path);
+        let image = kernel_seal::check(bytes, arch::cpu::ISA, &kernel.blob.given.program_key);
+        let image = image.map_err(|why| {
+            crate::log!("{shown}: {}", why.text());
+            Errno::Noexec
+        })?;
+        let program = Program::load(&self.engine, &image).map_err(|why| match why {
+            LoadError::NoMemory => Errno::Nomem,
+            LoadError::NoStart => {
+                crate::log!("{shown}: it has no `_start`: a library, not a program");
+                Errno::Noexec
+            }
+            LoadError::Refused(what) | LoadError::Import(what) => {
+                crate::log!("{shown}: {what}");
+                Errno::Noexec
+            }
+        })?;
+        kernel.trace.event("program loaded", bytes.len() as u64, 0);
+        Ok(Loaded { program, manifest: Manifest::of(&image) })
+    }
+}
+
+impl Manifest {
+    fn of(image: &kernel_seal::Image<'_>) -> Manifest {
+        let preopens = image.preopens().map(|p| (p.path.to_vec(), p.name.to_vec(), p.write));
+        Manifest {
+            arguments: image.arguments.to_vec(),
+            environment: image.environment.to_vec(),
+            preopens: preopens.collect(),
+            memory: image.memory,
+            files: image.files,
+        }
+    }
+}
+
+impl<G: Guest> Loaded<G> {
+    /// Where the calling thread's last trap was, outwards, as lines for people.
+    pub fn backtrace(&self) -> Vec<String> {
+        let frames = Trace::take();
+        let lines = frames.into_iter().filter_map(|pc| {
+            let (name, offset) = self.program.name_at(pc)?;
+            Some(alloc::format!("in {name} + {offset:#x}"))
+        });
+        lines.collect()
+    }
+}
+
+/// An open file of an image.
+struct Image<'a> {
+    session: &'a Session,
+    handle: u64,
+    known: Known,
+}
+
+/// The end of a name of an image for this kernel.
+const fn suffix() -> &'static [u8] {
+    match arch::cpu::ISA {
+        isa::AARCH64 => b".aarch64",
+        _ => b".riscv64",
+    }
+}
+
+fn errno(why: FileError) -> Errno {
+    match why {
+        FileError::Noent | FileError::Notdir => Errno::Noent,
+        FileError::Perm => Errno::Perm,
+        FileError::Nomem => Errno::Nomem,
+        FileError::Nfile => Errno::Mfile,
+        FileError::Badf => Errno::Badf,
+        _ => Errno::Io,
+    }
+}
+
+impl<'a> Image<'a> {
+    fn open(
+        session: &'a Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<Image<'a>, Errno> {
+        let named = [path, suffix()].concat();
+        let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
+        let relative = if directory.is_none() { &named[from..] } else { &named[..] };
+        let opened = with_files(session, |client| {
+            let root = match directory {
+                Some(handle) => client.dup(handle)?,
+                None => client.root()?,
+            };
+            let handle = client.open(root, relative, flag::READ | flag::FOLLOW);
+            client.close(root)?;
+            handle
+        });
+        let handle = opened.map_err(errno)?;
+        let mut image =
+            Image { session, handle, known: Known::of(&Stat::default()) };
+        let stat = with_files(session, |client| client.stat(handle)).map_err(errno)?;
+        if stat.kind != kind::FILE || stat.size > IMAGE_BYTES {
+            return Err(Errno::Noexec);
+        }
+        image.known = Known::of(&stat);
+        Ok(image)
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Errno> {
+        let size = self.known.size as usize;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| Errno::Nomem)?;
+        bytes.resize(size, 0);
+        let mut done = 0;
+        while done < size {
+            let end = size.min(done + PIECE);
+            let piece = &mut bytes[done..end];
+            let read = with_files(self.session, |client| {
+                client.read_at(self.handle, done as u64, piece)
+            });
+            match read.map_err(errno)? {
+                // It became shorter meanwhile.
+                0 => return Err(Errno::Noexec),
+                count => done += count,
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for Image<'_> {
+    fn drop(&mut self) {
+        // It is closed, or its service began anew.
+        let _ = with_files(self.session, |client| client.close(self.handle));
+    }
+}

@@ -1,0 +1,196 @@
+//! What wasmtime wants of its platform, by the names that it calls: memory, faults, a thread's own
+//! word, locks. A home of `unsafe`: these functions are C to wasmtime.
+//!
+//! Memory is address space of [`super::SPACES`]: reserved without any, opened when a program's
+//! memory grows, committed at once for code. A lock is wasmtime's word; who waits for one lets
+//! others run, for its holder may be a thread that this core was taken from.
+#![allow(unsafe_code)]
+
+use super::{SPACES, memory};
+use crate::kernel;
+use arch::types::Rights;
+use base::addr::{PAGE, VirtAddr};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use kernel_mem::spaces::SpaceError;
+use kernel_sched::MAX_THREADS;
+
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 4;
+const REFUSED: i32 = -1;
+
+/// Called with the pc, the frame pointer, whether there is an address, and that.
+type TrapHandler = extern "C" fn(usize, usize, bool, usize);
+
+static HANDLER: AtomicUsize = AtomicUsize::new(0);
+/// A word a thread, by its place.
+static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
+
+fn done(result: Result<(), SpaceError>) -> i32 {
+    if result.is_ok() { 0 } else { REFUSED }
+}
+
+fn whole_pages(bytes: usize) -> u64 {
+    (bytes as u64).next_multiple_of(PAGE)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i32 {
+    let bytes = whole_pages(size);
+    let Ok(start) = SPACES.reserve(bytes) else { return REFUSED };
+    let made = if rights & WRITE != 0 { super::commit(start, bytes) } else { Ok(()) };
+    if made.is_err() {
+        super::release(start);
+        return REFUSED;
+    }
+    *at = start.0 as *mut u8;
+    0
+}
+
+/// Nobody asks for this: memories are not copied on write, and instances are not pooled.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mmap_remap(_: *mut u8, _: usize, _: u32) -> i32 {
+    REFUSED
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_munmap(at: *mut u8, _: usize) -> i32 {
+    super::release(VirtAddr(at as u64));
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mprotect(at: *mut u8, size: usize, rights: u32) -> i32 {
+    let (start, bytes) = (VirtAddr(at as u64), whole_pages(size));
+    if bytes == 0 {
+        return 0;
+    }
+    let flush = &crate::shootdown::flush_all;
+    let protect = |rights| match memory() {
+        Some(from) => done(SPACES.protect(start, bytes, rights, from, flush)),
+        None => REFUSED,
+    };
+    match rights & (READ | WRITE | EXECUTE) {
+        READ => protect(Rights::Read),
+        rights if rights & EXECUTE != 0 => {
+            // While it is writable: the lines are this core's.
+            arch::cache::sync_code(at as usize, size);
+            protect(Rights::ReadExecute)
+        }
+        rights if rights & WRITE != 0 => done(super::open(start, bytes)),
+        _ => REFUSED,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_page_size() -> usize {
+    PAGE as usize
+}
+
+/// There are no images to copy on write: success, and none.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, image: &mut *mut u8) -> i32 {
+    *image = core::ptr::null_mut();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_map_at(_: *mut u8, _: *mut u8, _: usize) -> i32 {
+    REFUSED
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_free(_: *mut u8) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_init_traps(handler: TrapHandler) -> i32 {
+    HANDLER.store(handler as usize, Ordering::Release);
+    0
+}
+
+/// Where a program that faulted goes on: within wasmtime, which knows where it was entered.
+pub extern "C" fn trapped(pc: usize, fp: usize, has_address: usize, address: usize) {
+    super::Trace::note(pc as u64, fp as u64);
+    let handler = HANDLER.load(Ordering::Acquire);
+    if handler != 0 {
+        // SAFETY: `wasmtime_init_traps` stored a function of this type.
+        let handler = unsafe { core::mem::transmute::<usize, TrapHandler>(handler) };
+        handler(pc, fp, has_address != 0, address);
+    }
+    panic!("a program faulted at {pc:#x} ({address:#x}), where wasmtime expects no fault");
+}
+
+fn own() -> Option<&'static AtomicUsize> {
+    OWN.get(kernel::get()?.scheduler.current().index())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_tls_get(_: usize) -> *mut u8 {
+    own().map_or(0, |word| word.load(Ordering::Relaxed)) as *mut u8
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_tls_set(_: usize, value: *mut u8) {
+    if let Some(word) = own() {
+        word.store(value as usize, Ordering::Relaxed);
+    }
+}
+
+/// A lock of wasmtime's: 0 is free, [`WRITER`] has one owner, anything else counts readers.
+const WRITER: usize = usize::MAX;
+/// How long who finds it taken stays away.
+const AWAY_NS: u64 = 20_000;
+
+/// # Safety
+/// `lock` points to a word that only these functions change while anybody has or wants the lock.
+unsafe fn until(lock: *mut usize, mut take: impl FnMut(&AtomicUsize) -> bool) {
+    // SAFETY: the caller's obligation.
+    let word = unsafe { AtomicUsize::from_ptr(lock) };
+    while !take(word) {
+        if let Some(kernel) = kernel::get() {
+            kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS);
+        }
+    }
+}
+
+fn write(word: &AtomicUsize) -> bool {
+    word.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+fn read(word: &AtomicUsize) -> bool {
+    let one_more = |readers| if readers < WRITER - 1 { Some(readers + 1) } else { None };
+    word.fetch_update(Ordering::Acquire, Ordering::Relaxed, one_more).is_ok()
+}
+
+macro_rules! locks {
+    ($($name:ident: $word:ident => $does:expr;)*) => { $(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($word: *mut usize) {
+            // SAFETY: wasmtime gives its own word, which lives while the lock is in use.
+            unsafe { $does };
+        }
+    )* };
+}
+
+locks! {
+    wasmtime_sync_lock_acquire: lock => until(lock, write);
+    wasmtime_sync_lock_release: lock => AtomicUsize::from_ptr(lock).store(0, Ordering::Release);
+    wasmtime_sync_rwlock_read: lock => until(lock, read);
+    wasmtime_sync_rwlock_read_release:
+        lock => AtomicUsize::from_ptr(lock).fetch_sub(1, Ordering::Release);
+    wasmtime_sync_rwlock_write: lock => until(lock, write);
+    wasmtime_sync_rwlock_write_release:
+        lock => AtomicUsize::from_ptr(lock).store(0, Ordering::Release);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_sync_lock_free(_: *mut usize) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_sync_rwlock_free(_: *mut usize) {}
+
+/// Calls `entry(argument)` on the stack that ends at `top`, which is mapped down to a guard.
+pub fn on_stack(top: VirtAddr, entry: extern "C" fn(usize), argument: usize) {
+    // SAFETY: `super::Stack` owns that memory until this returns, and its first page is not open.
+    unsafe { arch::context::on_stack(top.0 as usize, entry, argument) };
+}
