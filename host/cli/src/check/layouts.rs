@@ -14,8 +14,12 @@ use board::Isa;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates whose types lie in arenas or go between kernels, and one type of each that must be seen.
-const PACKAGES: [(&str, &str); 3] =
-    [("fs", "vfs::Vfs"), ("net", "Net"), ("kernel-share", "raw::Head")];
+const PACKAGES: [(&str, &str); 4] = [
+    ("fs", "vfs::Vfs"),
+    ("net", "Net"),
+    ("processes", "service::Processes"),
+    ("kernel-share", "raw::Head"),
+];
 
 /// What the compiler begins its lines with.
 const LINE: &str = "print-type-size ";

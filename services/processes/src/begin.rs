@@ -1,0 +1,175 @@
+//! How a process begins: asked for, fetched by its kernel, begun or not; or named by its kernel,
+//! when the table has lost its state.
+
+use crate::name;
+use crate::record::{Life, Record, Watch, is_number};
+use crate::service::{BEGINNINGS, Call, Halt, Key, Processes, Result, SPAWNS, Spawning};
+use abi::boot::MAX_DOMAINS;
+use abi::process::{Errno, News, Reply, State, flag};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use kernel_share::Token;
+
+impl Processes {
+    /// A new process. Its kernel has to fetch it first.
+    pub(crate) fn do_spawn(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let (token, request) = (call.token, call.request);
+        let flags = call.flags(flag::NEW_GROUP | flag::WATCHED)?;
+        let group = self.group_of_new(call, flags)?;
+        let kernel = domain(request.kernel)?;
+        let beginning = call.sent()?;
+        if self.records.is_full() || self.spawns.len() >= SPAWNS {
+            return Err(Errno::Again.into());
+        }
+        let mut record = Record::new(kernel, request.parent, group, call.now);
+        record.begin = self.kept(beginning)?;
+        record.name = name::of(beginning);
+        record.asker = Some(token);
+        if flags & flag::WATCHED != 0 {
+            record.watch = Watch::By(Life::of(token));
+        }
+        record.order = self.records.tick();
+        let pid = self.records.fresh();
+        if record.group == 0 {
+            record.group = pid;
+        }
+        self.records.insert(pid, record);
+        self.spawns.insert(token, Spawning { pid, outcome: None });
+        self.parked.wake(Key::Next(kernel), call.effects);
+        Err(Halt::Wait)
+    }
+
+    /// The group of a new process; 0: its own.
+    fn group_of_new(&self, call: &Call<'_>, flags: u16) -> Result<u32> {
+        let (parent, group) = (call.request.parent, call.request.group);
+        let (is_new, is_watched) = (flags & flag::NEW_GROUP != 0, flags & flag::WATCHED != 0);
+        if is_new && group != 0 || is_watched && parent != 0 {
+            return Err(Errno::Inval.into());
+        }
+        let record = self.records.get(parent).filter(|record| !record.is_over());
+        let of_parent = match parent {
+            0 => 0,
+            _ => record.ok_or(Errno::Srch)?.group,
+        };
+        match group {
+            0 if is_new => Ok(0),
+            0 => Ok(of_parent),
+            _ if !is_number(group) => Err(Errno::Inval.into()),
+            _ if self.is_group(group) => Ok(group),
+            _ => Err(Errno::Perm.into()),
+        }
+    }
+
+    /// A copy of a beginning.
+    fn kept(&self, beginning: &[u8]) -> Result<Box<[u8]>> {
+        let kept: usize = self.records.iter().map(|(_, record)| record.begin.len()).sum();
+        let mut copy = Vec::new();
+        if kept + beginning.len() > BEGINNINGS || copy.try_reserve_exact(beginning.len()).is_err() {
+            return Err(Errno::Nomem.into());
+        }
+        copy.extend_from_slice(beginning);
+        Ok(copy.into_boxed_slice())
+    }
+
+    /// What became of the process that a token asked for.
+    pub(crate) fn spawned(&mut self, token: Token) -> Result<Reply> {
+        let Spawning { pid, outcome } = *self.spawns.get(&token).ok_or(Errno::Restarted)?;
+        let outcome = outcome.ok_or(Halt::Wait)?;
+        self.spawns.remove(&token);
+        outcome?;
+        Ok(Reply { pid, ..Reply::default() })
+    }
+
+    /// What a kernel has to do: the oldest of it.
+    pub(crate) fn do_next(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let life = Life::of(call.token);
+        loop {
+            let news = self.records.iter().filter_map(|(&pid, r)| Some((r.news(life)?, pid)));
+            let (_, pid) = news.min().ok_or(Halt::Park(Key::Next(life.kernel)))?;
+            match self.news(pid, life, call.bulk) {
+                Ok(reply) => return Ok(reply),
+                Err(error) => self.fail(pid, error, call.effects),
+            }
+        }
+    }
+
+    /// What a kernel has to hear of a process.
+    fn news(
+        &mut self,
+        pid: u32,
+        life: Life,
+        bulk: &mut [u8],
+    ) -> core::result::Result<Reply, Errno> {
+        let record = self.records.get_mut(pid).ok_or(Errno::Srch)?;
+        let (group, value) = (record.group, u64::from(record.parent));
+        if let Some(stop) = record.stop.take() {
+            let (kind, status) = (News::Stop as u32, stop.signal.into());
+            return Ok(Reply { pid, kind, status, group, value, ..Reply::default() });
+        }
+        let bytes = record.begin.len();
+        bulk.get_mut(..bytes).ok_or(Errno::Toobig)?.copy_from_slice(&record.begin);
+        record.begin = Box::default();
+        record.state = State::Starting;
+        record.epoch = life.epoch;
+        let (kind, filled) = (News::Begin as u32, bytes as u32);
+        Ok(Reply { pid, kind, filled, group, value, ..Reply::default() })
+    }
+
+    /// It began, or could not.
+    pub(crate) fn do_begun(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let request = call.request;
+        let (pid, record) = self.own(call)?;
+        if record.state != State::Starting {
+            return Err(Errno::Inval.into());
+        }
+        if request.status == Errno::Success as u32 {
+            record.state = State::Running;
+            record.memory = record.memory.max(request.memory);
+            self.settle(pid, Ok(()), call.effects);
+        } else {
+            let code = u16::try_from(request.status).ok().and_then(Errno::from_code);
+            self.fail(pid, code.unwrap_or(Errno::Io), call.effects);
+        }
+        Ok(Reply::default())
+    }
+
+    /// A kernel names a process that it runs. It may do so more than once.
+    pub(crate) fn do_adopt(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let (request, life) = (call.request, Life::of(call.token));
+        let flags = call.flags(flag::WATCHED)?;
+        let (pid, is_watched) = (call.pid()?, flags & flag::WATCHED != 0);
+        let group = if request.group == 0 { pid } else { request.group };
+        let numbers = is_number(pid) && is_number(group);
+        let parent = request.parent == 0 || is_number(request.parent) && request.parent != pid;
+        let here = domain(request.kernel)? == life.kernel;
+        if !numbers || !parent || !here || is_watched && request.parent != 0 {
+            return Err(Errno::Inval.into());
+        }
+        let name = name::padded(call.sent()?);
+        if let Some(record) = self.records.get(pid) {
+            let is_it = record.is_of(life) && !record.is_over();
+            return if is_it { Ok(Reply::default()) } else { Err(Errno::Inval.into()) };
+        }
+        if self.records.is_full() {
+            return Err(Errno::Again.into());
+        }
+        let is_orphan = self.records.get(request.parent).is_some_and(Record::is_over);
+        let parent = if is_orphan { 0 } else { request.parent };
+        let mut record = Record::new(life.kernel, parent, group, call.now);
+        record.state = State::Running;
+        record.epoch = life.epoch;
+        record.watch = if is_watched { Watch::Somebody } else { Watch::Nobody };
+        record.memory = request.memory;
+        record.name = name;
+        self.records.insert(pid, record);
+        Ok(Reply::default())
+    }
+}
+
+/// The number of a kernel, if it can be one.
+fn domain(kernel: u16) -> Result<u8> {
+    let number = u8::try_from(kernel).ok().filter(|&number| usize::from(number) < MAX_DOMAINS);
+    number.ok_or(Errno::Inval.into())
+}

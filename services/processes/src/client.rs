@@ -1,0 +1,251 @@
+//! Requests as functions.
+//!
+//! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
+//! having waited meanwhile if it had to. Nothing here knows how.
+
+use abi::process::{self, End, Errno, Listed, Op, Reply, Request, flag, signal};
+use alloc::vec;
+use alloc::vec::Vec;
+use zerocopy::FromBytes;
+
+/// Carries a request to the service.
+pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
+
+/// What a client gets.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// A process to begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spawn<'a> {
+    /// On which kernel.
+    pub kernel: u16,
+    /// Whose child; 0: the system's.
+    pub parent: u32,
+    /// Of which group; 0: the parent's.
+    pub group: u32,
+    /// [`flag::NEW_GROUP`], [`flag::WATCHED`].
+    pub flags: u16,
+    /// [`abi::program::Begin`] and what is behind it.
+    pub beginning: &'a [u8],
+}
+
+/// What a kernel has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A process to begin; the beginning is in the room that was given.
+    Begin {
+        /// Its number.
+        pid: u32,
+        /// Its parent's.
+        parent: u32,
+        /// Its group.
+        group: u32,
+        /// Bytes of the beginning.
+        bytes: usize,
+    },
+    /// A process to stop.
+    Stop {
+        /// Its number.
+        pid: u32,
+        /// The signal.
+        signal: u16,
+    },
+}
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Time on a core, in ns.
+    pub cpu: u64,
+    /// Most bytes of memory.
+    pub memory: u64,
+    /// Requests to services.
+    pub messages: u64,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which.
+    pub pid: u32,
+    /// How.
+    pub end: End,
+    /// Exit code, signal, trap.
+    pub status: u32,
+    /// Time on a core, in ns.
+    pub cpu: u64,
+    /// Most bytes of memory.
+    pub memory: u64,
+}
+
+/// A process that its kernel names to a table that began anew.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Running<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's; 0: the system.
+    pub parent: u32,
+    /// Its group.
+    pub group: u32,
+    /// The kernel that says so.
+    pub kernel: u16,
+    /// [`flag::WATCHED`].
+    pub flags: u16,
+    /// Most bytes of memory it had.
+    pub memory: u64,
+    /// Its name.
+    pub name: &'a [u8],
+}
+
+/// Somebody who asks.
+pub struct Client<'a>(pub Ask<'a>);
+
+fn number(pid: u32) -> Result<i32> {
+    i32::try_from(pid).map_err(|_| Errno::Inval)
+}
+
+impl Client<'_> {
+    fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply> {
+        let reply = (self.0)(request, bulk);
+        if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
+    }
+
+    fn sending(&mut self, request: Request, sent: &[u8]) -> Result<Reply> {
+        let length = u32::try_from(sent.len()).map_err(|_| Errno::Toobig)?;
+        self.ask(Request { length, ..request }, &mut sent.to_vec())
+    }
+
+    fn about_one(&mut self, request: Request, pid: u32) -> Result<Reply> {
+        self.ask(Request { pid: number(pid)?, ..request }, &mut [])
+    }
+
+    /// A new process; its number, once it runs.
+    pub fn spawn(&mut self, spawn: Spawn<'_>) -> Result<u32> {
+        let Spawn { kernel, parent, group, flags, beginning } = spawn;
+        let request = Request { kernel, parent, group, flags, ..Request::new(Op::Spawn) };
+        Ok(self.sending(request, beginning)?.pid)
+    }
+
+    /// For a kernel: waits for what it has to do. `room` gets the beginning of a process.
+    pub fn next(&mut self, room: &mut [u8]) -> Result<News> {
+        let reply = self.ask(Request::new(Op::Next), room)?;
+        let (pid, bytes) = (reply.pid, reply.filled as usize);
+        match u16::try_from(reply.kind).ok().and_then(process::News::from_code) {
+            Some(process::News::Begin) => {
+                let parent = u32::try_from(reply.value).map_err(|_| Errno::Io)?;
+                Ok(News::Begin { pid, parent, group: reply.group, bytes })
+            }
+            Some(process::News::Stop) => {
+                let signal = u16::try_from(reply.status).map_err(|_| Errno::Io)?;
+                Ok(News::Stop { pid, signal })
+            }
+            None => Err(Errno::Io),
+        }
+    }
+
+    /// For a kernel: it runs, with so much memory; or why it does not.
+    pub fn begun(&mut self, pid: u32, how: Result<u64>) -> Result<()> {
+        let (status, memory) = match how {
+            Ok(memory) => (0, memory),
+            Err(error) => (error as u32, 0),
+        };
+        self.about_one(Request { status, memory, ..Request::new(Op::Begun) }, pid).map(|_| ())
+    }
+
+    /// For a kernel: it ended, and what it used.
+    pub fn ended(&mut self, pid: u32, end: End, status: u32, used: Account) -> Result<()> {
+        let Account { cpu, memory, messages } = used;
+        let kind = end as u32;
+        let request = Request { kind, status, cpu, memory, messages, ..Request::new(Op::Ended) };
+        self.about_one(request, pid).map(|_| ())
+    }
+
+    /// For a kernel: what it used so far.
+    pub fn account(&mut self, pid: u32, used: Account) -> Result<()> {
+        let Account { cpu, memory, messages } = used;
+        let request = Request { cpu, memory, messages, ..Request::new(Op::Account) };
+        self.about_one(request, pid).map(|_| ())
+    }
+
+    /// Waits for the end of a child, `pid` as `waitpid` has it.
+    pub fn wait(&mut self, parent: u32, pid: i32) -> Result<Ended> {
+        self.waited(parent, pid, 0)?.ok_or(Errno::Io)
+    }
+
+    /// The end of a child, if there is one.
+    pub fn poll(&mut self, parent: u32, pid: i32) -> Result<Option<Ended>> {
+        self.waited(parent, pid, flag::HANG_NOT)
+    }
+
+    fn waited(&mut self, parent: u32, pid: i32, flags: u16) -> Result<Option<Ended>> {
+        let request = Request { parent, pid, flags, ..Request::new(Op::Wait) };
+        let Reply { pid, kind, status, cpu, memory, .. } = self.ask(request, &mut [])?;
+        if pid == 0 {
+            return Ok(None);
+        }
+        let end = u16::try_from(kind).ok().and_then(End::from_code).ok_or(Errno::Io)?;
+        Ok(Some(Ended { pid, end, status, cpu, memory }))
+    }
+
+    /// A signal of `asker` for a process, or (negative) for a group; 0: for the asker's group.
+    pub fn kill(&mut self, asker: u32, pid: i32, signal: u16) -> Result<()> {
+        let request = Request { parent: asker, pid, signal, ..Request::new(Op::Kill) };
+        self.ask(request, &mut []).map(|_| ())
+    }
+
+    /// Is it there?
+    pub fn is_there(&mut self, pid: u32) -> Result<bool> {
+        match self.kill(0, number(pid)?, signal::NONE) {
+            Err(Errno::Srch) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Puts `pid` (0: the asker) into a group (0: its own). The group.
+    pub fn group(&mut self, asker: u32, pid: u32, group: u32) -> Result<u32> {
+        let request = Request { parent: asker, group, ..Request::new(Op::Group) };
+        Ok(self.about_one(request, pid)?.group)
+    }
+
+    /// One process.
+    pub fn about(&mut self, pid: u32) -> Result<Listed> {
+        let mut room = [0; size_of::<Listed>()];
+        self.ask(Request { pid: number(pid)?, ..Request::new(Op::About) }, &mut room)?;
+        Listed::read_from_bytes(&room).map_err(|_| Errno::Io)
+    }
+
+    /// Processes above a number, at most `most`.
+    pub fn list_some(&mut self, above: u32, most: usize) -> Result<Vec<Listed>> {
+        let mut bulk = vec![0; most.saturating_mul(size_of::<Listed>())];
+        let request = Request { pid: number(above)?, ..Request::new(Op::List) };
+        let filled = self.ask(request, &mut bulk)?.filled as usize;
+        let all = bulk.chunks_exact(size_of::<Listed>()).take(filled / size_of::<Listed>());
+        Ok(all.filter_map(|bytes| Listed::read_from_bytes(bytes).ok()).collect())
+    }
+
+    /// All processes. Some may come or go meanwhile.
+    pub fn list(&mut self) -> Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        loop {
+            let above = all.last().map_or(0, |listed: &Listed| listed.pid);
+            let some = self.list_some(above, 32)?;
+            match some.first() {
+                Some(listed) if listed.pid > above => all.extend(some),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Nobody watches it any more.
+    pub fn leave(&mut self, pid: u32) -> Result<()> {
+        self.about_one(Request::new(Op::Leave), pid).map(|_| ())
+    }
+
+    /// For a kernel: it runs this, says it to a table that began anew.
+    pub fn adopt(&mut self, running: Running<'_>) -> Result<()> {
+        let Running { pid, parent, group, kernel, flags, memory, name } = running;
+        let pid = number(pid)?;
+        let request = Request { pid, parent, group, kernel, ..Request::new(Op::Adopt) };
+        self.sending(Request { flags, memory, ..request }, name).map(|_| ())
+    }
+}

@@ -1,0 +1,172 @@
+//! What follows from an end: of a process, of who waits for one, of a kernel.
+//!
+//! ```text
+//!   a process ends --> its children get parent 0; those that have ended go
+//!        |             who asked for it and waits still: answered
+//!        +--> somebody waits for its end: the record stays, they are woken
+//!        +--> nobody will: the record goes
+//! ```
+
+use crate::record::{Life, Record, Watch};
+use crate::service::{Call, Key, Processes, Result};
+use abi::process::{End, Errno, Reply, State, signal};
+use alloc::boxed::Box;
+use base::id::{DomainId, Epoch};
+use kernel_share::Effects;
+
+impl Processes {
+    /// Its kernel says how it ended.
+    pub(crate) fn do_ended(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let request = call.request;
+        let code = u16::try_from(request.kind).map_err(|_| Errno::Inval)?;
+        let end = End::from_code(code).ok_or(Errno::Inval)?;
+        let (pid, record) = self.own(call)?;
+        record.account(request.cpu, request.memory, request.messages);
+        self.end(pid, end, request.status, call.effects);
+        Ok(Reply::default())
+    }
+
+    /// Who watched it does so no more.
+    pub(crate) fn do_leave(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let pid = call.pid()?;
+        let record = self.records.get(pid).ok_or(Errno::Srch)?;
+        if record.watch == Watch::Nobody {
+            return Err(Errno::Inval.into());
+        }
+        self.orphan(pid, call.effects);
+        Ok(Reply::default())
+    }
+
+    /// A process that runs on the kernel that asks.
+    pub(crate) fn own(&mut self, call: &Call<'_>) -> Result<(u32, &mut Record)> {
+        let pid = call.pid()?;
+        let record = self.records.get_mut(pid).ok_or(Errno::Srch)?;
+        if !record.is_of(Life::of(call.token)) {
+            return Err(Errno::Perm.into());
+        }
+        if record.is_over() {
+            return Err(Errno::Inval.into());
+        }
+        Ok((pid, record))
+    }
+
+    /// Where those wait who ask for the end of a process.
+    fn key(pid: u32, record: &Record) -> Key {
+        if record.parent == 0 { Key::Watched(pid) } else { Key::Child(record.parent) }
+    }
+
+    /// Wakes those who wait for the end of a process: something about it is new.
+    pub(crate) fn tell_watchers(&mut self, pid: u32, effects: &mut dyn Effects) {
+        if let Some(record) = self.records.get(pid) {
+            let key = Self::key(pid, record);
+            self.parked.wake(key, effects);
+        }
+    }
+
+    /// Will anybody ask for its end?
+    fn has_watcher(&self, record: &Record) -> bool {
+        match record.parent {
+            0 => record.watch != Watch::Nobody,
+            parent => self.records.get(parent).is_some_and(|parent| !parent.is_over()),
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&mut self, pid: u32, end: End, status: u32, effects: &mut dyn Effects) {
+        let order = self.records.tick();
+        let Some(record) = self.records.get_mut(pid) else { return };
+        record.state = State::Ended;
+        record.end = Some((end, status));
+        record.order = order;
+        record.stop = None;
+        record.begin = Box::default();
+        self.settle(pid, Ok(()), effects);
+        self.leave_children(pid, effects);
+        if self.records.get(pid).is_some_and(|record| self.has_watcher(record)) {
+            self.tell_watchers(pid, effects);
+        } else {
+            self.records.remove(pid);
+        }
+    }
+
+    /// It never began: who asked for it learns why, and nothing is left.
+    pub(crate) fn fail(&mut self, pid: u32, error: Errno, effects: &mut dyn Effects) {
+        self.settle(pid, Err(error), effects);
+        self.remove(pid, effects);
+    }
+
+    /// The record goes. Who waits may have nothing to wait for any more.
+    pub(crate) fn remove(&mut self, pid: u32, effects: &mut dyn Effects) {
+        self.leave_children(pid, effects);
+        self.tell_watchers(pid, effects);
+        self.records.remove(pid);
+    }
+
+    /// Tells who asked for a process what became of it.
+    pub(crate) fn settle(
+        &mut self,
+        pid: u32,
+        outcome: core::result::Result<(), Errno>,
+        effects: &mut dyn Effects,
+    ) {
+        let Some(record) = self.records.get_mut(pid) else { return };
+        let Some(token) = record.asker.take() else { return };
+        if let Some(spawning) = self.spawns.get_mut(&token) {
+            spawning.outcome = Some(outcome);
+            effects.wake(token);
+        }
+    }
+
+    /// A process that is no more has no children, and waits for none.
+    fn leave_children(&mut self, pid: u32, effects: &mut dyn Effects) {
+        for child in self.records.find(|record| record.parent == pid) {
+            self.orphan(child, effects);
+        }
+        self.parked.wake(Key::Child(pid), effects);
+    }
+
+    /// Nobody asks for its end any more.
+    fn orphan(&mut self, pid: u32, effects: &mut dyn Effects) {
+        self.tell_watchers(pid, effects);
+        let Some(record) = self.records.get_mut(pid) else { return };
+        record.parent = 0;
+        record.watch = Watch::Nobody;
+        if record.is_over() {
+            self.records.remove(pid);
+        }
+    }
+
+    /// Nobody wants it any more: it is to end.
+    pub(crate) fn abandon(&mut self, pid: u32, effects: &mut dyn Effects) {
+        self.orphan(pid, effects);
+        self.stop(pid, signal::KILL, effects);
+    }
+
+    /// A life of a kernel is over: who was parked from there, what ran there, what was watched from
+    /// there. What it had asked for and is a process's child goes on, or not, as that parent does.
+    pub(crate) fn bury(&mut self, life: Life, effects: &mut dyn Effects) {
+        self.parked.gone(DomainId(life.kernel), Epoch(life.epoch));
+        self.asked.retain(|&token| Life::of(token) != life);
+        self.spawns.retain(|&token, _| Life::of(token) != life);
+        for pid in self.records.find(|record| record.watch == Watch::By(life)) {
+            self.abandon(pid, effects);
+        }
+        let lost = |record: &Record| record.is_of(life) && !record.is_over();
+        for pid in self.records.find(lost) {
+            match self.records.get(pid).map(|record| record.state) {
+                Some(State::Starting) => self.fail(pid, Errno::Hostunreach, effects),
+                _ => self.end(pid, End::Lost, 0, effects),
+            }
+        }
+    }
+
+    /// What waits for a kernel waits no more.
+    pub(crate) fn give_up(&mut self, kernel: u8, effects: &mut dyn Effects) {
+        let waits = |record: &Record| record.kernel == kernel && record.state == State::Waiting;
+        for pid in self.records.find(waits) {
+            self.fail(pid, Errno::Hostunreach, effects);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What is known of processes, and the groups that they are in.
+
+use crate::record::is_number;
+use crate::service::{Call, Key, Processes, Result};
+use abi::process::{Errno, Listed, Reply};
+use zerocopy::IntoBytes;
+
+impl Processes {
+    /// What a process has used so far.
+    pub(crate) fn do_account(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let request = call.request;
+        self.own(call)?.1.account(request.cpu, request.memory, request.messages);
+        Ok(Reply::default())
+    }
+
+    /// One process.
+    pub(crate) fn do_about(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let pid = call.pid()?;
+        let listed = self.records.get(pid).ok_or(Errno::Srch)?.listed(pid);
+        let room = call.bulk.get_mut(..size_of::<Listed>()).ok_or(Errno::Inval)?;
+        room.copy_from_slice(listed.as_bytes());
+        Ok(Reply { pid, filled: size_of::<Listed>() as u32, ..Reply::default() })
+    }
+
+    /// As many as there is room for, above a number.
+    pub(crate) fn do_list(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let above = u32::try_from(call.request.pid).map_err(|_| Errno::Inval)?;
+        let rooms = call.bulk.chunks_exact_mut(size_of::<Listed>());
+        if rooms.len() == 0 {
+            return Err(Errno::Inval.into());
+        }
+        let mut filled = 0;
+        for (room, (pid, record)) in rooms.zip(self.records.above(above)) {
+            room.copy_from_slice(record.listed(pid).as_bytes());
+            filled += size_of::<Listed>() as u32;
+        }
+        Ok(Reply { filled, ..Reply::default() })
+    }
+
+    /// Puts a process into a group: the asker itself, or a child of it; the system may all.
+    pub(crate) fn do_group(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let asker = call.request.parent;
+        let pid = match u32::try_from(call.request.pid) {
+            Ok(0) => asker,
+            Ok(pid) => pid,
+            Err(_) => return Err(Errno::Inval.into()),
+        };
+        if pid == 0 {
+            return Err(Errno::Inval.into());
+        }
+        let record = self.records.get(pid).filter(|record| !record.is_over());
+        let parent = record.ok_or(Errno::Srch)?.parent;
+        if asker != 0 && asker != pid && asker != parent {
+            return Err(Errno::Perm.into());
+        }
+        let group = self.group_for(pid, call.request.group)?;
+        if let Some(record) = self.records.get_mut(pid) {
+            record.group = group;
+        }
+        // Who waits for one of a group may have none there any more: the parent, and itself.
+        self.tell_watchers(pid, call.effects);
+        self.parked.wake(Key::Child(pid), call.effects);
+        Ok(Reply { pid, group, ..Reply::default() })
+    }
+
+    /// The group that `pid` asks for; 0: its own.
+    fn group_for(&self, pid: u32, group: u32) -> Result<u32> {
+        if group == 0 || group == pid {
+            return Ok(pid);
+        }
+        if !is_number(group) {
+            return Err(Errno::Inval.into());
+        }
+        if self.is_group(group) { Ok(group) } else { Err(Errno::Perm.into()) }
+    }
+
+    /// Is anybody in it?
+    pub(crate) fn is_group(&self, group: u32) -> bool {
+        self.records.iter().any(|(_, record)| record.group == group)
+    }
+}

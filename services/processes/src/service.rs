@@ -1,0 +1,260 @@
+//! The state, and its steps.
+//!
+//! Contract: `kernel_share::form`'s. Any request with any bulk is answered, with an error value
+//! where it makes no sense; what failed has changed nothing. Kernels are trusted, except that only
+//! the one a process runs on says what becomes of it.
+//!
+//! ```text
+//!   asked --> answered
+//!         \-> parked at a key (Next, Wait) --wake of the key--> asked again
+//!         \-> parked under its token (Spawn) --begun, or not--> asked again: what became of it
+//! ```
+//! Who asks again under a token that was not parked in this life of the table is told that it began
+//! anew ([`Errno::Restarted`]): so each kernel, whose `Next` waits here always, learns at once that
+//! it has to name what it runs.
+
+use crate::record::{Life, Records};
+use abi::boot::MAX_DOMAINS;
+use abi::process::{Errno, Op, PROCESSES, Reply, Request};
+use abi::program::BEGIN_BYTES;
+use alloc::collections::{BTreeMap, BTreeSet};
+use base::id::{DomainId, Epoch};
+use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
+
+/// Most askers that are parked, those who wait for a process to begin not among them.
+pub const WAITS: usize = 2048;
+/// Most askers who wait for a process to begin, or have not come for the answer.
+pub const SPAWNS: usize = 2 * PROCESSES;
+/// Most bytes of beginnings that no kernel has fetched.
+pub const BEGINNINGS: usize = 32 * BEGIN_BYTES;
+/// Bytes of an arena that hold all of the table when everything is full.
+pub const ARENA: usize = 1 << 20;
+
+/// What can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// There is something to do for a kernel.
+    Next(u8),
+    /// Something happened to a child of this process.
+    Child(u32),
+    /// Something happened to this process, whose parent is the system.
+    Watched(u32),
+}
+
+/// Why there is no reply yet, or a bad one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Failed(Errno),
+    Park(Key),
+    /// It is parked already.
+    Wait,
+}
+
+impl From<Errno> for Halt {
+    fn from(error: Errno) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+pub(crate) type Result<T> = core::result::Result<T, Halt>;
+
+/// Who asked for a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spawning {
+    pub pid: u32,
+    /// What became of it.
+    pub outcome: Option<core::result::Result<(), Errno>>,
+}
+
+/// One request under way.
+pub(crate) struct Call<'a> {
+    pub now: u64,
+    pub token: Token,
+    pub request: Request,
+    pub bulk: &'a mut [u8],
+    pub effects: &'a mut dyn Effects,
+}
+
+impl Call<'_> {
+    /// Which of `known` are set; anything else makes no sense.
+    pub fn flags(&self, known: u16) -> Result<u16> {
+        let flags = self.request.flags;
+        if flags & !known == 0 { Ok(flags) } else { Err(Errno::Inval.into()) }
+    }
+
+    /// The process that it is about.
+    pub fn pid(&self) -> Result<u32> {
+        match u32::try_from(self.request.pid) {
+            Ok(pid) if pid > 0 => Ok(pid),
+            _ => Err(Errno::Inval.into()),
+        }
+    }
+
+    /// The beginning or name that is sent.
+    pub fn sent(&self) -> Result<&[u8]> {
+        let length = usize::try_from(self.request.length).unwrap_or(usize::MAX);
+        let sent = if length <= BEGIN_BYTES { self.bulk.get(..length) } else { None };
+        sent.ok_or(Halt::Failed(Errno::Toobig))
+    }
+}
+
+/// The process table.
+#[derive(Debug)]
+pub struct Processes {
+    pub(crate) records: Records,
+    pub(crate) parked: Parked<Key>,
+    /// Who was parked there and was not answered, woken or not.
+    pub(crate) asked: BTreeSet<Token>,
+    pub(crate) spawns: BTreeMap<Token, Spawning>,
+    /// The newest epoch of each kernel that has asked; 0: none has.
+    pub(crate) newest: [u16; MAX_DOMAINS],
+}
+
+const _: () = {
+    const fn may_lie_in_an_arena<S: Shareable>() {}
+    may_lie_in_an_arena::<Processes>();
+};
+
+impl Processes {
+    /// How many processes there are, and how many askers were parked and not answered.
+    pub fn census(&self) -> (usize, usize) {
+        (self.records.count(), self.asked.len() + self.spawns.len())
+    }
+
+    /// A kernel asks: what of an earlier life of it is left goes, and an earlier life is not heard.
+    fn hear(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
+        let newest = self.newest.get_mut(usize::from(token.kernel)).ok_or(Errno::Inval)?;
+        let before = *newest;
+        let ahead = token.epoch.wrapping_sub(before) as i16;
+        if before != 0 && ahead < 0 {
+            return Err(Errno::Hostunreach.into());
+        }
+        *newest = token.epoch;
+        if before != 0 && ahead > 0 {
+            self.bury(Life { kernel: token.kernel, epoch: before }, effects);
+        }
+        Ok(())
+    }
+
+    /// Was it parked in this life?
+    fn resume(&mut self, token: Token) -> Result<()> {
+        self.parked.forget(token);
+        if self.asked.remove(&token) { Ok(()) } else { Err(Errno::Restarted.into()) }
+    }
+
+    fn perform(&mut self, call: &mut Call<'_>, again: bool) -> Result<Reply> {
+        let op = Op::from_code(call.request.op).ok_or(Errno::Nosys)?;
+        if call.request.reserved != 0 {
+            return Err(Errno::Inval.into());
+        }
+        self.hear(call.token, call.effects)?;
+        match (op, again) {
+            (Op::Spawn, true) => return self.spawned(call.token),
+            (Op::Next | Op::Wait, true) => self.resume(call.token)?,
+            _ => {}
+        }
+        match op {
+            Op::Spawn => self.do_spawn(call),
+            Op::Next => self.do_next(call),
+            Op::Begun => self.do_begun(call),
+            Op::Ended => self.do_ended(call),
+            Op::Account => self.do_account(call),
+            Op::Wait => self.do_wait(call),
+            Op::Kill => self.do_kill(call),
+            Op::Group => self.do_group(call),
+            Op::About => self.do_about(call),
+            Op::List => self.do_list(call),
+            Op::Leave => self.do_leave(call),
+            Op::Adopt => self.do_adopt(call),
+        }
+    }
+
+    fn answer(&mut self, mut call: Call<'_>, again: bool) -> Answer<Reply> {
+        match self.perform(&mut call, again) {
+            Ok(reply) => Answer::Done(reply),
+            Err(Halt::Failed(error)) => Answer::Done(Reply::error(error)),
+            Err(Halt::Wait) => Answer::Parked,
+            Err(Halt::Park(key)) => match self.park(call.token, key) {
+                Some(()) => Answer::Parked,
+                None => Answer::Done(Reply::error(Errno::Again)),
+            },
+        }
+    }
+
+    fn park(&mut self, token: Token, key: Key) -> Option<()> {
+        if self.asked.len() >= WAITS {
+            return None;
+        }
+        self.parked.park(token, key)?;
+        self.asked.insert(token);
+        Some(())
+    }
+
+    /// Who asks waits no more. A process that it asked for has lost who wanted it.
+    fn cancel(&mut self, token: Token, effects: &mut dyn Effects) {
+        self.parked.forget(token);
+        self.asked.remove(&token);
+        if let Some(spawning) = self.spawns.remove(&token) {
+            self.abandon(spawning.pid, effects);
+        }
+    }
+}
+
+impl Service for Processes {
+    type Request = Request;
+    type Reply = Reply;
+
+    const NAME: &'static str = "processes";
+
+    fn start(lives: u32) -> Processes {
+        Processes {
+            records: Records::new(lives),
+            parked: Parked::new(WAITS),
+            asked: BTreeSet::new(),
+            spawns: BTreeMap::new(),
+            newest: [0; MAX_DOMAINS],
+        }
+    }
+
+    fn sent(request: &Request, bulk: usize) -> usize {
+        request.sent(bulk)
+    }
+
+    fn filled(reply: &Reply) -> usize {
+        reply.filled as usize
+    }
+
+    fn step(
+        &mut self,
+        now: u64,
+        event: Event<'_, Request>,
+        effects: &mut dyn Effects,
+    ) -> Answer<Reply> {
+        match event {
+            Event::Request { token, request, bulk } => {
+                self.cancel(token, effects);
+                return self.answer(Call { now, token, request, bulk, effects }, false);
+            }
+            Event::Again { token, request, bulk } => {
+                return self.answer(Call { now, token, request, bulk, effects }, true);
+            }
+            Event::Cancel(token) => self.cancel(token, effects),
+            Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
+            Event::Timer => {}
+        }
+        Answer::Heard
+    }
+}
+
+impl Processes {
+    /// A life of a kernel has ended. What waits for that kernel waits no more, unless a newer life
+    /// has asked for it already.
+    fn gone(&mut self, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
+        let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
+        let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
+        self.bury(Life { kernel: kernel.0, epoch: epoch.0 }, effects);
+        if !is_back {
+            self.give_up(kernel.0, effects);
+        }
+    }
+}
