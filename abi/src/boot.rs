@@ -34,7 +34,7 @@ pub const BLOB_MAGIC: u64 = u64::from_le_bytes(*b"PENUMBRA");
 /// `b"PENKERNL"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENKERNL");
 /// Changes with every change of a layout in this crate.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Instruction set of a domain.
 pub mod isa {
@@ -202,6 +202,27 @@ pub struct Window {
     pub dsm_link_size: u64,
 }
 
+/// What the host gives a board at its start, new each time; in a lab that is exact, always the
+/// same.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Given {
+    /// Images of programs are sealed with it ([`crate::program::ImageHead`]): what has another
+    /// seal was not installed for this board, and does not run.
+    pub program_key: [u8; 32],
+    /// For the kernels' random numbers, each of which mixes in its own index and epoch.
+    pub seed: [u8; 32],
+    /// Real time at soc time 0, in ns since 1970: clocks of a chip that has no other.
+    pub begun: u64,
+}
+
+/// Keys are for nobody's log.
+impl core::fmt::Debug for Given {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Given").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}
+
 /// Everything a kernel knows about its board.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -248,6 +269,8 @@ pub struct Blob {
     pub devices: [Device; MAX_DEVICES],
     /// Services.
     pub services: [Service; MAX_SERVICES],
+    /// What this start of the board was given.
+    pub given: Given,
 }
 
 /// Head of a staged kernel image, at the first byte of its staging area.
@@ -327,6 +350,7 @@ pub const HAS_MMU: u32 = 1;
 
 const _: () = assert!(size_of::<Domain>() == 88 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
+const _: () = assert!(size_of::<Given>() == 72);
 const _: () = assert!(size_of::<ImageHeader>() == 96 && size_of::<Symbol>() == 16);
 const _: () = assert!(size_of::<StubTable>() == 40);
 const _: () = assert!(size_of::<Blob>().is_multiple_of(8) && size_of::<Blob>() <= 4096);

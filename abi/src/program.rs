@@ -111,6 +111,9 @@ pub const BEGIN_MAGIC: u64 = u64::from_le_bytes(*b"PENBEGIN");
 pub const BEGIN_BYTES: usize = 16 * 1024;
 /// Most files that are handed over at a beginning.
 pub const BEGIN_FILES: usize = 64;
+/// Descriptor of the directory where the path of the program begins: the new process does not get
+/// that one. Without it the path begins at `/`.
+pub const BEGIN_DIRECTORY: u32 = u32::MAX;
 
 /// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment, and the names of preopened directories, in the order of
@@ -158,7 +161,7 @@ const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
 
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
-/// Changes with every change of the engine, its settings, or this layout.
+/// Changes with every change of the engine, its settings ([`engine`]), or this layout.
 pub const IMAGE_VERSION: u32 = 1;
 /// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
@@ -166,6 +169,40 @@ pub const FOLDER: &str = "bin";
 pub const IMAGE_BYTES: u64 = 64 << 20;
 /// Code begins at a multiple of this in the file.
 pub const IMAGE_ALIGN: u64 = 4096;
+
+/// Most bytes of the manifest's strings in one, all together.
+pub const IMAGE_STRINGS: usize = 8192;
+
+/// What the compiler on the host and the engine in a kernel must agree on, for a program's code
+/// checks no address that a page of its memory does. Beside these, the same on both sides: traps by
+/// signals, no copy-on-write memory, no concurrency support, epoch interruption, no backtrace
+/// details, no threads; SIMD as [`engine::has_simd`] says. All else as wasmtime has it.
+pub mod engine {
+    /// Which wasmtime, to the digit.
+    pub const VERSION: &str = "48.0.8";
+    /// Bytes of addresses that a program's memory has: all that a 32-bit address reaches.
+    pub const RESERVATION: u64 = 1 << 32;
+    /// Unmapped bytes behind these, for what an instruction adds to an address.
+    pub const GUARD: u64 = 32 << 20;
+    /// Bytes of addresses for a memory to grow into where it outgrows [`RESERVATION`]: none does.
+    pub const GROWTH: u64 = 0;
+    /// Most bytes of stack that a program's own frames take; a kernel has room for its own behind.
+    pub const STACK: usize = 512 << 10;
+
+    /// The target that code for an ISA is made for; `None`: there is no code for it.
+    pub const fn target(isa: u32) -> Option<&'static str> {
+        match isa {
+            crate::boot::isa::AARCH64 => Some("aarch64-unknown-none"),
+            crate::boot::isa::RISCV64 => Some("riscv64gc-unknown-none-elf"),
+            _ => None,
+        }
+    }
+
+    /// Has an ISA vectors for SIMD? Our RV64 has none, and Cranelift would stop at them.
+    pub const fn has_simd(isa: u32) -> bool {
+        isa == crate::boot::isa::AARCH64
+    }
+}
 
 /// Classes of programs.
 pub mod class {
@@ -187,8 +224,8 @@ pub struct ImageHead {
     pub version: u32,
     /// [`crate::boot::isa`].
     pub isa: u32,
-    /// BLAKE3 of the rest of the file, keyed with the board's program key: everything behind
-    /// this field.
+    /// BLAKE3, keyed with the board's program key ([`crate::boot::Given`]), of everything but
+    /// this field: the [`IMAGE_UNSEALED`] bytes before it, then all that is behind it.
     pub seal: [u8; 32],
     /// Bytes of the whole file.
     pub bytes: u64,
@@ -214,4 +251,8 @@ pub struct ImageHead {
     pub source: [u8; 32],
 }
 
+/// Bytes of an image before its seal.
+pub const IMAGE_UNSEALED: usize = core::mem::offset_of!(ImageHead, seal);
+
+const _: () = assert!(IMAGE_UNSEALED == 16);
 const _: () = assert!(size_of::<ImageHead>() == 136 && align_of::<ImageHead>() == 8);

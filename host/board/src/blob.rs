@@ -1,7 +1,7 @@
 //! A board as the kernels see it: [`abi::boot::Blob`].
 
 use crate::types::{Board, DeviceKind, Kind, Mode, Role};
-use abi::boot::{self, Blob, BlobError};
+use abi::boot::{self, Blob, BlobError, Given};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// `text`, cut to fit and padded with NUL (the last byte stays NUL).
@@ -20,11 +20,11 @@ fn owner(index: Option<usize>) -> u32 {
 impl Board {
     /// The blob, filled and checked with the kernels' own check.
     pub fn blob(&self) -> Result<Blob, BlobError> {
-        self.blob_with(&self.arguments)
+        self.blob_with(&self.arguments, &Given::default())
     }
 
-    /// The same with another command line for the kernels.
-    pub fn blob_with(&self, arguments: &str) -> Result<Blob, BlobError> {
+    /// The same with another command line for the kernels, and what this start is given.
+    pub fn blob_with(&self, arguments: &str, given: &Given) -> Result<Blob, BlobError> {
         let mut blob = Blob::new_zeroed();
         blob.magic = boot::BLOB_MAGIC;
         blob.version = boot::VERSION;
@@ -36,6 +36,7 @@ impl Board {
         blob.vector_dsm = self.fabric.dsm;
         blob.vector_chip = self.fabric.chip;
         blob.flags = 1;
+        blob.given = *given;
         blob.arguments = padded(arguments);
         self.fill_window(&mut blob);
         self.fill_domains(&mut blob);

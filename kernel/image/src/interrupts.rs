@@ -2,7 +2,7 @@
 
 use crate::coherence::Met;
 use crate::twins::Met as Away;
-use crate::{idle, kernel, panic, shootdown};
+use crate::{idle, kernel, panic, programs, shootdown};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -313,7 +313,7 @@ impl Shares {
         let frames = if shares_frames(blob) { frames::BYTES } else { 0 };
         Shares([
             (fs::Vfs::NAME, (13 << 20) - DMA - frames),
-            (Processes::NAME, ::processes::ARENA as u64),
+            (Processes::NAME, ::processes::service::ARENA as u64),
             (net::Net::NAME, (2 << 20) - PLANTED - SPARE),
             (dma::Dma::NAME, DMA),
             (Planted::NAME, PLANTED),

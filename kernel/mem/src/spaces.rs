@@ -173,7 +173,9 @@ impl Spaces {
         let end = open.min(first + AROUND * PAGE);
         let around = (first..end).step_by(PAGE as usize).filter(|&page| page != touched);
         // Who touches them asks again.
-        around.for_each(|page| drop(self.bring(slot, page, from)));
+        around.for_each(|page| {
+            let _ = self.bring(slot, page, from);
+        });
         Demand::Met
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //! A host that goes away hangs up: the program's group gets HUP.
 
-use super::{NONSENSE, Stream, Trouble, said};
+use super::{NONSENSE, Stream, Trouble};
 use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
 use crate::monitor::{Failure, Session};

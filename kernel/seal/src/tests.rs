@@ -1,0 +1,156 @@
+//! What was sealed opens again; anything else does not.
+
+use crate::{Image, Preopen, Refused, check, seal};
+use abi::boot::isa;
+use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class};
+use core::mem::offset_of;
+
+const KEY: [u8; 32] = [7; 32];
+
+fn code() -> Vec<u8> {
+    (0..10_000u32).map(|it| (it * 31 >> 3) as u8).collect()
+}
+
+fn image(code: &[u8]) -> Image<'_> {
+    Image {
+        isa: isa::AARCH64,
+        class: class::LIGHT,
+        memory: 64 << 20,
+        files: 12,
+        arguments: b"-v\0two words\0",
+        environment: b"HOME=/\0",
+        preopens: b"rw /data=/data\0r /bin=tools=old\0",
+        source: [9; 32],
+        code,
+    }
+}
+
+#[test]
+fn what_was_sealed_opens() {
+    let code = code();
+    let file = seal(&image(&code), &KEY).unwrap();
+    let found = check(&file, isa::AARCH64, &KEY).unwrap();
+    assert_eq!(found, image(&code));
+    assert_eq!(file.len() % IMAGE_ALIGN as usize, code.len() % IMAGE_ALIGN as usize);
+    assert!(found.arguments().eq([&b"-v"[..], b"two words"]));
+    assert!(found.environment().eq([b"HOME=/"]));
+    let preopens = [
+        Preopen { write: true, path: b"/data", name: b"/data" },
+        Preopen { write: false, path: b"/bin", name: b"tools=old" },
+    ];
+    assert!(found.preopens().eq(preopens));
+    let bare = Image { arguments: b"", environment: b"", preopens: b"", ..image(&code) };
+    let file = seal(&bare, &KEY).unwrap();
+    assert_eq!(check(&file, isa::AARCH64, &KEY), Ok(bare));
+}
+
+#[test]
+fn wherever_it_lies_in_memory() {
+    let code = code();
+    let file = seal(&image(&code), &KEY).unwrap();
+    let moved = [&[0; 3][..], &file].concat();
+    assert_eq!(check(&moved[3..], isa::AARCH64, &KEY), Ok(image(&code)));
+}
+
+#[test]
+fn each_changed_bit_is_refused() {
+    let code = code();
+    let mut file = seal(&image(&code), &KEY).unwrap();
+    let head = size_of::<ImageHead>() + 64;
+    for place in (0..head).chain((head..file.len()).step_by(131)).chain([file.len() - 1]) {
+        for bit in 0..8 {
+            file[place] ^= 1 << bit;
+            assert!(check(&file, isa::AARCH64, &KEY).is_err(), "bit {bit} of byte {place}");
+            file[place] ^= 1 << bit;
+        }
+    }
+    assert!(check(&file, isa::AARCH64, &KEY).is_ok());
+}
+
+#[test]
+fn each_other_length_is_refused() {
+    let code = code();
+    let mut file = seal(&image(&code), &KEY).unwrap();
+    for length in (0..300).chain((300..file.len()).step_by(97)) {
+        assert!(check(&file[..length], isa::AARCH64, &KEY).is_err(), "{length}");
+    }
+    file.push(0);
+    assert_eq!(check(&file, isa::AARCH64, &KEY), Err(Refused::Size));
+}
+
+#[test]
+fn each_reason_is_told() {
+    let code = code();
+    let file = seal(&image(&code), &KEY).unwrap();
+    let with = |place: usize, value: u8| {
+        let mut other = file.clone();
+        other[place] = value;
+        check(&other, isa::AARCH64, &KEY).map(|_| ())
+    };
+    assert_eq!(with(0, 0), Err(Refused::Magic));
+    assert_eq!(with(offset_of!(ImageHead, version), 200), Err(Refused::Version));
+    assert_eq!(with(offset_of!(ImageHead, isa), 9), Err(Refused::Isa));
+    assert_eq!(with(offset_of!(ImageHead, bytes), 1), Err(Refused::Size));
+    assert_eq!(with(offset_of!(ImageHead, source), 1), Err(Refused::Seal));
+    assert_eq!(check(&file, isa::RISCV64, &KEY), Err(Refused::Isa));
+    let mut other = KEY;
+    other[31] ^= 1;
+    assert_eq!(check(&file, isa::AARCH64, &other), Err(Refused::Seal));
+    assert_eq!(check(b"\0asm", isa::AARCH64, &KEY), Err(Refused::Magic));
+    assert!(Refused::Version.text().contains("install it again"));
+}
+
+/// The kernel checks the ISA that it is told to, and the seal covers it: the image of one ISA does
+/// not become one of the other by its head.
+#[test]
+fn the_words_before_the_seal_are_sealed() {
+    let code = code();
+    let mut file = seal(&image(&code), &KEY).unwrap();
+    file[offset_of!(ImageHead, isa)] = isa::RISCV64 as u8;
+    assert_eq!(check(&file, isa::RISCV64, &KEY), Err(Refused::Seal));
+}
+
+/// Sealed by somebody who has the key, and still without sense.
+#[test]
+fn nonsense_with_a_seal_is_refused() {
+    let code = code();
+    let file = seal(&image(&code), &KEY).unwrap();
+    let nonsense: [(usize, &[u8]); 8] = [
+        (offset_of!(ImageHead, code), &[1, 0, 0, 0, 0, 0, 0, 0]),
+        (offset_of!(ImageHead, code), &[0; 8]),
+        (offset_of!(ImageHead, code), &[0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        (offset_of!(ImageHead, code_bytes), &[0xff; 8]),
+        (offset_of!(ImageHead, class), &[3, 0, 0, 0]),
+        (offset_of!(ImageHead, arguments), &[0xff; 4]),
+        (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
+        (offset_of!(ImageHead, reserved), &[1, 0, 0, 0]),
+    ];
+    for (place, bytes) in nonsense {
+        let mut other = file.clone();
+        other[place..place + bytes.len()].copy_from_slice(bytes);
+        let mut hasher = blake3::Hasher::new_keyed(&KEY);
+        let seal = *hasher.update(&other[..16]).update(&other[48..]).finalize().as_bytes();
+        other[16..48].copy_from_slice(&seal);
+        let found = check(&other, isa::AARCH64, &KEY);
+        assert_eq!(found, Err(Refused::Shape), "at {place}: {bytes:?}");
+    }
+}
+
+#[test]
+fn nothing_is_sealed_that_would_be_refused() {
+    let code = code();
+    let long = [b'a'; IMAGE_STRINGS + 1];
+    let image = image(&code);
+    for wrong in [
+        Image { class: 0, ..image },
+        Image { code: b"", ..image },
+        Image { arguments: b"no end", ..image },
+        Image { arguments: &long, ..image },
+        Image { preopens: b"x /data=/data\0", ..image },
+        Image { preopens: b"r data=/data\0", ..image },
+        Image { preopens: b"r /data=\0", ..image },
+        Image { preopens: b"r /data\0", ..image },
+    ] {
+        assert_eq!(seal(&wrong, &KEY), Err(Refused::Shape), "{wrong:?}");
+    }
+}
