@@ -111,6 +111,9 @@ pub const BEGIN_MAGIC: u64 = u64::from_le_bytes(*b"PENBEGIN");
 pub const BEGIN_BYTES: usize = 16 * 1024;
 /// Most files that are handed over at a beginning.
 pub const BEGIN_FILES: usize = 64;
+/// Descriptor of the directory where the path of the program begins: the new process does not get
+/// that one. Without it the path begins at `/`.
+pub const BEGIN_DIRECTORY: u32 = u32::MAX;
 
 /// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment, and the names of preopened directories, in the order of
