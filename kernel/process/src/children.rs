@@ -1,0 +1,199 @@
+//! Our own module: other processes.
+//!
+//! Contract: a child gets descriptors of the caller with the caller's rights, never more. Handles
+//! in its beginning are the caller's; the caller waits until the child has its own.
+
+use crate::begin::{Given, Plan, encode, is_block, is_path};
+use crate::ending::ends;
+use crate::errno::{Done, Errno, Halt, Stop};
+use crate::memory::{check, entry, load, piece, store, store_u32};
+use crate::process::Process;
+use crate::system::{System, ask_processes};
+use crate::wasi::{filetype, rights};
+use abi::process::{Listed, Op, Request, flag};
+use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, GivenFile, Spawn};
+use alloc::vec::Vec;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A piece of the program's memory that is only read.
+fn part(memory: &[u8], [at, length]: [u32; 2]) -> Result<&[u8], Errno> {
+    let rest = memory.get(at as usize..).ok_or(Errno::FAULT)?;
+    rest.get(..length as usize).ok_or(Errno::FAULT)
+}
+
+/// What `wait` knows.
+const HANG_NOT: u32 = 1;
+
+impl Process {
+    /// Begins a program.
+    pub fn spawn(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        what: u32,
+        pid: u32,
+    ) -> Done {
+        check(memory, pid, 4)?;
+        let bytes: [u8; size_of::<Spawn>()] = load(memory, what)?;
+        let what = Spawn::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+        if what.flags & !u32::from(flag::NEW_GROUP) != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let directory = self.directory(what.directory, rights::PATH_OPEN)?;
+        if directory.inheriting & rights::FD_READ == 0 {
+            return Err(Errno::NOTCAPABLE.into());
+        }
+        let path = part(memory, what.path)?;
+        let mut beginning = self.beginning(memory, &what, path)?;
+        let kernel = system.place(what.kernel, directory.handle, path)?.map_err(Errno::from)?;
+        let request = Request {
+            kernel,
+            flags: what.flags as u16,
+            parent: system.identity().pid,
+            group: what.group,
+            length: beginning.len() as u32,
+            ..Request::new(Op::Spawn)
+        };
+        let reply = ask_processes(system, request, &mut beginning)?;
+        store_u32(memory, pid, reply.pid)?;
+        Ok(())
+    }
+
+    /// What the child begins with.
+    fn beginning(&self, memory: &[u8], what: &Spawn, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let (arguments, environment) =
+            (part(memory, what.arguments)?, part(memory, what.environment)?);
+        if !is_path(path) || !is_block(arguments) || !is_block(environment) {
+            return Err(Errno::INVAL);
+        }
+        let [list, count] = what.files;
+        // One place is the directory's.
+        if count as usize >= BEGIN_FILES {
+            return Err(Errno::TOOBIG);
+        }
+        let mut files = Vec::new();
+        files.try_reserve_exact(count as usize + 1).map_err(|_| Errno::NOMEM)?;
+        let directory =
+            GivenFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
+        files.push(self.given(memory, directory)?);
+        for index in 0..count {
+            let bytes: [u8; size_of::<GivenFile>()] =
+                load(memory, entry(list, index, size_of::<GivenFile>() as u32)?)?;
+            let file = GivenFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            files.push(self.given(memory, file)?);
+        }
+        encode(&Plan { path, arguments, environment, memory: 0, files: &files })
+    }
+
+    /// A descriptor as the child gets it.
+    fn given<'a>(&self, memory: &'a [u8], file: GivenFile) -> Result<Given<'a>, Errno> {
+        let descriptor = self.table.get(file.descriptor)?;
+        let name = if file.preopen[1] == 0 { None } else { Some(part(memory, file.preopen)?) };
+        if name.is_some() && descriptor.kind != filetype::DIRECTORY {
+            return Err(Errno::NOTDIR);
+        }
+        Ok(Given {
+            handle: descriptor.handle,
+            rights: descriptor.rights,
+            inheriting: descriptor.inheriting,
+            descriptor: file.becomes,
+            name,
+        })
+    }
+
+    /// How a child ended.
+    pub fn wait(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        pid: u32,
+        flags: u32,
+        ended: u32,
+    ) -> Done {
+        if flags & !HANG_NOT != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        check(memory, ended, size_of::<Ended>() as u32)?;
+        let flags = if flags & HANG_NOT != 0 { flag::HANG_NOT } else { 0 };
+        let parent = system.identity().pid;
+        let request = Request { pid: pid.cast_signed(), parent, flags, ..Request::new(Op::Wait) };
+        let reply = ask_processes(system, request, &mut [])?;
+        let how = Ended {
+            pid: reply.pid,
+            kind: reply.kind,
+            status: reply.status,
+            reserved: 0,
+            cpu: reply.cpu,
+            memory: reply.memory,
+        };
+        store(memory, ended, how.as_bytes())?;
+        Ok(())
+    }
+
+    /// A signal for a process, or for a group. One for itself is `proc_raise`.
+    pub fn kill(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        pid: u32,
+        signal: u32,
+    ) -> Done {
+        let ends = ends(signal).ok_or(Errno::INVAL)?;
+        let parent = system.identity().pid;
+        if pid == parent {
+            let stop = Halt::Stop(Stop::Signal(signal as u16));
+            return if ends { Err(stop) } else { Ok(()) };
+        }
+        let (pid, signal) = (pid.cast_signed(), signal as u16);
+        let request = Request { pid, signal, parent, ..Request::new(Op::Kill) };
+        ask_processes(system, request, &mut [])?;
+        Ok(())
+    }
+
+    /// Puts a process into a group.
+    pub fn group(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        pid: u32,
+        group: u32,
+    ) -> Done {
+        let pid = pid.cast_signed();
+        if pid < 0 || group.cast_signed() < 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let parent = system.identity().pid;
+        let request = Request { pid, group, parent, ..Request::new(Op::Group) };
+        ask_processes(system, request, &mut [])?;
+        Ok(())
+    }
+
+    /// Who the caller is.
+    pub fn who(&mut self, memory: &mut [u8], system: &mut dyn System, what: u32) -> Done {
+        store(memory, what, system.identity().as_bytes())?;
+        Ok(())
+    }
+
+    /// Processes with numbers above one, as many as there is room for; none: there are no more.
+    pub fn list(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        above: u32,
+        buffer: u32,
+        bytes: u32,
+        used: u32,
+    ) -> Done {
+        check(memory, used, 4)?;
+        let one = size_of::<Listed>() as u32;
+        if bytes < one {
+            return Err(Errno::INVAL.into());
+        }
+        let pid = i32::try_from(above).unwrap_or(i32::MAX);
+        let bulk = piece(memory, buffer, bytes - bytes % one)?;
+        let room = bulk.len() as u32;
+        let reply = ask_processes(system, Request { pid, ..Request::new(Op::List) }, bulk)?;
+        store_u32(memory, used, reply.filled.min(room))?;
+        Ok(())
+    }
+}

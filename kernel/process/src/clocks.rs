@@ -1,0 +1,44 @@
+//! Clocks. No rights are asked for.
+
+use crate::errno::{Done, Errno};
+use crate::memory::store_u64;
+use crate::process::Process;
+use crate::system::System;
+use crate::wasi::clock;
+
+impl Process {
+    /// How fine a clock is.
+    pub fn clock_res_get(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        id: u32,
+        resolution: u32,
+    ) -> Done {
+        if id > clock::THREAD {
+            return Err(Errno::INVAL.into());
+        }
+        store_u64(memory, resolution, system.resolution())?;
+        Ok(())
+    }
+
+    /// What a clock says. The precision is as good as it is.
+    #[inline]
+    pub fn clock_time_get(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        id: u32,
+        _precision: u64,
+        time: u32,
+    ) -> Done {
+        let now = match id {
+            clock::MONOTONIC => system.monotonic(),
+            clock::REALTIME => system.realtime(),
+            clock::PROCESS | clock::THREAD => system.cpu_time(),
+            _ => return Err(Errno::INVAL.into()),
+        };
+        store_u64(memory, time, now)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! Reading, writing, and where.
+
+use crate::errno::{Done, Errno, Halt};
+use crate::memory::{check, store_u32, store_u64};
+use crate::process::Process;
+use crate::system::{System, ask};
+use crate::table::Descriptor;
+use crate::transfer::Transfer;
+use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
+use abi::fs::{Op, Request, flag};
+
+/// What the flags of a descriptor want to be durable before or behind a transfer.
+fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
+    let syncs = descriptor.syncs;
+    let wanted = !reading || syncs & fdflags::RSYNC != 0;
+    match (wanted && descriptor.has_positions(), syncs & fdflags::SYNC, syncs & fdflags::DSYNC) {
+        (true, 0, 0) | (false, ..) => None,
+        (true, 0, _) => Some(Op::Datasync),
+        (true, ..) => Some(Op::Sync),
+    }
+}
+
+impl Process {
+    /// Reads by a list, at the position or at an offset.
+    #[inline]
+    fn read(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        descriptor: Descriptor,
+        (list, count, done): (u32, u32, u32),
+        offset: Option<u64>,
+    ) -> Done {
+        check(memory, done, 4)?;
+        if descriptor.syncs != 0
+            && let Some(op) = durable(&descriptor, true)
+        {
+            ask(system, Request::new(op, descriptor.handle), &mut [])?;
+        }
+        let request = request(Op::Read, &descriptor, offset);
+        let mut transfer = Transfer { request, whole: descriptor.has_positions(), system };
+        let moved = transfer.run(memory, &mut self.scratch, list, count)?;
+        store_u32(memory, done, moved)?;
+        Ok(())
+    }
+
+    /// Writes by a list.
+    #[inline]
+    fn write(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        descriptor: Descriptor,
+        (list, count, done): (u32, u32, u32),
+        offset: Option<u64>,
+    ) -> Done {
+        check(memory, done, 4)?;
+        let request = request(Op::Write, &descriptor, offset);
+        let whole = descriptor.has_positions();
+        let mut transfer = Transfer { request, whole, system: &mut *system };
+        let moved = transfer.run(memory, &mut self.scratch, list, count)?;
+        if descriptor.syncs != 0
+            && moved != 0
+            && let Some(op) = durable(&descriptor, false)
+        {
+            ask(system, Request::new(op, descriptor.handle), &mut [])?;
+        }
+        store_u32(memory, done, moved)?;
+        Ok(())
+    }
+
+    /// Reads at the position.
+    pub fn fd_read(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        nread: u32,
+    ) -> Done {
+        let descriptor = self.data(fd, rights::FD_READ)?;
+        self.read(memory, system, descriptor, (iovs, count, nread), None)
+    }
+
+    /// Writes at the position, or at the end.
+    pub fn fd_write(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        nwritten: u32,
+    ) -> Done {
+        let descriptor = self.data(fd, rights::FD_WRITE)?;
+        self.write(memory, system, descriptor, (iovs, count, nwritten), None)
+    }
+
+    /// Reads at an offset.
+    #[allow(clippy::too_many_arguments, reason = "WASI's")]
+    pub fn fd_pread(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        offset: u64,
+        nread: u32,
+    ) -> Done {
+        let descriptor = self.positioned(fd, rights::FD_READ | rights::FD_SEEK)?;
+        self.read(memory, system, descriptor, (iovs, count, nread), Some(place(offset)?))
+    }
+
+    /// Writes at an offset, also where writes go to the end.
+    #[allow(clippy::too_many_arguments, reason = "WASI's")]
+    pub fn fd_pwrite(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        iovs: u32,
+        count: u32,
+        offset: u64,
+        nwritten: u32,
+    ) -> Done {
+        let descriptor = self.positioned(fd, rights::FD_WRITE | rights::FD_SEEK)?;
+        self.write(memory, system, descriptor, (iovs, count, nwritten), Some(place(offset)?))
+    }
+
+    /// Moves the position.
+    pub fn fd_seek(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        offset: u64,
+        from: u32,
+        position: u32,
+    ) -> Done {
+        let moves = offset != 0 || from != whence::CUR;
+        let descriptor = self.positioned(fd, 0)?;
+        if moves || descriptor.with(rights::FD_TELL).is_err() {
+            descriptor.with(rights::FD_SEEK)?;
+        }
+        let flags = match from {
+            whence::SET => 0,
+            whence::CUR => flag::CURRENT,
+            whence::END => flag::END,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        self.seek(memory, system, Request { flags, offset, ..seek(&descriptor) }, position)
+    }
+
+    /// The position.
+    pub fn fd_tell(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        position: u32,
+    ) -> Done {
+        let descriptor = self.positioned(fd, 0)?;
+        if descriptor.with(rights::FD_TELL).is_err() {
+            descriptor.with(rights::FD_SEEK)?;
+        }
+        self.seek(memory, system, Request { flags: flag::CURRENT, ..seek(&descriptor) }, position)
+    }
+
+    fn seek(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        request: Request,
+        position: u32,
+    ) -> Done {
+        check(memory, position, 8)?;
+        let reply = ask(system, request, &mut [])?;
+        store_u64(memory, position, reply.value)?;
+        Ok(())
+    }
+
+    /// How a file will be used. Nothing follows from it.
+    pub fn fd_advise(
+        &mut self,
+        _memory: &mut [u8],
+        _system: &mut dyn System,
+        fd: u32,
+        offset: u64,
+        length: u64,
+        advice: u32,
+    ) -> Done {
+        self.positioned(fd, rights::FD_ADVISE)?;
+        if advice > LAST_ADVICE || offset.checked_add(length).is_none() {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(())
+    }
+
+    /// Takes space for a range. What the file service does not do at once is asked for again.
+    pub fn fd_allocate(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        mut offset: u64,
+        mut length: u64,
+    ) -> Done {
+        let descriptor = self.positioned(fd, rights::FD_ALLOCATE)?;
+        if length == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Errno::FBIG.into());
+        }
+        while length != 0 {
+            let request = Request::new(Op::Allocate, descriptor.handle);
+            let reply = ask(system, Request { offset, length, ..request }, &mut [])?;
+            let done = reply.value.min(length);
+            if done == 0 {
+                return Err(Errno::IO.into());
+            }
+            (offset, length) = (offset.saturating_add(done), length - done);
+        }
+        Ok(())
+    }
+
+    /// Data becomes durable.
+    pub fn fd_datasync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
+        self.sync(system, fd, rights::FD_DATASYNC, Op::Datasync)
+    }
+
+    /// Data and all about it become durable.
+    pub fn fd_sync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
+        self.sync(system, fd, rights::FD_SYNC, Op::Sync)
+    }
+
+    fn sync(&mut self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
+        let descriptor = self.table.get(fd)?.with(right)?;
+        ask(system, Request::new(op, descriptor.handle), &mut [])?;
+        Ok(())
+    }
+
+    /// Truncates or extends.
+    pub fn fd_filestat_set_size(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        size: u64,
+    ) -> Done {
+        let descriptor = self.data(fd, rights::FD_FILESTAT_SET_SIZE)?;
+        let request = Request::new(Op::SetSize, descriptor.handle);
+        ask(system, Request { length: size, ..request }, &mut [])?;
+        Ok(())
+    }
+}
+
+fn request(op: Op, descriptor: &Descriptor, offset: Option<u64>) -> Request {
+    let flags = if offset.is_some() { flag::AT } else { 0 };
+    Request { flags, offset: offset.unwrap_or(0), ..Request::new(op, descriptor.handle) }
+}
+
+fn seek(descriptor: &Descriptor) -> Request {
+    Request::new(Op::Seek, descriptor.handle)
+}
+
+/// An offset that a file can have.
+fn place(offset: u64) -> Result<u64, Halt> {
+    if offset > i64::MAX as u64 { Err(Errno::INVAL.into()) } else { Ok(offset) }
+}

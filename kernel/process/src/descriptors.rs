@@ -1,0 +1,194 @@
+//! Descriptors themselves: flags, rights, what is known about them, numbers, ends.
+
+use crate::errno::{Done, Errno};
+use crate::memory::{check, store, store_u32};
+use crate::process::Process;
+use crate::system::{System, ask};
+use crate::table::Slot;
+use crate::wasi::{fdflags, fstflags, rights};
+use abi::fs::{Op, Request, flag};
+use zerocopy::IntoBytes;
+
+/// Bytes of WASI's `filestat`, which is the file service's.
+pub(crate) const FILESTAT: u32 = size_of::<abi::fs::Stat>() as u32;
+
+/// Flags of descriptors as the file service knows them.
+pub(crate) fn to_service(flags: u16) -> u16 {
+    let append = if flags & fdflags::APPEND != 0 { flag::APPEND } else { 0 };
+    let nonblock = if flags & fdflags::NONBLOCK != 0 { flag::NONBLOCK } else { 0 };
+    append | nonblock
+}
+
+/// The way back.
+fn from_service(flags: u16) -> u16 {
+    let append = if flags & flag::APPEND != 0 { fdflags::APPEND } else { 0 };
+    let nonblock = if flags & flag::NONBLOCK != 0 { fdflags::NONBLOCK } else { 0 };
+    append | nonblock
+}
+
+/// Flags that there are.
+pub(crate) fn known(flags: u32, all: u32) -> Result<u16, Errno> {
+    if flags & !all == 0 { Ok(flags as u16) } else { Err(Errno::INVAL) }
+}
+
+impl Process {
+    /// Gives a descriptor back. It is gone whatever the answer.
+    pub fn fd_close(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
+        let slot = self.table.take(fd)?;
+        close(system, slot)
+    }
+
+    /// A descriptor takes the number of another one, which is closed.
+    pub fn fd_renumber(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        to: u32,
+    ) -> Done {
+        self.table.get(to)?;
+        if fd == to {
+            return Ok(());
+        }
+        let slot = self.table.take(fd)?;
+        match self.table.put(to, slot)? {
+            Some(old) => close(system, old),
+            None => Ok(()),
+        }
+    }
+
+    /// Its kind, its flags and its rights.
+    pub fn fd_fdstat_get(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        stat: u32,
+    ) -> Done {
+        let descriptor = self.table.get(fd)?;
+        check(memory, stat, 24)?;
+        let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
+        let flags = from_service(reply.flags) | descriptor.syncs;
+        let words = [
+            u64::from(descriptor.kind) | u64::from(flags) << 16,
+            descriptor.rights,
+            descriptor.inheriting,
+        ];
+        store(memory, stat, words.as_bytes())?;
+        Ok(())
+    }
+
+    /// Replaces its flags.
+    pub fn fd_fdstat_set_flags(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        flags: u32,
+    ) -> Done {
+        let descriptor = self.table.get(fd)?.with(rights::FD_FDSTAT_SET_FLAGS)?;
+        let flags = known(flags, fdflags::ALL)?;
+        let request = Request::new(Op::SetFlags, descriptor.handle);
+        ask(system, Request { flags: to_service(flags), ..request }, &mut [])?;
+        self.table.get_mut(fd)?.syncs = flags & fdflags::SYNCS;
+        Ok(())
+    }
+
+    /// Fewer rights.
+    pub fn fd_fdstat_set_rights(
+        &mut self,
+        _memory: &mut [u8],
+        _system: &mut dyn System,
+        fd: u32,
+        base: u64,
+        inheriting: u64,
+    ) -> Done {
+        let descriptor = self.table.get_mut(fd)?;
+        if base & !descriptor.rights != 0 || inheriting & !descriptor.inheriting != 0 {
+            return Err(Errno::NOTCAPABLE.into());
+        }
+        (descriptor.rights, descriptor.inheriting) = (base, inheriting);
+        Ok(())
+    }
+
+    /// What is known about what it leads to.
+    pub fn fd_filestat_get(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        stat: u32,
+    ) -> Done {
+        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_GET)?;
+        check(memory, stat, FILESTAT)?;
+        let reply = ask(system, Request::new(Op::Stat, descriptor.handle), &mut [])?;
+        store(memory, stat, reply.stat.as_bytes())?;
+        Ok(())
+    }
+
+    /// Sets times.
+    pub fn fd_filestat_set_times(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        accessed: u64,
+        modified: u64,
+        which: u32,
+    ) -> Done {
+        let descriptor = self.table.get(fd)?.with(rights::FD_FILESTAT_SET_TIMES)?;
+        let flags = known(which, fstflags::ALL)?;
+        let request = Request::new(Op::SetTimes, descriptor.handle);
+        ask(system, Request { flags, accessed, modified, ..request }, &mut [])?;
+        Ok(())
+    }
+
+    /// Is it a preopened directory, and how long is its name?
+    pub fn fd_prestat_get(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        fd: u32,
+        stat: u32,
+    ) -> Done {
+        let name = self.table.slot(fd)?.name.as_ref().ok_or(Errno::BADF)?;
+        // The tag 0 says a directory; there is no other.
+        store(memory, stat, [0, name.len() as u32].as_bytes())?;
+        Ok(())
+    }
+
+    /// Its name, without a NUL.
+    pub fn fd_prestat_dir_name(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        fd: u32,
+        path: u32,
+        length: u32,
+    ) -> Done {
+        let name = self.table.slot(fd)?.name.as_ref().ok_or(Errno::BADF)?;
+        if (length as usize) < name.len() {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        store(memory, path, name)?;
+        Ok(())
+    }
+
+    /// A second descriptor of the same file: position and flags are one.
+    pub fn dup(&mut self, memory: &mut [u8], system: &mut dyn System, fd: u32, new: u32) -> Done {
+        let descriptor = self.table.get(fd)?;
+        check(memory, new, 4)?;
+        let number = self.table.free(0)?;
+        let reply = ask(system, Request::new(Op::Dup, descriptor.handle), &mut [])?;
+        let second = crate::table::Descriptor { handle: reply.handle, ..descriptor };
+        self.enter(system, number, second)?;
+        store_u32(memory, new, number)?;
+        Ok(())
+    }
+}
+
+/// Gives a handle back.
+fn close(system: &mut dyn System, slot: Slot) -> Done {
+    ask(system, Request::new(Op::Close, slot.descriptor.handle), &mut [])?;
+    Ok(())
+}

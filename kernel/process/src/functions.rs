@@ -1,0 +1,212 @@
+//! The list of all functions that a program may import: once, for whoever needs it.
+//!
+//! Contract: [`for_each_function`] hands the list to a macro, so that an engine makes typed calls
+//! of it; [`FUNCTIONS`] is the same list as data, [`call`] calls any by its place there. Numbers
+//! are 32 or 64 bits as they say, in the order of their imports.
+
+use crate::errno::{Errno, Stop, outcome};
+use crate::process::Process;
+use crate::system::System;
+
+/// Name of WASI's import module.
+pub const WASI: &str = "wasi_snapshot_preview1";
+
+/// Calls `$with!` with the list. What else it is given comes first, in brackets:
+///
+/// ```text
+/// for_each_function!(register, linker)  -->  register! { [linker]
+///     wasi "fd_close" fd_close(fd: i32) -> i32;
+///     ... }
+/// ```
+/// `wasi` or `own` says the module ([`WASI`], [`abi::program::MODULE`]), the text the import's
+/// name, the name behind it is [`Process`]'s method. Methods take memory, the [`System`], and their
+/// numbers without sign. `proc_exit` alone has no result, and none comes back.
+#[macro_export]
+macro_rules! for_each_function {
+    ($with:ident $(, $more:tt)*) => { $with! { [$($more)*]
+        wasi "args_get" args_get(table: i32, buffer: i32) -> i32;
+        wasi "args_sizes_get" args_sizes_get(count: i32, bytes: i32) -> i32;
+        wasi "environ_get" environ_get(table: i32, buffer: i32) -> i32;
+        wasi "environ_sizes_get" environ_sizes_get(count: i32, bytes: i32) -> i32;
+        wasi "clock_res_get" clock_res_get(id: i32, resolution: i32) -> i32;
+        wasi "clock_time_get" clock_time_get(id: i32, precision: i64, time: i32) -> i32;
+        wasi "fd_advise" fd_advise(fd: i32, offset: i64, length: i64, advice: i32) -> i32;
+        wasi "fd_allocate" fd_allocate(fd: i32, offset: i64, length: i64) -> i32;
+        wasi "fd_close" fd_close(fd: i32) -> i32;
+        wasi "fd_datasync" fd_datasync(fd: i32) -> i32;
+        wasi "fd_fdstat_get" fd_fdstat_get(fd: i32, stat: i32) -> i32;
+        wasi "fd_fdstat_set_flags" fd_fdstat_set_flags(fd: i32, flags: i32) -> i32;
+        wasi "fd_fdstat_set_rights"
+            fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64) -> i32;
+        wasi "fd_filestat_get" fd_filestat_get(fd: i32, stat: i32) -> i32;
+        wasi "fd_filestat_set_size" fd_filestat_set_size(fd: i32, size: i64) -> i32;
+        wasi "fd_filestat_set_times"
+            fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, which: i32) -> i32;
+        wasi "fd_pread"
+            fd_pread(fd: i32, iovs: i32, count: i32, offset: i64, nread: i32) -> i32;
+        wasi "fd_prestat_get" fd_prestat_get(fd: i32, stat: i32) -> i32;
+        wasi "fd_prestat_dir_name" fd_prestat_dir_name(fd: i32, path: i32, length: i32) -> i32;
+        wasi "fd_pwrite"
+            fd_pwrite(fd: i32, iovs: i32, count: i32, offset: i64, nwritten: i32) -> i32;
+        wasi "fd_read" fd_read(fd: i32, iovs: i32, count: i32, nread: i32) -> i32;
+        wasi "fd_readdir"
+            fd_readdir(fd: i32, buffer: i32, bytes: i32, cookie: i64, used: i32) -> i32;
+        wasi "fd_renumber" fd_renumber(fd: i32, to: i32) -> i32;
+        wasi "fd_seek" fd_seek(fd: i32, offset: i64, from: i32, position: i32) -> i32;
+        wasi "fd_sync" fd_sync(fd: i32) -> i32;
+        wasi "fd_tell" fd_tell(fd: i32, position: i32) -> i32;
+        wasi "fd_write" fd_write(fd: i32, iovs: i32, count: i32, nwritten: i32) -> i32;
+        wasi "path_create_directory"
+            path_create_directory(fd: i32, path: i32, length: i32) -> i32;
+        wasi "path_filestat_get"
+            path_filestat_get(fd: i32, lookup: i32, path: i32, length: i32, stat: i32) -> i32;
+        wasi "path_filestat_set_times"
+            path_filestat_set_times(
+                fd: i32, lookup: i32, path: i32, length: i32,
+                accessed: i64, modified: i64, which: i32
+            ) -> i32;
+        wasi "path_link"
+            path_link(
+                old_fd: i32, lookup: i32, old: i32, old_length: i32,
+                new_fd: i32, new: i32, new_length: i32
+            ) -> i32;
+        wasi "path_open"
+            path_open(
+                fd: i32, lookup: i32, path: i32, length: i32, how: i32,
+                base: i64, inheriting: i64, flags: i32, opened: i32
+            ) -> i32;
+        wasi "path_readlink"
+            path_readlink(
+                fd: i32, path: i32, length: i32, buffer: i32, bytes: i32, used: i32
+            ) -> i32;
+        wasi "path_remove_directory"
+            path_remove_directory(fd: i32, path: i32, length: i32) -> i32;
+        wasi "path_rename"
+            path_rename(
+                fd: i32, old: i32, old_length: i32, new_fd: i32, new: i32, new_length: i32
+            ) -> i32;
+        wasi "path_symlink"
+            path_symlink(old: i32, old_length: i32, fd: i32, new: i32, new_length: i32) -> i32;
+        wasi "path_unlink_file" path_unlink_file(fd: i32, path: i32, length: i32) -> i32;
+        wasi "poll_oneoff"
+            poll_oneoff(subscriptions: i32, events: i32, count: i32, found: i32) -> i32;
+        wasi "proc_exit" proc_exit(status: i32);
+        wasi "proc_raise" proc_raise(number: i32) -> i32;
+        wasi "random_get" random_get(buffer: i32, bytes: i32) -> i32;
+        wasi "sched_yield" sched_yield() -> i32;
+        wasi "sock_accept" sock_accept(fd: i32, flags: i32, accepted: i32) -> i32;
+        wasi "sock_recv"
+            sock_recv(
+                fd: i32, iovs: i32, count: i32, flags: i32, received: i32, found: i32
+            ) -> i32;
+        wasi "sock_send"
+            sock_send(fd: i32, iovs: i32, count: i32, flags: i32, sent: i32) -> i32;
+        wasi "sock_shutdown" sock_shutdown(fd: i32, how: i32) -> i32;
+        own "spawn" spawn(what: i32, pid: i32) -> i32;
+        own "wait" wait(pid: i32, flags: i32, ended: i32) -> i32;
+        own "kill" kill(pid: i32, signal: i32) -> i32;
+        own "group" group(pid: i32, group: i32) -> i32;
+        own "self" who(what: i32) -> i32;
+        own "list" list(above: i32, buffer: i32, bytes: i32, used: i32) -> i32;
+        own "pipe" pipe(ends: i32) -> i32;
+        own "dup" dup(fd: i32, new: i32) -> i32;
+    } };
+}
+
+/// A number's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// 32 bits.
+    I32,
+    /// 64 bits.
+    I64,
+}
+
+/// How a function is called: its numbers, those of 32 bits in the lower half.
+pub type Entry = fn(&mut Process, &mut [u8], &mut dyn System, &[u64]) -> Result<u16, Stop>;
+
+/// A function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its import module.
+    pub module: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// Its numbers.
+    pub parameters: &'static [Type],
+    /// Does it come back with a number (32 bits)?
+    pub result: bool,
+    /// What it does.
+    pub entry: Entry,
+}
+
+macro_rules! module {
+    (wasi) => {
+        WASI
+    };
+    (own) => {
+        abi::program::MODULE
+    };
+}
+
+macro_rules! size {
+    (i32) => {
+        Type::I32
+    };
+    (i64) => {
+        Type::I64
+    };
+}
+
+macro_rules! word {
+    (i32, $value:expr) => {
+        $value as u32
+    };
+    (i64, $value:expr) => {
+        $value
+    };
+}
+
+macro_rules! results {
+    ($result:ident) => {
+        true
+    };
+    () => {
+        false
+    };
+}
+
+macro_rules! functions {
+    ([] $($module:ident $text:literal $name:ident($($arg:ident: $type:ident),*)
+        $(-> $result:ident)?;)*) => {
+        /// All of them.
+        pub const FUNCTIONS: &[Function] = &[$(Function {
+            module: module!($module),
+            name: $text,
+            parameters: &[$(size!($type)),*],
+            result: results!($($result)?),
+            entry: |process, memory, system, numbers| {
+                let mut _numbers = numbers.iter().copied();
+                $(let $arg = word!($type, _numbers.next().unwrap_or(0));)*
+                outcome(process.$name(memory, system, $($arg),*))
+            },
+        },)*];
+    };
+}
+
+for_each_function!(functions);
+
+/// Calls the function of this place in [`FUNCTIONS`]. Numbers that are missing are 0; a
+/// function that is none answers [`Errno::NOSYS`].
+pub fn call(
+    place: usize,
+    process: &mut Process,
+    memory: &mut [u8],
+    system: &mut dyn System,
+    numbers: &[u64],
+) -> Result<u16, Stop> {
+    match FUNCTIONS.get(place) {
+        Some(function) => (function.entry)(process, memory, system, numbers),
+        None => Ok(Errno::NOSYS.0),
+    }
+}

@@ -1,0 +1,83 @@
+//! `fd_readdir`.
+//!
+//! Contract: the buffer is filled with entries one behind the other; the last one is cut where the
+//! buffer ends. Fewer bytes than the buffer has: there are no more. The file service gives whole
+//! entries only, so the one that is cut comes through the scratch room.
+
+use crate::errno::{Done, Errno, Halt};
+use crate::memory::{check, piece, store, store_u32};
+use crate::process::Process;
+use crate::system::{System, ask};
+use crate::wasi::rights;
+use abi::fs::{Dirent, NAME, Op, Reply, Request, reply_flag};
+use zerocopy::FromBytes;
+
+/// Bytes of an entry's head.
+const HEAD: usize = size_of::<Dirent>();
+/// Most bytes of an entry.
+const ENTRY: u32 = (HEAD + NAME) as u32;
+
+/// The cookie behind the last entry.
+fn last_cookie(mut entries: &[u8]) -> Option<u64> {
+    let mut next = None;
+    while let Ok((head, rest)) = Dirent::read_from_prefix(entries) {
+        next = Some(head.next);
+        entries = rest.get(head.name as usize..)?;
+    }
+    next
+}
+
+/// Asks for entries; says how many bytes there are, and the cookie to go on if there may be more.
+fn list(
+    system: &mut dyn System,
+    handle: u64,
+    cookie: u64,
+    into: &mut [u8],
+) -> Result<(usize, Option<u64>), Halt> {
+    let length = into.len() as u64;
+    let request = Request { offset: cookie, length, ..Request::new(Op::Readdir, handle) };
+    let Reply { filled, flags, .. } = ask(system, request, into)?;
+    let entries = into.get(..filled as usize).ok_or(Errno::IO)?;
+    if flags & reply_flag::END != 0 {
+        return Ok((entries.len(), None));
+    }
+    Ok((entries.len(), Some(last_cookie(entries).ok_or(Errno::IO)?)))
+}
+
+impl Process {
+    /// Entries of a directory behind a cookie.
+    pub fn fd_readdir(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        buffer: u32,
+        bytes: u32,
+        mut cookie: u64,
+        used: u32,
+    ) -> Done {
+        let handle = self.directory(fd, rights::FD_READDIR)?.handle;
+        check(memory, buffer, bytes)?;
+        check(memory, used, 4)?;
+        let mut at = 0u32;
+        while at < bytes {
+            let (place, rest) = (buffer.saturating_add(at), bytes - at);
+            let (length, next) = if rest >= ENTRY {
+                list(system, handle, cookie, piece(memory, place, rest)?)?
+            } else {
+                let room = self.scratch.get_mut(..ENTRY as usize).ok_or(Errno::IO)?;
+                let (length, next) = list(system, handle, cookie, room)?;
+                let fits = length.min(rest as usize);
+                store(memory, place, room.get(..fits).ok_or(Errno::IO)?)?;
+                (fits, next)
+            };
+            at = at.saturating_add(length as u32);
+            match next {
+                Some(next) => cookie = next,
+                None => break,
+            }
+        }
+        store_u32(memory, used, at)?;
+        Ok(())
+    }
+}

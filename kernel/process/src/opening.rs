@@ -1,0 +1,132 @@
+//! `path_open`, and pipes.
+
+use crate::descriptors::{known, to_service};
+use crate::errno::{Done, Errno, Halt};
+use crate::memory::{check, store_u32};
+use crate::paths::{follow, name};
+use crate::process::Process;
+use crate::system::{System, ask, ask_path};
+use crate::table::Descriptor;
+use crate::wasi::{fdflags, filetype, oflags, rights};
+use abi::fs::{Op, Request, flag, kind};
+
+/// Rights that only what is open for reading gives.
+const READS: u64 = rights::FD_READ | rights::FD_READDIR;
+/// Rights that only what is open for writing gives.
+const WRITES: u64 = rights::FD_WRITE | rights::FD_ALLOCATE | rights::FD_FILESTAT_SET_SIZE;
+
+/// What is wanted of a file that is opened.
+struct Wish {
+    /// Of [`oflags`].
+    how: u32,
+    /// Of [`fdflags`].
+    flags: u16,
+    base: u64,
+    inheriting: u64,
+}
+
+impl Wish {
+    /// Does the directory give as much?
+    fn allowed(&self, directory: &Descriptor) -> Result<(), Errno> {
+        let mut passed = self.base | self.inheriting;
+        if self.flags & fdflags::DSYNC != 0 {
+            passed |= rights::FD_DATASYNC;
+        }
+        if self.flags & (fdflags::SYNC | fdflags::RSYNC) != 0 {
+            passed |= rights::FD_SYNC;
+        }
+        let missing = passed & !directory.inheriting;
+        if missing == 0 { Ok(()) } else { Err(Errno::NOTCAPABLE) }
+    }
+
+    /// Rights that the directory itself needs.
+    fn needed(&self) -> u64 {
+        let mut needed = rights::PATH_OPEN;
+        if self.how & oflags::CREAT != 0 {
+            needed |= rights::PATH_CREATE_FILE;
+        }
+        if self.how & oflags::TRUNC != 0 {
+            needed |= rights::PATH_FILESTAT_SET_SIZE;
+        }
+        needed
+    }
+
+    /// The same as the file service says it.
+    fn flags(&self) -> u16 {
+        let truncates = self.how & oflags::TRUNC != 0;
+        let pairs = [
+            (self.base & READS != 0, flag::READ),
+            (self.base & WRITES != 0 || truncates, flag::WRITE),
+            (self.how & oflags::CREAT != 0, flag::CREATE),
+            (self.how & oflags::DIRECTORY != 0, flag::DIRECTORY),
+            (self.how & oflags::EXCL != 0, flag::EXCLUSIVE),
+            (truncates, flag::TRUNCATE),
+        ];
+        let set = pairs.into_iter().filter(|(set, _)| *set);
+        set.fold(to_service(self.flags), |all, (_, flag)| all | flag)
+    }
+}
+
+impl Process {
+    /// Opens what a path leads to.
+    #[allow(clippy::too_many_arguments, reason = "WASI's")]
+    pub fn path_open(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        lookup: u32,
+        path: u32,
+        length: u32,
+        how: u32,
+        base: u64,
+        inheriting: u64,
+        flags: u32,
+        opened: u32,
+    ) -> Done {
+        known(how, oflags::ALL)?;
+        let wish = Wish { how, flags: known(flags, fdflags::ALL)?, base, inheriting };
+        let directory = self.directory(fd, wish.needed())?;
+        wish.allowed(&directory)?;
+        check(memory, opened, 4)?;
+        let number = self.table.free(0)?;
+        let (bulk, name) = name(memory, path, length)?;
+        let flags = wish.flags() | follow(lookup)?;
+        let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
+        let handle = ask_path(system, request, bulk)?.handle;
+        let kind = self.kind_of(system, handle, how & oflags::DIRECTORY != 0)?;
+        let descriptor = Descriptor::new(handle, kind, base, inheriting);
+        let descriptor = Descriptor { syncs: wish.flags & fdflags::SYNCS, ..descriptor };
+        self.enter(system, number, descriptor)?;
+        store_u32(memory, opened, number)?;
+        Ok(())
+    }
+
+    /// The kind behind a new handle, which is given back when that cannot be said.
+    fn kind_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<u8, Halt> {
+        if directory {
+            return Ok(filetype::DIRECTORY);
+        }
+        let found = ask(system, Request::new(Op::Stat, handle), &mut []);
+        if found.is_err() {
+            let _ = system.files(Request::new(Op::Close, handle), &mut []);
+        }
+        Ok(found?.stat.kind)
+    }
+
+    /// A pipe: two descriptors, to read and to write, to `ends`.
+    pub fn pipe(&mut self, memory: &mut [u8], system: &mut dyn System, ends: u32) -> Done {
+        check(memory, ends, 8)?;
+        let reader = self.table.free(0)?;
+        let writer = self.table.free(reader.saturating_add(1))?;
+        let reply = ask(system, Request::new(Op::Pipe, 0), &mut [])?;
+        let end =
+            |handle, other: u64| Descriptor::new(handle, kind::PIPE, rights::STREAM & !other, 0);
+        let second = self.enter(system, writer, end(reply.other, rights::FD_READ));
+        self.enter(system, reader, end(reply.handle, rights::FD_WRITE))?;
+        second?;
+        store_u32(memory, ends, reader)?;
+        store_u32(memory, ends.saturating_add(4), writer)?;
+        Ok(())
+    }
+}

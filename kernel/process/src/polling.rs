@@ -1,0 +1,237 @@
+//! `poll_oneoff`: waits for times and for descriptors.
+//!
+//! ```text
+//!   subscriptions --read--> Wait: deadline | Poll of the file service | error
+//!   an error, or a time that came?  --> the descriptors are looked at, nobody waits
+//!   else: files and times --> files_until; only files --> files; only times --> sleep_until
+//! ```
+//! Contract: at least one event, and none of what has not happened. What is wrong with one
+//! subscription is its event's error. All are read before an event is written.
+
+use crate::errno::{Done, Errno, Halt};
+use crate::memory::{check, entry, load, store, store_u32};
+use crate::process::Process;
+use crate::system::{System, ask};
+use crate::wasi::{clock, event, rights};
+use abi::fs::{Op, Poll, Reply, Request, flag, ready};
+use alloc::vec::Vec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Most subscriptions.
+pub const SUBSCRIPTIONS: u32 = 1024;
+/// Most of them for descriptors: so many fit into a message between kernels.
+pub const DESCRIPTORS: usize = 128;
+
+const _: () = assert!(DESCRIPTORS * size_of::<Poll>() + 256 <= abi::msg::MAX_PAYLOAD);
+
+/// WASI's subscription to a clock; of a descriptor's the number is at `id`.
+#[repr(C)]
+#[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
+struct Subscription {
+    userdata: u64,
+    kind: u8,
+    reserved: [u8; 7],
+    id: u32,
+    reserved_2: u32,
+    timeout: u64,
+    precision: u64,
+    flags: u16,
+    reserved_3: [u8; 6],
+}
+
+/// WASI's event.
+#[repr(C)]
+#[derive(Clone, Copy, Default, IntoBytes, Immutable, KnownLayout)]
+struct Event {
+    userdata: u64,
+    error: u16,
+    kind: u8,
+    reserved: [u8; 5],
+    bytes: u64,
+    flags: u16,
+    reserved_2: [u8; 6],
+}
+
+const _: () = assert!(size_of::<Subscription>() == event::SUBSCRIPTION as usize);
+const _: () = assert!(size_of::<Event>() == event::EVENT as usize);
+
+/// What a subscription waits for.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// A time of the monotonic clock.
+    Until(u64),
+    /// The entry of this index in what the file service is asked.
+    File(usize),
+    /// Nothing: it is wrong.
+    Failed(Errno),
+}
+
+struct Waiter {
+    userdata: u64,
+    kind: u8,
+    wait: Wait,
+}
+
+/// All that is waited for.
+#[derive(Default)]
+struct Waiters {
+    all: Vec<Waiter>,
+    polls: Vec<Poll>,
+    /// The earliest deadline.
+    deadline: Option<u64>,
+    failed: bool,
+}
+
+impl Waiters {
+    fn add(&mut self, userdata: u64, kind: u8, wait: Wait) {
+        match wait {
+            Wait::Until(time) => {
+                self.deadline = Some(self.deadline.map_or(time, |earliest| earliest.min(time)));
+            }
+            Wait::Failed(_) => self.failed = true,
+            Wait::File(_) => {}
+        }
+        self.all.push(Waiter { userdata, kind, wait });
+    }
+
+    /// Waits, or only looks; the descriptors' answers are in `polls` when there are any. False:
+    /// nothing has happened yet.
+    fn wait(&mut self, system: &mut dyn System) -> Result<bool, Halt> {
+        let now = self.deadline.map_or(0, |_| system.monotonic());
+        let over = self.deadline.is_some_and(|deadline| deadline <= now);
+        let waits = !over && !self.failed;
+        if self.polls.is_empty() {
+            if let (true, Some(deadline)) = (waits, self.deadline) {
+                system.sleep_until(deadline)?;
+                return Ok(deadline <= system.monotonic());
+            }
+            return Ok(true);
+        }
+        let length = size_of_val(self.polls.as_slice()) as u64;
+        let flags = if waits { flag::WAIT } else { 0 };
+        let request = Request { flags, length, ..Request::new(Op::Poll, 0) };
+        let bulk = self.polls.as_mut_bytes();
+        let reply = match self.deadline {
+            Some(deadline) if waits => system.files_until(request, bulk, deadline)?,
+            _ => Some(ask(system, request, bulk)?),
+        };
+        match reply {
+            None => Ok(self.deadline.is_some_and(|deadline| deadline <= system.monotonic())),
+            Some(Reply { error: 0, value, .. }) => Ok(value != 0 || !waits),
+            Some(reply) => Err(Errno::from(reply.errno()).into()),
+        }
+    }
+
+    /// What has happened.
+    fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
+        self.all.iter().filter_map(move |waiter| {
+            let Waiter { userdata, kind, .. } = *waiter;
+            let event = Event { userdata, kind, ..Event::default() };
+            match waiter.wait {
+                Wait::Failed(error) => Some(Event { error: error.0, ..event }),
+                Wait::Until(deadline) => (deadline <= now).then_some(event),
+                Wait::File(index) => found(self.polls.get(index)?, event),
+            }
+        })
+    }
+}
+
+/// What the file service says of a descriptor, if that is something.
+fn found(poll: &Poll, event: Event) -> Option<Event> {
+    if poll.error != 0 {
+        let reply = Reply { error: poll.error, ..Reply::default() };
+        return Some(Event { error: Errno::from(reply.errno()).0, ..event });
+    }
+    if poll.got == 0 {
+        return None;
+    }
+    let flags = if poll.got & ready::HANGUP != 0 { event::HANGUP } else { 0 };
+    Some(Event { bytes: poll.bytes, flags, ..event })
+}
+
+/// The time of the monotonic clock that a subscription means.
+fn deadline(one: &Subscription, system: &mut dyn System) -> Result<u64, Errno> {
+    if one.flags & !event::ABSTIME != 0 || one.id > clock::THREAD {
+        return Err(Errno::INVAL);
+    }
+    let absolute = one.flags & event::ABSTIME != 0;
+    match (one.id, absolute) {
+        (clock::MONOTONIC, true) => Ok(one.timeout),
+        (clock::REALTIME | clock::MONOTONIC, false) => {
+            Ok(system.monotonic().saturating_add(one.timeout))
+        }
+        (clock::REALTIME, true) => {
+            let ahead = one.timeout.saturating_sub(system.realtime());
+            Ok(system.monotonic().saturating_add(ahead))
+        }
+        // Time on a core does not pass for who waits.
+        _ => Err(Errno::NOTSUP),
+    }
+}
+
+impl Process {
+    /// One of the descriptors that is waited for.
+    fn poll(&self, fd: u32, kind: u8) -> Result<Poll, Errno> {
+        let (right, want) = match kind {
+            event::FD_READ => (rights::FD_READ, ready::READ),
+            _ => (rights::FD_WRITE, ready::WRITE),
+        };
+        let descriptor = self.table.get(fd)?.with(rights::POLL_FD_READWRITE | right)?;
+        Ok(Poll { handle: descriptor.handle, want, ..Poll::default() })
+    }
+
+    fn subscribe(
+        &self,
+        memory: &[u8],
+        system: &mut dyn System,
+        (list, count): (u32, u32),
+    ) -> Result<Waiters, Errno> {
+        let mut waiters = Waiters::default();
+        waiters.all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
+        for index in 0..count {
+            let bytes: [u8; event::SUBSCRIPTION as usize] =
+                load(memory, entry(list, index, event::SUBSCRIPTION)?)?;
+            let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            let wait = match one.kind {
+                event::CLOCK => deadline(&one, system).map(Wait::Until),
+                event::FD_READ | event::FD_WRITE => self.poll(one.id, one.kind).map(|poll| {
+                    waiters.polls.push(poll);
+                    Wait::File(waiters.polls.len() - 1)
+                }),
+                _ => return Err(Errno::INVAL),
+            };
+            if waiters.polls.len() > DESCRIPTORS {
+                return Err(Errno::INVAL);
+            }
+            waiters.add(one.userdata, one.kind, wait.unwrap_or_else(Wait::Failed));
+        }
+        Ok(waiters)
+    }
+
+    /// Waits for the first of several things.
+    pub fn poll_oneoff(
+        &mut self,
+        memory: &mut [u8],
+        system: &mut dyn System,
+        subscriptions: u32,
+        events: u32,
+        count: u32,
+        found: u32,
+    ) -> Done {
+        if count == 0 || count > SUBSCRIPTIONS {
+            return Err(Errno::INVAL.into());
+        }
+        check(memory, events, entry(0, count, event::EVENT)?)?;
+        check(memory, found, 4)?;
+        let mut waiters = self.subscribe(memory, system, (subscriptions, count))?;
+        while !waiters.wait(system)? {}
+        let now = waiters.deadline.map_or(0, |_| system.monotonic());
+        let mut written = 0;
+        for event in waiters.events(now) {
+            store(memory, entry(events, written, event::EVENT)?, event.as_bytes())?;
+            written += 1;
+        }
+        store_u32(memory, found, written)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Arguments and environment.
+
+use crate::begin::{is_block, strings};
+use crate::errno::{Done, Errno};
+use crate::memory::{check, entry, store, store_u32};
+use crate::process::Process;
+use crate::system::System;
+use abi::program::BEGIN_BYTES;
+use alloc::vec::Vec;
+
+/// Strings one behind the other, each with its NUL.
+#[derive(Debug, Default)]
+pub(crate) struct Strings {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Strings {
+    /// More of them.
+    pub fn add(&mut self, block: &[u8]) -> Result<(), Errno> {
+        if !is_block(block) {
+            return Err(Errno::INVAL);
+        }
+        // As many again as a beginning has: a manifest may have some too.
+        if self.bytes.len().saturating_add(block.len()) > 2 * BEGIN_BYTES {
+            return Err(Errno::TOOBIG);
+        }
+        self.bytes.try_reserve(block.len()).map_err(|_| Errno::NOMEM)?;
+        self.bytes.extend_from_slice(block);
+        self.count += strings(block).count() as u32;
+        Ok(())
+    }
+
+    fn sizes(&self, memory: &mut [u8], count: u32, bytes: u32) -> Done {
+        check(memory, bytes, 4)?;
+        store_u32(memory, count, self.count)?;
+        store_u32(memory, bytes, self.bytes.len() as u32)?;
+        Ok(())
+    }
+
+    /// The strings to `buffer`, and their addresses to `table`.
+    fn get(&self, memory: &mut [u8], table: u32, buffer: u32) -> Done {
+        check(memory, table, entry(0, self.count, 4)?)?;
+        store(memory, buffer, &self.bytes)?;
+        let mut at = buffer;
+        for (index, one) in (0..).zip(strings(&self.bytes)) {
+            store_u32(memory, entry(table, index, 4)?, at)?;
+            at = at.saturating_add(one.len() as u32 + 1);
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// The arguments.
+    pub fn args_get(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        table: u32,
+        buffer: u32,
+    ) -> Done {
+        self.arguments.get(memory, table, buffer)
+    }
+
+    /// How many arguments, and how many bytes.
+    pub fn args_sizes_get(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        count: u32,
+        bytes: u32,
+    ) -> Done {
+        self.arguments.sizes(memory, count, bytes)
+    }
+
+    /// The environment.
+    pub fn environ_get(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        table: u32,
+        buffer: u32,
+    ) -> Done {
+        self.environment.get(memory, table, buffer)
+    }
+
+    /// How many strings of environment, and how many bytes.
+    pub fn environ_sizes_get(
+        &mut self,
+        memory: &mut [u8],
+        _system: &mut dyn System,
+        count: u32,
+        bytes: u32,
+    ) -> Done {
+        self.environment.sizes(memory, count, bytes)
+    }
+}
