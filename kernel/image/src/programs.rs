@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use kernel_mem::spaces::{Demand, From, SpaceError, Spaces, is_inside};
-pub use load::{Loaded, Programs};
+pub use load::{Loaded, Manifest, Programs};
 pub use stack::Stack;
 
 /// Address space of all programs.

@@ -126,6 +126,11 @@ impl Process {
         }
     }
 
+    /// The first descriptor from `from` on that is not taken.
+    pub fn free_descriptor(&mut self, from: u32) -> Result<u32, Errno> {
+        self.table.free(from)
+    }
+
     /// How many descriptors there are.
     pub fn descriptors(&self) -> usize {
         self.table.count()

@@ -9,9 +9,10 @@ use super::guest::Guest;
 use super::{Life, with_table};
 use crate::kernel::Kernel;
 use crate::monitor::Session;
-use crate::programs::{Loaded, Stack};
+use crate::programs::{Loaded, Manifest, Stack};
 use crate::services::Patience;
 use ::processes::client::Account;
+use abi::fs::{Op, Reply, Request, flag};
 use abi::process::{End as How, Errno};
 use alloc::sync::Arc;
 use alloc::collections::BTreeMap;
@@ -20,11 +21,14 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
 use kernel_process::begin::{Beginning, decode};
-use kernel_process::{Halt, Process};
+use kernel_process::wasi::rights;
+use kernel_process::{Errno as WasiErrno, Halt, Process, System};
 use kernel_sched::{ThreadId, WaitQueue};
 
 /// Descriptors of a process whose manifest says nothing.
 const DESCRIPTORS: u32 = 256;
+/// Where programs look for preopened directories: behind input, output and errors.
+const FIRST_PREOPEN: u32 = 3;
 
 /// What the table gave: a thread for it, or why there is none.
 pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning: &[u8]) {
@@ -142,16 +146,51 @@ fn furnish(
     files: u32,
 ) -> Result<Process, Halt> {
     let mut process = Process::begin(guest, beginning, files)?;
-    let done = process
-        .add_arguments(&loaded.manifest.arguments)
-        .and_then(|()| process.add_environment(&loaded.manifest.environment));
-    match done {
-        Ok(()) => Ok(process),
-        Err(why) => {
-            process.close_all(guest);
-            Err(why.into())
-        }
+    let done = follow(guest, &loaded.manifest, &mut process);
+    if done.is_err() {
+        process.close_all(guest);
     }
+    done.map(|()| process)
+}
+
+/// What the manifest gives it.
+fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Result<(), Halt> {
+    process.add_arguments(&manifest.arguments)?;
+    process.add_environment(&manifest.environment)?;
+    for (path, name, write) in &manifest.preopens {
+        let handle = open_folder(guest, path)?;
+        let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
+        let given = (inheriting & rights::DIRECTORY, inheriting);
+        let number = process.free_descriptor(FIRST_PREOPEN);
+        let number = number.inspect_err(|_| close(guest, handle))?;
+        process.give(guest, number, handle, given, Some(name))?;
+    }
+    Ok(())
+}
+
+fn close(guest: &mut Guest, handle: u64) {
+    // What cannot be closed is not open.
+    let _ = guest.files(Request::new(Op::Close, handle), &mut []);
+}
+
+/// The directory of this path from the root.
+fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
+    let failed = |reply: &Reply| Halt::from(WasiErrno::from(reply.errno()));
+    let root = guest.files(Request::new(Op::Root, 0), &mut [])?;
+    if root.error != 0 {
+        return Err(failed(&root));
+    }
+    let from = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
+    let mut name = if from == path.len() { b".".to_vec() } else { path[from..].to_vec() };
+    let request = Request {
+        flags: flag::READ | flag::DIRECTORY | flag::FOLLOW,
+        name: name.len() as u16,
+        ..Request::new(Op::Open, root.handle)
+    };
+    let opened = guest.files(request, &mut name);
+    close(guest, root.handle);
+    let opened = opened?;
+    if opened.error != 0 { Err(failed(&opened)) } else { Ok(opened.handle) }
 }
 
 fn run(
