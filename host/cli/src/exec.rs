@@ -81,11 +81,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Takes the board down that was started for the program.
-    fn release(&self) {
+    /// Takes the board down that was started for the program. Its folder tells of `trouble`, and is
+    /// of no use otherwise.
+    fn release(&self, trouble: bool) {
         let Some(instance) = lock(&self.borrowed).take() else { return };
-        if let Err(why) = instance.stop() {
-            eprintln!("pen: {}: {why}", instance.name);
+        match instance.stop() {
+            Err(why) => eprintln!("pen: {}: {why}", instance.name),
+            Ok(()) if trouble => eprintln!("pen: logs stay in {}", instance.folder.display()),
+            Ok(()) => drop(std::fs::remove_dir_all(&instance.folder)),
         }
     }
 
@@ -99,11 +102,11 @@ impl Session {
 pub fn exec(place: &Place, line: &Line) -> ExitCode {
     let session = Arc::new(Session::default());
     let ended = listen(&session).and_then(|()| run(place, line, &session));
-    session.release();
     let code = ended.unwrap_or_else(|why| {
         eprintln!("pen: {why:#}");
         TROUBLE
     });
+    session.release(code == TROUBLE);
     ExitCode::from(code)
 }
 
@@ -117,7 +120,7 @@ fn listen(session: &Arc<Session>) -> anyhow::Result<()> {
             let known = if number == SIGINT { signal::INT } else { signal::TERM };
             let running = session.sender.try_lock().map_or(true, |sender| sender.is_some());
             if told || !running {
-                session.release();
+                session.release(false);
                 std::process::exit(i32::from(SIGNALLED) + number);
             }
             told = true;
