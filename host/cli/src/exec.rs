@@ -87,7 +87,9 @@ impl Session {
         let Some(instance) = lock(&self.borrowed).take() else { return };
         match instance.stop() {
             Err(why) => eprintln!("pen: {}: {why}", instance.name),
-            Ok(()) if trouble => eprintln!("pen: logs stay in {}", instance.folder.display()),
+            Ok(()) if trouble && instance.folder.exists() => {
+                eprintln!("pen: logs stay in {}", instance.folder.display())
+            }
             Ok(()) => drop(std::fs::remove_dir_all(&instance.folder)),
         }
     }
