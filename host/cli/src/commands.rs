@@ -82,17 +82,24 @@ pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
     Ok(verdict(findings::show(&instance.folder)?))
 }
 
+/// What the names of boards begin with that `pen exec` began for one program.
+pub const BORROWED: &str = "exec-";
+
+/// The only one that runs, if one does. One that ends with its program is for nobody else.
+pub fn only(place: &Place) -> anyhow::Result<Option<Instance>> {
+    let free = |i: &Instance| i.soc().is_some() && !i.name.starts_with(BORROWED);
+    let mut running: Vec<Instance> = Instance::all(place).into_iter().filter(free).collect();
+    match (running.pop(), running.len()) {
+        (one, 0) => Ok(one),
+        (_, _) => bail!("several boards are running: say which (`./pen ps` lists them)"),
+    }
+}
+
 /// The named instance, or the only one that runs.
 fn choose(place: &Place, name: Option<&str>) -> anyhow::Result<Instance> {
-    if let Some(name) = name {
-        return Ok(Instance::named(place, name)?);
-    }
-    let mut running: Vec<Instance> =
-        Instance::all(place).into_iter().filter(|i| i.soc().is_some()).collect();
-    match (running.pop(), running.len()) {
-        (None, _) => bail!("no board is running; `./pen up` starts one"),
-        (Some(one), 0) => Ok(one),
-        (Some(_), _) => bail!("several boards are running: say which (`./pen ps` lists them)"),
+    match name {
+        Some(name) => Ok(Instance::named(place, name)?),
+        None => only(place)?.context("no board is running; `./pen up` starts one"),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! run/NAME/  board.toml   the board file it was started from     soc.toml   what the soc is told
+//!            program.key  seals programs for this start (given.rs)
 //!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   what kernels are told
 //!            DOMAIN.log   early log         soc.log, soc.out, soc.pid    console.sock, console.log
 //! ```
@@ -185,7 +186,8 @@ impl Instance {
         if let Some((choice, _)) = &options.lab {
             self.model(&board, *choice, kernels)?;
         }
-        self.launch(soc, &board, arguments, &config_of(&board, options))
+        let config = config_of(&board, options);
+        self.launch(soc, &board, (arguments, options.is_exact()), &config)
     }
 
     /// Like `start`, in the lab, for a board whose one domain runs something else than a kernel of
@@ -205,7 +207,7 @@ impl Instance {
             domain.command = machine.to_vec();
             domain.image = None;
         }
-        self.launch(soc, &board, "", &config)
+        self.launch(soc, &board, ("", true), &config)
     }
 
     /// The board, in a folder that holds nothing else yet.
@@ -288,16 +290,17 @@ impl Instance {
     }
 
     /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
-    /// neither ctrl-c nor the end of this terminal reaches it.
+    /// neither ctrl-c nor the end of this terminal reaches it. `exact`: the run must repeat.
     fn launch(
         &self,
         soc: &Path,
         board: &Board,
-        arguments: &str,
+        (arguments, exact): (&str, bool),
         config: &config::Config,
     ) -> Outcome<()> {
-        let blob = board.blob_with(arguments).map_err(InstanceError::Blob)?;
-        self.write("blob.bin", blob.as_bytes())?;
+        let given = self.give(exact)?;
+        let blob = board.blob_with(arguments, &given).map_err(InstanceError::Blob)?;
+        self.write_secret("blob.bin", blob.as_bytes())?;
         self.disks(board)?;
         self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");

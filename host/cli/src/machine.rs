@@ -30,6 +30,11 @@ impl Options {
         self.mode().is_some_and(Mode::takes_turns)
     }
 
+    /// Must the run repeat to the bit?
+    pub fn is_exact(&self) -> bool {
+        self.icount || self.lab.is_some()
+    }
+
     /// Does the sanitizer watch?
     pub fn is_watched(&self) -> bool {
         self.mode().is_some_and(Mode::watches_caches)

@@ -5,9 +5,13 @@
 mod bench;
 mod check;
 mod commands;
+mod compiler;
 mod console;
 mod doctor;
+mod exec;
+mod given;
 mod image;
+mod install;
 mod instance;
 mod interrupt;
 mod kernels;
@@ -72,6 +76,20 @@ pub struct How {
 }
 
 impl How {
+    /// A board as it is without further wishes.
+    fn plain(board: &str, name: String) -> How {
+        How {
+            which: Which { board: board.to_string(), profile: Profile::Kernel },
+            name: Some(name),
+            icount: false,
+            lab: false,
+            mode: ::lab::model::Mode::Energy,
+            quantum: 1000,
+            no_costs: false,
+            arguments: None,
+        }
+    }
+
     /// The same for QEMU and soc.
     fn options(&self) -> anyhow::Result<machine::Options> {
         let choice = lab::model::Choice {
@@ -123,6 +141,10 @@ enum Verb {
         #[arg(long)]
         name: Option<String>,
     },
+    /// Install a program on a running board, for each of its ISAs.
+    Install(install::Line),
+    /// Run a program on a board, with this terminal's input and output, and end as it ends.
+    Exec(exec::Line),
     /// List boards that run, with the state of each domain.
     Ps,
     /// Build kernels and stage their images.
@@ -193,6 +215,10 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
                 transfer::pull(instance, &path, file.as_deref())
             })
         }
+        Verb::Install(line) => commands::with_running(&place, line.board.as_deref(), |instance| {
+            install::install(&place, instance, &line)
+        }),
+        Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Ps => commands::ps(&place),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),

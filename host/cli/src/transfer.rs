@@ -1,5 +1,5 @@
 //! `pen push` and `pen pull`: files into a running board and out of it, over a stream of its vsock
-//! device (`abi::host`).
+//! device (`abi::host`). Streams are for `pen exec` too.
 
 use crate::instance::{Instance, VSOCK};
 use abi::host::{Frame, Kind, LARGEST, PORT};
@@ -12,8 +12,25 @@ use zerocopy::{FromBytes, IntoBytes};
 /// A stream with a board, before or within one request.
 pub struct Stream {
     reader: BufReader<UnixStream>,
-    writer: UnixStream,
+    sender: Sender,
     board: String,
+}
+
+/// The way to the board.
+pub struct Sender(UnixStream);
+
+impl Sender {
+    /// False: the board takes no more; why, it may have said before.
+    pub fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
+        let sent = self.0.write_all(Frame::new(kind, data.len()).as_bytes());
+        match sent.and_then(|()| self.0.write_all(data)) {
+            Ok(()) => Ok(true),
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(false)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
 }
 
 impl Stream {
@@ -26,11 +43,16 @@ impl Stream {
                 "board {name} takes no streams: is it up (`pen ps`), and has its file {device}?"
             )
         })?;
+        Stream::on(socket, name)
+    }
+
+    /// Begins one with the board `name` behind `socket`.
+    pub fn on(socket: UnixStream, name: &str) -> anyhow::Result<Stream> {
         let reader = BufReader::new(socket.try_clone()?);
-        let mut stream = Stream { reader, writer: socket, board: name.clone() };
+        let mut stream = Stream { reader, sender: Sender(socket), board: name.to_string() };
         let mut line = String::new();
         // A board that resets the stream ends it without a word.
-        let read = writeln!(stream.writer, "CONNECT {PORT}")
+        let read = writeln!(stream.sender.0, "CONNECT {PORT}")
             .and_then(|()| stream.reader.read_line(&mut line));
         ensure!(
             read.is_ok() && line.starts_with("OK "),
@@ -39,19 +61,17 @@ impl Stream {
         Ok(stream)
     }
 
-    /// False: the board takes no more; why, it may have said before.
-    fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
-        let sent = self.writer.write_all(Frame::new(kind, data.len()).as_bytes());
-        match sent.and_then(|()| self.writer.write_all(data)) {
-            Ok(()) => Ok(true),
-            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
-                Ok(false)
-            }
-            Err(e) => Err(e.into()),
-        }
+    /// A way to the board for who sends while another receives.
+    pub fn sender(&self) -> anyhow::Result<Sender> {
+        Ok(Sender(self.sender.0.try_clone()?))
     }
 
-    fn receive(&mut self) -> anyhow::Result<(Kind, Vec<u8>)> {
+    fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
+        self.sender.send(kind, data)
+    }
+
+    /// What comes next; what the board could not do is an error.
+    pub fn receive(&mut self) -> anyhow::Result<(Kind, Vec<u8>)> {
         let gone = || format!("board {} ended the stream; see `pen ps` and its log", self.board);
         let mut head = [0; size_of::<Frame>()];
         self.reader.read_exact(&mut head).with_context(gone)?;

@@ -1,1 +1,72 @@
-//! x
+//! Programs ahead of time: a WebAssembly module in, the code of one ISA out, as a kernel's engine
+//! loads it.
+//!
+//! What both sides must agree on is `abi::program::engine`, with what its comment says; a kernel
+//! refuses code that was made otherwise. Nothing is read from the environment, so the same module
+//! gives the same code on every host.
+//!
+//! This crate holds Cranelift, which takes minutes to build. So nothing of ours depends on it:
+//! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
+//! made (`docs/programs.md`).
+
+use abi::program::engine;
+use thiserror::Error;
+use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails};
+
+/// Why there is no code.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// We know no such ISA.
+    #[error("there is no code for ISA {0}")]
+    Isa(u32),
+    /// Cranelift does not take our settings: a bug of ours.
+    #[error("the compiler's settings: {0}")]
+    Settings(String),
+    /// The other form of WebAssembly.
+    #[error("this is a component; programs are modules: build for wasm32-wasip1")]
+    Component,
+    /// It is no valid module, or uses what the engine is built without.
+    #[error("{0}")]
+    Module(String),
+}
+
+/// What a component begins with.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// The settings of an engine for `isa` ([`abi::boot::isa`]).
+fn settings(isa: u32) -> Result<Config, CompileError> {
+    let target = engine::target(isa).ok_or(CompileError::Isa(isa))?;
+    let mut config = Config::new();
+    config.target(target).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
+    // An explicit target has no defaults of the host's: each that matters is set.
+    config
+        .signals_based_traps(true)
+        .memory_reservation(engine::RESERVATION)
+        .memory_guard_size(engine::GUARD)
+        .memory_reservation_for_growth(engine::GROWTH)
+        .memory_init_cow(false)
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        .max_wasm_stack(engine::STACK)
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .wasm_simd(engine::has_simd(isa))
+        .wasm_relaxed_simd(engine::has_simd(isa));
+    // These do not change what a kernel accepts: how quick code is, and what is kept beside it. A
+    // trap is found by frame pointers; with the address map its place in the module is known.
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        .generate_address_map(true)
+        .debug_info(false)
+        .native_unwind_info(false);
+    Ok(config)
+}
+
+/// The code of the module `wasm` (binary, or text of WebAssembly) for `isa`.
+pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
+    if wasm.starts_with(COMPONENT) {
+        return Err(CompileError::Component);
+    }
+    let engine =
+        Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
+    engine.precompile_module(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+}

@@ -1,0 +1,90 @@
+//! What a board is given at each start (`abi::boot::Given`): the key that seals its programs, a seed
+//! for its random numbers, and the time of day.
+//!
+//! Key and seed are new each time, and only who started the board can read them. Where a run must
+//! repeat to the bit they are constants, and so is the time.
+
+use crate::instance::{Instance, InstanceError};
+use abi::boot::Given;
+use anyhow::Context;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of the key, in the run folder.
+const KEY_FILE: &str = "program.key";
+
+/// Of runs that repeat. Nothing is secret there: who measures has made all of it.
+const EXACT: Given = Given {
+    program_key: *b"a key that all exact runs share.",
+    seed: *b"seed of numbers in exact runs...",
+    // The first second of 2026.
+    begun: 1_767_225_600_000_000_000,
+};
+
+impl Instance {
+    /// What this start is given, also written into the run folder; `exact`: always the same.
+    pub fn give(&self, exact: bool) -> Result<Given, InstanceError> {
+        let given = if exact { Ok(EXACT) } else { fresh() };
+        let given = given.map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
+        self.write_secret(KEY_FILE, &given.program_key)?;
+        Ok(given)
+    }
+
+    /// Writes a new file that only its owner can read.
+    pub fn write_secret(&self, name: &str, bytes: &[u8]) -> Result<(), InstanceError> {
+        let path = self.path(name);
+        let file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(bytes)).map_err(|e| InstanceError::File(path, e))
+    }
+
+    /// The key that seals programs for the board as it runs now.
+    pub fn program_key(&self) -> anyhow::Result<[u8; 32]> {
+        let path = self.path(KEY_FILE);
+        let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+        let key = <[u8; 32]>::try_from(bytes.as_slice());
+        key.ok().with_context(|| format!("{}: it is no key of 32 bytes", path.display()))
+    }
+}
+
+fn fresh() -> io::Result<Given> {
+    let (mut program_key, mut seed) = ([0; 32], [0; 32]);
+    for bytes in [&mut program_key, &mut seed] {
+        // The system gives as few bytes as these at once, or none.
+        if getrandom(&mut bytes[..], GetRandomFlags::empty())? != bytes.len() {
+            return Err(io::Error::other("the system gives no random bytes"));
+        }
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+    let begun = u64::try_from(since.as_nanos()).map_err(io::Error::other)?;
+    Ok(Given { program_key, seed, begun })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn each_start_has_a_key_of_its_own_that_only_its_owner_reads() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [one, other] = folders.each_ref().map(|it| Instance::at(it.path().to_path_buf()));
+        let (first, second) = (one.give(false).unwrap(), other.give(false).unwrap());
+        assert_ne!(first.program_key, second.program_key);
+        assert_ne!(first.seed, second.seed);
+        assert_ne!(first.seed, first.program_key);
+        assert!(first.begun > EXACT.begun - (1 << 60));
+        assert_eq!(one.program_key().unwrap(), first.program_key);
+        let mode = std::fs::metadata(one.path(KEY_FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn exact_runs_are_given_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::at(folder.path().to_path_buf());
+        assert_eq!(instance.give(true).unwrap(), EXACT);
+        assert_eq!(instance.program_key().unwrap(), EXACT.program_key);
+    }
+}

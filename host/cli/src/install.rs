@@ -1,0 +1,137 @@
+//! `pen install`: a program onto a running board. Its code for each ISA of the board is sealed with
+//! the board's key and put where kernels look for programs: `/bin/NAME.ISA`.
+//!
+//! Keys are new at each start of a board, so what was installed before is to be installed again; the
+//! code is kept (`compiler.rs`), so that costs a moment.
+
+use crate::instance::Instance;
+use crate::place::Place;
+use crate::transfer::Stream;
+use crate::{compiler, kernels};
+use abi::program::FOLDER;
+use anyhow::{Context, bail, ensure};
+use program::Manifest;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a program's name.
+const NAME: usize = abi::process::NAME;
+
+/// `pen install`
+#[derive(clap::Args)]
+pub struct Line {
+    /// The program: a WebAssembly module for WASI preview 1.
+    pub wasm: PathBuf,
+    /// What it may do; without, a .toml file of the same name beside it, or nothing beyond the rest.
+    #[arg(long)]
+    pub manifest: Option<PathBuf>,
+    /// What it is called there; its file's name without.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Which board; may be left out when only one runs.
+    #[arg(long)]
+    pub board: Option<String>,
+}
+
+/// An image that is there now.
+pub struct Installed {
+    /// Where.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// `pen install`
+pub fn install(place: &Place, instance: &Instance, line: &Line) -> anyhow::Result<()> {
+    let name = match &line.name {
+        Some(name) => named(name)?,
+        None => name_of(&line.wasm)?,
+    };
+    for image in put(place, instance, &line.wasm, line.manifest.as_deref(), &name)? {
+        println!("{} KiB to {}:{}", image.bytes.div_ceil(1024), instance.name, image.path);
+    }
+    Ok(())
+}
+
+/// Installs the program `wasm` as `name`.
+pub fn put(
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    name: &str,
+) -> anyhow::Result<Vec<Installed>> {
+    let manifest = manifest_of(wasm, manifest)?;
+    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    let isas = kernels::isas(&instance.board()?);
+    let codes = compiler::code(place, wasm, &bytes, &isas)?;
+    let (key, source) = (instance.program_key()?, program::source_hash(&bytes));
+    let mut installed = vec![];
+    for (isa, code) in isas.iter().zip(codes) {
+        let image = program::seal(&code, &manifest, isa.number(), source, &key);
+        let image = image.with_context(|| format!("{} for {}", wasm.display(), isa.name()))?;
+        let path = format!("/{FOLDER}/{name}.{}", isa.name());
+        let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
+        installed.push(Installed { path, bytes });
+    }
+    Ok(installed)
+}
+
+/// The manifest that was named, or the one beside the program, or an empty one.
+fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
+    let beside = wasm.with_extension("toml");
+    match named {
+        Some(path) => Ok(Manifest::read(path)?),
+        None if beside.exists() => Ok(Manifest::read(&beside)?),
+        None => Ok(Manifest::default()),
+    }
+}
+
+/// The name of a program in `file`.
+pub fn name_of(file: &Path) -> anyhow::Result<String> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    named(stem.with_context(|| format!("{}: say --name", file.display()))?)
+}
+
+/// `name`, if it can be one.
+pub fn named(name: &str) -> anyhow::Result<String> {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.+".contains(&b);
+    ensure!(
+        (1..=NAME).contains(&name.len()) && name.bytes().all(good),
+        "\"{name}\" cannot be a program's name: 1 to {NAME} letters, digits, '-', '_', '.', '+'"
+    );
+    if name.starts_with(['.', '-']) {
+        bail!("\"{name}\" cannot be a program's name: it begins with a letter or a digit");
+    }
+    Ok(name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_files() {
+        assert_eq!(name_of(Path::new("a/hello.wasm")).unwrap(), "hello");
+        assert_eq!(name_of(Path::new("g++.wasm")).unwrap(), "g++");
+        for bad in ["", "a b", ".x", "-x", "a/b", "ä", &"a".repeat(33)] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_may_lie_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let wasm = folder.path().join("it.wasm");
+        assert_eq!(manifest_of(&wasm, None).unwrap(), Manifest::default());
+        let beside = folder.path().join("it.toml");
+        std::fs::write(&beside, "args = [\"-v\"]").unwrap();
+        assert_eq!(manifest_of(&wasm, None).unwrap().args, ["-v"]);
+        let other = folder.path().join("other.toml");
+        std::fs::write(&other, "").unwrap();
+        assert_eq!(manifest_of(&wasm, Some(&other)).unwrap(), Manifest::default());
+        std::fs::write(&beside, "arg = []").unwrap();
+        let why = format!("{:#}", manifest_of(&wasm, None).unwrap_err());
+        assert!(why.contains("it.toml:1: there is no field \"arg\""), "{why}");
+        assert!(manifest_of(&wasm, Some(Path::new("missing.toml"))).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! The sealed image of a program: its code for one ISA, and what its manifest says.
+
+use crate::manifest::Manifest;
+use kernel_seal::{Image, KEY, Refused};
+
+/// An image as its reader finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Arguments.
+    pub args: Vec<String>,
+    /// `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// Path, name, and whether it may be written.
+    pub preopens: Vec<(String, String, bool)>,
+    /// Most bytes of memory.
+    pub memory: u64,
+    /// One of [`abi::program::class`].
+    pub class: u32,
+    /// Most descriptors.
+    pub files: u32,
+    /// BLAKE3 of the .wasm.
+    pub source: [u8; 32],
+    /// What the engine loads.
+    pub code: Vec<u8>,
+}
+
+/// The image of `code`, which was made of a .wasm with that hash for `isa`
+/// ([`abi::boot::isa`]), sealed with the board's program key.
+pub fn seal(
+    code: &[u8],
+    manifest: &Manifest,
+    isa: u32,
+    source_hash: [u8; 32],
+    key: &[u8; KEY],
+) -> Result<Vec<u8>, Refused> {
+    let [arguments, environment, preopens] = manifest.strings();
+    let image = Image {
+        isa,
+        class: manifest.class.number(),
+        memory: manifest.memory,
+        files: manifest.files,
+        arguments: &arguments,
+        environment: &environment,
+        preopens: &preopens,
+        source: source_hash,
+        code,
+    };
+    kernel_seal::seal(&image, key)
+}
+
+/// What is in an image for `isa`; it is refused as a kernel refuses it.
+pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> {
+    let image = kernel_seal::check(bytes, isa, key)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Opened {
+        args: image.arguments().map(text).collect(),
+        env: image.environment().map(text).collect(),
+        preopens: image.preopens().map(|it| (text(it.path), text(it.name), it.write)).collect(),
+        memory: image.memory,
+        class: image.class,
+        files: image.files,
+        source: image.source,
+        code: image.code.to_vec(),
+    })
+}

@@ -1,0 +1,252 @@
+//! The manifest: a TOML file that says what a program may do. Every field may be left out, and a
+//! program without a manifest is one whose manifest is empty.
+//!
+//! Keep in step with the table in `docs/programs.md`.
+
+use crate::error::{ManifestError, Place, Reason};
+use crate::fields::{self, Field, Fields};
+use abi::program::{IMAGE_STRINGS, class};
+use std::path::Path;
+
+/// The fields of a manifest.
+const FIELDS: &[&str] = &["args", "class", "endpoints", "env", "limits", "memory", "preopens"];
+/// Most of each list.
+const MOST: usize = 64;
+/// Memory comes in pages of this many bytes, and there are 4 GiB of it at most.
+const PAGE: u64 = 64 << 10;
+
+/// What a program may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Arguments before those that it is begun with.
+    pub args: Vec<String>,
+    /// Environment, beneath the one that it is begun with.
+    pub env: Vec<(String, String)>,
+    /// Directories that it begins with.
+    pub preopens: Vec<Preopen>,
+    /// Most bytes of memory; 0: no limit but the board's.
+    pub memory: u64,
+    /// For which cores.
+    pub class: Class,
+    /// What it talks to.
+    pub endpoints: Vec<Endpoint>,
+    /// Most descriptors; 0: the kernel's limit.
+    pub files: u32,
+}
+
+/// For which cores a program is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// The strong ones.
+    #[default]
+    Normal,
+    /// The weak ones: in the background, or while the strong ones sleep.
+    Light,
+}
+
+impl Class {
+    /// One of [`class`].
+    pub const fn number(self) -> u32 {
+        match self {
+            Class::Normal => class::NORMAL,
+            Class::Light => class::LIGHT,
+        }
+    }
+}
+
+/// A directory that a program begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preopen {
+    /// Where it is, from the root.
+    pub path: String,
+    /// What the program calls it.
+    pub name: String,
+    /// May it change what is in it?
+    pub write: bool,
+}
+
+/// What a program talks to. Checked, and kept for when there are channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The contract that is spoken there.
+    pub contract: String,
+    /// How much it gains by being near: -100 (far away) to 100.
+    pub affinity: i32,
+}
+
+impl Manifest {
+    /// Reads and checks the file at `path`.
+    pub fn read(path: &Path) -> Result<Self, ManifestError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ManifestError::at(&shown, "", (0, Reason::Unreadable(e.to_string()))))?;
+        Self::parse(&shown, &text)
+    }
+
+    /// Checks the text of one; `file` is the name that errors carry.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ManifestError> {
+        let checked = fields::read(text)
+            .and_then(|table| Fields::of(table, FIELDS, String::new(), 0))
+            .and_then(manifest);
+        checked.map_err(|wrong| ManifestError::at(file, text, wrong))
+    }
+
+    /// Arguments, environment and preopens as an image has them: a NUL behind each.
+    pub(crate) fn strings(&self) -> [Vec<u8>; 3] {
+        let ended = |texts: &mut dyn Iterator<Item = String>| {
+            texts.flat_map(|text| [text.as_str(), "\0"].concat().into_bytes()).collect()
+        };
+        [
+            ended(&mut self.args.iter().cloned()),
+            ended(&mut self.env.iter().map(|(name, value)| format!("{name}={value}"))),
+            ended(&mut self.preopens.iter().map(|it| {
+                let rights = if it.write { "rw" } else { "r" };
+                format!("{rights} {}={}", it.path, it.name)
+            })),
+        ]
+    }
+}
+
+fn manifest(mut fields: Fields) -> Place<Manifest> {
+    let made = Manifest {
+        args: fields.take("args").map_or(Ok(vec![]), args)?,
+        env: fields.take("env").map_or(Ok(vec![]), env)?,
+        preopens: fields.take("preopens").map_or(Ok(vec![]), preopens)?,
+        memory: fields.take("memory").map_or(Ok(0), memory)?,
+        class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
+        endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
+        files: fields.take("limits").map_or(Ok(0), limits)?,
+    };
+    let bytes = made.strings().iter().map(Vec::len).sum();
+    if bytes > IMAGE_STRINGS {
+        return Err((0, Reason::Large { bytes, most: IMAGE_STRINGS }));
+    }
+    Ok(made)
+}
+
+/// A list of at most [`MOST`].
+fn short(field: &Field, allowed: &'static str) -> Place<Vec<Field>> {
+    let list = field.list(allowed)?;
+    if list.len() > MOST {
+        return field.wrong("a list of at most 64");
+    }
+    Ok(list)
+}
+
+fn args(field: Field) -> Place<Vec<String>> {
+    const ALLOWED: &str = "a list of texts without NUL, such as [\"-v\", \"/data\"]";
+    let one = |item: Field| match item.text(ALLOWED)? {
+        text if text.contains('\0') => item.wrong(ALLOWED),
+        text => Ok(text.to_string()),
+    };
+    short(&field, ALLOWED)?.into_iter().map(one).collect()
+}
+
+fn env(field: Field) -> Place<Vec<(String, String)>> {
+    const ALLOWED: &str = "a table of texts without NUL, such as { HOME = \"/data\" }";
+    const NAMES: &str = "a table whose names are not empty and have no '=' and no NUL";
+    let entries = field.entries(ALLOWED)?;
+    if entries.len() > MOST {
+        return field.wrong("a table of at most 64");
+    }
+    let one = |(name, item): (String, Field)| {
+        let value = item.text(ALLOWED)?;
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return item.wrong(NAMES);
+        }
+        if value.contains('\0') {
+            return item.wrong(ALLOWED);
+        }
+        Ok((name, value.to_string()))
+    };
+    entries.into_iter().map(one).collect()
+}
+
+fn preopens(field: Field) -> Place<Vec<Preopen>> {
+    const ALLOWED: &str = "a list such as [\"/data:rw\", \"/bin=tools:r\"]";
+    let mut found: Vec<Preopen> = vec![];
+    for item in short(&field, ALLOWED)? {
+        let one = preopen(&item)?;
+        if found.iter().any(|other| other.name == one.name) {
+            let name = format!("the name {:?}", one.name);
+            return Err((item.at(), Reason::Twice { field: field.name, found: name }));
+        }
+        found.push(one);
+    }
+    Ok(found)
+}
+
+/// `PATH:RIGHTS` or `PATH=NAME:RIGHTS`.
+fn preopen(item: &Field) -> Place<Preopen> {
+    const ALLOWED: &str = "\"PATH:RIGHTS\" or \"PATH=NAME:RIGHTS\", where PATH begins with '/' and \
+                           has no '..', and RIGHTS is r or rw";
+    let text = item.text(ALLOWED)?;
+    let Some((place, rights)) = text.rsplit_once(':') else { return item.wrong(ALLOWED) };
+    let (path, name) = place.split_once('=').unwrap_or((place, place));
+    let write = match rights {
+        "r" => false,
+        "rw" => true,
+        _ => return item.wrong(ALLOWED),
+    };
+    let straight = path.starts_with('/') && path.split('/').all(|part| part != "..");
+    if !straight || name.is_empty() || text.contains('\0') {
+        return item.wrong(ALLOWED);
+    }
+    Ok(Preopen { path: path.to_string(), name: name.to_string(), write })
+}
+
+fn memory(field: Field) -> Place<u64> {
+    const ALLOWED: &str = "a size such as \"64 MiB\" (KiB, MiB or GiB): a multiple of 64 KiB, 4 \
+                           GiB at most";
+    let size = |text: &str| {
+        let (number, unit) = text.trim().split_once(' ')?;
+        let shift = match unit.trim() {
+            "KiB" => 10,
+            "MiB" => 20,
+            "GiB" => 30,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    };
+    match size(field.text(ALLOWED)?) {
+        Some(bytes) if (PAGE..=4 << 30).contains(&bytes) && bytes.is_multiple_of(PAGE) => Ok(bytes),
+        _ => field.wrong(ALLOWED),
+    }
+}
+
+fn class_of(field: Field) -> Place<Class> {
+    const ALLOWED: &str = "\"normal\" (strong cores) or \"light\" (weak ones)";
+    match field.text(ALLOWED)? {
+        "normal" => Ok(Class::Normal),
+        "light" => Ok(Class::Light),
+        _ => field.wrong(ALLOWED),
+    }
+}
+
+fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
+    const ALLOWED: &str = "a list of tables such as { contract = \"echo\", affinity = 5 }";
+    const CONTRACT: &str = "a name of 1 to 32 of a-z, 0-9, '-' and '.'";
+    const AFFINITY: &str = "a number of -100 (far away) to 100 (near)";
+    let one = |item: Field| {
+        let mut fields = item.table(&["affinity", "contract"], ALLOWED)?;
+        let contract = fields.need("contract", CONTRACT)?;
+        let text = contract.text(CONTRACT)?;
+        let odd = |b: u8| !(b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b));
+        if !(1..=32).contains(&text.len()) || text.bytes().any(odd) {
+            return contract.wrong(CONTRACT);
+        }
+        let affinity =
+            fields.take("affinity").map_or(Ok(0), |it| it.number(-100..=100, AFFINITY))?;
+        Ok(Endpoint { contract: text.to_string(), affinity: affinity as i32 })
+    };
+    short(&field, ALLOWED)?.into_iter().map(one).collect()
+}
+
+/// `files`.
+fn limits(field: Field) -> Place<u32> {
+    const ALLOWED: &str = "a table such as { files = 32 }";
+    const FILES: &str = "a number of 3 to 1024";
+    let mut fields = field.table(&["files"], ALLOWED)?;
+    let files = fields.take("files").map_or(Ok(0), |it| it.number(3..=1024, FILES))?;
+    Ok(files as u32)
+}

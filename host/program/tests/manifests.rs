@@ -1,0 +1,125 @@
+//! Manifests: what is read, what is refused and how, and the way through a sealed image.
+
+use abi::boot::isa;
+use program::{Class, Endpoint, Manifest, Preopen, Refused, cache_name, open, seal, source_hash};
+
+const FULL: &str = r#"
+args = ["-v", "two words"]
+preopens = ["/data:rw", "/bin=tools:r"]
+memory = "64 MiB"
+class = "light"
+endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
+limits = { files = 32 }
+
+[env]
+HOME = "/data"
+EMPTY = ""
+"#;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse("it.toml", text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn all_of_it_is_read() {
+    let found = parse(FULL).unwrap();
+    let endpoint = |contract: &str, affinity| Endpoint { contract: contract.into(), affinity };
+    let preopen = |path: &str, name: &str, write| Preopen {
+        path: path.to_string(),
+        name: name.to_string(),
+        write,
+    };
+    let wanted = Manifest {
+        args: vec!["-v".to_string(), "two words".to_string()],
+        env: vec![("EMPTY".into(), "".into()), ("HOME".into(), "/data".into())],
+        preopens: vec![preopen("/data", "/data", true), preopen("/bin", "tools", false)],
+        memory: 64 << 20,
+        class: Class::Light,
+        endpoints: vec![endpoint("echo.v1", -5), endpoint("disk", 0)],
+        files: 32,
+    };
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn every_field_may_be_left_out() {
+    assert_eq!(parse(""), Ok(Manifest::default()));
+    assert_eq!(parse("limits = {}"), Ok(Manifest::default()));
+    assert_eq!(Manifest::default().class, Class::Normal);
+}
+
+/// Each refusal names the line, the field and what is allowed.
+#[test]
+fn refusals_say_where_what_and_what_instead() {
+    let size = "a size such as \"64 MiB\"";
+    for (text, wanted) in [
+        ("\narg = []", &["it.toml:2: ", "no field \"arg\"", "args, class, endpoints, env"][..]),
+        ("args = \"-v\"", &["it.toml:1: ", "\"args\" is \"-v\"", "a list of texts"]),
+        ("args = [\"-v\",\n3]", &["it.toml:2: ", "\"args[1]\" is 3", "a list of texts"]),
+        ("args = [\"a\\u0000\"]", &["\"args[0]\"", "without NUL"]),
+        ("[env]\nA = 1", &["it.toml:2: ", "\"env.A\" is 1", "texts"]),
+        ("[env]\n\"A=B\" = \"\"", &["it.toml:2: ", "no '='"]),
+        ("env = [\"A=1\"]", &["\"env\" is a list", "HOME = "]),
+        ("preopens = [\"/data\"]", &["\"preopens[0]\" is \"/data\"", "RIGHTS is r or rw"]),
+        ("preopens = [\"/data:x\"]", &["\"/data:x\"", "r or rw"]),
+        ("preopens = [\"data:r\"]", &["begins with '/'"]),
+        ("preopens = [\"/a/../b:r\"]", &["no '..'"]),
+        ("preopens = [\"/a=:r\"]", &["PATH=NAME:RIGHTS"]),
+        ("preopens = [\"/a:r\", \"/b=/a:rw\"]", &["\"preopens\" has the name \"/a\" twice"]),
+        ("memory = 64", &["\"memory\" is 64", size]),
+        ("memory = \"64MB\"", &["\"memory\" is \"64MB\"", size]),
+        ("memory = \"1 KiB\"", &["a multiple of 64 KiB"]),
+        ("memory = \"5 GiB\"", &["4 GiB at most"]),
+        ("memory = \"99999999999 GiB\"", &["4 GiB at most"]),
+        ("class = \"heavy\"", &["\"class\" is \"heavy\"", "\"normal\"", "\"light\""]),
+        ("class = 2020-01-01", &["\"class\" is a time"]),
+        ("endpoints = [{ affinity = 5 }]", &["\"endpoints[0].contract\" is missing", "a name"]),
+        ("endpoints = [{ contract = \"A\" }]", &["\"endpoints[0].contract\" is \"A\"", "a-z"]),
+        ("endpoints = [{ contract = \"a\", affinity = 101 }]", &["is 101", "-100"]),
+        ("endpoints = [{ contract = \"a\", near = 1 }]", &["no field \"endpoints[0].near\""]),
+        ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files"]),
+        ("limits = { files = 2 }", &["\"limits.files\" is 2", "3 to 1024"]),
+        ("limits = 3", &["\"limits\" is 3", "{ files = 32 }"]),
+        ("args = [", &["it.toml:1: "]),
+    ] {
+        let why = parse(text).unwrap_err();
+        for part in wanted {
+            assert!(why.contains(part), "{text:?} gave: {why}; {part:?} is missing");
+        }
+    }
+}
+
+#[test]
+fn too_much_is_refused() {
+    let many = format!("args = [{}]", "\"a\",".repeat(65));
+    assert!(parse(&many).unwrap_err().contains("at most 64"));
+    let long = format!("args = [\"{}\"]", "a".repeat(9000));
+    assert!(parse(&long).unwrap_err().contains("9001 bytes together; at most 8192"));
+}
+
+#[test]
+fn a_manifest_and_code_go_through_an_image() {
+    let (key, code) = ([3; 32], vec![0x5a; 5000]);
+    let manifest = parse(FULL).unwrap();
+    let hash = source_hash(b"\0asm");
+    let file = seal(&code, &manifest, isa::RISCV64, hash, &key).unwrap();
+    let found = open(&file, isa::RISCV64, &key).unwrap();
+    assert_eq!(found.args, ["-v", "two words"]);
+    assert_eq!(found.env, ["EMPTY=", "HOME=/data"]);
+    let of = |path: &str, name: &str, write| (path.to_string(), name.to_string(), write);
+    assert_eq!(found.preopens, [of("/data", "/data", true), of("/bin", "tools", false)]);
+    assert_eq!((found.memory, found.files), (64 << 20, 32));
+    assert_eq!((found.class, found.source), (abi::program::class::LIGHT, hash));
+    assert_eq!(found.code, code);
+    assert_eq!(open(&file, isa::AARCH64, &key), Err(Refused::Isa));
+    assert_eq!(open(&file, isa::RISCV64, &[4; 32]), Err(Refused::Seal));
+}
+
+#[test]
+fn kept_code_has_a_name_of_its_own() {
+    let name = cache_name(b"\0asm", "aarch64");
+    assert_eq!(name, cache_name(b"\0asm", "aarch64"));
+    assert_eq!(name.len(), 64);
+    assert_ne!(name, cache_name(b"\0asm", "riscv64"));
+    assert_ne!(name, cache_name(b"\0asn", "aarch64"));
+}
