@@ -20,6 +20,8 @@ struct Play {
     world: World,
     random: Prng,
     seed: u64,
+    /// A kernel dies once in so many times 32 operations.
+    deaths: u64,
     parked: BTreeMap<Token, (Request, Vec<u8>)>,
     /// What each kernel runs: has it begun?
     runs: [BTreeMap<u32, bool>; KERNELS as usize],
@@ -51,6 +53,7 @@ impl Play {
             world: World::new(),
             random: Prng::new(seed),
             seed,
+            deaths: 4,
             parked: BTreeMap::new(),
             runs: [const { BTreeMap::new() }; KERNELS as usize],
             watched: BTreeMap::new(),
@@ -113,7 +116,7 @@ impl Play {
         match Op::from_code(request.op).unwrap() {
             Op::Spawn => {
                 assert!(self.given.insert(pid), "seed {seed}: {pid} twice");
-                if request.flags & flag::WATCHED != 0 {
+                if request.flags & flag::WATCHED != 0 && !self.told.contains(&pid) {
                     self.watched.insert(pid, token.kernel);
                 }
             }
@@ -174,7 +177,7 @@ impl Play {
         let (parent, pid) = match (parent, self.random.below(4)) {
             (Some(parent), 0) => (parent, any),
             (Some(parent), 1) => (parent, 0),
-            (Some(parent), 2) => (parent, -before[&parent].group as i32),
+            (Some(parent), 2) => (parent, -(before[&parent].group as i32)),
             (Some(parent), _) => (parent, -1),
             (None, _) => (0, self.pick(watched).map_or(any, |pid| pid as i32)),
         };
@@ -258,7 +261,7 @@ impl Play {
             26..28 => self.kill(kernel, &before),
             28 => self.group(kernel, &before),
             29 => self.cancel(&before),
-            30 if self.random.chance(1, 4) => self.die(kernel, &before),
+            30 if self.random.chance(1, self.deaths) => self.die(kernel, &before),
             30 => {
                 if let Some(pid) = self.pick(self.watched.keys().copied().collect::<Vec<_>>()) {
                     let pid = pid as i32;
@@ -361,9 +364,9 @@ fn nothing_is_lost_and_nothing_is_told_twice() {
 #[test]
 fn a_full_table_goes_on() {
     for seed in 0..4 {
-        let mut play = Play::new(seed);
+        let mut play = Play { deaths: 100, ..Play::new(seed) };
         let mut full = 0;
-        for _ in 0..6000 {
+        for _ in 0..4000 {
             play.operate(1);
             full += u32::from(play.world.table.census().0 == PROCESSES);
         }
