@@ -44,6 +44,11 @@ fn every_board_of_the_tree_is_good_and_its_blob_passes_the_kernels_check() {
         let blob = board.blob().unwrap();
         assert_eq!(blob.domain_count as usize, board.domains.len());
         places_are_apart(&board);
+        let shared = |name: &str| {
+            let service = board.services.iter().find(|service| service.name == name);
+            service.map(|service| (service.mode, service.home))
+        };
+        assert!(shared("processes").is_some() && shared("processes") == shared("fs"), "{path:?}");
         seen += 1;
     }
     assert!(seen >= 4);

@@ -119,12 +119,11 @@ impl Processes {
         }
     }
 
-    /// A process that is no more has no children, and waits for none.
+    /// A process that is no more has no children. If it waited for one, it is woken.
     fn leave_children(&mut self, pid: u32, effects: &mut dyn Effects) {
         for child in self.records.find(|record| record.parent == pid) {
             self.orphan(child, effects);
         }
-        self.parked.wake(Key::Child(pid), effects);
     }
 
     /// Nobody asks for its end any more.

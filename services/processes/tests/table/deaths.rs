@@ -1,0 +1,198 @@
+//! Ends of parents, of who waits, of kernels, and of the table itself.
+
+use crate::common::*;
+use abi::process::{End, Errno, Op, Request, State, flag, signal};
+use base::id::{DomainId, Epoch};
+use kernel_share::{Event, Token};
+use processes::client::{Account, News, Running};
+
+fn ended(world: &mut World, kernel: u8, pid: u32) {
+    world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default())).unwrap();
+}
+
+#[test]
+fn children_of_who_ended_are_the_systems() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let [running, over] = [0; 2].map(|_| world.run(1, shell, 0));
+    ended(&mut world, 1, over);
+    assert_eq!(world.state(over), Some(State::Ended));
+    ended(&mut world, 0, shell);
+    assert_eq!(world.about(over), None, "nobody will ask");
+    assert_eq!(world.about(running).unwrap().parent, 0);
+    let grandchild = world.run(1, running, 0);
+    ended(&mut world, 1, running);
+    assert_eq!((world.about(running), world.about(grandchild).unwrap().parent), (None, 0));
+    assert_eq!(world.with(0, |c| c.wait(0, shell as i32)).unwrap().pid, shell);
+    let (request, mut bulk) = spawn(1, shell, 0);
+    assert_eq!(world.errno(0, request, &mut bulk), Errno::Srch);
+}
+
+#[test]
+fn who_gives_up_waiting_for_a_process_does_not_want_it() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let (request, mut bulk) = spawn(1, shell, 0);
+    let token = world.park(0, request, &mut bulk);
+    world.tell(Event::Cancel(token));
+    assert_eq!((world.next(1), world.table.census()), (None, (1, 0)), "before it was fetched");
+    for is_begun in [false, true] {
+        let token = world.park(0, request, &mut bulk);
+        let pid = world.fetch(1);
+        if is_begun {
+            world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
+        }
+        let waits = world.park(0, wait(shell, -1), &mut []);
+        world.take_woken();
+        world.tell(Event::Cancel(token));
+        assert_eq!(world.take_woken(), [waits]);
+        let reply = world.again(waits, wait(shell, -1), &mut []).unwrap();
+        assert_eq!(reply.errno(), Errno::Child);
+        assert_eq!(world.next(1), Some(News::Stop { pid, signal: signal::KILL }));
+        ended(&mut world, 1, pid);
+        assert_eq!(world.table.census(), (1, 0));
+    }
+    world.tell(Event::Cancel(Token::default()));
+}
+
+#[test]
+fn a_kernel_takes_its_processes_along() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let lost = world.run(1, shell, 0);
+    let child = world.run(2, lost, 0);
+    let (request, mut bulk) = spawn(1, shell, 0);
+    let starting = world.park(0, request, &mut bulk);
+    world.fetch(1);
+    world.park(1, Request::new(Op::Next), &mut []);
+    let waiting = world.park(0, request, &mut bulk);
+    world.park(1, wait(lost, -1), &mut []);
+    let (by_lost, mut other) = spawn(2, lost, 0);
+    world.park(1, by_lost, &mut other);
+    let waits = world.park(0, wait(shell, lost as i32), &mut []);
+    world.take_woken();
+    world.gone(1);
+    let mut woken = world.take_woken();
+    woken.dedup();
+    woken.sort();
+    assert_eq!(woken, [starting, waiting, waits]);
+    for token in [starting, waiting] {
+        let reply = world.again(token, request, &mut bulk).unwrap();
+        assert_eq!(reply.errno(), Errno::Hostunreach);
+    }
+    let reply = world.again(waits, wait(shell, lost as i32), &mut []).unwrap();
+    assert_eq!((reply.pid, reply.kind), (lost, End::Lost as u32));
+    assert_eq!(world.about(child).unwrap().parent, 0);
+    let orphan = world.fetch(2);
+    assert_eq!(world.about(orphan).unwrap().parent, 0, "who asked for it is gone; it goes on");
+    world.with(2, |c| c.begun(orphan, Ok(1))).unwrap();
+    assert_eq!((world.table.census(), world.take_woken()), ((3, 0), vec![]));
+    for pid in [child, orphan] {
+        ended(&mut world, 2, pid);
+    }
+    assert_eq!(world.table.census(), (1, 0));
+}
+
+#[test]
+fn what_is_watched_from_a_dead_kernel_is_not_wanted() {
+    let mut world = World::new();
+    let [over, running] = [0; 2].map(|_| world.run(1, 0, flag::WATCHED));
+    ended(&mut world, 1, over);
+    let (request, mut bulk) = spawn(1, 0, flag::WATCHED);
+    world.park(0, request, &mut bulk);
+    world.park(0, wait(0, running as i32), &mut []);
+    assert_eq!(world.table.census(), (3, 2));
+    world.gone(0);
+    assert_eq!(world.table.census(), (1, 0));
+    assert_eq!(world.next(1), Some(News::Stop { pid: running, signal: signal::KILL }));
+    ended(&mut world, 1, running);
+    assert_eq!(world.table.census(), (0, 0));
+}
+
+#[test]
+fn what_waits_for_a_kernel_that_is_back_is_begun_by_it() {
+    let mut world = World::new();
+    let old = world.run(1, 0, 0);
+    let (request, mut bulk) = spawn(1, 0, 0);
+    world.epochs[1] = 2;
+    world.park(1, Request::new(Op::Next), &mut []);
+    assert_eq!(world.about(old), None, "of a life that is over");
+    world.park(0, request, &mut bulk);
+    world.tell(Event::Gone(DomainId(1), Epoch(1)));
+    assert_eq!(world.table.census(), (1, 2));
+    let pid = world.fetch(1);
+    world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
+    world.tell(Event::Gone(DomainId(1), Epoch(1)));
+    assert_eq!(world.state(pid), Some(State::Running), "told twice");
+    world.epochs[1] = 1;
+    let late = world.done(1, Request::new(Op::Next), &mut []);
+    assert_eq!(late.errno(), Errno::Hostunreach, "the dead are not heard");
+    world.tell(Event::Gone(DomainId(255), Epoch(1)));
+    let far = Token::new(DomainId(8), Epoch(1), 0, 0);
+    assert_eq!(world.ask(far, request, &mut bulk).unwrap().errno(), Errno::Inval);
+}
+
+#[test]
+fn a_table_that_began_anew_says_so_to_all_who_were_parked() {
+    let mut world = World::of_life(2);
+    let (request, mut bulk) = spawn(1, 0, 0);
+    for request in [request, wait(5, -1), wait(0, 5), Request::new(Op::Next)] {
+        let token = world.token(1);
+        let reply = world.again(token, request, &mut bulk).unwrap();
+        assert_eq!(reply.errno(), Errno::Restarted, "{request:?}");
+    }
+    assert_eq!(world.table.census(), (0, 0));
+}
+
+#[test]
+fn a_table_that_began_anew_learns_what_runs() {
+    let mut world = World::of_life(2);
+    let one = Running { pid: 10, group: 10, kernel: 1, name: b"one", ..Running::default() };
+    let watched = Running { flags: flag::WATCHED, ..one };
+    let child = Running { pid: 11, parent: 10, group: 10, memory: 7, ..one };
+    world.with(1, |c| c.adopt(child)).unwrap();
+    world.with(1, |c| c.adopt(watched)).unwrap();
+    assert_eq!(world.with(1, |c| c.adopt(watched)), Ok(()), "it may say so again");
+    assert_eq!(world.with(2, |c| c.adopt(Running { kernel: 2, ..child })), Err(Errno::Inval));
+    assert_eq!(world.with(2, |c| c.adopt(Running { pid: 12, ..child })), Err(Errno::Inval));
+    for bad in [
+        Running { pid: 1, ..one },
+        Running { pid: 20, flags: flag::WATCHED, ..child },
+        Running { pid: 20, parent: 20, ..one },
+        Running { pid: 20, group: 1, ..one },
+        Running { pid: 20, flags: flag::NEW_GROUP, ..one },
+        Running { pid: 20, kernel: 300, ..one },
+    ] {
+        assert_eq!(world.with(1, |c| c.adopt(bad)), Err(Errno::Inval), "{bad:?}");
+    }
+    let listed = world.about(11).unwrap();
+    assert_eq!((listed.parent, listed.memory, &listed.name[..4]), (10, 7, &b"one\0"[..]));
+    let waits = world.park(1, wait(10, -1), &mut []);
+    ended(&mut world, 1, 11);
+    assert_eq!(world.again(waits, wait(10, -1), &mut []).unwrap().pid, 11);
+    ended(&mut world, 1, 10);
+    assert_eq!(world.state(10), Some(State::Ended), "somebody watches it");
+    assert_eq!(world.with(1, |c| c.adopt(one)), Err(Errno::Inval), "it has ended");
+    assert_eq!(world.with(2, |c| c.wait(0, 10)).unwrap().pid, 10);
+}
+
+#[test]
+fn whose_watcher_is_found_out_dies_with_it() {
+    let mut world = World::of_life(2);
+    let one = Running { pid: 10, kernel: 1, flags: flag::WATCHED, ..Running::default() };
+    world.with(1, |c| c.adopt(one)).unwrap();
+    world.gone(2);
+    assert_eq!(world.next(1), None);
+    world.park(2, wait(0, 10), &mut []);
+    world.gone(2);
+    assert_eq!(world.next(1), Some(News::Stop { pid: 10, signal: signal::KILL }));
+}
+
+#[test]
+fn an_adopted_child_of_somebody_unknown_leaves_nothing() {
+    let mut world = World::of_life(2);
+    let child = Running { pid: 11, parent: 10, kernel: 1, ..Running::default() };
+    world.with(1, |c| c.adopt(child)).unwrap();
+    ended(&mut world, 1, 11);
+    assert_eq!(world.table.census(), (0, 0));
+}

@@ -1,0 +1,285 @@
+//! From the asking for a process to its end; numbers, limits, groups.
+
+use crate::common::*;
+use abi::process::{End, Errno, Op, PROCESSES, Request, State, flag};
+use abi::program::BEGIN_BYTES;
+use kernel_share::Event;
+use processes::client::{Account, News, Spawn};
+use processes::record::{FIRST, STRIDE, first};
+use processes::service::BEGINNINGS;
+
+#[test]
+fn a_process_is_asked_for_fetched_begun_and_ended() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let (request, mut bulk) = spawn(1, shell, 0);
+    let next = world.park(1, Request::new(Op::Next), &mut []);
+    let asker = world.park(0, request, &mut bulk);
+    assert_eq!(world.take_woken(), [next]);
+    let mut room = [0; 100];
+    let news = world.again(next, Request::new(Op::Next), &mut room).unwrap();
+    let pid = news.pid;
+    assert_eq!(room[..bulk.len()], bulk);
+    assert_eq!((news.filled as usize, news.value, news.group), (bulk.len(), shell.into(), shell));
+    assert_eq!(world.state(pid), Some(State::Starting));
+    assert_eq!(world.again(asker, request, &mut bulk), None, "a second is over, nothing is known");
+    assert_eq!(world.take_woken(), []);
+    world.with(1, |c| c.begun(pid, Ok(5000))).unwrap();
+    assert_eq!(world.take_woken(), [asker]);
+    assert_eq!(world.again(asker, request, &mut bulk).unwrap().pid, pid);
+    let used = Account { cpu: 10, memory: 3000, messages: 2 };
+    world.with(1, |c| c.account(pid, used)).unwrap();
+    let listed = world.about(pid).unwrap();
+    assert_eq!((listed.parent, listed.kernel, &listed.name[..6]), (shell, 1, &b"hello\0"[..]));
+    assert_eq!((listed.cpu, listed.memory, listed.messages), (10, 5000, 2));
+    let used = Account { cpu: 20, memory: 6000, messages: 4 };
+    world.with(1, |c| c.ended(pid, End::Exit, 3, used)).unwrap();
+    let ended = world.with(0, |c| c.wait(shell, -1)).unwrap();
+    assert_eq!((ended.pid, ended.end, ended.status), (pid, End::Exit, 3));
+    assert_eq!((ended.cpu, ended.memory), (20, 6000));
+    assert_eq!((world.about(pid), world.table.census()), (None, (1, 0)));
+}
+
+#[test]
+fn what_could_not_begin_is_not_there() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let (request, mut bulk) = spawn(1, shell, 0);
+    let asker = world.park(0, request, &mut bulk);
+    let pid = world.fetch(1);
+    let waits = world.park(0, wait(shell, -1), &mut []);
+    world.with(1, |c| c.begun(pid, Err(Errno::Noexec))).unwrap();
+    assert_eq!(world.take_woken(), [asker, waits]);
+    assert_eq!(world.again(asker, request, &mut bulk).unwrap().errno(), Errno::Noexec);
+    assert_eq!(world.again(waits, wait(shell, -1), &mut []).unwrap().errno(), Errno::Child);
+    assert_eq!((world.about(pid), world.table.census()), (None, (1, 0)));
+    let asker = world.park(0, request, &mut bulk);
+    let begun = Request { pid: world.fetch(1) as i32, status: 9999, ..Request::new(Op::Begun) };
+    assert_eq!(world.errno(1, begun, &mut []), Errno::Success);
+    assert_eq!(world.again(asker, request, &mut bulk).unwrap().errno(), Errno::Io);
+}
+
+#[test]
+fn one_that_ends_before_it_began_is_answered_and_can_be_waited_for() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let (request, mut bulk) = spawn(1, shell, 0);
+    let asker = world.park(0, request, &mut bulk);
+    let pid = world.fetch(1);
+    world.with(1, |c| c.ended(pid, End::Signal, 9, Account::default())).unwrap();
+    assert_eq!(world.again(asker, request, &mut bulk).unwrap().pid, pid);
+    assert_eq!(world.with(0, |c| c.wait(shell, pid as i32)).unwrap().end, End::Signal);
+}
+
+#[test]
+fn beginnings_have_a_length() {
+    let mut world = World::new();
+    let (request, _) = spawn(1, 0, 0);
+    let mut long = vec![0; BEGIN_BYTES + 1];
+    let request = |length: usize| Request { length: length as u32, ..request };
+    assert_eq!(world.errno(0, request(BEGIN_BYTES + 1), &mut long), Errno::Toobig);
+    assert_eq!(world.errno(0, request(100), &mut long[..99]), Errno::Toobig, "it did not arrive");
+    assert_eq!(world.errno(0, request(usize::MAX), &mut long), Errno::Toobig);
+    let all = BEGINNINGS / BEGIN_BYTES;
+    for _ in 0..all {
+        world.park(0, request(BEGIN_BYTES), &mut long);
+    }
+    assert_eq!(world.errno(0, request(BEGIN_BYTES), &mut long), Errno::Nomem);
+    assert_eq!(world.table.census(), (all, all));
+}
+
+#[test]
+fn what_does_not_fit_its_kernels_room_ends_and_the_next_one_is_tried() {
+    let mut world = World::new();
+    let (large, mut bulk) = spawn(1, 0, 0);
+    let (small, mut empty) = (Request { length: 0, ..large }, []);
+    let refused = world.park(0, large, &mut bulk);
+    world.park(0, small, &mut empty);
+    let reply = world.done(1, Request::new(Op::Next), &mut [0; 8]);
+    assert_eq!((reply.errno(), reply.filled), (Errno::Success, 0));
+    assert_eq!(world.take_woken(), [refused]);
+    assert_eq!(world.again(refused, large, &mut bulk).unwrap().errno(), Errno::Toobig);
+    assert_eq!(&world.about(reply.pid).unwrap().name[..2], b"?\0");
+    assert_eq!(world.table.census(), (1, 1));
+}
+
+#[test]
+fn each_news_goes_to_one_and_the_oldest_first() {
+    let mut world = World::new();
+    let running = world.run(1, 0, 0);
+    let next = Request::new(Op::Next);
+    let (one, other) = (world.park(1, next, &mut []), world.park(1, next, &mut []));
+    let elsewhere = world.park(2, next, &mut []);
+    let (request, mut bulk) = spawn(1, 0, 0);
+    world.park(0, request, &mut bulk);
+    assert_eq!(world.take_woken(), [one, other]);
+    world.with(2, |c| c.kill(0, running as i32, 15)).unwrap();
+    let mut room = [0; 100];
+    assert_eq!(world.again(other, next, &mut room).unwrap().kind, 1);
+    let stop = world.again(one, next, &mut room).unwrap();
+    assert_eq!((stop.kind, stop.pid, stop.status), (2, running, 15));
+    assert_eq!(world.next(1), None);
+    assert_eq!(world.again(elsewhere, next, &mut room), None);
+}
+
+#[test]
+fn only_its_kernel_says_what_becomes_of_it() {
+    let mut world = World::new();
+    let (request, mut bulk) = spawn(1, 0, 0);
+    world.park(0, request, &mut bulk);
+    let pid = world.with(0, |c| c.list()).unwrap()[0].pid;
+    let all = |world: &mut World, kernel, pid| {
+        let ended = world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default()));
+        let begun = world.with(kernel, |c| c.begun(pid, Ok(1)));
+        let account = world.with(kernel, |c| c.account(pid, Account::default()));
+        [ended, begun, account].map(|result| result.unwrap_err())
+    };
+    assert_eq!(all(&mut world, 1, pid), [Errno::Perm; 3], "it has not heard of it");
+    assert_eq!(world.fetch(1), pid);
+    assert_eq!(all(&mut world, 2, pid), [Errno::Perm; 3]);
+    assert_eq!(all(&mut world, 1, pid + 1), [Errno::Srch; 3]);
+    world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
+    assert_eq!(world.with(1, |c| c.begun(pid, Ok(1))), Err(Errno::Inval));
+    let bad = Request { pid: pid as i32, kind: 9, ..Request::new(Op::Ended) };
+    assert_eq!(world.errno(1, bad, &mut []), Errno::Inval);
+    let shell = world.shell();
+    let child = world.run(1, shell, 0);
+    world.with(1, |c| c.ended(child, End::Exit, 0, Account::default())).unwrap();
+    assert_eq!(all(&mut world, 1, child), [Errno::Inval; 3]);
+}
+
+#[test]
+fn the_table_has_an_end_and_the_ended_count() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let mut last = 0;
+    for _ in 1..PROCESSES {
+        last = world.run(1, shell, 0);
+    }
+    let (request, mut bulk) = spawn(1, shell, 0);
+    assert_eq!(world.errno(0, request, &mut bulk), Errno::Again);
+    world.with(1, |c| c.ended(last, End::Exit, 0, Account::default())).unwrap();
+    assert_eq!(world.errno(0, request, &mut bulk), Errno::Again);
+    assert_eq!(world.with(0, |c| c.list()).unwrap().len(), PROCESSES);
+    world.with(0, |c| c.wait(shell, -1)).unwrap();
+    world.park(0, request, &mut bulk);
+    assert_eq!(world.table.census().0, PROCESSES);
+}
+
+#[test]
+fn numbers_rise_and_a_life_has_its_own() {
+    assert_eq!((first(0), first(1), first(2)), (FIRST, FIRST, FIRST + STRIDE));
+    for lives in [3, 1023, 1024, 1025, u32::MAX] {
+        assert!((FIRST..abi::process::LAST_PID).contains(&first(lives)), "{lives}");
+    }
+    let mut world = World::of_life(2);
+    let numbers: Vec<_> = (0..10).map(|_| world.run(1, 0, 0)).collect();
+    assert!(numbers.is_sorted() && numbers[0] == FIRST + STRIDE, "{numbers:?}");
+}
+
+#[test]
+fn numbers_in_use_are_passed_over() {
+    let mut world = World::new();
+    let adopt = |world: &mut World, pid: u32, parent: u32, group: u32| {
+        let running =
+            processes::client::Running { pid, parent, group, kernel: 1, ..Default::default() };
+        world.with(1, |c| c.adopt(running)).unwrap();
+    };
+    adopt(&mut world, FIRST, 0, FIRST + 1);
+    adopt(&mut world, 500, FIRST + 2, 0);
+    assert_eq!(world.run(1, 0, 0), FIRST + 3);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let (good, mut bulk) = spawn(1, shell, 0);
+    let mut refused = |request, errno| {
+        assert_eq!(world.errno(0, request, &mut bulk), errno, "{request:?}");
+    };
+    refused(Request { op: 0, ..good }, Errno::Nosys);
+    refused(Request { op: 99, ..good }, Errno::Nosys);
+    refused(Request { reserved: 1, ..good }, Errno::Inval);
+    refused(Request { flags: flag::HANG_NOT, ..good }, Errno::Inval);
+    refused(Request { flags: flag::WATCHED, ..good }, Errno::Inval);
+    refused(Request { flags: flag::NEW_GROUP, group: shell, ..good }, Errno::Inval);
+    refused(Request { kernel: 8, ..good }, Errno::Inval);
+    refused(Request { kernel: 256, ..good }, Errno::Inval);
+    refused(Request { parent: 77, ..good }, Errno::Srch);
+    refused(Request { group: 77, ..good }, Errno::Perm);
+    refused(Request { group: 1, ..good }, Errno::Inval);
+    refused(Request { group: u32::MAX, ..good }, Errno::Inval);
+    for op in Op::ALL.iter().filter(|op| **op != Op::Spawn) {
+        refused(Request { flags: 1 << 15, pid: shell as i32, ..Request::new(*op) }, Errno::Inval);
+    }
+    assert_eq!(world.table.census(), (1, 0));
+}
+
+#[test]
+fn groups_are_inherited_made_and_joined() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let child = world.run(1, shell, 0);
+    let leader = world.run(1, shell, flag::NEW_GROUP);
+    let group = |world: &mut World, pid| world.about(pid).unwrap().group;
+    assert_eq!([shell, child, leader].map(|pid| group(&mut world, pid)), [shell, shell, leader]);
+    assert_eq!(world.with(0, |c| c.group(shell, child, leader)), Ok(leader));
+    assert_eq!(group(&mut world, child), leader);
+    assert_eq!(world.with(0, |c| c.group(child, 0, 0)), Ok(child));
+    assert_eq!(world.with(0, |c| c.group(0, child, shell)), Ok(shell), "the system may all");
+    assert_eq!(world.with(0, |c| c.group(child, leader, child)), Err(Errno::Perm), "no child");
+    assert_eq!(world.with(0, |c| c.group(shell, child, 12345)), Err(Errno::Perm), "no such group");
+    assert_eq!(world.with(0, |c| c.group(shell, 12345, 0)), Err(Errno::Srch));
+    assert_eq!(world.with(0, |c| c.group(0, 0, 0)), Err(Errno::Inval));
+    let (request, mut bulk) = spawn(1, shell, 0);
+    world.park(0, Request { group: leader, ..request }, &mut bulk);
+    let joined = world.fetch(1);
+    assert_eq!(group(&mut world, joined), leader);
+}
+
+#[test]
+fn lists_come_in_pieces() {
+    let mut world = World::new();
+    let numbers: Vec<_> = (0..40).map(|_| world.run(1, 0, 0)).collect();
+    let pids = |all: Vec<abi::process::Listed>| Vec::from_iter(all.iter().map(|l| l.pid));
+    assert_eq!(pids(world.with(0, |c| c.list()).unwrap()), numbers);
+    assert_eq!(pids(world.with(0, |c| c.list_some(numbers[3], 5)).unwrap()), numbers[4..9]);
+    assert_eq!(world.with(0, |c| c.list_some(numbers[39], 5)).unwrap(), []);
+    assert_eq!(world.with(0, |c| c.list_some(0, 0)), Err(Errno::Inval), "no room for one");
+    let bad = Request { pid: -1, ..Request::new(Op::List) };
+    assert_eq!(world.errno(0, bad, &mut [0; 100]), Errno::Inval);
+    let about = Request { pid: numbers[0] as i32, ..Request::new(Op::About) };
+    assert_eq!(world.errno(0, about, &mut [0; 87]), Errno::Inval);
+}
+
+#[test]
+fn who_asks_anew_under_its_token_is_forgotten_first() {
+    let mut world = World::new();
+    let (request, mut bulk) = spawn(1, 0, 0);
+    let token = world.park(0, request, &mut bulk);
+    assert_eq!(world.ask(token, request, &mut bulk), None);
+    assert_eq!(world.table.census(), (1, 1));
+    let next = world.park(1, Request::new(Op::Next), &mut [0; 0]);
+    assert_eq!(world.table.census(), (0, 2), "there was no room for it");
+    world.tell(Event::Cancel(next));
+    world.tell(Event::Cancel(token));
+    assert_eq!(world.table.census(), (0, 0));
+}
+
+#[test]
+fn a_client_sends_what_it_is_told() {
+    let mut asked = Vec::new();
+    let spawn = Spawn { kernel: 1, parent: 2, group: 3, flags: 4, beginning: b"abc" };
+    let mut ask = |request: Request, bulk: &mut [u8]| {
+        asked.push((request, bulk.to_vec()));
+        abi::process::Reply { pid: 9, kind: 2, status: 15, ..Default::default() }
+    };
+    let mut client = processes::client::Client(&mut ask);
+    assert_eq!(client.spawn(spawn), Ok(9));
+    assert_eq!(client.next(&mut []), Ok(News::Stop { pid: 9, signal: 15 }));
+    assert_eq!(client.is_there(u32::MAX), Err(Errno::Inval));
+    let (request, bulk) = &asked[0];
+    assert_eq!((request.op, request.kernel, request.length), (1, 1, 3));
+    assert_eq!((request.parent, request.group, request.flags, &bulk[..]), (2, 3, 4, &b"abc"[..]));
+}

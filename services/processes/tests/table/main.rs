@@ -1,0 +1,10 @@
+//! The process table, asked by kernels that are played here.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+mod deaths;
+mod hostile;
+mod kills;
+mod life;
+mod random;
+mod waits;

@@ -1,0 +1,376 @@
+//! Random operations of three kernels that begin and end processes, kill, wait, give up and die.
+//! Behind each, from what the table lists and nothing else:
+//!
+//! - no number is given twice, and no end is told twice;
+//! - a child whose parent lives, and what is watched, goes with an answer to a wait and not
+//!   otherwise; what nobody will ask for is not there once it has ended;
+//! - nobody is parked who could be answered, and nobody of a dead kernel;
+//! - when all processes have ended everybody has been answered.
+
+use crate::common::*;
+use abi::process::{End, Errno, Listed, Op, PROCESSES, Reply, Request, State, flag, signal};
+use base::id::{DomainId, Epoch};
+use base::prng::Prng;
+use kernel_share::{Event, Token};
+use std::collections::{BTreeMap, BTreeSet};
+
+const KERNELS: u64 = 3;
+
+struct Play {
+    world: World,
+    random: Prng,
+    seed: u64,
+    /// A kernel dies once in so many times 32 operations.
+    deaths: u64,
+    parked: BTreeMap<Token, (Request, Vec<u8>)>,
+    /// What each kernel runs: has it begun?
+    runs: [BTreeMap<u32, bool>; KERNELS as usize],
+    /// Kernels of those who watch.
+    watched: BTreeMap<u32, u8>,
+    given: BTreeSet<u32>,
+    fetched: BTreeSet<u32>,
+    told: BTreeSet<u32>,
+    /// What may go in this operation without having been told.
+    excused: BTreeSet<u32>,
+}
+
+fn state(listed: &Listed) -> State {
+    State::from_code(listed.state).unwrap()
+}
+
+fn is_wanted(listed: &Listed, request: &Request, asker: &Listed) -> bool {
+    match request.pid {
+        1.. => listed.pid == request.pid as u32,
+        0 => listed.group == asker.group,
+        -1 => true,
+        _ => listed.group == request.pid.unsigned_abs(),
+    }
+}
+
+impl Play {
+    fn new(seed: u64) -> Play {
+        Play {
+            world: World::new(),
+            random: Prng::new(seed),
+            seed,
+            deaths: 4,
+            parked: BTreeMap::new(),
+            runs: [const { BTreeMap::new() }; KERNELS as usize],
+            watched: BTreeMap::new(),
+            given: BTreeSet::new(),
+            fetched: BTreeSet::new(),
+            told: BTreeSet::new(),
+            excused: BTreeSet::new(),
+        }
+    }
+
+    fn list(&mut self) -> BTreeMap<u32, Listed> {
+        // Of a kernel that is heard and changes nothing.
+        let (token, mut bulk) = (self.world.token(0), vec![0; PROCESSES * size_of::<Listed>()]);
+        let reply = self.world.ask(token, Request::new(Op::List), &mut bulk).unwrap();
+        bulk.truncate(reply.filled as usize);
+        let all = processes::client::Client(&mut |_, to: &mut [u8]| {
+            to[..bulk.len()].copy_from_slice(&bulk);
+            reply
+        })
+        .list_some(0, PROCESSES)
+        .unwrap();
+        all.into_iter().map(|listed| (listed.pid, listed)).collect()
+    }
+
+    fn pick<T: Copy>(&mut self, from: impl IntoIterator<Item = T>) -> Option<T> {
+        let all = Vec::from_iter(from);
+        (!all.is_empty()).then(|| all[self.random.below(all.len() as u64) as usize])
+    }
+
+    fn ask(&mut self, kernel: u8, request: Request, mut bulk: Vec<u8>) {
+        let token = self.world.token(kernel);
+        let reply = self.world.ask(token, request, &mut bulk);
+        self.heard(token, request, bulk, reply);
+        self.drain();
+    }
+
+    /// Everybody who was woken asks again, in a random order.
+    fn drain(&mut self) {
+        let mut woken = self.world.take_woken();
+        while !woken.is_empty() {
+            let token = woken.swap_remove(self.random.below(woken.len() as u64) as usize);
+            let parked = self.parked.remove(&token);
+            let (request, mut bulk) = parked.expect("who is woken was parked, once");
+            let reply = self.world.again(token, request, &mut bulk);
+            self.heard(token, request, bulk, reply);
+            woken.extend(self.world.take_woken());
+        }
+    }
+
+    fn heard(&mut self, token: Token, request: Request, bulk: Vec<u8>, reply: Option<Reply>) {
+        let Some(reply) = reply else {
+            self.parked.insert(token, (request, bulk));
+            return;
+        };
+        assert_ne!(reply.errno(), Errno::Restarted);
+        if reply.error != 0 {
+            return;
+        }
+        let (seed, pid) = (self.seed, reply.pid);
+        match Op::from_code(request.op).unwrap() {
+            Op::Spawn => {
+                assert!(self.given.insert(pid), "seed {seed}: {pid} twice");
+                if request.flags & flag::WATCHED != 0 && !self.told.contains(&pid) {
+                    self.watched.insert(pid, token.kernel);
+                }
+            }
+            Op::Next if reply.kind == 1 => {
+                assert!(self.fetched.insert(pid), "seed {seed}: {pid} twice");
+                self.runs[usize::from(token.kernel)].insert(pid, false);
+            }
+            Op::Next => {
+                let runs = &self.runs[usize::from(token.kernel)];
+                assert!(runs.contains_key(&pid), "seed {seed}: {pid} does not run there");
+            }
+            Op::Wait if pid != 0 => {
+                assert!(self.told.insert(pid), "seed {seed}: {pid} was told twice");
+                self.watched.remove(&pid);
+            }
+            Op::Leave => {
+                self.watched.remove(&(request.pid as u32));
+            }
+            _ => {}
+        }
+    }
+
+    fn spawn(&mut self, kernel: u8, parent: Option<u32>) {
+        let flags = match self.random.below(4) {
+            0 => flag::NEW_GROUP,
+            _ => 0,
+        };
+        let watched = if self.random.chance(1, 2) { flag::WATCHED } else { 0 };
+        let (parent, flags) = parent.map_or((0, flags | watched), |parent| (parent, flags));
+        let (request, bulk) = spawn(self.random.below(KERNELS) as u16, parent, flags);
+        self.ask(kernel, request, bulk);
+    }
+
+    fn end(&mut self, kernel: u8, pid: u32) {
+        self.runs[usize::from(kernel)].remove(&pid);
+        let (kind, status) = (End::Exit as u32, pid);
+        let pid = pid as i32;
+        self.ask(kernel, Request { pid, kind, status, ..Request::new(Op::Ended) }, Vec::new());
+    }
+
+    fn begun(&mut self, kernel: u8, pid: u32) {
+        let status = if self.random.chance(1, 5) { Errno::Noexec as u32 } else { 0 };
+        let runs = &mut self.runs[usize::from(kernel)];
+        if status == 0 {
+            runs.insert(pid, true);
+        } else {
+            runs.remove(&pid);
+            self.excused.insert(pid);
+        }
+        let pid = pid as i32;
+        self.ask(kernel, Request { pid, status, ..Request::new(Op::Begun) }, Vec::new());
+    }
+
+    fn wait(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>, parent: Option<u32>) {
+        let flags = if self.random.chance(1, 3) { flag::HANG_NOT } else { 0 };
+        let any = self.pick(before.keys().copied()).unwrap_or(9) as i32;
+        let watched = self.watched.keys().copied().collect::<Vec<_>>();
+        let (parent, pid) = match (parent, self.random.below(4)) {
+            (Some(parent), 0) => (parent, any),
+            (Some(parent), 1) => (parent, 0),
+            (Some(parent), 2) => (parent, -(before[&parent].group as i32)),
+            (Some(parent), _) => (parent, -1),
+            (None, _) => (0, self.pick(watched).map_or(any, |pid| pid as i32)),
+        };
+        self.ask(kernel, Request { flags, ..wait(parent, pid) }, Vec::new());
+    }
+
+    fn cancel(&mut self, before: &BTreeMap<u32, Listed>) {
+        if let Some(token) = self.pick(self.parked.keys().copied().collect::<Vec<_>>()) {
+            let (request, _) = self.parked.remove(&token).unwrap();
+            if request.op == Op::Spawn as u16 {
+                let waiting = before.values().filter(|listed| state(listed) == State::Waiting);
+                self.excused.extend(waiting.map(|listed| listed.pid));
+            }
+            self.world.tell(Event::Cancel(token));
+            self.drain();
+        }
+    }
+
+    /// A kernel dies. The others hear of it, or the next life asks first.
+    fn die(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>) {
+        let at = usize::from(kernel);
+        let epoch = Epoch(self.world.epochs[at]);
+        self.world.epochs[at] += 1;
+        self.parked.retain(|token, _| token.kernel != kernel);
+        self.watched.retain(|_, by| *by != kernel);
+        self.runs[at].clear();
+        let unbegun = |l: &&Listed| matches!(state(l), State::Waiting | State::Starting);
+        let there = before.values().filter(|l| l.kernel == u16::from(kernel)).filter(unbegun);
+        self.excused.extend(there.map(|listed| listed.pid));
+        if self.random.chance(1, 2) {
+            self.ask(kernel, Request::new(Op::Next), vec![0; 100]);
+        }
+        for _ in 0..1 + self.random.below(2) {
+            self.world.tell(Event::Gone(DomainId(kernel), epoch));
+            self.drain();
+        }
+    }
+
+    fn kill(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>) {
+        let Some(listed) = self.pick(before.values().copied()) else { return };
+        let signal = [signal::NONE, signal::TERM, signal::KILL, 17][self.random.below(4) as usize];
+        let (pid, parent) = match self.random.below(8) {
+            0 => (-(listed.group as i32), 0),
+            1 => (0, listed.pid),
+            _ => (listed.pid as i32, 0),
+        };
+        self.ask(kernel, Request { pid, parent, signal, ..Request::new(Op::Kill) }, Vec::new());
+    }
+
+    fn group(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>) {
+        let any = self.pick(before.values().copied()).zip(self.pick(before.values().copied()));
+        let Some((one, other)) = any else { return };
+        let parent = if self.random.chance(1, 2) { one.parent } else { other.pid };
+        let group = if self.random.chance(1, 3) { 0 } else { other.group };
+        let pid = one.pid as i32;
+        self.ask(kernel, Request { pid, parent, group, ..Request::new(Op::Group) }, Vec::new());
+    }
+
+    /// One operation, and what must be so behind it. `ends`: how often processes end, of 8.
+    fn operate(&mut self, ends: u64) {
+        let before = self.list();
+        let kernel = self.random.below(KERNELS) as u8;
+        let runs = &self.runs[usize::from(kernel)];
+        let starting: Vec<_> = runs.iter().filter(|run| !*run.1).map(|run| *run.0).collect();
+        let running: Vec<_> = runs.iter().filter(|run| *run.1).map(|run| *run.0).collect();
+        let parent = self.pick(running);
+        match self.random.below(32) {
+            0..7 => self.spawn(kernel, parent),
+            7..13 => self.ask(kernel, Request::new(Op::Next), vec![0; 100]),
+            13..18 => {
+                if let Some(pid) = self.pick(starting) {
+                    self.begun(kernel, pid);
+                }
+            }
+            18..22 => {
+                if let Some(pid) = parent.filter(|_| self.random.chance(ends, 8)) {
+                    self.end(kernel, pid);
+                }
+            }
+            22..26 => self.wait(kernel, &before, parent),
+            26..28 => self.kill(kernel, &before),
+            28 => self.group(kernel, &before),
+            29 => self.cancel(&before),
+            30 if self.random.chance(1, self.deaths) => self.die(kernel, &before),
+            30 => {
+                if let Some(pid) = self.pick(self.watched.keys().copied().collect::<Vec<_>>()) {
+                    let pid = pid as i32;
+                    self.ask(kernel, Request { pid, ..Request::new(Op::Leave) }, Vec::new());
+                }
+            }
+            _ => self.spawn(kernel, None),
+        }
+        self.check(&before);
+        self.excused.clear();
+    }
+
+    fn check(&mut self, before: &BTreeMap<u32, Listed>) {
+        let (seed, after) = (self.seed, self.list());
+        let lives = |pid: u32| after.get(&pid).is_some_and(|l| state(l) != State::Ended);
+        for (pid, listed) in before.iter().filter(|(pid, _)| !after.contains_key(pid)) {
+            let is_wanted = lives(listed.parent) || self.watched.contains_key(pid);
+            let is_excused = self.told.contains(pid) || self.excused.contains(pid);
+            assert!(!is_wanted || is_excused, "seed {seed}: {listed:?} is gone");
+        }
+        for (pid, listed) in &after {
+            assert!(listed.parent == 0 || lives(listed.parent), "seed {seed}: {listed:?}");
+            let is_watched = listed.parent != 0 || self.watched.contains_key(pid);
+            assert!(state(listed) != State::Ended || is_watched, "seed {seed}: {listed:?} stays");
+            assert!(!self.told.contains(pid), "seed {seed}: {listed:?} was told");
+        }
+        for (token, (request, _)) in &self.parked {
+            assert_eq!(token.epoch, self.world.epochs[usize::from(token.kernel)], "seed {seed}");
+            let could = Self::could(*token, request, &after);
+            assert!(!could, "seed {seed}: {token:?} waits: {request:?}");
+        }
+        let (records, asks) = self.world.table.census();
+        assert_eq!((records, asks), (after.len(), self.parked.len()), "seed {seed}");
+        assert!(records <= PROCESSES);
+    }
+
+    /// Could who is parked be answered?
+    fn could(token: Token, request: &Request, after: &BTreeMap<u32, Listed>) -> bool {
+        match Op::from_code(request.op).unwrap() {
+            Op::Next => {
+                let kernel = u16::from(token.kernel);
+                after.values().any(|l| state(l) == State::Waiting && l.kernel == kernel)
+            }
+            Op::Wait if request.parent == 0 => {
+                after.get(&(request.pid as u32)).is_none_or(|l| state(l) == State::Ended)
+            }
+            Op::Wait => {
+                let Some(asker) = after.get(&request.parent) else { return true };
+                let mut children = after.values().filter(|l| l.parent == asker.pid);
+                let wanted = |l: &&Listed| is_wanted(l, request, asker);
+                let mut wanted = children.by_ref().filter(wanted).peekable();
+                wanted.peek().is_none() || wanted.any(|l| state(l) == State::Ended)
+            }
+            Op::Spawn => {
+                let unbegun = |l: &Listed| matches!(state(l), State::Waiting | State::Starting);
+                !after.values().any(unbegun)
+            }
+            _ => true,
+        }
+    }
+
+    /// All processes end: everybody but the kernels' threads is answered. Then all kernels go.
+    fn finish(&mut self) {
+        while self.list().values().any(|listed| state(listed) != State::Ended) {
+            for kernel in 0..KERNELS as u8 {
+                let before = self.list();
+                self.ask(kernel, Request::new(Op::Next), vec![0; 100]);
+                for pid in self.runs[usize::from(kernel)].keys().copied().collect::<Vec<_>>() {
+                    self.end(kernel, pid);
+                }
+                self.check(&before);
+            }
+        }
+        let only_next = self.parked.values().all(|(request, _)| request.op == Op::Next as u16);
+        assert!(only_next, "seed {}: {:?}", self.seed, self.parked);
+        for pid in self.watched.keys().copied().collect::<Vec<_>>() {
+            self.ask(0, wait(0, pid as i32), Vec::new());
+        }
+        assert!(self.watched.is_empty(), "seed {}", self.seed);
+        (0..KERNELS as u8).for_each(|kernel| self.world.gone(kernel));
+        assert_eq!(self.world.table.census(), (0, 0), "seed {}", self.seed);
+        assert!(self.world.take_woken().is_empty(), "seed {}", self.seed);
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_is_told_twice() {
+    let (mut given, mut told) = (0, 0);
+    for seed in 0..3000 {
+        let mut play = Play::new(seed);
+        (0..150).for_each(|_| play.operate(6));
+        play.finish();
+        given += play.given.len();
+        told += play.told.len();
+    }
+    println!("{given} processes, {told} ends told");
+    assert!(given > 20_000 && told > 5_000, "{given} processes, {told} ends told");
+}
+
+#[test]
+fn a_full_table_goes_on() {
+    for seed in 0..4 {
+        let mut play = Play { deaths: 100, ..Play::new(seed) };
+        let mut full = 0;
+        for _ in 0..4000 {
+            play.operate(1);
+            full += u32::from(play.world.table.census().0 == PROCESSES);
+        }
+        play.finish();
+        assert!(full > 100, "seed {seed}: {full} times");
+    }
+}
