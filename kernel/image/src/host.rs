@@ -11,6 +11,7 @@ use crate::monitor::files::with_client;
 use crate::monitor::{Failure, Session};
 use abi::fs::flag;
 use abi::host::{Frame, Kind, LARGEST};
+use abi::program::FOLDER;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -116,6 +117,10 @@ impl Stream {
         let part = [path, format!("{PART}{}", self.id.number()).as_bytes()].concat();
         let session = &self.session;
         let root = with_client(session, |client| client.root())?;
+        if path.starts_with(FOLDER.as_bytes()) {
+            // The folder of programs is there when the first one comes, also when files began anew.
+            let _ = with_client(session, |client| client.mkdir(root, FOLDER.as_bytes()));
+        }
         let done = self.fill(root, &part).and_then(|()| {
             Ok(with_client(session, |client| client.rename(root, &part, root, path))?)
         });

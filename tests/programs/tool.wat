@@ -1,0 +1,185 @@
+;; A program of many small parts, for tests: the first letter of its first argument says which.
+;;
+;;   args      its arguments, a line each          cat      its input to its output
+;;   env       its environment, a line each        exit N   ends with code N
+;;   spin      a loop that calls nothing           zzz      sleeps for an hour
+;;   bad       the traps: bad unreachable, memory, division, stack, null, table
+;;   grow      grows its memory until it cannot, touches all of it, says how many pages it had
+;;   put F     its input into the file F           type F   the file F to its output
+;;   self      its number, parent's, group, kernel
+;;
+;; Memory: 0 two numbers, 16 an iovec, 64 results, 1024 pointers, 4096 strings, 16384 data.
+(module
+  (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_sizes_get"
+    (func $environ_sizes (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_get" (func $environ (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write"
+    (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff"
+    (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (import "penumbra" "self" (func $self (param i32) (result i32)))
+  (memory (export "memory") 1)
+  (table $table 4 funcref)
+  (type $nothing (func))
+  (data (i32.const 128) "tool: error \n")
+  (global $count (mut i32) (i32.const 0))
+
+  ;; Ends with an error of WASI's, and says its number.
+  (func $fail (param $error i32)
+    (i32.store8 (i32.const 140) (i32.const 32))
+    (call $bytes (i32.const 2) (i32.const 128) (i32.const 12))
+    (call $number (i32.const 2) (local.get $error))
+    (call $exit (i32.const 99)))
+  (func $check (param $error i32)
+    (if (local.get $error) (then (call $fail (local.get $error)))))
+
+  ;; All of the bytes to a descriptor.
+  (func $bytes (param $fd i32) (param $at i32) (param $left i32)
+    (block $done (loop $more
+      (br_if $done (i32.eqz (local.get $left)))
+      (i32.store (i32.const 16) (local.get $at))
+      (i32.store (i32.const 20) (local.get $left))
+      (if (call $fd_write (local.get $fd) (i32.const 16) (i32.const 1) (i32.const 64))
+        (then (call $exit (i32.const 98))))
+      (local.set $at (i32.add (local.get $at) (i32.load (i32.const 64))))
+      (local.set $left (i32.sub (local.get $left) (i32.load (i32.const 64))))
+      (br $more))))
+  (func $line (param $fd i32)
+    (i32.store8 (i32.const 80) (i32.const 10))
+    (call $bytes (local.get $fd) (i32.const 80) (i32.const 1)))
+  ;; A number, and the line's end.
+  (func $number (param $fd i32) (param $value i32) (local $at i32)
+    (local.set $at (i32.const 111))
+    (i32.store8 (i32.const 111) (i32.const 10))
+    (loop $more
+      (local.set $at (i32.sub (local.get $at) (i32.const 1)))
+      (i32.store8 (local.get $at)
+        (i32.add (i32.const 48) (i32.rem_u (local.get $value) (i32.const 10))))
+      (local.set $value (i32.div_u (local.get $value) (i32.const 10)))
+      (br_if $more (local.get $value)))
+    (call $bytes (local.get $fd) (local.get $at) (i32.sub (i32.const 112) (local.get $at))))
+  (func $length (param $at i32) (result i32) (local $length i32)
+    (block $end (loop $more
+      (br_if $end (i32.eqz (i32.load8_u (i32.add (local.get $at) (local.get $length)))))
+      (local.set $length (i32.add (local.get $length) (i32.const 1)))
+      (br $more)))
+    (local.get $length))
+  (func $argument (param $index i32) (result i32)
+    (if (i32.ge_u (local.get $index) (global.get $count)) (then (call $fail (i32.const 28))))
+    (i32.load (i32.add (i32.const 1024) (i32.mul (local.get $index) (i32.const 4)))))
+  (func $value (param $at i32) (result i32) (local $sum i32)
+    (block $end (loop $more
+      (br_if $end (i32.eqz (i32.load8_u (local.get $at))))
+      (local.set $sum (i32.add (i32.mul (local.get $sum) (i32.const 10))
+        (i32.sub (i32.load8_u (local.get $at)) (i32.const 48))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $more)))
+    (local.get $sum))
+  ;; The strings that the pointers at 1024 lead to, from one on.
+  (func $strings (param $from i32) (param $count i32) (local $at i32)
+    (block $done (loop $more
+      (br_if $done (i32.ge_u (local.get $from) (local.get $count)))
+      (local.set $at
+        (i32.load (i32.add (i32.const 1024) (i32.mul (local.get $from) (i32.const 4)))))
+      (call $bytes (i32.const 1) (local.get $at) (call $length (local.get $at)))
+      (call $line (i32.const 1))
+      (local.set $from (i32.add (local.get $from) (i32.const 1)))
+      (br $more))))
+  ;; From one descriptor to another, to the end.
+  (func $copy (param $from i32) (param $to i32)
+    (block $done (loop $more
+      (i32.store (i32.const 16) (i32.const 16384))
+      (i32.store (i32.const 20) (i32.const 32768))
+      (call $check
+        (call $fd_read (local.get $from) (i32.const 16) (i32.const 1) (i32.const 68)))
+      (br_if $done (i32.eqz (i32.load (i32.const 68))))
+      (call $bytes (local.get $to) (i32.const 16384) (i32.load (i32.const 68)))
+      (br $more))))
+  ;; The file of the second argument, below descriptor 3.
+  (func $open (param $flags i32) (param $rights i64) (result i32) (local $path i32)
+    (local.set $path (call $argument (i32.const 2)))
+    (call $check (call $path_open (i32.const 3) (i32.const 1) (local.get $path)
+      (call $length (local.get $path)) (local.get $flags) (local.get $rights) (i64.const 0)
+      (i32.const 0) (i32.const 72)))
+    (i32.load (i32.const 72)))
+
+  (func $environment
+    (call $check (call $environ_sizes (i32.const 0) (i32.const 4)))
+    (call $check (call $environ (i32.const 1024) (i32.const 4096)))
+    (call $strings (i32.const 0) (i32.load (i32.const 0))))
+  (func $spin (loop $for_ever (br $for_ever)))
+  (func $sleep
+    (i64.store (i32.const 200) (i64.const 0))
+    (i32.store (i32.const 208) (i32.const 0))
+    (i32.store (i32.const 216) (i32.const 1))
+    (i64.store (i32.const 224) (i64.const 3600000000000))
+    (i64.store (i32.const 232) (i64.const 0))
+    (i32.store (i32.const 240) (i32.const 0))
+    (call $check (call $poll (i32.const 200) (i32.const 300) (i32.const 1) (i32.const 64))))
+  (func $deep (param $n i32) (result i32)
+    (i32.add (call $deep (i32.add (local.get $n) (i32.const 1))) (local.get $n)))
+  (func $bad (local $which i32)
+    (local.set $which (i32.load8_u (call $argument (i32.const 2))))
+    (if (i32.eq (local.get $which) (i32.const 117)) (then unreachable))
+    (if (i32.eq (local.get $which) (i32.const 109))
+      (then (i32.store (i32.const -8) (i32.const 1))))
+    (if (i32.eq (local.get $which) (i32.const 100))
+      (then (drop (i32.div_u (i32.const 1) (i32.load (i32.const 512))))))
+    (if (i32.eq (local.get $which) (i32.const 115))
+      (then (drop (call $deep (i32.const 0)))))
+    (if (i32.eq (local.get $which) (i32.const 110))
+      (then (call_indirect (type $nothing) (i32.const 0))))
+    (if (i32.eq (local.get $which) (i32.const 116))
+      (then (call_indirect (type $nothing) (i32.const 77)))))
+  (func $grow (local $at i32) (local $end i32)
+    (loop $more
+      (br_if $more (i32.ne (memory.grow (i32.const 64)) (i32.const -1))))
+    (local.set $at (i32.const 65536))
+    (local.set $end (memory.size))
+    (block $done (loop $touch
+      (br_if $done (i32.ge_u (i32.shr_u (local.get $at) (i32.const 16)) (local.get $end)))
+      (i32.store (local.get $at) (local.get $at))
+      (local.set $at (i32.add (local.get $at) (i32.const 4096)))
+      (br_if $touch (local.get $at))))
+    (call $number (i32.const 1) (memory.size)))
+  (func $identity
+    (call $check (call $self (i32.const 160)))
+    (call $number (i32.const 1) (i32.load (i32.const 160)))
+    (call $number (i32.const 1) (i32.load (i32.const 164)))
+    (call $number (i32.const 1) (i32.load (i32.const 168)))
+    (call $number (i32.const 1) (i32.load (i32.const 172))))
+
+  (func $is (param $letter i32) (result i32)
+    (i32.eq (i32.load8_u (call $argument (i32.const 1))) (local.get $letter)))
+  (func (export "_start")
+    (call $check (call $args_sizes (i32.const 0) (i32.const 4)))
+    (call $check (call $args (i32.const 1024) (i32.const 4096)))
+    (global.set $count (i32.load (i32.const 0)))
+    (if (call $is (i32.const 97)) (then (call $strings (i32.const 2) (global.get $count))))
+    (if (call $is (i32.const 99)) (then (call $copy (i32.const 0) (i32.const 1))))
+    (if (call $is (i32.const 101))
+      (then
+        (if (i32.eq (i32.load8_u (i32.add (call $argument (i32.const 1)) (i32.const 1)))
+            (i32.const 110))
+          (then (call $environment))
+          (else (call $exit (call $value (call $argument (i32.const 2))))))))
+    (if (call $is (i32.const 115))
+      (then
+        (if (i32.eq (i32.load8_u (i32.add (call $argument (i32.const 1)) (i32.const 1)))
+            (i32.const 112))
+          (then (call $spin))
+          (else (call $identity)))))
+    (if (call $is (i32.const 122)) (then (call $sleep)))
+    (if (call $is (i32.const 98)) (then (call $bad)))
+    (if (call $is (i32.const 103)) (then (call $grow)))
+    (if (call $is (i32.const 112))
+      (then (call $copy (i32.const 0) (call $open (i32.const 9) (i64.const 64)))))
+    (if (call $is (i32.const 116))
+      (then (call $copy (call $open (i32.const 0) (i64.const 2)) (i32.const 1)))))
+)
