@@ -261,3 +261,18 @@ fn space_is_taken_and_cut_off() {
     assert_eq!(program.call("fd_advise", &[1, 0, 10, 0]), SPIPE);
     assert_eq!(program.call("fd_advise", &[DIR, 0, 10, 0]), 31);
 }
+
+#[test]
+fn a_long_write_to_a_pipe_waits_until_all_is_taken() {
+    let mut program = Program::new();
+    let output = program.output;
+    for _ in 0..4 {
+        program.world.meanwhile.push_back(Box::new(move |c| {
+            assert!(c.read(output, &mut [0; 10_000]).is_ok());
+        }));
+    }
+    assert_eq!(program.write(1, &[7; 50_000]), Ok(50_000));
+    assert!(program.world.meanwhile.is_empty());
+    let [list, count] = program.list(&[(BUFFER, 5000), (BUFFER, 5000)]);
+    assert_eq!(program.run("fd_write", &[1, list, count, RESULT]), Err(Stop::Interrupted));
+}
