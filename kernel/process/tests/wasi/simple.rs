@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use kernel_process::functions::{Type, WASI};
-use kernel_process::{FUNCTIONS, Stop};
+use kernel_process::{FUNCTIONS, Stop, for_each_function, outcome};
 
 #[test]
 fn the_list_has_all_46_functions_of_preview_1_and_8_of_ours() {
@@ -111,5 +111,30 @@ fn there_are_no_sockets() {
         let numbers = |fd| [vec![fd], vec![0; more]].concat();
         assert_eq!(program.call(name, &numbers(1)), 57, "{name}");
         assert_eq!(program.call(name, &numbers(40)), BADF, "{name}");
+    }
+}
+
+/// As an engine does it: a typed closure each, and something of its own that all of them go to.
+macro_rules! register {
+    ([$names:ident] $($module:ident $text:literal $name:ident($($arg:ident: $type:ident),*)
+        $(-> $result:ident)?;)*) => {
+        $({
+            let typed = |program: &mut Program, $($arg: $type),*| {
+                let Program { process, memory, world, .. } = program;
+                outcome(process.$name(memory, world, $($arg.cast_unsigned()),*))
+            };
+            let _ = typed;
+            $names.push((stringify!($module), $text));
+        })*
+    };
+}
+
+#[test]
+fn an_engine_makes_typed_calls_of_the_list() {
+    let mut names = Vec::new();
+    for_each_function!(register, names);
+    assert_eq!(names.len(), FUNCTIONS.len());
+    for ((module, name), function) in names.into_iter().zip(FUNCTIONS) {
+        assert_eq!((module == "wasi", name), (function.module == WASI, function.name));
     }
 }
