@@ -60,7 +60,7 @@ pub struct Line {
     /// Which board: one that runs, or one from boards/, which is started for as long as this takes.
     #[arg(long)]
     board: Option<String>,
-    /// A .wasm file, which is installed first, or the name of what is installed.
+    /// A .wasm (or .wat) file, which is installed first, or the name of what is installed.
     program: String,
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -137,7 +137,8 @@ fn listen(session: &Arc<Session>) -> anyhow::Result<()> {
 }
 
 fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8> {
-    let file = Some(Path::new(&line.program)).filter(|_| line.program.ends_with(".wasm"));
+    let is_file = [".wasm", ".wat"].iter().any(|end| line.program.ends_with(end));
+    let file = Some(Path::new(&line.program)).filter(|_| is_file);
     let name = match file {
         Some(file) => install::name_of(file)?,
         None => install::named(&line.program)?,

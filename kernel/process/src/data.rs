@@ -5,7 +5,7 @@ use crate::memory::{check, store_u32, store_u64};
 use crate::process::Process;
 use crate::system::{System, ask};
 use crate::table::Descriptor;
-use crate::transfer::Transfer;
+use crate::transfer::{Transfer, Until};
 use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
 use abi::fs::{Op, Request, flag};
 
@@ -38,7 +38,8 @@ impl Process {
             ask(system, Request::new(op, descriptor.handle), &mut [])?;
         }
         let request = request(Op::Read, &descriptor, offset);
-        let mut transfer = Transfer { request, whole: descriptor.has_positions(), system };
+        let until = if descriptor.has_positions() { Until::End } else { Until::Once };
+        let mut transfer = Transfer { request, until, system };
         let moved = transfer.run(memory, &mut self.scratch, list, count)?;
         store_u32(memory, done, moved)?;
         Ok(())
@@ -56,8 +57,8 @@ impl Process {
     ) -> Done {
         check(memory, done, 4)?;
         let request = request(Op::Write, &descriptor, offset);
-        let whole = descriptor.has_positions();
-        let mut transfer = Transfer { request, whole, system: &mut *system };
+        let until = if descriptor.has_positions() { Until::End } else { Until::All };
+        let mut transfer = Transfer { request, until, system: &mut *system };
         let moved = transfer.run(memory, &mut self.scratch, list, count)?;
         if descriptor.syncs != 0
             && moved != 0

@@ -46,6 +46,7 @@ fn list(
 
 impl Process {
     /// Entries of a directory behind a cookie.
+    #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_readdir(
         &mut self,
         memory: &mut [u8],

@@ -149,20 +149,17 @@ fn found(poll: &Poll, event: Event) -> Option<Event> {
     Some(Event { bytes: poll.bytes, flags, ..event })
 }
 
-/// The time of the monotonic clock that a subscription means.
-fn deadline(one: &Subscription, system: &mut dyn System) -> Result<u64, Errno> {
+/// The time of the monotonic clock that a subscription means, of both clocks as they are now.
+fn deadline(one: &Subscription, monotonic: u64, realtime: u64) -> Result<u64, Errno> {
     if one.flags & !event::ABSTIME != 0 || one.id > clock::THREAD {
         return Err(Errno::INVAL);
     }
     let absolute = one.flags & event::ABSTIME != 0;
     match (one.id, absolute) {
         (clock::MONOTONIC, true) => Ok(one.timeout),
-        (clock::REALTIME | clock::MONOTONIC, false) => {
-            Ok(system.monotonic().saturating_add(one.timeout))
-        }
+        (clock::REALTIME | clock::MONOTONIC, false) => Ok(monotonic.saturating_add(one.timeout)),
         (clock::REALTIME, true) => {
-            let ahead = one.timeout.saturating_sub(system.realtime());
-            Ok(system.monotonic().saturating_add(ahead))
+            Ok(monotonic.saturating_add(one.timeout.saturating_sub(realtime)))
         }
         // Time on a core does not pass for who waits.
         _ => Err(Errno::NOTSUP),
@@ -188,12 +185,13 @@ impl Process {
     ) -> Result<Waiters, Errno> {
         let mut waiters = Waiters::default();
         waiters.all.try_reserve_exact(count as usize).map_err(|_| Errno::NOMEM)?;
+        let (monotonic, realtime) = (system.monotonic(), system.realtime());
         for index in 0..count {
             let bytes: [u8; event::SUBSCRIPTION as usize] =
                 load(memory, entry(list, index, event::SUBSCRIPTION)?)?;
             let one = Subscription::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             let wait = match one.kind {
-                event::CLOCK => deadline(&one, system).map(Wait::Until),
+                event::CLOCK => deadline(&one, monotonic, realtime).map(Wait::Until),
                 event::FD_READ | event::FD_WRITE => self.poll(one.id, one.kind).map(|poll| {
                     waiters.polls.push(poll);
                     Wait::File(waiters.polls.len() - 1)

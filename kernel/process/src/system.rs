@@ -6,7 +6,8 @@ use abi::{fs, process};
 /// A kernel, as one process sees it. Times are in ns.
 ///
 /// What can wait ends with [`Interrupted`] when the process is told to end; so may anything else
-/// here that takes long or is asked often, as a loop over a large file is.
+/// here that takes long or is asked often, as a loop over a large file is. The file service's
+/// `Close` is done in any case: [`crate::Process::close_all`] gives back what an ended process had.
 pub trait System {
     /// Asks the file service, and waits for as long as it takes.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;

@@ -3,7 +3,8 @@
 //! Contract: a count that is short is no error; an error behind bytes that moved is kept for the
 //! next call. One piece of memory goes to the file service as it is. Several that fit the scratch
 //! room are one request, so that a pipe takes them whole; larger ones are a request each. Of a
-//! stream one request reads what there is, and nothing waits for more.
+//! stream one request reads what there is, and nothing waits for more; a write to one waits until
+//! all is written, unless nothing may wait.
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{check, entry, load, piece};
@@ -11,9 +12,28 @@ use crate::system::{System, ask};
 use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
 
-/// A request on a file that moves fewer bytes has come to an end; one that moves more was maybe
-/// cut by what a message holds.
-const STEP: u32 = 1024;
+/// Until when requests for one piece of memory go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// A file: one that moves little has come to its end; one that moves much was maybe cut by what
+    /// a message holds.
+    End,
+    /// A stream that is read: one is all.
+    Once,
+    /// A stream that is written, which waits: all of it.
+    All,
+}
+
+impl Until {
+    /// Does it go on behind a request that moved so much?
+    fn goes_on(self, moved: u32) -> bool {
+        match self {
+            Until::End => moved >= 1024,
+            Until::Once => false,
+            Until::All => moved != 0,
+        }
+    }
+}
 
 /// A piece of the program's memory.
 #[derive(Clone, Copy)]
@@ -64,8 +84,8 @@ fn look(memory: &mut [u8], list: u32, count: u32) -> Result<Pieces, Errno> {
 pub(crate) struct Transfer<'a> {
     /// Read or Write; the length is filled in.
     pub request: Request,
-    /// Of a file: it goes on until all is done.
-    pub whole: bool,
+    /// Until when.
+    pub until: Until,
     /// Whom to ask.
     pub system: &'a mut dyn System,
 }
@@ -85,7 +105,7 @@ impl Transfer<'_> {
         match all.full {
             0 => Ok(0),
             1 => self.direct(memory, all.last),
-            _ if fits || (self.reads() && !self.whole) => self.together(memory, scratch, &all),
+            _ if fits || self.until == Until::Once => self.together(memory, scratch, &all),
             _ => self.each(memory, &all),
         }
     }
@@ -115,7 +135,7 @@ impl Transfer<'_> {
                 other => other?,
             };
             done += moved;
-            if !self.whole || moved < STEP {
+            if !self.until.goes_on(moved) {
                 break;
             }
         }

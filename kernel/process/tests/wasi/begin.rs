@@ -1,0 +1,150 @@
+//! What a process begins with.
+
+use crate::common::*;
+use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
+use base::prng::Prng;
+use kernel_process::begin::{Given, Plan, decode, encode};
+use kernel_process::wasi::rights;
+use kernel_process::{Errno, Halt, Process};
+
+const GIVEN: Given<'static> =
+    Given { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    let files = [
+        GIVEN,
+        Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
+        Given { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        Given { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
+    ];
+    let plan = Plan {
+        path: b"bin/ls",
+        arguments: b"ls\0-l\0",
+        environment: b"A=1\0",
+        memory: 77,
+        files: &files,
+    };
+    let bytes = encode(&plan).unwrap();
+    let found = decode(&bytes).unwrap();
+    assert_eq!(
+        (found.path, found.arguments, found.environment),
+        (plan.path, plan.arguments, plan.environment)
+    );
+    assert_eq!((found.memory, found.directory()), (77, Some(9)));
+    assert_eq!(found.files().collect::<Vec<_>>(), files);
+    let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
+    assert_eq!(decode(&bare).unwrap().directory(), None);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let ok = Plan { path: b"x", ..Plan::default() };
+    let long = vec![0; BEGIN_BYTES];
+    let many = vec![GIVEN; 65];
+    let two = [GIVEN, GIVEN];
+    let odd = [Given { rights: 1 << 50, ..GIVEN }];
+    let nameless = [Given { name: Some(b""), ..GIVEN }];
+    let nul = [Given { name: Some(b"a\0b"), ..GIVEN }];
+    let named = [Given { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
+    for (plan, expected) in [
+        (Plan { path: b"", ..ok }, Errno::INVAL),
+        (Plan { path: b"a\0", ..ok }, Errno::INVAL),
+        (Plan { path: b"\xff", ..ok }, Errno::INVAL),
+        (Plan { arguments: b"a", ..ok }, Errno::INVAL),
+        (Plan { environment: b"a\0b", ..ok }, Errno::INVAL),
+        (Plan { arguments: &long, ..ok }, Errno::TOOBIG),
+        (Plan { files: &many, ..ok }, Errno::TOOBIG),
+        (Plan { files: &two, ..ok }, Errno::INVAL),
+        (Plan { files: &odd, ..ok }, Errno::INVAL),
+        (Plan { files: &nameless, ..ok }, Errno::INVAL),
+        (Plan { files: &nul, ..ok }, Errno::INVAL),
+        (Plan { files: &named, ..ok }, Errno::INVAL),
+    ] {
+        assert_eq!(encode(&plan), Err(expected), "{plan:?}");
+    }
+}
+
+#[test]
+fn no_bytes_make_decoding_panic() {
+    let files = [GIVEN, Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
+    let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
+    let good = encode(&plan).unwrap();
+    for length in 0..good.len() {
+        assert!(decode(&good[..length]).is_err());
+    }
+    assert!(decode(&[&good[..], &[0]].concat()).is_err());
+    assert_eq!(decode(&[0; BEGIN_BYTES + 1]), Err(Errno::TOOBIG));
+    let mut prng = Prng::new(5);
+    let mut fine = 0;
+    for _ in 0..50_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=prng.below(3) {
+            let at = prng.below(bytes.len() as u64) as usize;
+            bytes[at] = match prng.below(3) {
+                0 => prng.next() as u8,
+                1 => 0xff,
+                _ => bytes[at].wrapping_add(1),
+            };
+        }
+        if let Ok(found) = decode(&bytes) {
+            fine += 1;
+            assert_eq!(found.files().count(), 2);
+        }
+    }
+    assert!(fine > 1000);
+}
+
+#[test]
+fn a_process_begins_with_handles_of_its_own() {
+    let mut world = World::new();
+    let root = world.with(|c| c.root()).unwrap();
+    let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
+    let before = world.vfs.census().0;
+    let files = [
+        Given { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
+        Given { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
+        Given { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
+        Given { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+    ];
+    let plan = Plan {
+        path: b"x",
+        arguments: b"x\0y\0",
+        environment: b"E=\0",
+        files: &files,
+        ..Plan::default()
+    };
+    let bytes = encode(&plan).unwrap();
+    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), 64).unwrap();
+    assert_eq!(world.vfs.census().0, before + 3);
+    let (input, output) = (writer, reader);
+    let mut program = Program { process, world, memory: vec![0; MEMORY], input, output, root };
+    program.ok("args_sizes_get", &[RESULT, RESULT + 4]);
+    assert_eq!((program.u32(RESULT), program.u32(RESULT + 4)), (2, 4));
+    assert_eq!(program.rights(7), (rights::STREAM, 0));
+    assert_eq!(program.rights(0), (rights::FD_READ, 0));
+    program.ok("fd_prestat_get", &[3, RESULT]);
+    program.end();
+}
+
+#[test]
+fn what_cannot_begin_leaves_no_handle() {
+    let mut world = World::new();
+    let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
+    let before = world.vfs.census();
+    let good = Given { handle: reader, ..GIVEN };
+    for (bad, expected) in [
+        (Given { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
+        (Given { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
+        (Given { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
+    ] {
+        let files = [good, bad];
+        let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
+        let begun = Process::begin(&mut world, &decode(&bytes).unwrap(), 8);
+        assert_eq!(begun.err(), Some(Halt::Failed(expected)));
+        assert_eq!(world.vfs.census(), before);
+    }
+    assert_eq!(Errno::BADF.to_table(), abi::process::Errno::Badf);
+    assert_eq!(Errno(72).to_table(), abi::process::Errno::Restarted);
+    assert_eq!(Errno::NOTDIR.to_table(), abi::process::Errno::Io);
+}

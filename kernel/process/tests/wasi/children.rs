@@ -1,0 +1,161 @@
+//! Our own module: the process table is asked the right things.
+
+use crate::common::*;
+use abi::process::{Errno, Op, Reply};
+use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, GivenFile, Spawn};
+use kernel_process::Stop;
+use kernel_process::begin::decode;
+use kernel_process::wasi::rights;
+use zerocopy::IntoBytes;
+
+const SPAWN: u64 = 0x5000;
+const FILES: u64 = 0x5100;
+
+/// A spawn of `bin/ls` with two arguments and no file.
+fn spawn(program: &mut Program) -> Spawn {
+    let [path, length] = program.path("bin/ls");
+    program.put(BUFFER, b"ls\0-l\0A=1\0/sub");
+    Spawn {
+        path: [path as u32, length as u32],
+        arguments: [BUFFER as u32, 6],
+        environment: [BUFFER as u32 + 6, 4],
+        files: [FILES as u32, 0],
+        directory: DIR as u32,
+        kernel: ANY_KERNEL,
+        ..Spawn::default()
+    }
+}
+
+fn run(program: &mut Program, what: Spawn, files: &[GivenFile]) -> u16 {
+    program.put(FILES, files.as_bytes());
+    let what = Spawn { files: [FILES as u32, files.len() as u32], ..what };
+    program.put(SPAWN, what.as_bytes());
+    program.world.answers.clear();
+    program.world.answers.push_back(Reply { pid: 42, ..Reply::default() });
+    program.call("spawn", &[SPAWN, RESULT])
+}
+
+#[test]
+fn a_child_gets_what_the_caller_has_and_no_more() {
+    let mut program = Program::new();
+    program.mkdir("sub");
+    let sub = program.open_as(DIR, 0, "sub", DIRECTORY, (rights::PATH_OPEN, rights::FD_READ), 0);
+    let sub = sub.unwrap() as u32;
+    let what = Spawn { group: 5, flags: 1, ..spawn(&mut program) };
+    let files = [
+        GivenFile { descriptor: 1, becomes: 2, preopen: [0; 2] },
+        GivenFile { descriptor: sub, becomes: 3, preopen: [BUFFER as u32 + 10, 4] },
+    ];
+    let before = program.world.vfs.census();
+    assert_eq!(run(&mut program, what, &files), 0);
+    assert_eq!((program.u32(RESULT), program.world.vfs.census()), (42, before));
+    let (request, bulk) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.kernel, request.parent), (Op::Spawn as u16, 1, PID));
+    assert_eq!((request.group, request.flags, request.length as usize), (5, 1, bulk.len()));
+    let beginning = decode(&bulk).unwrap();
+    assert_eq!((beginning.path, beginning.arguments), (&b"bin/ls"[..], &b"ls\0-l\0"[..]));
+    assert_eq!(beginning.environment, b"A=1\0");
+    assert!(beginning.directory().is_some());
+    let files: Vec<_> = beginning.files().filter(|f| f.descriptor != BEGIN_DIRECTORY).collect();
+    assert_eq!((files[0].descriptor, files[0].rights), (2, rights::STREAM & !rights::FD_READ));
+    assert_eq!((files[1].descriptor, files[1].name), (3, Some(&b"/sub"[..])));
+    assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
+}
+
+#[test]
+fn a_spawn_that_makes_no_sense_asks_nobody() {
+    let mut program = Program::new();
+    let good = spawn(&mut program);
+    let end = MEMORY as u32;
+    let cases = [
+        (Spawn { flags: 2, ..good }, INVAL),
+        (Spawn { directory: 60, ..good }, BADF),
+        (Spawn { directory: 1, ..good }, 54),
+        (Spawn { path: [end, 1], ..good }, FAULT),
+        (Spawn { path: [0, 0], ..good }, INVAL),
+        (Spawn { arguments: [BUFFER as u32, 5], ..good }, INVAL),
+        (Spawn { arguments: [end - 1, 2], ..good }, FAULT),
+        (Spawn { environment: [u32::MAX, 1], ..good }, FAULT),
+        (Spawn { kernel: 9, ..good }, 23),
+    ];
+    for (what, expected) in cases {
+        assert_eq!(run(&mut program, what, &[]), expected, "{what:?}");
+    }
+    let file = |descriptor, becomes| GivenFile { descriptor, becomes, preopen: [0; 2] };
+    let name = GivenFile { preopen: [BUFFER as u32, 2], ..file(1, 3) };
+    assert_eq!(run(&mut program, good, &[file(60, 0)]), BADF);
+    assert_eq!(run(&mut program, good, &[file(1, 0), file(2, 0)]), INVAL);
+    assert_eq!(run(&mut program, good, &[file(1, BEGIN_DIRECTORY)]), INVAL);
+    assert_eq!(run(&mut program, good, &[name]), 54);
+    assert_eq!(run(&mut program, good, &[file(1, 0); 64]), 1);
+    program.put(BUFFER, &[0; 20_000]);
+    assert_eq!(run(&mut program, Spawn { arguments: [BUFFER as u32, 17_000], ..good }, &[]), 1);
+    program.put(SPAWN, Spawn { files: [u32::MAX - 20, 3], ..good }.as_bytes());
+    assert_eq!(program.call("spawn", &[SPAWN, RESULT]), FAULT);
+    assert_eq!(program.call("spawn", &[MEMORY as u64 - 40, RESULT]), FAULT);
+    assert_eq!(program.call("spawn", &[SPAWN, MEMORY as u64 - 3]), FAULT);
+    assert!(program.world.asked.is_empty());
+    // Who may not read through a directory starts nothing from it.
+    program.drop_rights(DIR, 0, rights::FD_READ);
+    assert_eq!(run(&mut program, good, &[]), NOTCAPABLE);
+    program.drop_rights(DIR, rights::PATH_OPEN, rights::FD_READ);
+    assert_eq!(run(&mut program, good, &[]), NOTCAPABLE);
+}
+
+#[test]
+fn ends_are_waited_for() {
+    let mut program = Program::new();
+    let reply = Reply { pid: 9, kind: 1, status: 3, cpu: 4, memory: 5, ..Reply::default() };
+    program.world.answers.push_back(reply);
+    program.ok("wait", &[u64::from(u32::MAX), 1, RESULT]);
+    let words = [0, 4, 8, 12].map(|at| program.u32(RESULT + at));
+    assert_eq!(words, [9, 1, 3, 0]);
+    assert_eq!((program.u64(RESULT + 16), program.u64(RESULT + 24)), (4, 5));
+    let (request, _) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, request.parent, request.flags), (6, -1, PID, 4));
+    program.world.answers.push_back(Reply::error(Errno::Child));
+    assert_eq!(program.call("wait", &[3, 0, RESULT]), 12);
+    program.world.answers.push_back(Reply::error(Errno::Restarted));
+    assert_eq!(program.call("wait", &[3, 0, RESULT]), 72);
+    assert_eq!(program.call("wait", &[3, 2, RESULT]), INVAL);
+    assert_eq!(program.call("wait", &[3, 0, MEMORY as u64 - 31]), FAULT);
+    assert_eq!(program.run("wait", &[3, 0, RESULT]), Err(Stop::Interrupted));
+}
+
+#[test]
+fn signals_and_groups() {
+    let mut program = Program::new();
+    program.world.answers.extend([Reply::default(), Reply::error(Errno::Srch)]);
+    program.ok("kill", &[12, 15]);
+    let (request, _) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, request.signal, request.parent), (7, 12, 15, PID));
+    assert_eq!(program.call("kill", &[u64::from((-4i32) as u32), 0]), 71);
+    assert_eq!(program.world.asked.pop().unwrap().0.pid, -4);
+    assert_eq!(program.call("kill", &[12, 31]), INVAL);
+    assert_eq!(program.run("kill", &[u64::from(PID), 15]), Err(Stop::Signal(15)));
+    program.ok("kill", &[u64::from(PID), 0]);
+    program.world.answers.push_back(Reply::default());
+    program.ok("group", &[0, 4]);
+    let (request, _) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, request.group, request.parent), (8, 0, 4, PID));
+    assert_eq!(program.call("group", &[u64::from(u32::MAX), 4]), INVAL);
+    assert_eq!(program.call("group", &[0, 1 << 31]), INVAL);
+    program.ok("self", &[RESULT]);
+    assert_eq!([0, 4, 8, 12].map(|at| program.u32(RESULT + at)), [PID, 1, 5, 0]);
+    assert_eq!(program.call("self", &[MEMORY as u64 - 15]), FAULT);
+}
+
+#[test]
+fn processes_are_listed_as_whole_records() {
+    let mut program = Program::new();
+    program.world.answers.push_back(Reply { filled: 176, ..Reply::default() });
+    program.ok("list", &[4, BUFFER, 200, RESULT]);
+    assert_eq!(program.u32(RESULT), 176);
+    let (request, bulk) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, bulk.len()), (10, 4, 176));
+    assert_eq!(program.call("list", &[4, BUFFER, 87, RESULT]), INVAL);
+    assert_eq!(program.call("list", &[4, MEMORY as u64 - 88, 177, RESULT]), FAULT);
+    program.world.answers.push_back(Reply::default());
+    program.ok("list", &[u64::from(u32::MAX), BUFFER, 88, RESULT]);
+    assert_eq!(program.world.asked.pop().unwrap().0.pid, i32::MAX);
+}

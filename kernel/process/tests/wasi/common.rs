@@ -1,0 +1,386 @@
+//! A kernel for one process, and a program that calls by name.
+
+use abi::fs::{Errno, Op, Reply, Request, flag};
+use abi::process;
+use abi::program::Identity;
+use base::id::{DomainId, Epoch};
+use base::prng::Prng;
+use fs::Vfs;
+use fs::client::Client;
+use kernel_process::errno::Interrupted;
+use kernel_process::wasi::rights;
+use kernel_process::{FUNCTIONS, Process, Stop, System};
+use kernel_share::{Answer, Effects, Event, Service, Token};
+use std::collections::VecDeque;
+
+pub const BADF: u16 = 8;
+pub const FAULT: u16 = 21;
+pub const INVAL: u16 = 28;
+pub const NOTCAPABLE: u16 = 76;
+/// The directory that each program has.
+pub const DIR: u64 = 3;
+pub const FOLLOW: u64 = 1;
+pub const CREAT: u64 = 1;
+pub const DIRECTORY: u64 = 2;
+pub const ALL: u64 = rights::INHERITING;
+/// The identity of the process.
+pub const PID: u32 = 7;
+
+// Where a program keeps what.
+pub const PATH: u64 = 0x1000;
+pub const OTHER: u64 = 0x2000;
+pub const LIST: u64 = 0x3000;
+pub const RESULT: u64 = 0x6000;
+pub const BUFFER: u64 = 0x8000;
+pub const MEMORY: usize = 0x60000;
+
+struct Nobody;
+
+impl Effects for Nobody {
+    fn wake(&mut self, _token: Token) {}
+    fn wake_all(&mut self) {}
+    fn timer(&mut self, _at: u64) {}
+}
+
+/// What others do.
+pub type Deed = Box<dyn FnOnce(&mut Client<'_>)>;
+
+/// The kernel.
+pub struct World {
+    pub vfs: Vfs,
+    pub now: u64,
+    pub prng: Prng,
+    /// What others do while the process waits, one thing a wait; when there is no more, it is told
+    /// to end.
+    pub meanwhile: VecDeque<Deed>,
+    /// Most bulk that a request carries.
+    pub most: usize,
+    /// Requests to the file service.
+    pub requests: Vec<u16>,
+    /// What the process table was asked, and what it answers.
+    pub asked: Vec<(process::Request, Vec<u8>)>,
+    pub answers: VecDeque<process::Reply>,
+    pub yields: u32,
+}
+
+impl World {
+    pub fn new() -> World {
+        World {
+            vfs: Vfs::with_budget(3, 4 << 20),
+            now: 1_000_000,
+            prng: Prng::new(1),
+            meanwhile: VecDeque::new(),
+            most: usize::MAX,
+            requests: Vec::new(),
+            asked: Vec::new(),
+            answers: VecDeque::new(),
+            yields: 0,
+        }
+    }
+
+    fn step(&mut self, thread: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
+        let token = Token::new(DomainId(0), Epoch(1), thread, 0);
+        let most = self.most.min(bulk.len());
+        let event = Event::Request { token, request, bulk: &mut bulk[..most] };
+        match self.vfs.step(self.now, event, &mut Nobody) {
+            Answer::Done(reply) => Some(reply),
+            Answer::Parked => {
+                self.vfs.step(self.now, Event::Cancel(token), &mut Nobody);
+                None
+            }
+            Answer::Heard => panic!("a request was only heard"),
+        }
+    }
+
+    /// Somebody else asks.
+    pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        let mut ask = |request: Request, bulk: &mut [u8]| {
+            self.step(2, request, bulk).unwrap_or(Reply::error(Errno::Again))
+        };
+        what(&mut Client(&mut ask))
+    }
+}
+
+impl System for World {
+    fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
+        self.requests.push(request.op);
+        loop {
+            if let Some(reply) = self.step(1, request, bulk) {
+                return Ok(reply);
+            }
+            let deed = self.meanwhile.pop_front().ok_or(Interrupted)?;
+            self.with(deed);
+        }
+    }
+
+    fn files_until(
+        &mut self,
+        request: Request,
+        bulk: &mut [u8],
+        deadline: u64,
+    ) -> Result<Option<Reply>, Interrupted> {
+        self.requests.push(request.op);
+        loop {
+            if let Some(reply) = self.step(1, request, bulk) {
+                return Ok(Some(reply));
+            }
+            let Some(deed) = self.meanwhile.pop_front() else {
+                self.now = self.now.max(deadline);
+                return Ok(None);
+            };
+            self.with(deed);
+        }
+    }
+
+    fn processes(
+        &mut self,
+        request: process::Request,
+        bulk: &mut [u8],
+    ) -> Result<process::Reply, Interrupted> {
+        self.asked.push((request, bulk.to_vec()));
+        let reply = self.answers.pop_front().ok_or(Interrupted)?;
+        let filled = bulk.len().min(reply.filled as usize);
+        bulk[..filled].fill(0x5a);
+        Ok(reply)
+    }
+
+    fn place(
+        &mut self,
+        wish: u32,
+        _directory: u64,
+        path: &[u8],
+    ) -> Result<Result<u16, process::Errno>, Interrupted> {
+        assert!(!path.is_empty());
+        Ok(match wish {
+            abi::program::ANY_KERNEL => Ok(1),
+            0 | 1 => Ok(wish as u16),
+            _ => Err(process::Errno::Hostunreach),
+        })
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        self.now = self.now.saturating_add(1);
+        self.now
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.now.saturating_add(1 << 60)
+    }
+
+    fn cpu_time(&mut self) -> u64 {
+        self.now / 2
+    }
+
+    fn random(&mut self, into: &mut [u8]) {
+        into.fill_with(|| self.prng.next() as u8);
+    }
+
+    fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
+        // Half of the way first: who sleeps may be woken early.
+        let half = self.now + deadline.saturating_sub(self.now) / 2;
+        self.now = if half == self.now { deadline } else { half };
+        Ok(())
+    }
+
+    fn yield_now(&mut self) {
+        self.yields += 1;
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { pid: PID, parent: 1, group: 5, kernel: 0 }
+    }
+}
+
+/// A program.
+pub struct Program {
+    pub process: Process,
+    pub world: World,
+    pub memory: Vec<u8>,
+    /// The other end of its input, and of its output.
+    pub input: u64,
+    pub output: u64,
+    pub root: u64,
+}
+
+impl Program {
+    /// With pipes at 0 to 2, and the root directory at 3.
+    pub fn new() -> Program {
+        Program::on(World::new())
+    }
+
+    pub fn on(mut world: World) -> Program {
+        let mut process = Process::new(64).unwrap();
+        let root = world.with(|c| c.root()).unwrap();
+        let (stdin, input) = world.with(|c| c.pipe(0)).unwrap();
+        let (output, stdout) = world.with(|c| c.pipe(0)).unwrap();
+        let stderr = world.with(|c| c.dup(stdout)).unwrap();
+        let directory = world.with(|c| c.dup(root)).unwrap();
+        let reads = rights::STREAM & !rights::FD_WRITE;
+        let writes = rights::STREAM & !rights::FD_READ;
+        process.give(&mut world, 0, stdin, (reads, 0), None).unwrap();
+        process.give(&mut world, 1, stdout, (writes, 0), None).unwrap();
+        process.give(&mut world, 2, stderr, (writes, 0), None).unwrap();
+        process.give(&mut world, 3, directory, (ALL, ALL), Some(b"/data")).unwrap();
+        world.requests.clear();
+        Program { process, world, memory: vec![0xee; MEMORY], input, output, root }
+    }
+
+    /// Calls an import, which may end the program.
+    pub fn run(&mut self, name: &str, numbers: &[u64]) -> Result<u16, Stop> {
+        let found = FUNCTIONS.iter().find(|function| function.name == name);
+        let function = found.unwrap_or_else(|| panic!("{name} is no import"));
+        assert_eq!(function.parameters.len(), numbers.len(), "{name}");
+        (function.entry)(&mut self.process, &mut self.memory, &mut self.world, numbers)
+    }
+
+    /// Calls an import that comes back.
+    pub fn call(&mut self, name: &str, numbers: &[u64]) -> u16 {
+        self.run(name, numbers).unwrap_or_else(|stop| panic!("{name}: {stop:?}"))
+    }
+
+    /// Calls an import that does what it is asked.
+    pub fn ok(&mut self, name: &str, numbers: &[u64]) {
+        assert_eq!(self.call(name, numbers), 0, "{name} {numbers:x?}");
+    }
+
+    pub fn put(&mut self, at: u64, bytes: &[u8]) {
+        self.memory[at as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub fn get(&self, at: u64, length: usize) -> &[u8] {
+        &self.memory[at as usize..][..length]
+    }
+
+    pub fn u32(&self, at: u64) -> u32 {
+        u32::from_le_bytes(self.get(at, 4).try_into().unwrap())
+    }
+
+    pub fn u64(&self, at: u64) -> u64 {
+        u64::from_le_bytes(self.get(at, 8).try_into().unwrap())
+    }
+
+    /// A path in memory: where, and its length.
+    pub fn path(&mut self, path: &str) -> [u64; 2] {
+        self.put(PATH, path.as_bytes());
+        [PATH, path.len() as u64]
+    }
+
+    /// A second one.
+    pub fn other(&mut self, path: &str) -> [u64; 2] {
+        self.put(OTHER, path.as_bytes());
+        [OTHER, path.len() as u64]
+    }
+
+    /// A list of pieces of memory.
+    pub fn list(&mut self, pieces: &[(u64, u64)]) -> [u64; 2] {
+        for (index, (at, length)) in (0..).zip(pieces) {
+            self.put(LIST + 8 * index, &(*at as u32).to_le_bytes());
+            self.put(LIST + 8 * index + 4, &(*length as u32).to_le_bytes());
+        }
+        [LIST, pieces.len() as u64]
+    }
+
+    /// Opens with all rights of the directory that are not about writing, and `more`.
+    pub fn open(&mut self, path: &str, how: u64, base: u64) -> Result<u64, u16> {
+        self.open_as(DIR, FOLLOW, path, how, (base, ALL), 0)
+    }
+
+    pub fn open_as(
+        &mut self,
+        fd: u64,
+        lookup: u64,
+        path: &str,
+        how: u64,
+        (base, inheriting): (u64, u64),
+        flags: u64,
+    ) -> Result<u64, u16> {
+        let [at, length] = self.path(path);
+        let numbers = [fd, lookup, at, length, how, base, inheriting, flags, RESULT];
+        match self.call("path_open", &numbers) {
+            0 => Ok(u64::from(self.u32(RESULT))),
+            error => Err(error),
+        }
+    }
+
+    /// A file with this in it, open for all.
+    pub fn file(&mut self, path: &str, data: &[u8]) -> u64 {
+        let fd = self.open(path, CREAT, rights::FILE).unwrap();
+        if !data.is_empty() {
+            assert_eq!(self.write(fd, data), Ok(data.len()));
+            self.ok("fd_seek", &[fd, 0, 0, RESULT]);
+        }
+        fd
+    }
+
+    pub fn write(&mut self, fd: u64, data: &[u8]) -> Result<usize, u16> {
+        self.put(BUFFER, data);
+        let [list, count] = self.list(&[(BUFFER, data.len() as u64)]);
+        match self.call("fd_write", &[fd, list, count, RESULT]) {
+            0 => Ok(self.u32(RESULT) as usize),
+            error => Err(error),
+        }
+    }
+
+    pub fn read(&mut self, fd: u64, most: usize) -> Result<Vec<u8>, u16> {
+        let [list, count] = self.list(&[(BUFFER, most as u64)]);
+        match self.call("fd_read", &[fd, list, count, RESULT]) {
+            0 => Ok(self.get(BUFFER, self.u32(RESULT) as usize).to_vec()),
+            error => Err(error),
+        }
+    }
+
+    /// Rights of a descriptor: its own, and those it passes on.
+    pub fn rights(&mut self, fd: u64) -> (u64, u64) {
+        self.ok("fd_fdstat_get", &[fd, RESULT]);
+        (self.u64(RESULT + 8), self.u64(RESULT + 16))
+    }
+
+    /// Its kind and its flags.
+    pub fn flags(&mut self, fd: u64) -> (u8, u16) {
+        self.ok("fd_fdstat_get", &[fd, RESULT]);
+        (self.get(RESULT, 1)[0], u16::from_le_bytes(self.get(RESULT + 2, 2).try_into().unwrap()))
+    }
+
+    /// Takes rights away.
+    pub fn drop_rights(&mut self, fd: u64, base: u64, inheriting: u64) {
+        let (own, passed) = self.rights(fd);
+        self.ok("fd_fdstat_set_rights", &[fd, own & !base, passed & !inheriting]);
+    }
+
+    pub fn mkdir(&mut self, path: &str) -> u16 {
+        let [at, length] = self.path(path);
+        self.call("path_create_directory", &[DIR, at, length])
+    }
+
+    pub fn symlink(&mut self, text: &str, path: &str) -> u16 {
+        let ([old, old_length], [new, new_length]) = (self.path(text), self.other(path));
+        self.call("path_symlink", &[old, old_length, DIR, new, new_length])
+    }
+
+    /// Everything is given back at the end.
+    pub fn end(mut self) {
+        self.process.close_all(&mut self.world);
+        for handle in [self.input, self.output, self.root] {
+            self.world.with(|c| c.close(handle)).unwrap();
+        }
+        assert_eq!(self.world.vfs.census(), (0, 0));
+    }
+
+    /// How often the file service was asked this since the last look.
+    pub fn asked(&mut self, op: Op) -> usize {
+        let count = self.world.requests.iter().filter(|asked| **asked == op as u16).count();
+        self.world.requests.clear();
+        count
+    }
+}
+
+/// A file of the world itself.
+pub fn world_file(world: &mut World, path: &[u8], data: &[u8]) {
+    world.with(|c| {
+        let root = c.root().unwrap();
+        let file = c.open(root, path, flag::CREATE | flag::WRITE).unwrap();
+        c.write_all(file, data).unwrap();
+        c.close(file).unwrap();
+        c.close(root).unwrap();
+    });
+}

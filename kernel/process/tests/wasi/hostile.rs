@@ -1,0 +1,131 @@
+//! Every function with anything at all.
+
+use crate::common::*;
+use abi::process;
+use base::prng::Prng;
+use kernel_process::functions::Type;
+use kernel_process::{FUNCTIONS, Stop};
+
+/// A number that somebody who means no good would choose.
+fn number(prng: &mut Prng, size: Type) -> u64 {
+    let edge = MEMORY as u64;
+    let value = match prng.below(12) {
+        0 => prng.next(),
+        1 => prng.below(8),
+        2 => u64::MAX - prng.below(40),
+        3 => edge - prng.below(100),
+        4 => edge + prng.below(4),
+        5 => (1 << 31) - prng.below(2),
+        6 => u64::from(u32::MAX) - prng.below(40),
+        7 => prng.below(64),
+        8 => (1 << prng.below(64)) - prng.below(2),
+        _ => [PATH, OTHER, LIST, RESULT, BUFFER, 0x5000][prng.below(6) as usize],
+    };
+    if size == Type::I32 { value & u64::from(u32::MAX) } else { value }
+}
+
+/// One that could make sense.
+fn likely(prng: &mut Prng) -> u64 {
+    match prng.below(3) {
+        0 => [PATH, OTHER, LIST, RESULT, BUFFER, 0x5000][prng.below(6) as usize],
+        1 => prng.below(3),
+        _ => [3, 3, 4, 5][prng.below(4) as usize],
+    }
+}
+
+/// Memory that looks a little like what functions look for.
+fn scatter(program: &mut Program, prng: &mut Prng) {
+    for base in [PATH, OTHER, LIST, RESULT, BUFFER, 0x5000] {
+        for word in 0..24 {
+            let value = number(prng, Type::I64);
+            program.put(base + 8 * word, &value.to_le_bytes());
+        }
+        let texts: [&[u8]; 8] =
+            [b"fil", b"../..", b"/", b"sub/..//sub", b"a\0", b"sub", b"lnk", b"\xff"];
+        if prng.chance(1, 2) {
+            program.put(base, texts[prng.below(8) as usize]);
+        }
+        if prng.chance(1, 2) {
+            let list = [BUFFER as u32, prng.below(300) as u32, LIST as u32, 32];
+            program.put(base, &list.map(u32::to_le_bytes).concat());
+        }
+    }
+}
+
+/// One function with numbers of one seed. Those that wait end at once; nothing may panic.
+fn one(program: &mut Program, prng: &mut Prng, place: usize) -> Result<u16, Stop> {
+    let function = &FUNCTIONS[place];
+    let sane = prng.chance(1, 2);
+    let choose = |size: &Type| if sane { likely(prng) } else { number(prng, *size) };
+    let numbers: Vec<_> = function.parameters.iter().map(choose).collect();
+    if prng.chance(1, 2) {
+        let reply = process::Reply { filled: prng.next() as u32, ..Default::default() };
+        program.world.answers.push_back(reply);
+    }
+    let answer = program.run(function.name, &numbers);
+    program.world.answers.clear();
+    program.world.asked.clear();
+    program.world.requests.clear();
+    if let Ok(error) = answer {
+        assert!(error <= 76, "{} {numbers:x?}: {error}", function.name);
+    }
+    answer
+}
+
+fn session(seed: u64, calls: u32, ends: &mut std::collections::BTreeSet<(usize, bool)>) {
+    let mut prng = Prng::new(seed);
+    let mut program = Program::new();
+    program.file("fil", b"some data");
+    program.mkdir("sub");
+    program.symlink("sub", "lnk");
+    for _ in 0..calls {
+        if prng.chance(1, 8) {
+            scatter(&mut program, &mut prng);
+        }
+        let place = prng.below(FUNCTIONS.len() as u64) as usize;
+        let good = one(&mut program, &mut prng, place) == Ok(0);
+        ends.insert((place, good));
+    }
+    program.end();
+}
+
+#[test]
+fn nothing_that_a_program_says_panics_and_everything_is_given_back() {
+    let mut ends = std::collections::BTreeSet::new();
+    for seed in 0..3000 {
+        session(seed, 100, &mut ends);
+    }
+    // Not only refused: most of them did something at times.
+    let useful = ends.iter().filter(|(_, good)| *good).count();
+    assert!(useful >= 40, "{useful}");
+    assert_eq!(ends.len() - useful, FUNCTIONS.len() - 1);
+}
+
+#[test]
+fn every_function_in_no_memory_at_all() {
+    let mut prng = Prng::new(9);
+    for place in 0..FUNCTIONS.len() {
+        for _ in 0..200 {
+            let mut program = Program::new();
+            program.memory.clear();
+            let _ = one(&mut program, &mut prng, place);
+        }
+    }
+}
+
+#[test]
+fn addresses_at_the_edge_are_in_or_out_and_nothing_beyond_is_touched() {
+    for (place, function) in FUNCTIONS.iter().enumerate() {
+        for at in (MEMORY as u64 - 70)..=(MEMORY as u64) {
+            let mut program = Program::new();
+            let numbers = function.parameters.iter().enumerate().map(|(index, size)| match size {
+                Type::I32 if index == 0 && function.name.starts_with("fd_") => DIR,
+                Type::I32 => at,
+                Type::I64 => 0,
+            });
+            let numbers: Vec<_> = numbers.collect();
+            let (memory, world) = (&mut program.memory, &mut program.world);
+            let _ = kernel_process::call(place, &mut program.process, memory, world, &numbers);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The functions over the real file service; only clocks, randomness and the process table are the
+//! tests' own.
+
+mod begin;
+mod children;
+mod common;
+mod data;
+mod descriptors;
+mod hostile;
+mod listing;
+mod opening;
+mod paths;
+mod polling;
+mod simple;

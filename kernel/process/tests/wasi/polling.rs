@@ -1,0 +1,156 @@
+//! `poll_oneoff`.
+
+use crate::common::*;
+use kernel_process::Stop;
+use kernel_process::wasi::rights;
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+
+/// A subscription; `userdata` is its index.
+enum Sub {
+    Clock(u32, u64, u16),
+    File(u8, u64),
+}
+
+fn subscribe(program: &mut Program, subs: &[Sub]) {
+    for (index, sub) in (0u64..).zip(subs) {
+        let mut bytes = [0; 48];
+        bytes[..8].copy_from_slice(&index.to_le_bytes());
+        match sub {
+            Sub::Clock(id, timeout, flags) => {
+                bytes[16..20].copy_from_slice(&id.to_le_bytes());
+                bytes[24..32].copy_from_slice(&timeout.to_le_bytes());
+                bytes[40..42].copy_from_slice(&flags.to_le_bytes());
+            }
+            Sub::File(kind, fd) => {
+                bytes[8] = *kind;
+                bytes[16..20].copy_from_slice(&(*fd as u32).to_le_bytes());
+            }
+        }
+        program.put(BUFFER + 48 * index, &bytes);
+    }
+}
+
+/// Events: userdata, error, kind, bytes, flags.
+fn poll(program: &mut Program, subs: &[Sub]) -> Vec<(u64, u16, u8, u64, u16)> {
+    subscribe(program, subs);
+    // Events over the subscriptions: they were all read before.
+    program.ok("poll_oneoff", &[BUFFER, BUFFER, subs.len() as u64, RESULT]);
+    let short = |at| u16::from_le_bytes(program.get(at, 2).try_into().unwrap());
+    let event = |index: u64| {
+        let at = BUFFER + 32 * index;
+        let kind = program.get(at + 10, 1)[0];
+        (program.u64(at), short(at + 8), kind, program.u64(at + 16), short(at + 24))
+    };
+    (0..u64::from(program.u32(RESULT))).map(event).collect()
+}
+
+#[test]
+fn times_come_by_both_clocks_near_and_absolute() {
+    let mut program = Program::new();
+    let start = program.world.now;
+    assert_eq!(poll(&mut program, &[Sub::Clock(1, 5000, 0)]), [(0, 0, 0, 0, 0)]);
+    assert!(program.world.now >= start + 5000 && program.world.now < start + 5100);
+    let at = program.world.now + 700;
+    let both = [Sub::Clock(1, u64::MAX, 0), Sub::Clock(1, at, 1), Sub::Clock(0, u64::MAX, 1)];
+    assert_eq!(poll(&mut program, &both), [(1, 0, 0, 0, 0)]);
+    assert!(program.world.now >= at && program.world.now < at + 100);
+    let day = (1 << 60) + program.world.now + 900;
+    let before = program.world.now;
+    assert_eq!(poll(&mut program, &[Sub::Clock(0, day, 1)]), [(0, 0, 0, 0, 0)]);
+    assert!(program.world.now >= before + 890 && program.world.now < before + 1000);
+    // One that is over, and two at once.
+    assert_eq!(poll(&mut program, &[Sub::Clock(1, 3, 1)]).len(), 1);
+    assert_eq!(poll(&mut program, &[Sub::Clock(1, 0, 0), Sub::Clock(0, 0, 0)]).len(), 2);
+}
+
+#[test]
+fn what_is_wrong_with_one_is_its_event() {
+    let mut program = Program::new();
+    let subs = [
+        Sub::File(READ, 60),
+        Sub::File(WRITE, 60),
+        Sub::Clock(1, 1 << 40, 0),
+        Sub::Clock(4, 0, 0),
+        Sub::Clock(2, 0, 0),
+        Sub::Clock(1, 0, 2),
+        Sub::File(READ, 1),
+        Sub::File(WRITE, 1),
+        Sub::File(READ, DIR),
+    ];
+    let events = poll(&mut program, &subs);
+    let short: Vec<_> = events.iter().map(|event| (event.0, event.1, event.2)).collect();
+    let expected = [
+        (0, BADF, 1),
+        (1, BADF, 2),
+        (3, INVAL, 0),
+        (4, 58, 0),
+        (5, INVAL, 0),
+        (6, NOTCAPABLE, 1),
+        (7, 0, 2),
+        (8, NOTCAPABLE, 1),
+    ];
+    assert_eq!(short, expected);
+    assert!(program.world.now < 1 << 30);
+    subscribe(&mut program, &[Sub::File(3, 0)]);
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 1, RESULT]), INVAL);
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 0, RESULT]), INVAL);
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 1025, RESULT]), INVAL);
+    let end = MEMORY as u64;
+    for numbers in
+        [[end - 47, BUFFER, 1, RESULT], [BUFFER, end - 31, 1, RESULT], [BUFFER, BUFFER, 1, end - 3]]
+    {
+        assert_eq!(program.call("poll_oneoff", &numbers), FAULT);
+    }
+}
+
+#[test]
+fn pipes_are_waited_for_with_and_without_a_time() {
+    let mut program = Program::new();
+    let input = program.input;
+    let write = move |c: &mut fs::client::Client<'_>| assert_eq!(c.write(input, b"hello"), Ok(5));
+    program.world.meanwhile.push_back(Box::new(write));
+    assert_eq!(poll(&mut program, &[Sub::File(READ, 0)]), [(0, 0, 1, 5, 0)]);
+    program.read(0, 10).unwrap();
+    let both = [Sub::Clock(1, 1000, 0), Sub::File(READ, 0)];
+    let start = program.world.now;
+    assert_eq!(poll(&mut program, &both), [(0, 0, 0, 0, 0)]);
+    assert!(program.world.now >= start + 1000);
+    program.world.meanwhile.push_back(Box::new(write));
+    assert_eq!(poll(&mut program, &both), [(1, 0, 1, 5, 0)]);
+    program.read(0, 10).unwrap();
+    program.world.with(|c| c.close(input)).unwrap();
+    assert_eq!(poll(&mut program, &both), [(1, 0, 1, 0, 1)]);
+    assert_eq!(poll(&mut program, &[Sub::File(WRITE, 1)]), [(0, 0, 2, 16_384, 0)]);
+    program.ok("pipe", &[RESULT]);
+    let reader = u64::from(program.u32(RESULT));
+    subscribe(&mut program, &[Sub::File(READ, reader)]);
+    let numbers = [BUFFER, BUFFER, 1, RESULT];
+    assert_eq!(program.run("poll_oneoff", &numbers), Err(Stop::Interrupted));
+}
+
+#[test]
+fn files_are_always_ready_and_say_how_much() {
+    let mut program = Program::new();
+    let fd = program.file("file", b"0123456789");
+    program.ok("fd_seek", &[fd, 3, 0, RESULT]);
+    let events = poll(&mut program, &[Sub::File(READ, fd), Sub::File(READ, 0)]);
+    assert_eq!(events, [(0, 0, 1, 7, 0)]);
+    program.drop_rights(fd, rights::POLL_FD_READWRITE, 0);
+    assert_eq!(poll(&mut program, &[Sub::File(READ, fd)]), [(0, NOTCAPABLE, 1, 0, 0)]);
+}
+
+#[test]
+fn many_are_polled_at_once() {
+    let mut program = Program::new();
+    program.world.most = 3900;
+    let fd = program.file("file", b"");
+    let subs: Vec<_> = (0..128).map(|_| Sub::File(READ, fd)).collect();
+    assert_eq!(poll(&mut program, &subs).len(), 128);
+    let subs: Vec<_> = (0..129).map(|_| Sub::File(READ, fd)).collect();
+    subscribe(&mut program, &subs);
+    assert_eq!(program.call("poll_oneoff", &[BUFFER, BUFFER, 129, RESULT]), INVAL);
+    let clocks: Vec<_> = (0..1024).map(|_| Sub::Clock(1, 10, 0)).collect();
+    assert_eq!(poll(&mut program, &clocks).len(), 1024);
+}
