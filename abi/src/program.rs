@@ -187,7 +187,7 @@ pub mod engine {
     /// Bytes of addresses for a memory to grow into where it outgrows [`RESERVATION`]: none does.
     pub const GROWTH: u64 = 0;
     /// Most bytes of stack that a program's own frames take; a kernel has room for its own behind.
-    pub const STACK: usize = 512 << 10;
+    pub const STACK: usize = 256 << 10;
 
     /// The target that code for an ISA is made for; `None`: there is no code for it.
     pub const fn target(isa: u32) -> Option<&'static str> {

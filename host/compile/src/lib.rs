@@ -44,6 +44,7 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .memory_reservation(engine::RESERVATION)
         .memory_guard_size(engine::GUARD)
         .memory_reservation_for_growth(engine::GROWTH)
+        .guard_before_linear_memory(false)
         .memory_init_cow(false)
         .concurrency_support(false)
         .epoch_interruption(true)

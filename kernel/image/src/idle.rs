@@ -1,5 +1,6 @@
-//! What a core does around its sleep: it stops polling for messages only when there are none, and
-//! says so, so that whoever sends one rings (the proof is in `kernel_msg::notify`).
+//! What a core does around its sleep, and around programs: it stops polling for messages only when
+//! there are none, and says so, so that whoever sends one rings (the proof is in
+//! `kernel_msg::notify`).
 
 use crate::kernel::{self, Kernel};
 use kernel_msg::notify::Place;
@@ -21,4 +22,23 @@ pub fn before_sleep() -> bool {
 #[inline]
 pub fn awake(kernel: &Kernel) {
     kernel.attendance[arch::cpu::core().index()].lock().enter(&kernel.own_page);
+}
+
+/// The core goes on in a program, which polls nothing: behind each interrupt of one, and behind
+/// each wait of one in the kernel, where this thread may have come onto another core.
+pub fn to_program(kernel: &Kernel) {
+    loop {
+        let away = {
+            let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
+            let place = match attendance.place() {
+                Place::Away => Place::Away,
+                _ => attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()),
+            };
+            place == Place::Away
+        };
+        if away {
+            return;
+        }
+        kernel.peers.poll(kernel);
+    }
 }

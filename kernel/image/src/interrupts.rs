@@ -66,6 +66,11 @@ fn interrupt(interrupt: Interrupt, pc: u64) {
     }
     idle::awake(kernel);
     kernel.scheduler.on_interrupt(interrupt);
+    // The interrupted code's stack is this one.
+    let here = 0u8;
+    if programs::is_inside((&raw const here) as u64) {
+        idle::to_program(kernel);
+    }
 }
 
 /// A fault in memory that kernels share is how it comes here. A root of

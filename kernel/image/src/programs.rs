@@ -18,7 +18,8 @@ use base::addr::{PAGE, VirtAddr};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
-use kernel_mem::spaces::{Demand, From, SpaceError, Spaces, is_inside};
+use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
+pub use kernel_mem::spaces::is_inside;
 pub use load::{Loaded, Manifest, Programs};
 pub use stack::Stack;
 

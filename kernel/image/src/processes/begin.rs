@@ -201,6 +201,7 @@ fn run(
     let Some(programs) = kernel.processes.programs.get() else {
         return (End::NoMemory, Account::default());
     };
+    crate::idle::to_program(kernel);
     let mut ran = programs.run(&loaded, process, guest, limits);
     if let End::Trap(_, what) = &ran.end {
         report(life, &loaded, what);

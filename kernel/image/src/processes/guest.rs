@@ -2,6 +2,7 @@
 //! memory finds that memory there: a step does not fault for want of a page.
 
 use super::{Life, ask};
+use crate::idle;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::programs;
@@ -49,7 +50,9 @@ impl Guest {
         let endless = Patience::unless(&is_stopped);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
-        match services.fs.ask_patiently(&self.session, request, bulk, &patience) {
+        let answer = services.fs.ask_patiently(&self.session, request, bulk, &patience);
+        idle::to_program(self.kernel());
+        match answer {
             Ok(None) if is_stopped() => Err(Interrupted),
             Ok(reply) => Ok(reply),
             Err(ServiceFailure::Restarted) => {
@@ -90,7 +93,9 @@ impl System for Guest {
             return Ok(process::Reply::error(Errno::Nomem));
         }
         let is_stopped = || self.life.stop_signal().is_some();
-        match ask(&self.session, request, bulk, &Patience::unless(&is_stopped)) {
+        let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
+        idle::to_program(self.kernel());
+        match answer {
             Ok(reply) => reply.ok_or(Interrupted),
             Err(_) => Ok(process::Reply::error(Errno::Io)),
         }
@@ -131,11 +136,13 @@ impl System for Guest {
         let is_stopped = || self.life.stop_signal().is_some();
         let scheduler = &self.kernel().scheduler;
         scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
+        idle::to_program(self.kernel());
         if is_stopped() { Err(Interrupted) } else { Ok(()) }
     }
 
     fn yield_now(&mut self) {
         self.kernel().scheduler.yield_now();
+        idle::to_program(self.kernel());
     }
 
     fn identity(&self) -> Identity {
