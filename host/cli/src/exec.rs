@@ -297,3 +297,46 @@ fn trapped(which: u32) -> &'static str {
         _ => "trap",
     }
 }
+
+/// What a program said and how it ended: for tests.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The exit code that `pen exec` would have.
+    pub code: u8,
+    /// Its output.
+    pub out: Vec<u8>,
+    /// Its errors.
+    pub err: Vec<u8>,
+}
+
+/// Runs what is installed as `name` with `input`, as `pen exec` does.
+pub fn captured(
+    instance: &Instance,
+    line: &Line,
+    input: Option<Vec<u8>>,
+) -> anyhow::Result<Captured> {
+    let session = Arc::new(Session::default());
+    let on = kernel(&instance.board()?, line.on.as_deref())?;
+    let mut stream = Stream::open(instance)?;
+    begin(&mut stream, &request(line, &line.program, on)?, &session)?;
+    if let Some(bytes) = input {
+        std::thread::spawn(move || self::input(&bytes[..], &session));
+    }
+    let (mut out, mut err) = (vec![], vec![]);
+    let code = output(&mut stream, &line.program, &mut out, &mut err)?;
+    Ok(Captured { code, out, err })
+}
+
+impl Line {
+    /// `--on KERNEL PROGRAM ARGUMENTS`
+    pub fn on(kernel: &str, program: &str, arguments: &[&str]) -> Line {
+        Line {
+            on: Some(kernel.to_string()),
+            env: vec!["COLOUR=blue".to_string()],
+            manifest: None,
+            board: None,
+            program: program.to_string(),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+        }
+    }
+}

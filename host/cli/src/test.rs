@@ -151,6 +151,7 @@ const SANITIZED: &[&str] = &[
     "rpc.nested",
     "services.shadowed",
     "services.lost",
+    "programs.shadowed",
     "net.shadowed",
     "devices.dma-shadowed",
 ];

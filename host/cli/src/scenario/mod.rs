@@ -13,6 +13,7 @@ mod machine;
 mod net;
 mod overlap;
 mod peers;
+mod programs;
 pub mod rig;
 mod services;
 mod statics;
@@ -87,6 +88,12 @@ pub const ALL: &[Scenario] = &[
     nightly("services.lost-often", "duo", |rig| services::loses(rig, Ends::Killed, 200)),
     nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
     nightly("services.strong-asleep-often", "duo", |rig| services::strong_sleeps(rig, 50)),
+    on("programs.solo", "solo", |rig| programs::exec(rig, &["main"])),
+    on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
+    on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),
+    on("programs.traps", "duo", programs::traps),
+    on("programs.killed", "duo", programs::killed),
+    on("programs.lost", "duo", programs::lost),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
