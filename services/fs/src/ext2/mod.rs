@@ -7,6 +7,7 @@
 //! the indexes of the directories in use ([`index`]), and 16 bytes for each inode that was freed.
 //!
 //! - [`layout`]   offsets and geometry
+//! - [`memory`]   how much of it a file system takes
 //! - [`mount`]    how it begins
 //! - [`device`]   what is asked of the device
 //! - [`cache`]    blocks in memory
@@ -26,6 +27,7 @@ mod index;
 mod inode;
 mod layout;
 mod map;
+mod memory;
 mod mount;
 mod names;
 mod tidy;
@@ -33,6 +35,7 @@ mod writing;
 
 pub use device::{Io, What};
 pub use layout::{ReadOnly, Unfit};
+pub use memory::memory;
 
 use crate::filesystem::{Entry, FileSystem, Kind, Make, Node, Result, Space, Stop, Times};
 use ::alloc::boxed::Box;
@@ -56,6 +59,9 @@ pub const CACHE: usize = 1024;
 #[derive(Debug)]
 pub struct Ext2 {
     stage: Stage,
+    /// Most bytes that it may take, and most names of a directory.
+    budget: u64,
+    names: usize,
     geometry: Geometry,
     groups: Vec<Group>,
     super_block: Box<[u8]>,
@@ -108,6 +114,8 @@ impl Ext2 {
     pub fn new(cache: usize, read_only: bool) -> Ext2 {
         Ext2 {
             stage: Stage::Super(false),
+            budget: u64::MAX,
+            names: index::NAMES,
             geometry: Geometry::default(),
             groups: Vec::new(),
             super_block: Box::default(),
@@ -149,6 +157,11 @@ impl Ext2 {
     pub fn limits(&self) -> (u64, u64, u64) {
         let (last, grain) = self.geometry.times();
         (self.geometry.largest(), last, grain)
+    }
+
+    /// Within so many bytes of memory, or it is [`Unfit::Memory`].
+    pub fn within(budget: u64, read_only: bool) -> Ext2 {
+        Ext2 { budget, names: memory::NAMES, ..Ext2::new(CACHE, read_only) }
     }
 
     /// Is there anything that is not on the device?
@@ -417,6 +430,10 @@ impl FileSystem for Ext2 {
         self.mounted()?;
         let inode = self.inode_of(node)?;
         self.sync_inode(inode)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ext2::settle(self)
     }
 
     fn space(&mut self) -> Result<Space> {

@@ -278,6 +278,12 @@ impl Ext2 {
         Self::wait(key::WRITTEN)
     }
 
+    /// Is everything on the device but that it is clean?
+    pub fn is_unsettled(&self) -> bool {
+        let ready = self.mounted().is_ok() && self.read_only.is_none();
+        ready && !self.valid && !self.is_dirty() && self.orphans.is_empty()
+    }
+
     /// Writes and tidies up everything, and marks the file system clean: an unmount, but that one
     /// may go on. Files without names that are open are [`Errno::Busy`].
     pub fn settle(&mut self) -> Result<()> {
