@@ -28,7 +28,7 @@
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
 //! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
 //! | Mount | directory | name | `length`: its budget; `second`: the disk, with READ to read only | |
-//! | NextIo | disk | | `second`, `offset`: the rest of that write from there | see [`io`] |
+//! | NextIo | disk | | AFRESH; `second`, `offset`: the rest of that write from there | see [`io`] |
 //! | IoDone | its number | data read | `length`, `offset` of the data; GOOD | `value`: data so far |
 
 use crate::codes::codes;
@@ -201,6 +201,8 @@ pub mod flag {
     pub const END: u16 = 2;
     /// Sync: all of the file system, which is marked clean then.
     pub const WHOLE: u16 = 1;
+    /// NextIo: what this kernel took before is not being done: it is to be done again.
+    pub const AFRESH: u16 = 1;
     /// IoDone: the disk did it.
     pub const GOOD: u16 = 1;
     /// SetTimes: time of access.
@@ -310,7 +312,9 @@ impl Request {
     /// How much of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
         let wanted = match Op::from_code(self.op) {
-            Some(Op::Write | Op::Poll | Op::IoDone) => usize::try_from(self.length).unwrap_or(usize::MAX),
+            Some(Op::Write | Op::Poll | Op::IoDone) => {
+                usize::try_from(self.length).unwrap_or(usize::MAX)
+            }
             _ => usize::from(self.name) + usize::from(self.other),
         };
         wanted.min(bulk)

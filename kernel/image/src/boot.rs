@@ -261,6 +261,7 @@ fn open_for_business(kernel: &'static Kernel) {
     crate::power::start(kernel);
     crate::balloon::start(kernel);
     crate::host::start(kernel);
+    crate::disk::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

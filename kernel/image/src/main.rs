@@ -4,6 +4,7 @@
 //! - [`kernel`]      everything a running kernel is made of
 //! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
 //! - [`soc`], [`power`], [`devices`]           this kernel and its chip
+//! - [`disk`]        what file systems ask of the disk
 //! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
 //! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
 //! - [`twins`], [`planted`]                references into other kernels' images, and their test
@@ -18,6 +19,7 @@ mod balloon;
 mod boot;
 mod coherence;
 mod devices;
+mod disk;
 mod handlers;
 mod host;
 mod idle;

@@ -10,7 +10,8 @@
 //! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
 //! executes the step when it is time, or a little early.
 //!
-//! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
+//! A wake can be lost with the kernel that sent it, or without memory; that costs a second. Who
+//! listens ([`Served::listen`]) is woken once more by the service instead.
 
 mod frames;
 mod keeping;
@@ -168,11 +169,11 @@ impl Services {
         self.all_woken.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`]; a
-    /// second at most.
-    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64) {
-        let deadline = arch::time::soc_time() + 1_000_000_000;
-        kernel.scheduler.wait_until(&self.parked, Some(deadline), || {
+    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`]; for
+    /// so many ns at most.
+    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64, patience: Option<u64>) {
+        let deadline = patience.map(|ns| arch::time::soc_time() + ns);
+        kernel.scheduler.wait_until(&self.parked, deadline, || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
         });
@@ -269,6 +270,10 @@ pub fn keeper(_: usize) {
             ended.extend(services.ended(kernel));
             !ended.is_empty() || services.timer() != timer
         });
+        if !ended.is_empty() {
+            // What they were to answer or to wake is lost.
+            services.wake_all(kernel);
+        }
         for (id, epoch) in ended {
             services.fs.gone(kernel, id, epoch);
             services.net.gone(kernel, id, epoch);

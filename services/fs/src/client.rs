@@ -183,7 +183,14 @@ impl Client<'_> {
     }
 
     /// Puts what a disk holds over a directory; it may take so many bytes of memory.
-    pub fn mount(&mut self, root: u64, path: &[u8], disk: u64, memory: u64, how: u16) -> Result<()> {
+    pub fn mount(
+        &mut self,
+        root: u64,
+        path: &[u8],
+        disk: u64,
+        memory: u64,
+        how: u16,
+    ) -> Result<()> {
         let name = u16::try_from(path.len()).map_err(|_| Errno::Nametoolong)?;
         let request = Request {
             name,

@@ -26,6 +26,9 @@ use kernel_share::{
 /// Hardware spinlocks of services that are shared, by their place in the board's list.
 const FIRST_LOCK: usize = 8;
 
+/// Who is parked asks again after so many ns, for a wake may be lost.
+const PATIENCE: u64 = 1_000_000_000;
+
 /// A service in this kernel.
 type Local<S> = Instance<S, Keeping, CoreHeap>;
 
@@ -128,6 +131,27 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<S::Reply, ServiceFailure> {
+        self.ask_within(Some(PATIENCE), session, request, bulk)
+    }
+
+    /// The same for who may wait for long: it asks again only when it is woken or a kernel has
+    /// died, so that it takes no page from others meanwhile. The service sees to a lost wake.
+    pub fn listen(
+        &self,
+        session: &Session,
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<S::Reply, ServiceFailure> {
+        self.ask_within(None, session, request, bulk)
+    }
+
+    fn ask_within(
+        &self,
+        patience: Option<u64>,
+        session: &Session,
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<S::Reply, ServiceFailure> {
         let kernel = session.kernel;
         let token = kernel.services.token(kernel);
         let mut again = false;
@@ -148,7 +172,7 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Parked => count(&self.parked),
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
-            kernel.services.sleep(kernel, token, all_woken);
+            kernel.services.sleep(kernel, token, all_woken, patience);
             again = true;
         }
     }

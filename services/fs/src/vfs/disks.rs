@@ -149,7 +149,10 @@ impl Vfs {
     }
 
     pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        call.flags(0)?;
+        let afresh = call.flags(flag::AFRESH)? != 0;
+        if afresh {
+            self.take_back(call.token.kernel(), call.token.epoch());
+        }
         let (lives, token) = (self.lives, call.token);
         let (wanted, number) = (call.request.handle, call.request.second);
         let mut mounts = self.mounts.iter_mut();

@@ -290,11 +290,7 @@ fn is_kept(found: &[u8], synced: &Synced) -> bool {
 }
 
 /// One life that ends with a cut; what is wrong with what is left.
-pub fn cut(
-    seed: u64,
-    lies: bool,
-    on: impl FnOnce(Vec<u8>, u64) -> Solo,
-) -> Result<u64, String> {
+pub fn cut(seed: u64, lies: bool, on: impl FnOnce(Vec<u8>, u64) -> Solo) -> Result<u64, String> {
     let block = [1024, 2048, 4096][(seed % 3) as usize];
     let image = make(block, 8192, if block == 1024 { &["-g", "2048"] } else { &[] });
     let mut solo = on(image, seed).mount();
