@@ -89,6 +89,9 @@ impl Solo {
                 self.driver.as_mut().unwrap().listens = true;
                 continue;
             };
+            if reply.errno() == Errno::Noent {
+                return; // it is not mounted yet
+            }
             assert_eq!(reply.errno(), Errno::Success);
             bulk.truncate(reply.filled as usize);
             let what = match reply.flags {
