@@ -285,18 +285,21 @@ impl OnDisk {
     fn names(&mut self, directory: u64) {
         for above in 0..4 {
             let name = format!("{above}");
-            self.with(|c| c.mkdir(directory, name.as_bytes())).unwrap();
+            if self.with(|c| c.mkdir(directory, name.as_bytes())).is_err() {
+                break;
+            }
             for number in 0.. {
                 let name = format!("{above}/{number}");
-                match self.with(|c| touch(c, directory, name.as_bytes(), b"")) {
-                    Ok(()) => {}
-                    Err(error) => break assert_eq!(error, Errno::Nospc),
+                if let Err(error) = self.with(|c| touch(c, directory, name.as_bytes(), b"")) {
+                    assert_eq!(error, Errno::Nospc);
+                    break;
                 }
             }
         }
         for number in 0..8192 {
             let name = format!("0/{number}");
-            self.with(|c| c.unlink(directory, name.as_bytes())).unwrap();
+            // There are fewer, where the image is full of inodes.
+            let _ = self.with(|c| c.unlink(directory, name.as_bytes()));
         }
     }
 

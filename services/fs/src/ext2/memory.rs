@@ -10,9 +10,9 @@ use super::layout::Geometry;
 pub const NAMES: usize = 8192;
 /// Blocks beside the cache: a fourth of it that changes while it is written, what the device is
 /// asked for, what one operation drafts.
-const BESIDE: usize = CACHE / 4 + 192;
+const BESIDE: usize = CACHE / 4 + 96;
 /// What a block takes beyond its bytes.
-const BLOCK: usize = 256;
+const BLOCK: usize = 160;
 /// A name of a directory in use, in trees half empty; there are three times as many as one may have.
 const NAME: usize = 3 * 24;
 /// An inode: how often it was used.
@@ -20,7 +20,7 @@ const INODE: u64 = 32;
 /// A group: its descriptor, twice.
 const GROUP: u64 = 128;
 /// Blocks that are to become free, inodes without names, and what changes at a time.
-const REST: u64 = 512 * 1024;
+const REST: u64 = 384 * 1024;
 
 impl Geometry {
     /// Most bytes.
