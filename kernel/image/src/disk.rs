@@ -152,7 +152,7 @@ impl Disk {
                 done => done,
             },
         };
-        let mut flags = if done.is_ok() { flag::GOOD } else { 0 };
+        let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { job.data.as_mut_slice() } else { &mut [] };
         self.tell(job.number, flags, data);
     }

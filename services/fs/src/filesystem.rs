@@ -158,13 +158,10 @@ impl AnyFs {
         self.is_dirty() || matches!(self, AnyFs::Ext2(fs) if fs.is_unsettled())
     }
 
-    /// Begins to write what changed, or to mark it clean when that is on the device.
+    /// Begins to write what changed, and to mark it clean if nothing more does.
     pub fn write_back(&mut self) {
-        let AnyFs::Ext2(fs) = self else { return };
-        fs.write_back();
-        if fs.is_unsettled() {
-            // It waits for the device, and nobody for it.
-            let _ = fs.settle();
+        if let AnyFs::Ext2(fs) = self {
+            fs.begin_to_settle();
         }
     }
 

@@ -77,6 +77,8 @@ pub struct Ext2 {
     written: u32,
     /// The device says that it is clean.
     valid: bool,
+    /// It settles by itself, as long as nobody changes anything.
+    settling: bool,
     read_only: Option<ReadOnly>,
     now: u64,
 
@@ -129,6 +131,7 @@ impl Ext2 {
             state: 0,
             written: 0,
             valid: false,
+            settling: false,
             read_only: read_only.then_some(ReadOnly::Asked),
             now: 0,
             cache: Cache::new(cache.max(CACHE)),
@@ -251,6 +254,7 @@ impl Ext2 {
     /// A change at this time.
     fn change_at<T>(&mut self, now: u64, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.now = self.now.max(now);
+        self.settling = false;
         self.change(what)
     }
 
