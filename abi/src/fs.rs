@@ -23,11 +23,13 @@
 //! | Symlink | directory | text, other | | |
 //! | Readlink | directory | name | | text in bulk |
 //! | Readdir | directory | | `offset`: a cookie, `length` | [`Dirent`]s in bulk, END |
-//! | Sync, Datasync | any | | | |
+//! | Sync, Datasync | any | | WHOLE (Sync) | `value`: with WHOLE, is the file system clean? |
 //! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
-//! | Statfs | any | | | `value` bytes, `other` of them free |
-//! | Mount | directory | name | `length`: its budget | |
+//! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
+//! | Mount | directory | name | `length`: its budget; `second`: the disk, with READ to read only | |
+//! | NextIo | disk | | AFRESH; `second`, `offset`: the rest of that write from there | see [`io`] |
+//! | IoDone | its number | data read | `length`, `offset` of the data; GOOD | `value`: data so far |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -89,8 +91,13 @@ codes! {
         Poll = 26,
         /// The file system's size.
         Statfs = 27,
-        /// Puts a new ramfs over a directory. Programs have no access to this one.
+        /// Puts a new ramfs, or what a disk holds, over a directory. Programs have no access to this
+        /// one, nor to those below.
         Mount = 28,
+        /// What is to be done with a disk next; waits for something. For the kernel that drives it.
+        NextIo = 29,
+        /// What became of it.
+        IoDone = 30,
     }
 }
 
@@ -192,6 +199,12 @@ pub mod flag {
     pub const CURRENT: u16 = 1;
     /// Seek: from the end.
     pub const END: u16 = 2;
+    /// Sync: all of the file system, which is marked clean then.
+    pub const WHOLE: u16 = 1;
+    /// NextIo: what this kernel took before is not being done: it is to be done again.
+    pub const AFRESH: u16 = 1;
+    /// IoDone: the disk did it.
+    pub const GOOD: u16 = 1;
     /// SetTimes: time of access.
     pub const ACCESSED: u16 = 1;
     /// SetTimes: time of access is now.
@@ -206,6 +219,25 @@ pub mod flag {
 pub mod reply_flag {
     /// Readdir: there are no more.
     pub const END: u16 = 1;
+    /// Statfs: it is on a disk, else in memory.
+    pub const DISK: u16 = 1;
+    /// Statfs: nothing can be changed.
+    pub const READ_ONLY: u16 = 1 << 1;
+    /// Statfs: that is so since it was not unmounted, and nobody has checked it.
+    pub const UNCLEAN: u16 = 1 << 2;
+}
+
+/// What [`Op::NextIo`] answers: `handle` is its number, `value` the byte of the disk where it
+/// begins, `other` how many there are, `flags` what to do; what is to be written is in bulk, as far
+/// as that reaches. What was read may come in several pieces, one behind the other. Disks have
+/// numbers from 1 on.
+pub mod io {
+    /// Read so many bytes.
+    pub const READ: u16 = 1;
+    /// Write them, all or none as far as that can be.
+    pub const WRITE: u16 = 2;
+    /// Make durable whatever was done before.
+    pub const FLUSH: u16 = 3;
 }
 
 /// Kinds of files.
@@ -280,7 +312,9 @@ impl Request {
     /// How much of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
         let wanted = match Op::from_code(self.op) {
-            Some(Op::Write | Op::Poll) => usize::try_from(self.length).unwrap_or(usize::MAX),
+            Some(Op::Write | Op::Poll | Op::IoDone) => {
+                usize::try_from(self.length).unwrap_or(usize::MAX)
+            }
             _ => usize::from(self.name) + usize::from(self.other),
         };
         wanted.min(bulk)
@@ -288,7 +322,7 @@ impl Request {
 
     /// Is no name longer than [`PATH`]? Two of them and a request fill a message between kernels.
     pub fn names_fit(&self) -> bool {
-        let named = !matches!(Op::from_code(self.op), Some(Op::Write | Op::Poll));
+        let named = !matches!(Op::from_code(self.op), Some(Op::Write | Op::Poll | Op::IoDone));
         !named || usize::from(self.name.max(self.other)) <= PATH
     }
 }

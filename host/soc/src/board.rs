@@ -13,6 +13,7 @@ use crate::power::Policy;
 use crate::supervisor::{End, Parts, Supervisor};
 use crate::virtio::block::Block;
 use crate::virtio::console::{Console, Voice};
+use crate::virtio::cut::Cut;
 use crate::virtio::rng::Rng;
 use crate::virtio::vsock::Vsock;
 use crate::virtio::{self, Model};
@@ -73,6 +74,7 @@ struct Devices {
     stop: Arc<Doorbell>,
     threads: Vec<JoinHandle<()>>,
     voice: Option<Voice>,
+    cuts: Vec<(String, Cut)>,
     sockets: Vec<PathBuf>,
     engines: Vec<dma::Handle>,
 }
@@ -91,6 +93,7 @@ impl Devices {
             stop: Arc::new(Doorbell::new().map_err(host("eventfd"))?),
             threads: Vec::new(),
             voice: None,
+            cuts: Vec::new(),
             sockets: Vec::new(),
             engines: Vec::new(),
         };
@@ -111,6 +114,7 @@ impl Devices {
                 let image = path(&device.path, "disk.img");
                 let block = Block::open(&image, &device.name, device.read_only)
                     .map_err(host(image.display()))?;
+                self.cuts.push((device.name.clone(), block.cut()));
                 self.add_virtio(device, ground, block)
             }
             DeviceKind::Console => {
@@ -256,6 +260,7 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
         slots,
         control,
         voice: devices.voice.clone(),
+        cuts: devices.cuts.clone(),
         engines: devices.engines.clone(),
         signals: signals().map_err(host("signals"))?,
     };

@@ -1,8 +1,9 @@
 //! The control socket: one JSON object a line, one answer a line.
 //!
 //! `{"op":"status"}`, `{"op":"kill","domain":"weak"}`, `{"op":"power","domain":"weak",
-//! "action":"off"|"inactive"|"wake"}`, `{"op":"shutdown"}`. An answer has `"ok"`: true with what
-//! was asked for, or false with `"error"`, a sentence.
+//! "action":"off"|"inactive"|"wake"}`, `{"op":"cut","device":"disk","after":9,"seed":1}`,
+//! `{"op":"shutdown"}`. An answer has `"ok"`: true with what was asked for, or false with
+//! `"error"`, a sentence.
 
 use crate::fabric::listen;
 use serde::Deserialize;
@@ -35,6 +36,15 @@ pub enum Operation {
         domain: String,
         /// What to do with it.
         action: Action,
+    },
+    /// Cut the power of a disk behind so many more writes; what was not flushed is lost in part.
+    Cut {
+        /// Name of the device.
+        device: String,
+        /// Writes.
+        after: u64,
+        /// Says what is lost.
+        seed: u64,
     },
     /// End the board in order.
     Shutdown {},

@@ -16,6 +16,7 @@ use crate::power::{Effect, Event, Fate, Job, Power};
 use crate::qemu::Qemu;
 use crate::qmp::{Outcome, PATIENCE};
 use crate::virtio::console::Voice;
+use crate::virtio::cut::Cut;
 use abi::boot::{BLOB_MAGIC, StubTable};
 use abi::soc::{state, unpack_state};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -51,6 +52,8 @@ pub struct Parts {
     pub control: Control,
     /// The console, if the board has one.
     pub voice: Option<Voice>,
+    /// To cut the power of disks, by their names.
+    pub cuts: Vec<(String, Cut)>,
     /// DMA engines.
     pub engines: Vec<dma::Handle>,
     /// Readable when a signal asks for the end.

@@ -263,6 +263,7 @@ fn open_for_business(kernel: &'static Kernel) {
     crate::balloon::start(kernel);
     crate::processes::start(kernel);
     crate::host::start(kernel);
+    crate::disk::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

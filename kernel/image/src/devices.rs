@@ -14,6 +14,7 @@ use arch::lock::Lock;
 use arch::shared::Window;
 use base::id::{DomainId, Vector};
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::block::{Block, BlockError, Request, SECTOR, Token};
 use drivers::console::Console;
 use drivers::rng::Rng;
@@ -50,6 +51,8 @@ impl<T> Slot<T> {
 pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
+    /// A file system has the disk (`crate::disk`).
+    pub disk_is_taken: AtomicBool,
     rng: Slot<Rng>,
     /// With the host.
     pub streams: Slot<streams::Link>,
@@ -82,6 +85,7 @@ impl Devices {
         let mut devices = Devices {
             console: Slot::new(),
             block: Slot::new(),
+            disk_is_taken: AtomicBool::new(false),
             rng: Slot::new(),
             streams: Slot::new(),
             dma: dma::Slot::new(),
@@ -201,15 +205,20 @@ impl Devices {
         }
     }
 
-    fn transfer(
+    /// One request to the disk, from its beginning to its end; what was read goes into `into`.
+    pub fn transfer(
         &self,
         kernel: &'static Kernel,
         sector: u64,
         request: Request,
         into: &mut [u8],
     ) -> Result<(), BlockError> {
-        let token = self.submit(kernel, sector, request)?;
-        let mut result = None;
+        let mut token = Err(BlockError::Busy);
+        kernel.scheduler.wait(&self.block.waiting, || {
+            token = self.submit(kernel, sector, request);
+            token != Err(BlockError::Busy)
+        });
+        let (token, mut result) = (token?, None);
         kernel.scheduler.wait(&self.block.waiting, || {
             if let Some(block) = &mut *self.block.driver.lock() {
                 result = block.finish(&bus(kernel), &token, into);
@@ -231,12 +240,20 @@ impl Devices {
         }
     }
 
+    /// Can the disk be read only? `None`: there is none.
+    pub fn disk_is_read_only(&self) -> Option<bool> {
+        self.block.driver.lock().as_ref().map(Block::is_read_only)
+    }
+
     /// Writes, flushes and reads back the last sector, which it leaves as it was.
     pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
         let sectors = match &*self.block.driver.lock() {
             Some(block) => block.sectors(),
             None => return Err("this kernel drives no disk"),
         };
+        if self.disk_is_taken.load(Ordering::Relaxed) {
+            return Err("a file system has the disk: `fs df`");
+        }
         let last = sectors.checked_sub(1).ok_or("the disk is empty")?;
         let (mut before, mut after) = ([0; SECTOR], [0; SECTOR]);
         let mut pattern = [0; SECTOR];

@@ -4,6 +4,7 @@
 //! - [`kernel`]      everything a running kernel is made of
 //! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
 //! - [`soc`], [`power`], [`devices`]           this kernel and its chip
+//! - [`disk`]        what file systems ask of the disk
 //! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
 //! - [`processes`]  processes that live here
 //! - [`programs`]  programs: their memory, their faults, the engine that runs them
@@ -20,6 +21,7 @@ mod balloon;
 mod boot;
 mod coherence;
 mod devices;
+mod disk;
 mod handlers;
 mod host;
 mod idle;

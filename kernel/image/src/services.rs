@@ -10,7 +10,8 @@
 //! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
 //! executes the step when it is time, or a little early.
 //!
-//! A wake can be lost with the kernel that sent it, or without memory; that costs a second.
+//! A wake can be lost with the kernel that sent it, or without memory; that costs a second. Who
+//! listens ([`Served::listen`]) is woken once more by the service instead.
 
 mod frames;
 mod keeping;
@@ -282,6 +283,10 @@ pub fn keeper(_: usize) {
             ended.extend(services.ended(kernel));
             !ended.is_empty() || services.timer() != timer
         });
+        if !ended.is_empty() {
+            // What they were to answer or to wake is lost.
+            services.wake_all(kernel);
+        }
         for (id, epoch) in ended {
             services.fs.gone(kernel, id, epoch);
             services.net.gone(kernel, id, epoch);

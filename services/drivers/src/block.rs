@@ -93,6 +93,11 @@ impl Block {
         self.sectors
     }
 
+    /// Is every write refused?
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Starts a request at `sector`.
     pub fn submit<W: Words>(
         &mut self,

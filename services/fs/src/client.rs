@@ -165,6 +165,43 @@ impl Client<'_> {
         Ok((reply.value, reply.other))
     }
 
+    /// What a file system is: flags of `abi::fs::reply_flag`.
+    pub fn about(&mut self, handle: u64) -> Result<u16> {
+        Ok(self.ask(Request::new(Op::Statfs, handle), &mut [])?.flags)
+    }
+
+    /// Makes a file durable.
+    pub fn sync(&mut self, handle: u64) -> Result<()> {
+        self.ask(Request::new(Op::Sync, handle), &mut []).map(|_| ())
+    }
+
+    /// Makes a whole file system durable; false when removed files are open, so that it is not
+    /// marked clean.
+    pub fn settle(&mut self, handle: u64) -> Result<bool> {
+        let request = Request { flags: flag::WHOLE, ..Request::new(Op::Sync, handle) };
+        Ok(self.ask(request, &mut [])?.value != 0)
+    }
+
+    /// Puts what a disk holds over a directory; it may take so many bytes of memory.
+    pub fn mount(
+        &mut self,
+        root: u64,
+        path: &[u8],
+        disk: u64,
+        memory: u64,
+        how: u16,
+    ) -> Result<()> {
+        let name = u16::try_from(path.len()).map_err(|_| Errno::Nametoolong)?;
+        let request = Request {
+            name,
+            second: disk,
+            length: memory,
+            flags: how,
+            ..Request::new(Op::Mount, root)
+        };
+        self.ask(request, &mut path.to_vec()).map(|_| ())
+    }
+
     /// A piece of a directory from a cookie on, at most `room` bytes of it; true with the last one.
     pub fn list_some(
         &mut self,

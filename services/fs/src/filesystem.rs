@@ -7,9 +7,9 @@
 //! is looks, then one change. What fails has changed nothing either, except that reads and writes
 //! may end short.
 
-use crate::ext2::{Ext2, Io};
+use crate::ext2::{Ext2, Io, ReadOnly};
 use crate::ramfs::RamFs;
-use abi::fs::{Errno, Stat, kind};
+use abi::fs::{Errno, Stat, kind, reply_flag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -153,11 +153,32 @@ impl AnyFs {
         if let AnyFs::Ext2(fs) = self { fs.is_dirty() } else { false }
     }
 
-    /// Begins to write what changed.
+    /// Is there anything that its device does not have, or that it does not know to be all?
+    pub fn is_unsettled(&self) -> bool {
+        self.is_dirty() || matches!(self, AnyFs::Ext2(fs) if fs.is_unsettled())
+    }
+
+    /// Begins to write what changed, and to mark it clean if nothing more does.
     pub fn write_back(&mut self) {
         if let AnyFs::Ext2(fs) = self {
-            fs.write_back();
+            fs.begin_to_settle();
         }
+    }
+
+    /// Can a call of it wait, or does it leave something to do?
+    pub fn is_slow(&self) -> bool {
+        !matches!(self, AnyFs::Ram(_))
+    }
+
+    /// What it is, in flags of [`abi::fs::Op::Statfs`].
+    pub fn about(&self) -> u16 {
+        let AnyFs::Ext2(fs) = self else { return 0 };
+        reply_flag::DISK
+            | match fs.read_only() {
+                None => 0,
+                Some(ReadOnly::Unclean) => reply_flag::READ_ONLY | reply_flag::UNCLEAN,
+                Some(_) => reply_flag::READ_ONLY,
+            }
     }
 }
 
@@ -225,6 +246,10 @@ file_system! {
 
     /// Makes a file durable; only its data with `data_only`.
     fn sync(node: Node, data_only: bool) -> Result<()> { Ok(()) }
+
+    /// Makes everything durable, and says so there; [`Errno::Busy`] when files without names are
+    /// open, which stay to be removed.
+    fn settle() -> Result<()> { Ok(()) }
 
     /// How large it is, and how much is free.
     fn space() -> Result<Space> { Err(NOSYS) }

@@ -3,7 +3,7 @@
 //! What a program's allocator is is decided once a binary, hence this one.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use abi::fs::{Errno, Op, Reply, Request, STEP, flag};
+use abi::fs::{Errno, Op, Reply, Request, STEP, flag, io};
 use base::id::{DomainId, Epoch};
 use base::port::Exclusive;
 use fs::Vfs;
@@ -202,4 +202,135 @@ fn a_service_that_is_started_again_has_forgotten_and_says_so() {
     assert_eq!(kernel.0.start(), Ok(2));
     let reply = kernel.ask(Request::new(Op::Stat, root), &mut []);
     assert_eq!(reply.errno(), Errno::Restarted);
+}
+
+/// A disk's image, and a service that has it at `/d`.
+struct OnDisk {
+    kernel: Kernel,
+    image: Vec<u8>,
+    most: u64,
+    before: u64,
+}
+
+fn image(block: usize) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let places = ["/sbin/mke2fs", "/usr/sbin/mke2fs"].map(std::path::Path::new);
+    let tool = places.into_iter().find(|path| path.exists()).unwrap_or("mke2fs".as_ref());
+    let size = block.to_string();
+    let mut command = std::process::Command::new(tool);
+    command.args(["-q", "-F", "-t", "ext2", "-b", &size, "-N", "16384"]).arg(&path).arg("16384k");
+    assert!(command.status().unwrap().success());
+    std::fs::read(path).unwrap()
+}
+
+impl OnDisk {
+    fn new(block: usize) -> OnDisk {
+        let image = image(block);
+        let memory = fs::ext2::memory(&image[1024..2048]).unwrap();
+        let kernel = Kernel::new(14 << 20);
+        let before = kernel.used();
+        let mut one = OnDisk { kernel, image, most: 0, before };
+        let root = one.with(|c| c.root()).unwrap();
+        one.with(|c| c.mkdir(root, b"d")).unwrap();
+        one.with(|c| c.mount(root, b"d", 1, memory, 0)).unwrap();
+        one
+    }
+
+    fn step(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
+        let token = Token::new(DomainId(0), Epoch(1), 1, 1);
+        let event = Event::Request { token, request, bulk };
+        let answer = self.kernel.0.step(7, event, &mut Outbox::new());
+        self.most = self.most.max(self.kernel.used() - self.before);
+        match answer {
+            Ok(Answer::Done(reply)) => Some(reply),
+            Ok(Answer::Parked) => None,
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
+        loop {
+            if let Some(reply) = self.step(request, bulk) {
+                return reply;
+            }
+            self.drive();
+        }
+    }
+
+    /// Until there is nothing to do for the disk.
+    fn drive(&mut self) {
+        let mut data = [0; 4096];
+        while let Some(reply) = self.step(Request::new(Op::NextIo, 1), &mut data) {
+            let (at, bytes) = (reply.value as usize, reply.other as usize);
+            let mut length = 0;
+            match reply.flags {
+                io::READ => {
+                    data[..bytes].copy_from_slice(&self.image[at..at + bytes]);
+                    length = bytes as u64;
+                }
+                io::WRITE => self.image[at..at + bytes].copy_from_slice(&data[..bytes]),
+                _ => {}
+            }
+            let done = Request::new(Op::IoDone, reply.handle);
+            self.step(Request { flags: flag::GOOD, length, ..done }, &mut data).unwrap();
+        }
+    }
+
+    fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        what(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
+    }
+
+    /// Directories full of names.
+    fn names(&mut self, directory: u64) {
+        for above in 0..4 {
+            let name = format!("{above}");
+            if self.with(|c| c.mkdir(directory, name.as_bytes())).is_err() {
+                break;
+            }
+            for number in 0.. {
+                let name = format!("{above}/{number}");
+                if let Err(error) = self.with(|c| touch(c, directory, name.as_bytes(), b"")) {
+                    assert_eq!(error, Errno::Nospc);
+                    break;
+                }
+            }
+        }
+        for number in 0..8192 {
+            let name = format!("0/{number}");
+            // There are fewer, where the image is full of inodes.
+            let _ = self.with(|c| c.unlink(directory, name.as_bytes()));
+        }
+    }
+
+    /// Files as large as can be, written here and there.
+    fn data(&mut self, directory: u64) {
+        let bulk = vec![1; STEP];
+        for round in 0..3u64 {
+            let file = self.with(|c| c.open(directory, b"f", CREATE)).unwrap();
+            for number in 0.. {
+                let at = if round == 1 { number * 1_000_003 } else { number * STEP as u64 };
+                if self.with(|c| c.write_at(file, at, &bulk)).is_err() {
+                    break;
+                }
+            }
+            self.with(|c| c.close(file)).unwrap();
+            self.with(|c| c.unlink(directory, b"f")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_disk_takes_what_its_superblock_says_and_no_more() {
+    for block in [1024, 2048, 4096] {
+        let mut one = OnDisk::new(block);
+        let memory = fs::ext2::memory(&one.image[1024..2048]).unwrap();
+        let root = one.with(|c| c.root()).unwrap();
+        let directory = one.with(|c| c.open(root, b"d", flag::READ)).unwrap();
+        one.names(directory);
+        let names = one.most;
+        one.data(directory);
+        println!("blocks of {block}: {names}, {} of {memory} bytes", one.most);
+        assert!(one.most <= memory, "blocks of {block}");
+    }
 }

@@ -12,17 +12,19 @@ const CLIENTS: u64 = 6;
 const TOO_LARGE: u64 = 20 << 20;
 
 /// Bytes that are the same for the same seed.
-fn pattern(seed: u64, length: usize) -> Vec<u8> {
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99));
     std::iter::successors(Some(seed), next).map(|it| (it >> 56) as u8).take(length).collect()
 }
 
-fn push(board: &Instance, from: impl std::io::Read, path: &str) -> Result<u64, String> {
+/// As `pen push`.
+pub fn push(board: &Instance, from: impl std::io::Read, path: &str) -> Result<u64, String> {
     let done = Stream::open(board).and_then(|stream| stream.push(from, path));
     done.map_err(|e| e.to_string())
 }
 
-fn pull(board: &Instance, path: &str) -> Result<Vec<u8>, String> {
+/// As `pen pull`.
+pub fn pull(board: &Instance, path: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let done = Stream::open(board).and_then(|stream| stream.pull(path, &mut bytes));
     done.map(|_| bytes).map_err(|e| e.to_string())

@@ -7,6 +7,7 @@ mod balloon;
 mod boot;
 mod calls;
 mod clock;
+mod disk;
 mod dma;
 mod host;
 mod machine;
@@ -70,6 +71,12 @@ pub const ALL: &[Scenario] = &[
     on("rpc.storm", "duo", peers::storm),
     on("rpc.nested", "duo", calls::nested),
     on("rpc.hung-peer", "duo", calls::hung),
+    on("disk.ext2", "duo", |rig| disk::kept(rig, 1024)),
+    on("disk.ext2-delegated", "duo-delegated", |rig| disk::kept(rig, 4096)),
+    on("disk.ext2-solo", "solo", disk::alone),
+    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..4)),
+    nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..140)),
+    on("disk.lost", "duo", disk::lost),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),

@@ -63,6 +63,9 @@ pub struct Rig {
     pub kernels: Vec<Built>,
     /// The sanitizer watches: storms are many times slower.
     pub watched: bool,
+    parts: Parts,
+    /// Another one has its folder.
+    replaced: bool,
 }
 
 /// What a rig is made from.
@@ -106,7 +109,34 @@ impl Rig {
         });
         let watched = parts.options.is_watched();
         let (kernels, seen) = (parts.kernels.clone(), String::new());
-        Ok(Self { instance, console, output, seen, next: 0, started, kernels, watched })
+        let (parts, replaced) = (parts.clone(), false);
+        let rig = Self {
+            instance,
+            console,
+            output,
+            seen,
+            next: 0,
+            started,
+            kernels,
+            watched,
+            parts,
+            replaced,
+        };
+        Ok(rig)
+    }
+
+    /// Ends the board, and starts it again when `between` is done; its disk stays.
+    pub fn restart(
+        &mut self,
+        between: impl FnOnce(&Instance) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.instance.stop()?;
+        between(&self.instance)?;
+        let mut before = std::mem::replace(self, Rig::start(&self.parts)?);
+        before.replaced = true;
+        self.seen = std::mem::take(&mut before.seen);
+        self.next = self.seen.len();
+        Ok(())
     }
 
     /// Waits until the console has said `text` (after what was expected before); answers what it
@@ -257,7 +287,9 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        if let Err(e) = self.instance.stop() {
+        if !self.replaced
+            && let Err(e) = self.instance.stop()
+        {
             eprintln!("pen: {}: {e}", self.instance.folder.display());
         }
     }

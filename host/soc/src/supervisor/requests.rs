@@ -87,6 +87,15 @@ impl Supervisor {
                 Some(_) => refused("it has no QEMU now"),
                 None => refused("no such domain"),
             },
+            Operation::Cut { device, after, seed } => {
+                match self.parts.cuts.iter().find(|(name, _)| name == device) {
+                    Some((_, cut)) => {
+                        cut.order(*after, *seed);
+                        good()
+                    }
+                    None => refused("no such disk"),
+                }
+            }
             Operation::Power { domain, action } => match index(domain) {
                 Some(d) => {
                     return self.step(Event::Request(asker, action.command(), d as u64, 0));

@@ -1,10 +1,10 @@
 //! virtio-blk over an image file. A completed flush means that the host has the data on disk.
 
+use super::cut::Cut;
 use super::{Chain, Fault, Model, Moved};
 use crate::memory::Ram;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use virtio_bindings::bindings::virtio_blk as blk;
 use virtio_queue::{Reader, Writer};
@@ -23,6 +23,7 @@ pub struct Block {
     sectors: u64,
     read_only: bool,
     name: [u8; ID_BYTES],
+    cut: Cut,
 }
 
 /// Why a request fails; its status byte says so, the device goes on.
@@ -49,7 +50,12 @@ impl Block {
         let sectors = file.metadata()?.len() / SECTOR;
         let mut id = [0; ID_BYTES];
         id.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
-        Ok(Block { file, sectors, read_only, name: id })
+        Ok(Block { file, sectors, read_only, name: id, cut: Cut::default() })
+    }
+
+    /// To cut its power.
+    pub fn cut(&self) -> Cut {
+        self.cut.clone()
     }
 
     /// Offset in the file of `bytes` bytes from `sector` on.
@@ -68,7 +74,7 @@ impl Block {
         let mut buffer = vec![0; CHUNK.min(to.available_bytes())];
         while to.available_bytes() > 0 {
             let size = buffer.len().min(to.available_bytes());
-            self.file.read_exact_at(&mut buffer[..size], offset)?;
+            self.cut.read(&self.file, &mut buffer[..size], offset)?;
             to.write_all(&buffer[..size])?;
             offset += size as u64;
         }
@@ -84,7 +90,7 @@ impl Block {
         while from.available_bytes() > 0 {
             let size = buffer.len().min(from.available_bytes());
             from.read_exact(&mut buffer[..size])?;
-            self.file.write_all_at(&buffer[..size], offset)?;
+            self.cut.write(&self.file, &buffer[..size], offset)?;
             offset += size as u64;
         }
         Ok(())
@@ -100,7 +106,7 @@ impl Block {
         match kind {
             blk::VIRTIO_BLK_T_IN => self.read(sector, to),
             blk::VIRTIO_BLK_T_OUT => self.write(sector, from),
-            blk::VIRTIO_BLK_T_FLUSH => Ok(self.file.sync_data()?),
+            blk::VIRTIO_BLK_T_FLUSH => Ok(self.cut.flush(&self.file)?),
             blk::VIRTIO_BLK_T_GET_ID => {
                 let size = ID_BYTES.min(to.available_bytes());
                 Ok(to.write_all(&self.name[..size])?)
@@ -139,7 +145,9 @@ impl Model for Block {
     }
 
     fn finish(&mut self) {
-        if let Err(e) = self.file.sync_data() {
+        if !self.cut.is_gone()
+            && let Err(e) = self.cut.flush(&self.file)
+        {
             log::error!("Block: the image could not be flushed: {e}.");
         }
     }

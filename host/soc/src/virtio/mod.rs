@@ -7,6 +7,7 @@
 
 pub mod block;
 pub mod console;
+pub mod cut;
 pub mod rng;
 #[cfg(test)]
 mod tests;

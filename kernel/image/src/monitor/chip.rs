@@ -235,6 +235,8 @@ fn dig(depth: u64) -> u64 {
 
 fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let kernel = session.kernel;
+    // What cannot be written is not: the chip goes off in any case.
+    let _ = super::disks::settle(session);
     writeln!(out, "powering off")?;
     kernel.soc.request(command::SHUTDOWN, 0, 0).map_err(|_| Failure::Failed("the soc refused"))?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Services and files by hand, and the file service's self-test.
 
-use super::{Command, Failure, Outcome, Session, number};
+use super::{Command, Failure, Outcome, Session, disks, number};
 use crate::kernel::Kernel;
 use abi::fs::{Errno, Reply, flag, kind};
 use alloc::format;
@@ -20,13 +20,14 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "fs",
-        arguments: "ls|cat|stat|mkdir|rmdir|rm PATH, write|append PATH TEXT, mv|ln|symlink FROM TO",
+        arguments: "ls|cat|stat|mkdir|rmdir|rm|sync PATH, write|append PATH TEXT, \
+                    mv|ln|symlink FROM TO, df, sync",
         help: "files, through the file service",
         run: files,
     },
     Command {
         name: "exercise",
-        arguments: "[SEED [OPERATIONS]]",
+        arguments: "[SEED [OPERATIONS [PATH]]]",
         help: "random file operations; the digest is the same in every mode and on every board",
         run: exercise,
     },
@@ -105,6 +106,8 @@ pub fn explain(why: Errno) -> &'static str {
         Errno::Loop => "too many symbolic links",
         Errno::Restarted => "the service was restarted meanwhile",
         Errno::Perm => "that is not allowed",
+        Errno::Io => "the device failed, or what it holds makes no sense",
+        Errno::Rofs => "it is read-only",
         _ => "refused",
     }
 }
@@ -143,6 +146,9 @@ fn with_root(session: &Session, out: &mut dyn Write, root: u64, arguments: &[&st
         ["symlink", text, path] => {
             done(&mut |client| client.symlink(root, text.as_bytes(), path.as_bytes()))
         }
+        ["df"] => disks::df(session, out, root),
+        ["sync"] => disks::sync_all(session, out, root),
+        ["sync", path] => disks::sync(session, root, path.as_bytes()),
         _ => Err(Failure::Usage),
     }
 }
@@ -206,8 +212,10 @@ fn exercise(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outco
     let seed = number(arguments, 0, 1)? as u64;
     let operations = number(arguments, 1, 1000)? as u64;
     let from = arch::time::soc_time();
+    let path = arguments.get(2).copied().unwrap_or(".");
     let digest = with_client(session, |client| {
-        fs::exercise::exercise_in(PIECE, seed, operations, client.0)
+        let ask = &mut disks::below(path, client.0);
+        fs::exercise::exercise_in(PIECE, seed, operations, ask)
     })?;
     let took = arch::time::soc_time() - from;
     write!(out, "  seed {seed}: {} requests, {} of them refused, ", digest.asked, digest.refused)?;

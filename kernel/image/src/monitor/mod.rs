@@ -9,6 +9,7 @@ mod balloon;
 mod bench;
 mod blocks;
 mod chip;
+mod disks;
 mod dma;
 mod faults;
 pub mod files;

@@ -162,6 +162,7 @@ impl Ext2 {
             return Some(io);
         }
         self.tidy();
+        self.settle_on();
         let block = self.geometry.block;
         if let Some((id, number)) = self.device.next_read() {
             let at = u64::from(number) * block as u64;

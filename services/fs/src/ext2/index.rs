@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Contract: made by reading a directory once, some blocks at a time; kept up by every commit; a
-//! hint only, for the name is compared where it should be. At most [`NAMES`] names a directory, and
-//! as many again of others: what was not used for longest goes.
+//! hint only, for the name is compared where it should be. At most [`NAMES`] names a directory, or
+//! fewer where memory is short, and as many again of others: what was not used for longest goes.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -111,7 +111,7 @@ impl Ext2 {
             room = entries::room(data)?;
         }
         let Some(index) = self.indexes.get_mut(&dir) else { return Err(Errno::Io.into()) };
-        if index.names.len() + names.len() > NAMES {
+        if index.names.len() + names.len() > self.names {
             return Err(Errno::Nomem.into());
         }
         index.names.extend(names);
@@ -124,7 +124,7 @@ impl Ext2 {
     /// At least two stay: no operation is about more.
     fn forget_some(&mut self) {
         let total: usize = self.indexes.values().map(|index| index.names.len()).sum();
-        if self.indexes.len() > 2 && (total > 2 * NAMES || self.indexes.len() > 256) {
+        if self.indexes.len() > 2 && (total > 2 * self.names || self.indexes.len() > 256) {
             let oldest = self.indexes.iter().min_by_key(|(_, index)| index.used);
             if let Some(oldest) = oldest.map(|(directory, _)| *directory) {
                 self.indexes.remove(&oldest);
@@ -161,6 +161,9 @@ impl Ext2 {
         now: u64,
     ) -> Result<u32> {
         let mut node = self.inode(dir)?;
+        if self.index(dir, &node)?.names.len() >= self.names {
+            return Err(Errno::Nospc.into());
+        }
         let wanted = needed(name.len());
         // An operation that removed a name from this block made room there.
         let (number, block) = match self.fits(&node, near, wanted)? {

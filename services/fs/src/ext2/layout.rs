@@ -108,6 +108,8 @@ pub enum Unfit {
     Geometry,
     /// Incompatible features that we do not know, as bits.
     Features(u32),
+    /// It takes more memory than there is for it.
+    Memory,
 }
 
 /// Why it can be read only.

@@ -7,6 +7,7 @@
 //! the indexes of the directories in use ([`index`]), and 16 bytes for each inode that was freed.
 //!
 //! - [`layout`]   offsets and geometry
+//! - [`memory`]   how much of it a file system takes
 //! - [`mount`]    how it begins
 //! - [`device`]   what is asked of the device
 //! - [`cache`]    blocks in memory
@@ -26,6 +27,7 @@ mod index;
 mod inode;
 mod layout;
 mod map;
+mod memory;
 mod mount;
 mod names;
 mod tidy;
@@ -33,6 +35,7 @@ mod writing;
 
 pub use device::{Io, What};
 pub use layout::{ReadOnly, Unfit};
+pub use memory::memory;
 
 use crate::filesystem::{Entry, FileSystem, Kind, Make, Node, Result, Space, Stop, Times};
 use ::alloc::boxed::Box;
@@ -56,6 +59,9 @@ pub const CACHE: usize = 1024;
 #[derive(Debug)]
 pub struct Ext2 {
     stage: Stage,
+    /// Most bytes that it may take, and most names of a directory.
+    budget: u64,
+    names: usize,
     geometry: Geometry,
     groups: Vec<Group>,
     super_block: Box<[u8]>,
@@ -71,6 +77,8 @@ pub struct Ext2 {
     written: u32,
     /// The device says that it is clean.
     valid: bool,
+    /// It settles by itself, as long as nobody changes anything.
+    settling: bool,
     read_only: Option<ReadOnly>,
     now: u64,
 
@@ -108,6 +116,8 @@ impl Ext2 {
     pub fn new(cache: usize, read_only: bool) -> Ext2 {
         Ext2 {
             stage: Stage::Super(false),
+            budget: u64::MAX,
+            names: index::NAMES,
             geometry: Geometry::default(),
             groups: Vec::new(),
             super_block: Box::default(),
@@ -121,6 +131,7 @@ impl Ext2 {
             state: 0,
             written: 0,
             valid: false,
+            settling: false,
             read_only: read_only.then_some(ReadOnly::Asked),
             now: 0,
             cache: Cache::new(cache.max(CACHE)),
@@ -149,6 +160,11 @@ impl Ext2 {
     pub fn limits(&self) -> (u64, u64, u64) {
         let (last, grain) = self.geometry.times();
         (self.geometry.largest(), last, grain)
+    }
+
+    /// Within so many bytes of memory, or it is [`Unfit::Memory`].
+    pub fn within(budget: u64, read_only: bool) -> Ext2 {
+        Ext2 { budget, names: memory::NAMES, ..Ext2::new(CACHE, read_only) }
     }
 
     /// Is there anything that is not on the device?
@@ -238,6 +254,7 @@ impl Ext2 {
     /// A change at this time.
     fn change_at<T>(&mut self, now: u64, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.now = self.now.max(now);
+        self.settling = false;
         self.change(what)
     }
 
@@ -417,6 +434,10 @@ impl FileSystem for Ext2 {
         self.mounted()?;
         let inode = self.inode_of(node)?;
         self.sync_inode(inode)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ext2::settle(self)
     }
 
     fn space(&mut self) -> Result<Space> {

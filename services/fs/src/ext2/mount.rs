@@ -90,6 +90,9 @@ impl Ext2 {
 
     fn found_super(&mut self, data: &[u8]) -> core::result::Result<Stage, Unfit> {
         let geometry = Geometry::read(data)?;
+        if geometry.memory() > self.budget {
+            return Err(Unfit::Memory);
+        }
         self.super_at = geometry.first_block;
         self.super_offset = if geometry.block == SUPER { 0 } else { SUPER_AT };
         self.tables = vec![0; geometry.tables() as usize * geometry.block];

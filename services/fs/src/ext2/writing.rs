@@ -79,7 +79,7 @@ pub enum Done {
 }
 
 impl Ext2 {
-    /// Begins to write what changed; for a timer.
+    /// Begins to write what changed.
     pub fn write_back(&mut self) {
         match &self.closing {
             Some(closing) if closing.stalled => self.retry(),
@@ -276,6 +276,24 @@ impl Ext2 {
             self.write_back();
         }
         Self::wait(key::WRITTEN)
+    }
+
+    /// Begins to write what changed, and to settle unless more changes; for a timer.
+    pub fn begin_to_settle(&mut self) {
+        self.write_back();
+        self.settling = true;
+    }
+
+    pub(super) fn settle_on(&mut self) {
+        if self.settling && !matches!(self.settle(), Err(Stop::Wait(_))) {
+            self.settling = false;
+        }
+    }
+
+    /// Is everything on the device but that it is clean?
+    pub fn is_unsettled(&self) -> bool {
+        let ready = self.mounted().is_ok() && self.read_only.is_none();
+        ready && !self.valid && !self.is_dirty() && self.orphans.is_empty()
     }
 
     /// Writes and tidies up everything, and marks the file system clean: an unmount, but that one

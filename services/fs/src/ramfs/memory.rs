@@ -49,6 +49,16 @@ impl Memory {
         self.budget
     }
 
+    /// Has so much less from now on, or it is refused.
+    pub fn shrink(&mut self, bytes: u64) -> Result<(), Errno> {
+        if bytes > self.free() {
+            return Err(Errno::Nomem);
+        }
+        self.budget -= bytes;
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        Ok(())
+    }
+
     /// Bytes that are free.
     pub fn free(&self) -> u64 {
         self.budget - self.used

@@ -82,6 +82,11 @@ impl RamFs {
         RamFs { nodes, next: ROOT + 1, memory: Memory::new(budget) }
     }
 
+    /// Has so much less room from now on, or it is refused.
+    pub fn shrink(&mut self, bytes: u64) -> core::result::Result<(), Errno> {
+        self.memory.shrink(bytes)
+    }
+
     fn inode(&self, node: Node) -> Result<&Inode> {
         self.nodes.get(&node).ok_or(Stop::Failed(Errno::Noent))
     }

@@ -1,7 +1,7 @@
 //! Operations on what is in a file or pipe, and on what is known about it.
 
 use super::handles::{Opening, Place, Target};
-use super::{Call, Key, Result, Vfs};
+use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Times};
 use crate::ramfs::content::LARGEST;
 use abi::fs::{Errno, Op, Reply, Stat, flag, kind};
@@ -138,8 +138,16 @@ impl Vfs {
     }
 
     pub(super) fn do_sync(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let place = self.node(call.request.handle)?;
         let data_only = call.request.op == Op::Datasync as u16;
+        let whole = call.flags(if data_only { 0 } else { flag::WHOLE })? != 0;
+        let place = self.node(call.request.handle)?;
+        if whole {
+            return match self.on(place, |fs, _| fs.settle()) {
+                Ok(()) => Ok(Reply { value: 1, ..Reply::default() }),
+                Err(Halt::Failed(Errno::Busy)) => Ok(Reply::default()),
+                Err(halt) => Err(halt),
+            };
+        }
         self.on(place, |fs, node| fs.sync(node, data_only))?;
         Ok(Reply::default())
     }
@@ -170,8 +178,8 @@ impl Vfs {
 
     pub(super) fn do_statfs(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let place = self.node(call.request.handle)?;
-        let space = self.on(place, |fs, _| fs.space())?;
-        Ok(Reply { value: space.total, other: space.free, ..Reply::default() })
+        let (space, flags) = self.on(place, |fs, _| Ok((fs.space()?, fs.about())))?;
+        Ok(Reply { value: space.total, other: space.free, flags, ..Reply::default() })
     }
 
     /// What a handle is ready for, and how many bytes go without waiting.
@@ -202,7 +210,7 @@ impl Vfs {
         if is_ready && got | hangup != 0 {
             return Ok((got | hangup, bytes as u64));
         }
-        Err(super::Halt::Park(key))
+        Err(Halt::Park(key))
     }
 }
 

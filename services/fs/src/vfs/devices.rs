@@ -1,14 +1,18 @@
-//! What file systems ask of devices: who drives the device carries requests there and results back.
+//! What file systems ask of devices: when what changed is written; and for those that are on no
+//! disk ([`super::disks`]) who drives the device carries requests there and results back, from
+//! outside of the steps.
 //!
-//! Contract: behind each step, and behind each result, [`Vfs::next_io`] is asked until there is
-//! none, and then [`Vfs::wake_tidied`] is called; results come in any order, and none is kept back.
-//! What changed is written [`DELAY`] after it did, at the latest.
+//! Contract: what changed is written [`DELAY`] after it did, at the latest. Without disks: behind
+//! each step, and behind each result, [`Vfs::next_io`] is asked until there is none, and then
+//! [`Vfs::wake_tidied`] is called; results come in any order, and none is kept back.
 
+use super::disks::Disk;
 use super::handles::Target;
 use super::{MOUNTS, Mount, Result, Vfs};
 use crate::ext2::Io;
 use crate::filesystem::{AnyFs, FileSystem, Kind};
 use abi::fs::Errno;
+use alloc::boxed::Box;
 use kernel_share::Effects;
 
 /// How long what changed may stay in memory, in ns.
@@ -17,7 +21,7 @@ pub const DELAY: u64 = 5_000_000_000;
 impl Vfs {
     /// The next request to a device, and of which mount.
     pub fn next_io(&mut self) -> Option<(u32, Io)> {
-        let mut mounts = self.mounts.iter_mut().zip(0u32..);
+        let mut mounts = self.mounts.iter_mut().zip(0u32..).filter(|(it, _)| it.disk.is_none());
         mounts.find_map(|(mount, at)| Some((at, mount.fs.next_io()?)))
     }
 
@@ -56,16 +60,21 @@ impl Vfs {
         if kind != Ok(Kind::Directory) {
             return Err(Errno::Notdir);
         }
-        self.cover(place, fs).map_err(|_| Errno::Nfile)
+        self.cover(place, fs, None).map_err(|_| Errno::Nfile)
     }
 
     /// The same for a directory.
-    pub(super) fn cover(&mut self, place: super::handles::Place, fs: AnyFs) -> Result<u32> {
+    pub(super) fn cover(
+        &mut self,
+        place: super::handles::Place,
+        fs: AnyFs,
+        disk: Option<Box<Disk>>,
+    ) -> Result<u32> {
         if self.mounts.len() >= MOUNTS {
             return Err(Errno::Nfile.into());
         }
         self.on(place, |fs, node| fs.hold(node))?;
-        self.mounts.push(Mount { fs, over: Some(place) });
+        self.mounts.push(Mount { fs, over: Some(place), disk });
         Ok(self.mounts.len() as u32 - 1)
     }
 
@@ -74,14 +83,19 @@ impl Vfs {
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_at = None;
         }
+        self.stirred = true;
         for mount in &mut self.mounts {
             mount.fs.write_back();
         }
     }
 
-    /// Sees to a timer when something changed.
+    /// Sees to a timer when something changed. A kernel may have died that was to send the last one:
+    /// then it is late.
     pub(super) fn remember_to_write(&mut self, now: u64, effects: &mut dyn Effects) {
-        if self.write_at.is_none() && self.mounts.iter().any(|mount| mount.fs.is_dirty()) {
+        if self.write_at.is_some_and(|at| at <= now) {
+            self.write_back(now);
+        }
+        if self.write_at.is_none() && self.mounts.iter().any(|mount| mount.fs.is_unsettled()) {
             let at = now.saturating_add(DELAY);
             self.write_at = Some(at);
             effects.timer(at);

@@ -7,11 +7,13 @@
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
 //! - [`pipe`]     pipes
-//! - `devices`  what file systems ask of devices
+//! - [`disks`]   what file systems ask of disks, and who drives those
+//! - [`devices`]  the same without disks: for tests and tools
 //! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
 
 mod data;
-mod devices;
+pub mod devices;
+pub mod disks;
 pub mod handles;
 mod listing;
 mod opening;
@@ -25,7 +27,9 @@ pub mod walk;
 use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
 use crate::ramfs::RamFs;
 use abi::fs::{Errno, Op, Reply, Request};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use disks::Disk;
 use handles::{Handles, Place, Target};
 use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use pipe::Pipe;
@@ -53,6 +57,8 @@ pub enum Key {
 pub(crate) enum Halt {
     Failed(Errno),
     Park(Key),
+    /// Who drives a disk waits for something to do: the disk knows it.
+    Listen,
 }
 
 impl From<Errno> for Halt {
@@ -68,6 +74,8 @@ struct Mount {
     fs: AnyFs,
     /// The directory that it hides; of the first one, none.
     over: Option<Place>,
+    /// What it is on.
+    disk: Option<Box<Disk>>,
 }
 
 /// One request under way.
@@ -114,6 +122,10 @@ pub struct Vfs {
     parked: Parked<Key>,
     /// When what changed is written at the latest.
     write_at: Option<u64>,
+    /// File systems that can wait were asked something in this step.
+    stirred: bool,
+    /// How manieth life this is.
+    lives: u32,
 }
 
 const _: () = {
@@ -131,11 +143,22 @@ impl Vfs {
     pub fn with_root(lives: u32, fs: AnyFs) -> Vfs {
         Vfs {
             handles: Handles::new(lives),
-            mounts: Vec::from([Mount { fs, over: None }]),
+            mounts: Vec::from([Mount { fs, over: None, disk: None }]),
             pipes: Table::new(pipe::PIPES),
             parked: Parked::new(WAITS),
             write_at: None,
+            stirred: false,
+            lives,
         }
+    }
+
+    /// The same on a disk, which somebody drives by requests.
+    pub fn with_root_on(lives: u32, disk: u64, fs: AnyFs) -> Vfs {
+        let mut vfs = Vfs::with_root(lives, fs);
+        if let Some(root) = vfs.mounts.first_mut() {
+            root.disk = Some(Box::new(Disk::new(disk)));
+        }
+        vfs
     }
 
     /// How many handles are open, and how many askers are parked.
@@ -150,6 +173,7 @@ impl Vfs {
         ask: impl FnOnce(&mut AnyFs, Node) -> filesystem::Result<T>,
     ) -> Result<T> {
         let mount = self.mounts.get_mut(place.mount as usize).ok_or(Errno::Badf)?;
+        self.stirred |= mount.fs.is_slow();
         ask(&mut mount.fs, place.node).map_err(|stop| match stop {
             Stop::Failed(error) => Halt::Failed(error),
             Stop::Wait(key) => Halt::Park(Key::File(place.mount, key)),
@@ -223,6 +247,7 @@ impl Vfs {
         };
         let error = match halt {
             Halt::Failed(error) => error,
+            Halt::Listen => return Answer::Parked,
             Halt::Park(key) => match self.parked.park(call.token, key) {
                 Some(()) => return Answer::Parked,
                 None => Errno::Nomem,
@@ -262,6 +287,8 @@ impl Vfs {
             Op::Symlink => self.do_symlink(call),
             Op::Readlink => self.do_readlink(call),
             Op::Mount => self.do_mount(call),
+            Op::NextIo => self.do_next_io(call),
+            Op::IoDone => self.do_io_done(call),
             Op::Readdir => self.do_readdir(call),
             Op::Poll => self.do_poll(call),
         }
@@ -307,10 +334,12 @@ impl Service for Vfs {
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);
+                self.deafen(|listener| listener == token);
                 Answer::Heard
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
+                self.take_back(kernel, epoch);
                 let mut from = 0;
                 while let Some((handle, next)) = self.handles.owned(kernel.0, epoch.0, from) {
                     // It was found: closing it cannot fail.
@@ -324,8 +353,13 @@ impl Service for Vfs {
                 Answer::Heard
             }
         };
-        self.wake_ready(effects);
-        self.remember_to_write(now, effects);
+        // Who asks nothing of a disk does not touch what is known of it: another kernel may have
+        // the pages.
+        if core::mem::take(&mut self.stirred) {
+            self.remember_to_write(now, effects);
+            self.ask_disks(now, effects);
+            self.wake_ready(effects);
+        }
         answer
     }
 }

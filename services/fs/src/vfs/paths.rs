@@ -162,7 +162,7 @@ impl Vfs {
     }
 
     pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        call.flags(0)?;
+        let read_only = call.flags(flag::READ)? != 0;
         let found = self.first(call, End::Follow)?;
         let place = self.existing(&found)?;
         if !self.is_directory(place)? {
@@ -172,7 +172,11 @@ impl Vfs {
         if place.node == root {
             return Err(Errno::Busy.into());
         }
-        self.cover(place, AnyFs::Ram(RamFs::new(call.request.length)))?;
+        match call.request.second {
+            0 if read_only => return Err(Errno::Inval.into()),
+            0 => self.cover(place, AnyFs::Ram(RamFs::new(call.request.length)), None)?,
+            disk => self.mount_disk(place, disk, call.request.length, read_only)?,
+        };
         Ok(Reply::default())
     }
 }

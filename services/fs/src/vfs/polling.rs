@@ -59,6 +59,8 @@ impl Vfs {
         (poll.got, poll.bytes, poll.error) = match found {
             Ok((got, bytes)) => (got, bytes, 0),
             Err(Halt::Failed(error)) => (0, 0, error as u16),
+            // No handle is a disk.
+            Err(Halt::Listen) => (0, 0, Errno::Inval as u16),
             Err(Halt::Park(key)) => {
                 keys.push(key);
                 (0, 0, 0)

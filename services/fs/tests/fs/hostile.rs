@@ -47,11 +47,21 @@ impl Attack {
         if self.random.chance(1, 20) {
             return request;
         }
-        request.op = 1 + self.random.below(28) as u16;
+        request.op = 1 + self.random.below(30) as u16;
         if request.op == Op::Mount as u16 && self.random.chance(99, 100) {
             request.op = Op::Root as u16;
         }
         (request.handle, request.second) = (self.handle(), self.handle());
+        match Op::from_code(request.op) {
+            Some(Op::Mount) => request.second = self.random.below(4),
+            Some(Op::NextIo) => {
+                let number = 3 << 32 | self.random.below(4);
+                request.handle = self.random.below(4);
+                request.second = if self.random.chance(1, 2) { 0 } else { number };
+            }
+            Some(Op::IoDone) => request.handle = 3 << 32 | self.random.below(8),
+            _ => {}
+        }
         if self.random.chance(3, 4) {
             request.flags &= 1 << self.random.below(16) | 1 << self.random.below(16) | 3;
         }

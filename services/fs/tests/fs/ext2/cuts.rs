@@ -290,10 +290,10 @@ fn is_kept(found: &[u8], synced: &Synced) -> bool {
 }
 
 /// One life that ends with a cut; what is wrong with what is left.
-fn cut(seed: u64, lies: bool) -> Result<u64, String> {
+pub fn cut(seed: u64, lies: bool, on: impl FnOnce(Vec<u8>, u64) -> Solo) -> Result<u64, String> {
     let block = [1024, 2048, 4096][(seed % 3) as usize];
     let image = make(block, 8192, if block == 1024 { &["-g", "2048"] } else { &[] });
-    let mut solo = Solo::on_disk(image, seed, 0).mount();
+    let mut solo = on(image, seed).mount();
     let mut random = Prng::new(seed ^ 0xabc);
     let disk = solo.disk.as_mut().unwrap();
     (disk.cut, disk.lies) = (Some(disk.answered + 20 + random.below(3000)), lies);
@@ -329,10 +329,14 @@ fn cut(seed: u64, lies: bool) -> Result<u64, String> {
     Ok(load.files.values().filter(|file| file.synced.is_some()).count() as u64)
 }
 
+fn alone(image: Vec<u8>, seed: u64) -> Solo {
+    Solo::on_disk(image, seed, 0)
+}
+
 fn cuts(seeds: std::ops::Range<u64>) {
     let mut synced = 0;
     for seed in seeds.clone() {
-        synced += cut(seed, false).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        synced += cut(seed, false, alone).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
     println!("{synced} synced files in {seeds:?}");
     assert!(synced > seeds.end - seeds.start);
@@ -352,7 +356,7 @@ fn what_was_synced_survives_two_hundred_power_cuts() {
 #[test]
 fn a_disk_that_lies_about_flushes_is_noticed() {
     let noticed = |seed| {
-        let caught = std::panic::catch_unwind(|| cut(seed, true));
+        let caught = std::panic::catch_unwind(|| cut(seed, true, alone));
         !matches!(caught, Ok(Ok(_)))
     };
     assert!((0..20).any(noticed));

@@ -2,6 +2,8 @@
 
 mod cuts;
 pub mod disk;
+pub mod driver;
 mod faults;
 mod plain;
+mod served;
 pub mod tools;

@@ -1,0 +1,150 @@
+//! A disk's write cache, and the power cut that loses what was not flushed.
+//!
+//! Contract: until a cut is ordered, writes go to the image at once. From then on they stay in the
+//! cache until a flush; behind so many more of them the power goes: of what is in the cache each
+//! write is on the disk, whole, or lost, as the seed says, and nothing is answered well any more.
+
+use base::prng::Prng;
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Writes that are cached at most; then they are flushed.
+const CACHED: usize = 4096;
+
+/// What is to become of the writes of a disk.
+#[derive(Clone, Debug, Default)]
+pub struct Cut(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Writes that are still to come, and the seed.
+    ordered: Option<(u64, u64)>,
+    gone: bool,
+    /// Answered and not flushed, in order.
+    cached: Vec<(u64, Vec<u8>)>,
+}
+
+impl Cut {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A state is whole between any two changes.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The power goes behind so many more writes.
+    pub fn order(&self, after: u64, seed: u64) {
+        self.state().ordered = Some((after, seed));
+    }
+
+    /// Is it gone?
+    pub fn is_gone(&self) -> bool {
+        self.state().gone
+    }
+
+    /// Reads what the driver has written, or what was there.
+    pub fn read(&self, file: &File, to: &mut [u8], offset: u64) -> Result<()> {
+        let state = self.state();
+        state.powered()?;
+        file.read_exact_at(to, offset)?;
+        for (at, data) in &state.cached {
+            let from = offset.max(*at);
+            let end = (offset + to.len() as u64).min(at + data.len() as u64);
+            if from < end {
+                let bytes = (end - from) as usize;
+                let (to_at, data_at) = ((from - offset) as usize, (from - at) as usize);
+                to[to_at..to_at + bytes].copy_from_slice(&data[data_at..data_at + bytes]);
+            }
+        }
+        Ok(())
+    }
+
+    /// One write.
+    pub fn write(&self, file: &File, data: &[u8], offset: u64) -> Result<()> {
+        let mut state = self.state();
+        state.powered()?;
+        let Some((after, seed)) = state.ordered else { return file.write_all_at(data, offset) };
+        state.cached.push((offset, data.to_vec()));
+        if after <= 1 {
+            return state.cut(file, seed);
+        }
+        state.ordered = Some((after - 1, seed));
+        if state.cached.len() < CACHED { Ok(()) } else { state.flush(file) }
+    }
+
+    /// What was written is there for good.
+    pub fn flush(&self, file: &File) -> Result<()> {
+        self.state().flush(file)
+    }
+}
+
+impl State {
+    fn powered(&self) -> Result<()> {
+        if self.gone { Err(Error::other("its power was cut")) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, file: &File) -> Result<()> {
+        self.powered()?;
+        for (offset, data) in self.cached.drain(..) {
+            file.write_all_at(&data, offset)?;
+        }
+        file.sync_data()
+    }
+
+    fn cut(&mut self, file: &File, seed: u64) -> Result<()> {
+        let mut random = Prng::new(seed);
+        // Now and then most of it is there, now and then hardly any.
+        let chance = random.below(5);
+        for (offset, data) in self.cached.drain(..) {
+            if random.chance(chance, 4) {
+                file.write_all_at(&data, offset)?;
+            }
+        }
+        self.gone = true;
+        log::warn!("The power of a disk is cut.");
+        self.powered()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (tempfile::TempDir, File) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn what_was_flushed_stays_and_each_other_write_is_there_or_not() {
+        let (mut kept, mut lost) = (0, 0);
+        for seed in 0..40 {
+            let (_folder, file) = disk();
+            let cut = Cut::default();
+            cut.write(&file, &[1; 512], 0).unwrap();
+            cut.order(5, seed);
+            cut.write(&file, &[2; 1024], 512).unwrap();
+            cut.flush(&file).unwrap();
+            for (at, byte) in [(512, 3), (1024, 4), (2048, 5)] {
+                cut.write(&file, &[byte; 1024], at).unwrap();
+            }
+            let mut seen = [0; 2048];
+            cut.read(&file, &mut seen, 500).unwrap();
+            assert_eq!((seen[0], seen[12], seen[524], seen[1547]), (1, 3, 4, 0));
+            assert_eq!(seen[1548], 5);
+            assert!(cut.write(&file, &[6; 512], 3584).is_err() && cut.is_gone());
+            assert!(cut.flush(&file).is_err() && cut.read(&file, &mut seen, 0).is_err());
+            let mut left = [9; 4096];
+            file.read_exact_at(&mut left, 0).unwrap();
+            assert_eq!(left[0], 1);
+            assert!(left[512..1024].iter().all(|byte| *byte == left[512]));
+            assert!([2, 3].contains(&left[512]) && [0, 6].contains(&left[3584]));
+            assert!(left[2048..3072].iter().all(|byte| *byte == left[2048]));
+            *if left[2048] == 5 { &mut kept } else { &mut lost } += 1;
+        }
+        assert!(kept > 5 && lost > 5, "{kept} kept, {lost} lost");
+    }
+}

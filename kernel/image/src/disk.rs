@@ -1,0 +1,182 @@
+//! The disk of this kernel, for file systems: one thread takes what they ask of it, has the driver
+//! do it, and tells what became of it (`fs::vfs::disks`).
+//!
+//! An ext2 on the disk is mounted at a directory with the disk's name. Who executes the file service
+//! does not matter: the thread asks it like anybody, and listens without asking again while there
+//! is nothing to do. Where the service began anew, the disk is mounted anew.
+
+use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::services::{Patience, ServiceFailure};
+use abi::boot::device;
+use abi::fs::{Errno, Op, Reply, Request, flag, io};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use drivers::block::{self, BUFFER, BlockError, SECTOR};
+use fs::client::Client;
+use kernel_msg::Level;
+
+/// Where a superblock is, and its bytes.
+const SUPERBLOCK: (u64, usize) = (1024, 1024);
+/// A pause while the service cannot be asked, in ns.
+const PAUSE: u64 = 1_000_000_000;
+
+/// Begins to serve, where the device is ours and holds a file system.
+pub fn start(kernel: &'static Kernel) {
+    let is_there = kernel.devices.disk_is_read_only().is_some();
+    if is_there && kernel.spawn("disk", None, thread, 0).is_err() {
+        crate::log!("no memory for a thread that serves the disk");
+    }
+}
+
+fn thread(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let devices = kernel.blob.devices().iter().zip(1..);
+    let ours = |found: &abi::boot::Device| {
+        found.kind == device::BLOCK && found.home == u32::from(kernel.me.0)
+    };
+    let Some((found, number)) = devices.into_iter().find(|(found, _)| ours(found)) else { return };
+    let session = Session::at(kernel, Level(0));
+    let name = abi::boot::text(&found.name);
+    Disk { kernel, session, number, name }.serve();
+}
+
+/// What is to be done.
+struct Job {
+    number: u64,
+    what: u16,
+    sector: u64,
+    data: Vec<u8>,
+}
+
+/// The disk, and who asks on its behalf.
+struct Disk {
+    kernel: &'static Kernel,
+    session: Session,
+    number: u64,
+    name: &'static str,
+}
+
+impl Disk {
+    fn serve(&self) {
+        let mut superblock = [0; SUPERBLOCK.1];
+        let sector = SUPERBLOCK.0 / SECTOR as u64;
+        let read = block::Request::Read(SUPERBLOCK.1);
+        let read = self.kernel.devices.transfer(self.kernel, sector, read, &mut superblock);
+        let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
+        self.kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
+        let mut how = flag::AFRESH;
+        loop {
+            let next = self.next(core::mem::take(&mut how));
+            match next {
+                Ok(Ok(job)) => self.perform(job),
+                Ok(Err(Errno::Noent)) => match self.mount(memory) {
+                    Ok(Ok(())) => crate::log!("{}: ext2, at /{}", self.name, self.name),
+                    Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
+                    Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
+                },
+                Err(ServiceFailure::Restarted) => {}
+                // Something may have been taken that never came here.
+                Ok(Err(_)) | Err(_) => {
+                    self.pause();
+                    how = flag::AFRESH;
+                }
+            }
+        }
+    }
+
+    fn pause(&self) {
+        self.kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+    }
+
+    fn ask(&self, request: Request, bulk: &mut [u8]) -> Result<Reply, ServiceFailure> {
+        self.kernel.services.fs.ask(&self.session, request, bulk)
+    }
+
+    fn mount(&self, memory: u64) -> Result<Result<(), Errno>, ServiceFailure> {
+        let read_only = self.kernel.devices.disk_is_read_only() == Some(true);
+        let (name, how) = (self.name.as_bytes(), if read_only { flag::READ } else { 0 });
+        let fs = &self.kernel.services.fs;
+        let (done, failed) = fs.asking(&self.session, Reply::error(Errno::Io), |ask| {
+            let mut client = Client(ask);
+            let root = client.root()?;
+            let done = match client.mkdir(root, name) {
+                Ok(()) | Err(Errno::Exist) => client.mount(root, name, self.number, memory, how),
+                Err(why) => Err(why),
+            };
+            client.close(root).and(done)
+        });
+        failed.map_or(Ok(done), Err)
+    }
+
+    /// Waits for the next thing to do, and takes it.
+    fn next(&self, flags: u16) -> Result<Result<Job, Errno>, ServiceFailure> {
+        let mut data = vec![0; BUFFER];
+        let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
+        let fs = &self.kernel.services.fs;
+        let reply = fs.ask_patiently(&self.session, request, &mut data, &Patience::IDLE)?;
+        let reply = reply.ok_or(ServiceFailure::Nonsense)?;
+        if reply.error != 0 {
+            return Ok(Err(reply.errno()));
+        }
+        let (number, what) = (reply.handle, reply.flags);
+        let bytes = usize::try_from(reply.other).unwrap_or(usize::MAX).min(BUFFER);
+        let mut came = reply.filled as usize;
+        while what == io::WRITE && came < bytes {
+            // A message between kernels carries less than a block.
+            let offset = came as u64;
+            let request = Request { second: number, offset, flags: 0, ..request };
+            let more = self.ask(request, data.get_mut(came..).unwrap_or_default())?;
+            if more.error != 0 || more.filled == 0 {
+                return Ok(Err(Errno::Restarted));
+            }
+            came += more.filled as usize;
+        }
+        data.truncate(bytes);
+        Ok(Ok(Job { number, what, sector: reply.value / SECTOR as u64, data }))
+    }
+
+    /// Has the driver do it, and tells how it went.
+    fn perform(&self, mut job: Job) {
+        let (devices, kernel) = (&self.kernel.devices, self.kernel);
+        let done = match job.what {
+            io::READ => {
+                let read = block::Request::Read(job.data.len());
+                devices.transfer(kernel, job.sector, read, &mut job.data)
+            }
+            io::WRITE => {
+                devices.transfer(kernel, job.sector, block::Request::Write(&job.data), &mut [])
+            }
+            _ => match devices.transfer(kernel, 0, block::Request::Flush, &mut []) {
+                // Whatever it answered to is durable.
+                Err(BlockError::Unsupported) => Ok(()),
+                done => done,
+            },
+        };
+        let flags = if done.is_ok() { flag::GOOD } else { 0 };
+        let data = if job.what == io::READ { job.data.as_mut_slice() } else { &mut [] };
+        self.tell(job.number, flags, data);
+    }
+
+    /// Tells that it was done, or not, with what was read; in pieces, where a message between
+    /// kernels carries less.
+    fn tell(&self, number: u64, mut flags: u16, data: &mut [u8]) {
+        let (bytes, mut from) = (data.len(), 0);
+        loop {
+            let piece = data.get_mut(from..).unwrap_or_default();
+            let (offset, length) = (from as u64, piece.len() as u64);
+            let request = Request { flags, offset, length, ..Request::new(Op::IoDone, number) };
+            match self.ask(request, piece) {
+                Ok(reply) if flags != 0 && reply.error == 0 && reply.value < bytes as u64 => {
+                    from = reply.value as usize;
+                }
+                // It makes no sense to the service: then it was not done.
+                Ok(reply) if flags != 0 && reply.errno() == Errno::Inval => flags = 0,
+                // Done; or nobody knows of it any more, and who began anew asks anew.
+                Ok(_) | Err(ServiceFailure::Restarted) => return,
+                Err(_) => self.pause(),
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What file systems ask of disks. Who drives a disk asks the service what to do with it, as
+//! anybody asks, and tells what became of it.
+//!
+//! ```text
+//!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system, wakes
+//!             wakes who listens            ^-- its kernel died: once more --+
+//! ```
+//! Contract: nothing goes to a disk twice at a time, and what was taken by a kernel that died is
+//! done again: reads, writes and flushes may be. Whoever listens waits without asking again; so a
+//! step that finds it called in vain for [`PATIENCE`] calls it again, and whoever waits for the
+//! disk asks again after a while and makes such a step. Who asks last is who listens.
+
+use super::handles::Place;
+use super::{Call, Halt, MOUNTS, Result, Vfs};
+use crate::ext2::{Ext2, Io, What};
+use crate::filesystem::AnyFs;
+use abi::fs::{Errno, Reply, flag, io};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+use kernel_share::{Effects, Token};
+
+/// Requests of a file system that wait to be taken.
+const AHEAD: usize = 8;
+/// Most that are taken at a time.
+pub const OUT: usize = 16;
+/// When who was called and did not come is called again, in ns.
+pub const PATIENCE: u64 = 500_000_000;
+/// Largest number of a disk.
+pub const DISKS: u64 = 64;
+
+/// A request that was taken.
+#[derive(Debug)]
+struct Out {
+    by: (DomainId, Epoch),
+    io: Io,
+    /// What was read, as far as it came.
+    came: Vec<u8>,
+}
+
+/// Who waits for something to do.
+#[derive(Debug)]
+struct Listener {
+    token: Token,
+    called: Option<u64>,
+}
+
+/// What a mounted file system is on.
+#[derive(Debug)]
+pub struct Disk {
+    number: u64,
+    ahead: VecDeque<Io>,
+    out: BTreeMap<u64, Out>,
+    listener: Option<Listener>,
+    last: u32,
+}
+
+impl Disk {
+    /// With nothing to do yet.
+    pub fn new(number: u64) -> Disk {
+        let (ahead, out) = (VecDeque::new(), BTreeMap::new());
+        Disk { number, ahead, out, listener: None, last: 0 }
+    }
+
+    /// Calls who listens, if there is anything to do.
+    fn call(&mut self, now: u64, effects: &mut dyn Effects) {
+        if self.ahead.is_empty() {
+            return;
+        }
+        if let Some(listener) = &mut self.listener
+            && listener.called.is_none_or(|at| now >= at.saturating_add(PATIENCE))
+        {
+            listener.called = Some(now);
+            effects.wake(listener.token);
+        }
+    }
+
+    /// Takes the next request; in this life of the service nothing else has its number.
+    fn take(&mut self, lives: u32, by: (DomainId, Epoch)) -> Option<(u64, &Io)> {
+        let io = self.ahead.pop_front()?;
+        self.last = self.last.wrapping_add(1);
+        let number = u64::from(lives) << 32 | u64::from(self.last);
+        let out = self.out.entry(number).or_insert(Out { by, io, came: Vec::new() });
+        Some((number, &out.io))
+    }
+}
+
+/// What is to be done, and the beginning of what is to be written.
+fn told(number: u64, request: &Io, bulk: &mut [u8]) -> Reply {
+    let (flags, bytes, data): (_, _, &[u8]) = match &request.what {
+        What::Read(bytes) => (io::READ, *bytes, &[]),
+        What::Write(data) => (io::WRITE, data.len(), data),
+        What::Flush => (io::FLUSH, 0, &[]),
+    };
+    let (value, other) = (request.at, bytes as u64);
+    Reply { handle: number, flags, value, other, filled: copy(data, bulk), ..Reply::default() }
+}
+
+fn copy(from: &[u8], to: &mut [u8]) -> u32 {
+    let bytes = from.len().min(to.len());
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+    bytes as u32
+}
+
+impl Vfs {
+    /// Mounts what a disk holds; `memory` of it the root has less from now on.
+    pub(super) fn mount_disk(
+        &mut self,
+        over: Place,
+        number: u64,
+        memory: u64,
+        read_only: bool,
+    ) -> Result<u32> {
+        if number > DISKS {
+            return Err(Errno::Inval.into());
+        }
+        if self.disks().any(|disk| disk.number == number) {
+            return Err(Errno::Busy.into());
+        }
+        if self.mounts.len() >= MOUNTS {
+            return Err(Errno::Nfile.into());
+        }
+        if let Some(AnyFs::Ram(root)) = self.mounts.first_mut().map(|mount| &mut mount.fs) {
+            root.shrink(memory)?;
+        }
+        let fs = AnyFs::Ext2(Box::new(Ext2::within(memory, read_only)));
+        self.stirred = true;
+        self.cover(over, fs, Some(Box::new(Disk::new(number))))
+    }
+
+    fn disks(&mut self) -> impl Iterator<Item = &mut Disk> {
+        self.mounts.iter_mut().filter_map(|mount| mount.disk.as_deref_mut())
+    }
+
+    /// Asks file systems what there is to do, and calls who listens.
+    pub(super) fn ask_disks(&mut self, now: u64, effects: &mut dyn Effects) {
+        for mount in &mut self.mounts {
+            let Some(disk) = &mut mount.disk else { continue };
+            while disk.ahead.len() < AHEAD
+                && let Some(io) = mount.fs.next_io()
+            {
+                disk.ahead.push_back(io);
+            }
+            disk.call(now, effects);
+        }
+    }
+
+    pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let afresh = call.flags(flag::AFRESH)? != 0;
+        if afresh {
+            self.take_back(call.token.kernel(), call.token.epoch());
+        }
+        let (lives, token) = (self.lives, call.token);
+        let (wanted, number) = (call.request.handle, call.request.second);
+        let mut mounts = self.mounts.iter_mut();
+        let found = mounts.find(|it| it.disk.as_ref().is_some_and(|disk| disk.number == wanted));
+        let Some(mount) = found else { return Err(Errno::Noent.into()) };
+        let Some(disk) = &mut mount.disk else { return Err(Errno::Noent.into()) };
+        if number != 0 {
+            return rest(disk, number, call);
+        }
+        self.stirred = true;
+        disk.listener = None;
+        if disk.out.len() >= OUT {
+            return Err(Errno::Busy.into());
+        }
+        if disk.ahead.is_empty() {
+            disk.ahead.extend(mount.fs.next_io());
+        }
+        match disk.take(lives, (token.kernel(), token.epoch())) {
+            Some((number, io)) => Ok(told(number, io, call.bulk)),
+            None => {
+                disk.listener = Some(Listener { token, called: None });
+                Err(Halt::Listen)
+            }
+        }
+    }
+
+    pub(super) fn do_io_done(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let good = call.flags(flag::GOOD)? != 0;
+        let (number, length) = (call.request.handle, call.length());
+        if number >> 32 != u64::from(self.lives) {
+            return Err(Errno::Restarted.into());
+        }
+        for mount in &mut self.mounts {
+            let Some(disk) = &mut mount.disk else { continue };
+            let Some(out) = disk.out.get_mut(&number) else { continue };
+            let data = call.bulk.get(..length).unwrap_or_default();
+            let value = if good { arrive(out, call.request.offset, data)? } else { 0 };
+            if let What::Read(bytes) = out.io.what
+                && good
+                && value < bytes
+            {
+                return Ok(Reply { value: value as u64, ..Reply::default() });
+            }
+            if let Some(out) = disk.out.remove(&number) {
+                mount.fs.io_done(out.io.id, good, &out.came);
+            }
+            self.stirred = true;
+            return Ok(Reply { value: value as u64, ..Reply::default() });
+        }
+        Err(Errno::Badf.into())
+    }
+
+    /// What a kernel that died had taken is to be done again, before anything else.
+    pub(super) fn take_back(&mut self, kernel: DomainId, epoch: Epoch) {
+        self.deafen(|token| (token.kernel(), token.epoch()) == (kernel, epoch));
+        let mut some = false;
+        for disk in self.disks() {
+            let theirs = |out: &Out| out.by == (kernel, epoch);
+            let numbers: Vec<u64> =
+                disk.out.iter().filter(|(_, out)| theirs(out)).map(|(number, _)| *number).collect();
+            for number in numbers.into_iter().rev() {
+                disk.ahead.extend(disk.out.remove(&number).map(|out| out.io));
+                disk.ahead.rotate_right(1);
+                some = true;
+            }
+        }
+        self.stirred |= some;
+    }
+
+    /// Some do not listen any more.
+    pub(super) fn deafen(&mut self, who: impl Fn(Token) -> bool) {
+        for disk in self.disks() {
+            disk.listener.take_if(|listener| who(listener.token));
+        }
+    }
+}
+
+/// More of what is to be written.
+fn rest(disk: &Disk, number: u64, call: &mut Call<'_>) -> Result<Reply> {
+    let out = disk.out.get(&number).ok_or(Errno::Badf)?;
+    let What::Write(data) = &out.io.what else { return Err(Errno::Inval.into()) };
+    let from = usize::try_from(call.request.offset).ok();
+    let data = from.and_then(|from| data.get(from..)).ok_or(Errno::Inval)?;
+    Ok(Reply { filled: copy(data, call.bulk), ..Reply::default() })
+}
+
+/// A piece of what was read; how much of it is there now.
+fn arrive(out: &mut Out, offset: u64, data: &[u8]) -> Result<usize> {
+    let What::Read(bytes) = out.io.what else { return Ok(0) };
+    let came = out.came.len();
+    if offset != came as u64 || data.is_empty() {
+        return Err(Errno::Inval.into());
+    }
+    let data = data.get(..bytes - came).unwrap_or(data);
+    out.came.reserve_exact(if came == 0 { bytes } else { 0 });
+    out.came.extend_from_slice(data);
+    Ok(out.came.len())
+}

@@ -1,0 +1,216 @@
+//! Disks that are driven by requests: the same answers, whatever becomes of the driver.
+
+use super::cuts::cut;
+use super::disk::Disk;
+use super::driver::{DISK, Driver};
+use super::tools::{assert_clean, make};
+use crate::common::{Pair, Solo, token};
+use abi::fs::{Errno, Op, Request, flag, reply_flag};
+use base::id::{DomainId, Epoch};
+use fs::exercise::exercise;
+use fs::ext2::memory;
+use fs::vfs::devices::DELAY;
+use fs::vfs::disks::{OUT, PATIENCE};
+use kernel_share::Event;
+
+const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
+
+/// The exercise with a driver like this.
+fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Driver)) {
+    let mut solo = Solo::served(make(block, 16 * 1024, &[]), seed);
+    how(solo.driver.as_mut().unwrap());
+    let mut solo = solo.mount();
+    let limits = solo.limits();
+    let mut pair = Pair::on(solo, limits);
+    exercise(seed, 600, &mut |request, bulk| pair.ask(request, bulk))
+        .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+    pair.assert_clean();
+    assert_clean(&pair.solo.unmount(), &format!("seed {seed}, blocks of {block}"));
+}
+
+#[test]
+fn random_operations_answer_as_the_model() {
+    exercised(4096, 1, |_| {});
+    exercised(1024, 2, |_| {});
+    exercised(1024, 3, |driver| driver.most = 7);
+    exercised(4096, 4, |driver| (driver.most, driver.room) = (OUT, 1000));
+}
+
+#[test]
+fn calls_that_are_not_heard_cost_time_only() {
+    for seed in 10..14 {
+        exercised(1024, seed, |driver| (driver.most, driver.troubles) = (3, (300, 0)));
+    }
+}
+
+#[test]
+fn what_a_kernel_took_that_died_is_done_again() {
+    for seed in 20..24 {
+        exercised(2048, seed, |driver| (driver.most, driver.troubles) = (5, (50, 20)));
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_power_cut() {
+    let mut synced = 0;
+    for seed in 300..312 {
+        let served = |image, seed| {
+            let mut solo = Solo::served(image, seed);
+            let driver = solo.driver.as_mut().unwrap();
+            (driver.most, driver.troubles) = (1 + seed as usize % 6, (20, 5));
+            solo
+        };
+        synced += cut(seed, false, served).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+    assert!(synced > 12);
+}
+
+/// A ramfs, and a disk that somebody drives who is not asked for anything yet.
+fn beside(image: &[u8]) -> Solo {
+    let (disk, driver) = (Some(Disk::new(image.to_vec(), 1)), Some(Driver::new(1)));
+    Solo { disk, driver, ..Solo::new(8 << 20) }
+}
+
+#[test]
+fn a_disk_is_mounted_once_within_what_it_may_take() {
+    let image = make(1024, 16 * 1024, &[]);
+    let wanted = memory(&image[1024..2048]).unwrap();
+    assert!(wanted < 4 << 20, "{wanted}");
+    assert_eq!(memory(&[0; 1024]), None);
+    let mut solo = beside(&image);
+    let next = Request::new(Op::NextIo, DISK);
+    let alone = solo.ask_as(token(0, 7), next, &mut []).unwrap();
+    assert_eq!(alone.errno(), Errno::Noent);
+    let root = solo.root();
+    let mount = |solo: &mut Solo, name: &[u8], disk, bytes| {
+        solo.with(|c| c.mkdir(root, name)).unwrap();
+        solo.with(|c| c.mount(root, name, disk, bytes, 0))
+    };
+    assert_eq!(mount(&mut solo, b"a", DISK, 9 << 20), Err(Errno::Nomem));
+    assert_eq!(mount(&mut solo, b"b", 65, wanted), Err(Errno::Inval));
+    assert_eq!(mount(&mut solo, b"c", DISK, wanted), Ok(()));
+    assert_eq!(mount(&mut solo, b"d", DISK, wanted), Err(Errno::Busy));
+    assert_eq!(solo.with(|c| c.space(root)).unwrap().0, (8 << 20) - wanted);
+    let file = solo.with(|c| c.open(root, b"c/file", NEW)).unwrap();
+    assert_eq!(solo.with(|c| c.write_at(file, 5000, b"there")), Ok(5));
+    solo.with(|c| c.sync(file)).unwrap();
+    assert_eq!(solo.with(|c| c.about(file)), Ok(reply_flag::DISK));
+    assert_eq!(solo.with(|c| c.about(root)), Ok(0));
+    let disk = solo.disk.as_ref().unwrap();
+    assert!(disk.durable.windows(5).any(|bytes| bytes == b"there"));
+    solo.with(|c| c.close(file)).unwrap();
+    let inside = solo.with(|c| c.open(root, b"c", flag::READ)).unwrap();
+    assert_eq!(solo.with(|c| c.settle(inside)), Ok(true));
+    let image = assert_clean(&solo.disk.unwrap().durable, "settled");
+    assert_eq!(image.debugfs("cat /file")[5000..], *b"there");
+}
+
+#[test]
+fn what_takes_more_memory_than_it_may_is_not_mounted() {
+    let image = make(4096, 16 * 1024, &[]);
+    let mut solo = beside(&image);
+    let root = solo.root();
+    solo.with(|c| c.mkdir(root, b"d")).unwrap();
+    let wanted = memory(&image[1024..2048]).unwrap();
+    solo.with(|c| c.mount(root, b"d", DISK, wanted - 1, 0)).unwrap();
+    let opened = solo.with(|c| c.open(root, b"d/file", NEW));
+    assert_eq!(opened, Err(Errno::Io));
+}
+
+#[test]
+fn a_disk_that_is_mounted_to_read_is_read() {
+    let image = make(1024, 4096, &[]);
+    let mut solo = beside(&image);
+    let root = solo.root();
+    solo.with(|c| c.mkdir(root, b"d")).unwrap();
+    let wanted = memory(&image[1024..2048]).unwrap();
+    solo.with(|c| c.mount(root, b"d", DISK, wanted, flag::READ)).unwrap();
+    assert_eq!(solo.with(|c| c.open(root, b"d/file", NEW)), Err(Errno::Rofs));
+    let inside = solo.with(|c| c.open(root, b"d", flag::READ)).unwrap();
+    assert_eq!(solo.with(|c| c.about(inside)), Ok(reply_flag::DISK | reply_flag::READ_ONLY));
+    assert_eq!(solo.with(|c| c.settle(inside)), Ok(true));
+    assert_eq!(solo.disk.unwrap().seen, image);
+}
+
+/// What changed is written by itself, what was removed is tidied up, and the image marked clean.
+#[test]
+fn the_timer_writes_and_marks_clean() {
+    let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
+    let root = solo.root();
+    let file = solo.with(|c| c.open(root, b"file", NEW)).unwrap();
+    solo.with(|c| c.write_at(file, 0, b"there")).unwrap();
+    solo.with(|c| c.close(file)).unwrap();
+    for number in 0..100 {
+        let name = format!("gone-{number}");
+        let file = solo.with(|c| c.open(root, name.as_bytes(), NEW)).unwrap();
+        solo.with(|c| c.write_at(file, 30_000, b"soon")).unwrap();
+        solo.with(|c| c.close(file)).unwrap();
+        solo.with(|c| c.unlink(root, name.as_bytes())).unwrap();
+    }
+    solo.with(|c| c.close(root)).unwrap();
+    let written = |solo: &Solo| {
+        let disk = solo.disk.as_ref().unwrap();
+        disk.durable.windows(5).any(|bytes| bytes == b"there")
+    };
+    while solo.pump() {}
+    solo.now += DELAY;
+    solo.tell(Event::Timer);
+    while solo.pump() {}
+    assert!(written(&solo));
+    let before = solo.disk.as_ref().unwrap().answered;
+    solo.now += DELAY;
+    solo.tell(Event::Timer);
+    while solo.pump() {}
+    assert_eq!(solo.disk.as_ref().unwrap().answered, before, "nothing was left to do");
+    assert_clean(&solo.disk.unwrap().durable, "by itself");
+}
+
+/// The kernel may die that was to send the timer: whoever asks next does what is due.
+#[test]
+fn what_is_due_is_written_without_a_timer() {
+    let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
+    let root = solo.root();
+    solo.with(|c| c.mkdir(root, b"directory")).unwrap();
+    solo.now += DELAY;
+    solo.with(|c| c.stat(root)).unwrap();
+    while solo.pump() {}
+    let durable = &solo.disk.as_ref().unwrap().durable;
+    assert!(durable.windows(9).any(|bytes| bytes == b"directory"));
+}
+
+/// Who listens is called when there is something to do, and again when it did not hear.
+#[test]
+fn a_listener_is_called_once_and_again_after_a_while() {
+    let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
+    solo.driver = None;
+    let (listener, other) = (token(1, 5), token(0, 1));
+    let next = Request::new(Op::NextIo, DISK);
+    assert_eq!(solo.ask_as(listener, next, &mut [0; 4096]), None);
+    let root = solo.ask_as(other, Request::new(Op::Root, 0), &mut []).unwrap().handle;
+    let open = Request { name: 10, flags: flag::READ, ..Request::new(Op::Open, root) };
+    let mut path = *b"lost+found";
+    solo.take_woken();
+    // It is looked up, which takes a block.
+    assert_eq!(solo.ask_as(other, open, &mut path), None);
+    assert_eq!(solo.take_woken(), [listener]);
+    assert_eq!(solo.ask_as(other, open, &mut path), None);
+    assert_eq!(solo.take_woken(), [], "it was called");
+    solo.now += PATIENCE;
+    assert_eq!(solo.ask_as(other, open, &mut path), None);
+    assert_eq!(solo.take_woken(), [listener]);
+    // It dies with what it took, and the next one gets the same.
+    let took = solo.ask_as(listener, next, &mut [0; 4096]).unwrap();
+    assert_eq!(solo.ask_as(token(2, 1), next, &mut [0; 4096]), None);
+    solo.tell(Event::Gone(DomainId(1), Epoch(1)));
+    assert_eq!(solo.take_woken(), [token(2, 1)]);
+    let again = solo.ask_as(token(2, 1), next, &mut [0; 4096]).unwrap();
+    assert_eq!((again.value, again.flags), (took.value, took.flags));
+    let afresh = Request { flags: flag::AFRESH, ..next };
+    let again = solo.ask_as(token(2, 1), afresh, &mut [0; 4096]).unwrap();
+    assert_eq!((again.value, again.flags), (took.value, took.flags));
+    let done = |number| Request { flags: flag::GOOD, ..Request::new(Op::IoDone, number) };
+    let late = solo.ask_as(listener, done(took.handle), &mut [0; 1024]).unwrap();
+    assert_eq!(late.errno(), Errno::Badf);
+    let older = solo.ask_as(listener, done(2 << 32 | 1), &mut []).unwrap();
+    assert_eq!(older.errno(), Errno::Restarted);
+}
