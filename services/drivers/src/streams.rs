@@ -16,19 +16,24 @@ use alloc::collections::VecDeque;
 /// Most streams at once.
 pub const STREAMS: usize = 16;
 
-/// One of them; a number is used again when its stream is gone.
+/// One of them. Its place is used again when it is gone; it names no other one then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id(usize);
+pub struct Id {
+    place: usize,
+    /// How manieth that was accepted.
+    life: u32,
+}
 
 impl Id {
     /// For a thread's argument.
     pub fn number(self) -> usize {
-        self.0
+        self.life as usize * STREAMS + self.place
     }
 
     /// Back from there.
     pub fn from_number(number: usize) -> Option<Id> {
-        (number < STREAMS).then_some(Id(number))
+        let life = u32::try_from(number / STREAMS).ok()?;
+        Some(Id { place: number % STREAMS, life })
     }
 }
 
@@ -68,6 +73,8 @@ struct Stream {
     ends: bool,
     /// The peer sends no more.
     ended: bool,
+    /// How manieth that was accepted; 0: not yet.
+    life: u32,
 }
 
 impl Stream {
@@ -136,12 +143,21 @@ pub struct Streams {
     turn: usize,
     /// Whom to tell that there is no such stream; what does not fit is not told.
     strays: [Option<(u32, u32)>; STREAMS],
+    /// How many were accepted.
+    lives: u32,
 }
 
 impl Streams {
     /// None yet; `port` is listened at.
     pub fn new(port: u32) -> Streams {
-        Streams { port, streams: [const { None }; STREAMS], turn: 0, strays: [None; STREAMS] }
+        let (streams, strays) = ([const { None }; STREAMS], [None; STREAMS]);
+        Streams { port, streams, turn: 0, strays, lives: 0 }
+    }
+
+    /// The stream of this name, and its place.
+    fn named(&mut self, id: Id) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut(id.place)?.as_mut();
+        stream.filter(|stream| stream.life == id.life)
     }
 
     fn find(&mut self, ports: (u32, u32)) -> Option<&mut Option<Stream>> {
@@ -200,6 +216,7 @@ impl Streams {
             asked: false,
             ends: false,
             ended: false,
+            life: 0,
         });
     }
 
@@ -224,16 +241,19 @@ impl Streams {
             slot.as_ref().is_some_and(|stream| stream.state == State::Offered)
         };
         let at = self.streams.iter().position(offered)?;
-        self.streams[at].as_mut()?.state = State::Open;
-        Some(Id(at))
+        self.lives = self.lives.wrapping_add(1).max(1);
+        let stream = self.streams[at].as_mut()?;
+        (stream.state, stream.life) = (State::Open, self.lives);
+        Some(Id { place: at, life: stream.life })
     }
 
-    /// Takes what was received.
+    /// Takes what was received. There is nothing any more once its user was done with it.
     pub fn read(&mut self, id: Id, into: &mut [u8]) -> Read {
-        let Some(stream) = &mut self.streams[id.0] else { return Read::End };
+        let Some(stream) = self.named(id) else { return Read::End };
         let bytes = stream.input.len().min(into.len());
         if bytes == 0 {
-            return if stream.ended { Read::End } else { Read::Wait };
+            let is_over = stream.ended || stream.state == State::Closing;
+            return if is_over { Read::End } else { Read::Wait };
         }
         let from = stream.input.drain(..bytes);
         into.iter_mut().zip(from).for_each(|(to, byte)| *to = byte);
@@ -243,7 +263,7 @@ impl Streams {
 
     /// Takes bytes to send and says how many; 0: not now. `None`: nobody reads them any more.
     pub fn write(&mut self, id: Id, from: &[u8]) -> Option<usize> {
-        let stream = self.streams[id.0].as_mut().filter(|stream| stream.state == State::Open)?;
+        let stream = self.named(id).filter(|stream| stream.state == State::Open)?;
         let bytes = from.len().min(DATA - stream.output.len().min(DATA));
         stream.output.extend(&from[..bytes]);
         Some(bytes)
@@ -251,10 +271,9 @@ impl Streams {
 
     /// Its user is done with it: what was written is still sent.
     pub fn close(&mut self, id: Id) {
-        let slot = &mut self.streams[id.0];
-        let Some(stream) = slot else { return };
+        let Some(stream) = self.named(id) else { return };
         if stream.state == State::Gone {
-            *slot = None;
+            self.streams[id.place] = None;
         } else {
             (stream.state, stream.ends) = (State::Closing, true);
             stream.input = VecDeque::new();

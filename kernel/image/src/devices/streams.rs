@@ -117,5 +117,7 @@ impl Slot<Link> {
             link.streams.close(id);
             link.pump(kernel);
         }
+        // Another thread may be reading it.
+        self.waiting.wake_all(&kernel.scheduler);
     }
 }

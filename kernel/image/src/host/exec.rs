@@ -16,7 +16,7 @@ use crate::services::Patience;
 use ::processes::client::{Ended, Spawn};
 use abi::fs::{Errno as FileError, Op, Poll, Request, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
-use abi::process::{Errno, flag as process_flag, signal};
+use abi::process::{End, Errno, flag as process_flag, signal};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -28,6 +28,9 @@ use kernel_msg::Level;
 use kernel_process::begin::{Given, Plan, encode};
 use kernel_process::wasi::rights;
 use zerocopy::{FromBytes, IntoBytes};
+
+/// How long a process table that began anew may take to hear of what runs.
+const HEARSAY_NS: u64 = 2_000_000_000;
 
 /// What the feeder of a program's input has to know.
 struct Feed {
@@ -119,12 +122,29 @@ impl Stream {
         if relayed.is_err() {
             hang_up(&self.session, pid);
         }
-        let ended = with_table(&self.session, &Patience::ENDLESS, |t| t.wait(0, pid as i32));
+        let (end, status) = self.wait(pid);
         feed.over.store(true, Ordering::Release);
         relayed?;
-        let Ended { end, status, .. } = ended.map_err(process)?;
         let exit = Exit { kind: (end as u32).into(), status: status.into() };
         Ok(self.send(Kind::Exit, exit.as_bytes())?)
+    }
+
+    /// How it ended. A table that began anew hears of what still runs a moment later; what it does
+    /// not hear of was lost with its kernel.
+    fn wait(&self, pid: u32) -> (End, u32) {
+        let mut deadline = None;
+        loop {
+            match with_table(&self.session, &Patience::ENDLESS, |t| t.wait(0, pid as i32)) {
+                Ok(Ended { end, status, .. }) => return (end, status),
+                Err(_) => {
+                    let now = arch::time::soc_time();
+                    if now > *deadline.get_or_insert(now + HEARSAY_NS) {
+                        return (End::Lost, 0);
+                    }
+                    self.kernel.scheduler.sleep_until(now + HEARSAY_NS / 20);
+                }
+            }
+        }
     }
 
     fn begin(&self, asked: &Asked<'_>, handles: [u64; 4]) -> Result<u32, Trouble> {

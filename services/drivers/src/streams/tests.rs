@@ -181,3 +181,15 @@ fn no_packets_make_it_panic_or_keep_more_than_its_places() {
         assert!(streams.count() <= STREAMS);
     }
 }
+
+#[test]
+fn the_name_of_one_that_is_gone_names_no_other() {
+    let (mut streams, mut host, first) = open();
+    streams.close(first);
+    assert_eq!(streams.read(first, &mut [0; 4]), Read::End, "nobody reads it any more");
+    host.take(&mut streams);
+    assert_eq!(Id::from_number(first.number()), Some(first));
+    let other = Id { life: first.life + 1, ..first };
+    assert_eq!(streams.read(other, &mut [0; 4]), Read::End);
+    assert_eq!(streams.write(other, b"x"), None);
+}
