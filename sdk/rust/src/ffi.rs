@@ -11,7 +11,9 @@ pub use wasi::*;
 #[cfg(target_os = "wasi")]
 mod wasi {
     use crate::Errno;
-    use crate::layout::{Ended, Event, Fdstat, GivenFile, Identity, Listed, Spawn, Subscription};
+    use crate::layout::{
+        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+    };
 
     mod penumbra {
         use crate::layout::{Ended, Identity, Listed, Spawn};
@@ -30,7 +32,7 @@ mod wasi {
     }
 
     mod preview1 {
-        use crate::layout::{Event, Fdstat, Subscription};
+        use crate::layout::{Event, Fdstat, Filestat, Subscription};
         #[link(wasm_import_module = "wasi_snapshot_preview1")]
         unsafe extern "C" {
             pub fn fd_close(fd: u32) -> u32;
@@ -51,6 +53,13 @@ mod wasi {
                 inheriting: u64,
                 flags: u32,
                 new: *mut u32,
+            ) -> u32;
+            pub fn path_filestat_get(
+                fd: u32,
+                lookup: u32,
+                path: *const u8,
+                bytes: u32,
+                stat: *mut Filestat,
             ) -> u32;
             pub fn poll_oneoff(
                 what: *const Subscription,
@@ -209,6 +218,16 @@ mod wasi {
         check(error).map(|()| new)
     }
 
+    /// What a path leads to.
+    pub fn filestat(directory: u32, path: &str, follow: bool) -> Result<Filestat, Errno> {
+        let ([at, bytes], mut stat) = (place(path.as_bytes()), Filestat::default());
+        let (at, lookup) = (at as usize as *const u8, u32::from(follow));
+        // SAFETY: `at` and `bytes` are those of `path`, which is borrowed; `stat` is valid for
+        // writes, and every bit pattern of it is a value.
+        let error = unsafe { preview1::path_filestat_get(directory, lookup, at, bytes, &mut stat) };
+        check(error).map(|()| stat)
+    }
+
     /// Waits for the first of `what`; how many of `events` were filled.
     pub fn poll(what: &[Subscription], events: &mut [Event]) -> Result<usize, Errno> {
         let count = what.len().min(events.len()) as u32;
@@ -232,7 +251,9 @@ mod wasi {
 mod elsewhere {
     #![allow(missing_docs, reason = "as in `wasi`")]
     use crate::Errno;
-    use crate::layout::{Ended, Event, Fdstat, GivenFile, Identity, Listed, Spawn, Subscription};
+    use crate::layout::{
+        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+    };
 
     type Answer<T> = Result<T, Errno>;
 
@@ -289,6 +310,9 @@ mod elsewhere {
         Err(Errno::NOSYS)
     }
     pub fn open(_: u32, _: &str, _: u16, _: [u64; 2], _: u16) -> Answer<u32> {
+        Err(Errno::NOSYS)
+    }
+    pub fn filestat(_: u32, _: &str, _: bool) -> Answer<Filestat> {
         Err(Errno::NOSYS)
     }
     pub fn poll(_: &[Subscription], _: &mut [Event]) -> Answer<usize> {

@@ -110,8 +110,15 @@ impl File {
         File { number, lent: true }
     }
 
-    const fn owned(number: u32) -> File {
+    /// A descriptor that the program was begun with, to be closed when this goes. Nothing else may
+    /// use it, or it will find it closed.
+    pub const fn adopt(number: u32) -> File {
         File { number, lent: false }
+    }
+
+    /// Is there one of this number?
+    pub fn exists(number: u32) -> bool {
+        ffi::fdstat(number).is_ok()
     }
 
     /// Its number.
@@ -133,18 +140,18 @@ impl File {
         if let Ok(stat) = ffi::fdstat(directory) {
             rights = rights.map(|r| r & stat.inheriting);
         }
-        ffi::open(directory, path, how.how(), rights, flags).map(File::owned)
+        ffi::open(directory, path, how.how(), rights, flags).map(File::adopt)
     }
 
     /// A pipe: its end to read, its end to write.
     pub fn pipe() -> Result<(File, File), Errno> {
         let [read, write] = ffi::pipe()?;
-        Ok((File::owned(read), File::owned(write)))
+        Ok((File::adopt(read), File::adopt(write)))
     }
 
     /// A second descriptor of the same file, with the same position.
     pub fn duplicate(&self) -> Result<File, Errno> {
-        ffi::dup(self.number).map(File::owned)
+        ffi::dup(self.number).map(File::adopt)
     }
 
     /// Reads at the position; 0 is the end.
@@ -164,15 +171,7 @@ impl File {
 
     /// What it is.
     pub fn kind(&self) -> Result<Kind, Errno> {
-        Ok(match ffi::fdstat(self.number)?.kind {
-            1 => Kind::Block,
-            2 => Kind::Character,
-            3 => Kind::Directory,
-            4 => Kind::File,
-            5 | 6 => Kind::Stream,
-            7 => Kind::Link,
-            _ => Kind::Other,
-        })
+        Ok(Kind::from_code(ffi::fdstat(self.number)?.kind))
     }
 
     /// Is it a terminal? A device of bytes that has no positions, as `isatty` has it.
@@ -186,6 +185,44 @@ impl File {
         const NONBLOCK: u16 = 1 << 2;
         let flags = ffi::fdstat(self.number)?.flags;
         ffi::set_flags(self.number, if on { flags | NONBLOCK } else { flags & !NONBLOCK })
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// File, directory and so on.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last write, in ns.
+    pub modified: u64,
+    /// Which file system, and which file there.
+    pub node: (u64, u64),
+}
+
+impl Stat {
+    /// What an absolute path leads to; the symbolic link itself, if it is one that is not to be
+    /// followed.
+    pub fn of(path: &str, follow: bool) -> Result<Stat, Errno> {
+        let (directory, rest) = resolve(path)?;
+        let raw = ffi::filestat(directory, rest, follow)?;
+        let kind = Kind::from_code(raw.kind);
+        Ok(Stat { kind, size: raw.size, modified: raw.modified, node: (raw.device, raw.node) })
+    }
+}
+
+impl Kind {
+    const fn from_code(code: u8) -> Kind {
+        match code {
+            1 => Kind::Block,
+            2 => Kind::Character,
+            3 => Kind::Directory,
+            4 => Kind::File,
+            5 | 6 => Kind::Stream,
+            7 => Kind::Link,
+            _ => Kind::Other,
+        }
     }
 }
 

@@ -110,7 +110,7 @@ pub struct Listed {
     pub name: [u8; NAME],
 }
 
-/// A directory entry's head is no concern of ours; a subscription of `poll_oneoff` is.
+/// What `poll_oneoff` waits for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscription {
@@ -172,6 +172,31 @@ pub struct Fdstat {
     pub inheriting: u64,
 }
 
+/// What `path_filestat_get` answers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filestat {
+    /// Which file system.
+    pub device: u64,
+    /// Which file there.
+    pub node: u64,
+    /// WASI's file type.
+    pub kind: u8,
+    /// 0.
+    pub pad: [u8; 7],
+    /// Names.
+    pub links: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Time of access, in ns.
+    pub accessed: u64,
+    /// Time of the last write, in ns.
+    pub modified: u64,
+    /// Time of the last change, in ns.
+    pub changed: u64,
+}
+
+const _: () = assert!(size_of::<Filestat>() == 64);
 const _: () = assert!(size_of::<Spawn>() == 48 && size_of::<GivenFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
 const _: () = assert!(size_of::<Listed>() == 88 && size_of::<Fdstat>() == 24);
