@@ -289,7 +289,7 @@ impl Printer {
 
     fn part(&mut self, part: &Part, place: Place) {
         match part {
-            Part::Literal(text) => self.literal(text, place),
+            Part::Literal(text) => self.push(text),
             Part::Quoted(text) if matches!(place, Place::Bare | Place::Brace) => {
                 self.push(&quote(text));
             }
@@ -320,19 +320,6 @@ impl Printer {
                 self.push("$((");
                 self.parts(inner, Place::Quote);
                 self.push("))");
-            }
-        }
-    }
-
-    /// A lone `$` could find a new meaning in what comes next.
-    fn literal(&mut self, text: &str, place: Place) {
-        let bare = matches!(place, Place::Bare | Place::Brace);
-        for c in text.chars() {
-            match c {
-                '$' if bare => self.push("'$'"),
-                '\\' if bare => self.push("'\\'"),
-                '$' => self.push("\\$"),
-                c => self.text.push(c),
             }
         }
     }
@@ -368,3 +355,6 @@ impl Printer {
         self.parts(word, place);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,7 +84,7 @@ impl<S: System> Shell<S> {
         if let Ok(stage) = ended {
             stages.push(stage);
         }
-        let statuses: Vec<u32> = stages.into_iter().map(|stage| self.finish(stage)).collect();
+        let statuses: Vec<u32> = stages.into_iter().map(|stage| self.await_stage(stage)).collect();
         ended?;
         let status = statuses.last().copied().unwrap_or(0);
         if self.state.options.has('o') {
@@ -93,7 +93,7 @@ impl<S: System> Shell<S> {
         Ok(status)
     }
 
-    fn finish(&mut self, stage: Stage) -> u32 {
+    fn await_stage(&mut self, stage: Stage) -> u32 {
         match stage {
             Stage::Running(pid) => self.await_program(pid),
             Stage::Over(status) => status,
