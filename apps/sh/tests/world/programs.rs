@@ -204,7 +204,11 @@ impl Process {
                 let text = self.read_all(arguments[2].parse().unwrap());
                 (String::from_utf8(text).unwrap(), "sh".to_string(), Vec::new())
             }
-            Some("-c") => (arguments[2].clone(), "sh".to_string(), arguments[3..].to_vec()),
+            Some("-c") => {
+                let name = arguments.get(3).map_or("sh", String::as_str).to_string();
+                let rest = arguments.iter().skip(4).cloned().collect();
+                (arguments[2].clone(), name, rest)
+            }
             Some(file) => {
                 let path = self.path(file);
                 let Ok(script) = self.system.open(&path, Open::READ) else {
