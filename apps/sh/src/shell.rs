@@ -288,11 +288,9 @@ impl<S: System> Shell<S> {
         &self.history
     }
 
-    /// Adds what was typed to the history; false when it is left out.
-    pub fn remember(&mut self, typed: &str) -> bool {
-        let before = self.history.lines().len();
-        self.history.add(&typed.trim_end().replace('\n', " "));
-        self.history.lines().len() != before || self.history.is_full()
+    /// Adds a line that was typed to the history; false when it is left out.
+    pub fn remember(&mut self, line: &str) -> bool {
+        self.history.add(line)
     }
 
     /// Sets an option by its letter, as `set -LETTER` would.

@@ -25,7 +25,12 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
             return shell.finish();
         };
         match event {
-            Event::Line(line) => text.push_str(&(line + "\n")),
+            Event::Line(line) => {
+                if shell.remember(&line) {
+                    keep(path.as_deref(), &line);
+                }
+                text.push_str(&(line + "\n"));
+            }
             Event::End if text.is_empty() => return shell.finish(),
             _ => {
                 text.clear();
@@ -36,9 +41,6 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
             continue;
         }
         let typed = std::mem::take(&mut text);
-        if shell.remember(&typed) {
-            keep(path.as_deref(), &typed);
-        }
         if let Some(code) = shell.typed(&typed) {
             return code;
         }
@@ -51,11 +53,10 @@ fn history_path() -> Option<String> {
 }
 
 /// One more line of the history's file. A system without one does without.
-fn keep(path: Option<&str>, typed: &str) {
+fn keep(path: Option<&str>, line: &str) {
     let Some(path) = path else { return };
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    let line = typed.trim_end().replace('\n', " ") + "\n";
-    let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+    let _ = opened.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
 }
 
 fn show(output: &File, mut bytes: &[u8]) {

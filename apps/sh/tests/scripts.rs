@@ -70,3 +70,33 @@ fn programs() {
 fn builtins() {
     check("builtins.txt");
 }
+
+/// Whatever is carried out, nothing panics, and the shell ends. Without loops and functions, which
+/// need not end.
+#[test]
+fn pieces_of_scripts_in_any_order() {
+    let names = ["words.txt", "commands.txt", "programs.txt", "builtins.txt"];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let texts = names.map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
+    let all: Vec<Case> = texts.iter().flat_map(|text| cases(text)).collect();
+    let mut state = 7u64;
+    let mut number = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let (mut good, mut rounds) = (0, 0);
+    while rounds < 4000 {
+        let mut script = String::new();
+        for _ in 0..1 + number(3) {
+            let chars: Vec<char> = all[number(all.len())].script.chars().collect();
+            let from = number(chars.len());
+            script.extend(chars.iter().skip(from).take(number(60)));
+        }
+        if ["while", "until", "() ", "()\n", "()("].iter().any(|word| script.contains(word)) {
+            continue;
+        }
+        rounds += 1;
+        good += usize::from(world::run(&script, &["one", "two three"], "line 1\n").code == 0);
+    }
+    assert!(good > 500, "{good}");
+}

@@ -5,6 +5,7 @@
 //! `/proc`; where one is missing the tool says so.
 
 mod files;
+mod look;
 mod processes;
 
 use std::process::ExitCode;
@@ -20,6 +21,10 @@ const TOOLS: &[Tool] = &[
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
     ("kill", processes::kill, "kill [-SIGNAL] PROCESS..."),
     ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),
+    ("env", processes::env, "env [NAME=VALUE...] [PROGRAM [ARGUMENT...]]"),
+    ("stat", look::stat, "stat FILE..."),
+    ("du", look::du, "du [-s] [FILE...]"),
+    ("clear", look::clear, "clear"),
     ("free", files::free, "free"),
     ("mount", files::mount, "mount"),
     ("df", files::df, "df"),

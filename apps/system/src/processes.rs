@@ -2,7 +2,7 @@
 
 use crate::Answer;
 use penumbra::process::{self, Process, State, signal};
-use penumbra::{Command, End, ready};
+use penumbra::{Command, End, Errno, ready};
 
 /// `ps`: all processes, one a line.
 pub fn ps(_: &[String]) -> Answer {
@@ -129,14 +129,53 @@ pub fn on(arguments: &[String]) -> Answer {
         return Err("which kernel, and which program?".to_string());
     };
     let kernel: u32 = kernel.parse().map_err(|_| format!("{kernel}: no number"))?;
-    let path = if program.contains('/') { program.clone() } else { format!("/bin/{program}") };
-    let mut command = Command::bare(&path).arg(program).kernel(kernel);
-    command = command.file(0, 0).file(1, 1).file(2, 2);
-    command = command.args(rest.iter().map(String::as_str));
-    for (name, value) in std::env::vars() {
-        command = command.env(&name, &value);
+    run(program, rest, std::env::vars().collect(), |command| command.kernel(kernel))
+}
+
+/// `env`: the environment, or a program with another one.
+pub fn env(arguments: &[String]) -> Answer {
+    let mut variables: Vec<(String, String)> = std::env::vars().collect();
+    let mut rest = arguments;
+    while let Some((first, more)) = rest.split_first() {
+        match first.split_once('=') {
+            Some((name, value)) => {
+                variables.retain(|(n, _)| n != name);
+                variables.push((name.to_string(), value.to_string()));
+            }
+            None if first == "-i" => variables.retain(|(n, _)| n == "PWD"),
+            None => break,
+        }
+        rest = more;
     }
-    let child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+    if let Some((program, rest)) = rest.split_first() {
+        return run(program, rest, variables, |command| command);
+    }
+    for (name, value) in variables {
+        println!("{name}={value}");
+    }
+    Ok(0)
+}
+
+/// Begins a program, waits for it, and answers as it does.
+fn run(
+    program: &str,
+    arguments: &[String],
+    variables: Vec<(String, String)>,
+    change: impl Fn(Command) -> Command,
+) -> Answer {
+    let path = if program.contains('/') { program.to_string() } else { format!("/bin/{program}") };
+    let mut command = Command::bare(&path).arg(program).file(0, 0).file(1, 1).file(2, 2);
+    command = command.args(arguments.iter().map(String::as_str));
+    for (name, value) in &variables {
+        command = command.env(name, value);
+    }
+    let child = match change(command).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            return Ok(if error == Errno::NOENT { 127 } else { 126 });
+        }
+    };
     let ended = child.wait().map_err(|error| error.to_string())?;
     Ok(ended.end.code())
 }
