@@ -2,6 +2,7 @@
 //!
 //! The script `./pen` at the root of the tree builds and starts this binary.
 
+mod apps;
 mod bench;
 mod check;
 mod commands;
@@ -149,6 +150,11 @@ enum Verb {
     Ps,
     /// Build kernels and stage their images.
     Build(Which),
+    /// Build programs that run on the boards: `target/apps/NAME.wasm`.
+    Apps {
+        /// Which; all of `apps/apps.toml` without.
+        names: Vec<String>,
+    },
     /// Run the tests: on the host, then scenarios on boards.
     Test {
         /// Only tests whose name contains this.
@@ -221,6 +227,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Ps => commands::ps(&place),
         Verb::Build(which) => commands::build(&place, &which),
+        Verb::Apps { names } => apps::apps(&place, &names),
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
         Verb::Check { name } => check::check(&place, name.as_deref()),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),

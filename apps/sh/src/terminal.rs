@@ -1,0 +1,118 @@
+//! The shell at a terminal: prompts, lines with editing, history in a file.
+
+use penumbra::File;
+use sh::edit::{Editor, Event};
+use sh::wasi::Wasi;
+use sh::{History, Shell};
+use std::io::Write;
+
+/// How wide a terminal is when nobody says.
+const WIDTH: usize = 80;
+
+/// Reads and carries out lines until the end; the exit code.
+pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
+    shell.set_option('i');
+    shell.set_option('m');
+    let path = history_path();
+    let text = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+    shell.set_history(History::new(&text.unwrap_or_default()));
+    let (mut editor, mut text) = (Editor::default(), String::new());
+    let output = File::lent(1);
+    loop {
+        show(&output, shell.news().as_bytes());
+        let prompt = shell.prompt(if text.is_empty() { "PS1" } else { "PS2" });
+        let Some(event) = line(&mut shell, &mut editor, input, &output, &prompt) else {
+            return shell.finish();
+        };
+        match event {
+            Event::Line(line) => {
+                if shell.remember(&line) {
+                    keep(path.as_deref(), &line);
+                }
+                text.push_str(&(line + "\n"));
+            }
+            Event::End if text.is_empty() => return shell.finish(),
+            _ => {
+                text.clear();
+                continue;
+            }
+        }
+        if shell.is_incomplete(&text) {
+            continue;
+        }
+        let typed = std::mem::take(&mut text);
+        if let Some(code) = shell.typed(&typed) {
+            return code;
+        }
+    }
+}
+
+fn history_path() -> Option<String> {
+    let named = std::env::var("HISTFILE").ok();
+    named.or_else(|| std::env::var("HOME").ok().map(|home| format!("{home}/.sh_history")))
+}
+
+/// One more line of the history's file. A system without one does without.
+fn keep(path: Option<&str>, line: &str) {
+    let Some(path) = path else { return };
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let _ = opened.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+}
+
+fn show(output: &File, mut bytes: &[u8]) {
+    while let Ok(written @ 1..) = output.write(bytes) {
+        bytes = bytes.get(written..).unwrap_or_default();
+        if bytes.is_empty() {
+            return;
+        }
+    }
+}
+
+/// One line; none when the terminal is gone.
+fn line(
+    shell: &mut Shell<Wasi>,
+    editor: &mut Editor,
+    input: &File,
+    output: &File,
+    prompt: &str,
+) -> Option<Event> {
+    let mut out = Vec::new();
+    let lines = shell.history().lines().to_vec();
+    let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH);
+    editor.begin(prompt, &lines, width, &mut out);
+    show(output, &out);
+    // Byte by byte: what is behind the line is for the program that it begins.
+    let mut byte = [0];
+    let mut asked = false;
+    loop {
+        if input.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        out.clear();
+        let event = editor.byte(byte[0], &mut out);
+        show(output, &out);
+        out.clear();
+        match event {
+            Some(Event::Complete) => {
+                complete(shell, editor, asked, &mut out);
+                asked = true;
+                show(output, &out);
+            }
+            Some(event) => return Some(event),
+            None => asked = false,
+        }
+    }
+}
+
+/// Completes what is before the cursor; asked twice, shows what it could be.
+fn complete(shell: &mut Shell<Wasi>, editor: &mut Editor, again: bool, out: &mut Vec<u8>) {
+    let found = shell.complete(&editor.before());
+    let before = editor.before();
+    if !found.found.is_empty() {
+        editor.insert(found.back, &found.text, out);
+    }
+    if found.found.len() > 1 && again && editor.before() == before {
+        out.extend(format!("\r\n{}\r\n", found.found.join("  ")).into_bytes());
+        editor.show(out);
+    }
+}

@@ -1,0 +1,87 @@
+//! One program for tools that look at the system; which one it is its name says (`ps`, `top`,
+//! `kill` and so on), or its first argument.
+//!
+//! Processes come from the SDK's list. What else there is to see the system shows as files of
+//! `/proc`; where one is missing the tool says so.
+
+mod files;
+mod look;
+mod processes;
+
+use std::process::ExitCode;
+
+/// What a tool answers: an exit code, or what went wrong.
+type Answer = Result<u32, String>;
+
+/// A tool's name, what it does with its arguments, and how it is called.
+type Tool = (&'static str, fn(&[String]) -> Answer, &'static str);
+
+const TOOLS: &[Tool] = &[
+    ("ps", processes::ps, "ps"),
+    ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
+    ("kill", processes::kill, "kill [-SIGNAL] PROCESS..."),
+    ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),
+    ("env", processes::env, "env [NAME=VALUE...] [PROGRAM [ARGUMENT...]]"),
+    ("stat", look::stat, "stat FILE..."),
+    ("du", look::du, "du [-s] [FILE...]"),
+    ("clear", look::clear, "clear"),
+    ("free", files::free, "free"),
+    ("mount", files::mount, "mount"),
+    ("df", files::df, "df"),
+    ("dmesg", files::dmesg, "dmesg"),
+    ("reboot", files::reboot, "reboot"),
+    ("poweroff", files::poweroff, "poweroff"),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    match run(&words) {
+        Ok(code) => ExitCode::from((code & 0xff) as u8),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Which tool, and its arguments.
+fn chosen(words: &[String]) -> Option<(&'static Tool, &[String])> {
+    let find = |name: &str| TOOLS.iter().find(|(tool, _, _)| *tool == name);
+    let name = words.first()?.rsplit('/').next()?;
+    if let Some(tool) = find(name) {
+        return Some((tool, words.get(1..).unwrap_or_default()));
+    }
+    Some((find(words.get(1)?)?, words.get(2..).unwrap_or_default()))
+}
+
+fn run(words: &[String]) -> Answer {
+    let Some((tool, arguments)) = chosen(words) else {
+        let usages: Vec<&str> = TOOLS.iter().map(|(_, _, usage)| *usage).collect();
+        return Err(format!("system: one of\n  {}", usages.join("\n  ")));
+    };
+    let (name, run, usage) = tool;
+    if arguments.first().is_some_and(|a| a == "--help") {
+        println!("{usage}");
+        return Ok(0);
+    }
+    run(arguments).map_err(|why| format!("{name}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_chosen_by_its_name() {
+        let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<String>>();
+        let name = |text: &str| {
+            let words = words(text);
+            chosen(&words).map(|(tool, rest)| (tool.0, rest.len()))
+        };
+        assert_eq!(name("ps"), Some(("ps", 0)));
+        assert_eq!(name("/bin/kill -9 5"), Some(("kill", 2)));
+        assert_eq!(name("system top -n 1"), Some(("top", 2)));
+        assert_eq!(name("system nothing"), None);
+        assert_eq!(name("system"), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! Processes: `ps`, `top`, `kill`, `on`.
+
+use crate::Answer;
+use penumbra::process::{self, Process, State, signal};
+use penumbra::{Command, End, Errno, ready};
+
+/// `ps`: all processes, one a line.
+pub fn ps(_: &[String]) -> Answer {
+    let all = process::list().map_err(|error| error.to_string())?;
+    print!("{}", table(&all));
+    Ok(0)
+}
+
+/// A table of processes.
+fn table(all: &[Process]) -> String {
+    let mut text = String::from("  PID  PPID  PGID KERNEL STATE       TIME   KIB NAME\n");
+    for p in all {
+        text.push_str(&format!(
+            "{:5} {:5} {:5} {:6} {:7} {:>8} {:5} {}\n",
+            p.pid,
+            p.parent,
+            p.group,
+            p.kernel,
+            state(p.state),
+            seconds(p.cpu),
+            p.memory / 1024,
+            p.name
+        ));
+    }
+    text
+}
+
+fn state(state: State) -> String {
+    match state {
+        State::Waiting => "waiting".to_string(),
+        State::Starting => "starts".to_string(),
+        State::Running => "runs".to_string(),
+        State::Ended(End::Exit(code)) => format!("exit {code}"),
+        State::Ended(End::Signal(number)) => format!("sig {number}"),
+        State::Ended(End::Trap(_)) => "trap".to_string(),
+        State::Ended(End::Lost) => "lost".to_string(),
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:02}", ns / 1_000_000_000, ns / 10_000_000 % 100)
+}
+
+/// `top`: processes by what they used of a core since the last look.
+pub fn top(arguments: &[String]) -> Answer {
+    let number = |option: &str, default: u64| {
+        let at = arguments.iter().position(|a| a == option);
+        let value = at.and_then(|at| arguments.get(at + 1));
+        value.map_or(Ok(default), |v| v.parse().map_err(|_| format!("{v}: no number")))
+    };
+    let (times, delay) = (number("-n", u64::MAX)?, number("-d", 2)?.clamp(1, 3600));
+    let (mut before, mut at) = (Vec::new(), ready::now());
+    for round in 0..times {
+        let all = process::list().map_err(|error| error.to_string())?;
+        let now = ready::now();
+        // Home, and clear what is below.
+        let shown = usage(&before, &all, now.saturating_sub(at));
+        print!("\x1b[H\x1b[J{shown}");
+        (before, at) = (all, now);
+        if round + 1 < times {
+            ready::sleep(delay * 1_000_000_000).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(0)
+}
+
+/// Shares of `elapsed` since `before`, the largest first.
+fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
+    let used = |p: &Process| {
+        let earlier = before.iter().find(|b| b.pid == p.pid && b.began == p.began);
+        p.cpu.saturating_sub(earlier.map_or(p.cpu, |b| b.cpu))
+    };
+    let mut rows: Vec<(u64, &Process)> = now.iter().map(|p| (used(p), p)).collect();
+    rows.sort_by_key(|(used, p)| (std::cmp::Reverse(*used), p.pid));
+    let running = now.iter().filter(|p| p.state == State::Running).count();
+    let mut text = format!("{} processes, {running} running\n\n", now.len());
+    text.push_str("  PID KERNEL  CPU%     TIME   KIB NAME\n");
+    for (used, p) in rows {
+        let share = (u128::from(used) * 1000).checked_div(u128::from(elapsed)).unwrap_or(0);
+        text.push_str(&format!(
+            "{:5} {:6} {:3}.{} {:>8} {:5} {}\n",
+            p.pid,
+            p.kernel,
+            share / 10,
+            share % 10,
+            seconds(p.cpu),
+            p.memory / 1024,
+            p.name
+        ));
+    }
+    text
+}
+
+/// `kill`: a signal for processes, and (negative numbers) for groups.
+pub fn kill(arguments: &[String]) -> Answer {
+    let (which, rest) = match arguments.split_first() {
+        Some((first, _)) if first == "-l" => {
+            println!("{}", signal::NAMES.get(1..).unwrap_or_default().join(" "));
+            return Ok(0);
+        }
+        Some((first, rest)) if first.starts_with('-') && !rest.is_empty() => {
+            let name = first.trim_start_matches('-');
+            (signal::parse(name).ok_or(format!("{name}: no such signal"))?, rest)
+        }
+        _ => (signal::TERM, arguments),
+    };
+    if rest.is_empty() {
+        return Err("which process?".to_string());
+    }
+    let mut code = 0;
+    for text in rest.iter().filter(|text| *text != "--") {
+        let pid: i32 = text.parse().map_err(|_| format!("{text}: no number"))?;
+        if let Err(error) = process::kill(pid, which) {
+            eprintln!("kill: {text}: {error}");
+            code = 1;
+        }
+    }
+    Ok(code)
+}
+
+/// `on`: a program on a kernel of one's choice.
+pub fn on(arguments: &[String]) -> Answer {
+    let [kernel, program, rest @ ..] = arguments else {
+        return Err("which kernel, and which program?".to_string());
+    };
+    let kernel: u32 = kernel.parse().map_err(|_| format!("{kernel}: no number"))?;
+    run(program, rest, std::env::vars().collect(), |command| command.kernel(kernel))
+}
+
+/// `env`: the environment, or a program with another one.
+pub fn env(arguments: &[String]) -> Answer {
+    let mut variables: Vec<(String, String)> = std::env::vars().collect();
+    let mut rest = arguments;
+    while let Some((first, more)) = rest.split_first() {
+        match first.split_once('=') {
+            Some((name, value)) => {
+                variables.retain(|(n, _)| n != name);
+                variables.push((name.to_string(), value.to_string()));
+            }
+            None if first == "-i" => variables.retain(|(n, _)| n == "PWD"),
+            None => break,
+        }
+        rest = more;
+    }
+    if let Some((program, rest)) = rest.split_first() {
+        return run(program, rest, variables, |command| command);
+    }
+    for (name, value) in variables {
+        println!("{name}={value}");
+    }
+    Ok(0)
+}
+
+/// Begins a program, waits for it, and answers as it does.
+fn run(
+    program: &str,
+    arguments: &[String],
+    variables: Vec<(String, String)>,
+    change: impl Fn(Command) -> Command,
+) -> Answer {
+    let path = if program.contains('/') { program.to_string() } else { format!("/bin/{program}") };
+    let mut command = Command::bare(&path).arg(program).file(0, 0).file(1, 1).file(2, 2);
+    command = command.args(arguments.iter().map(String::as_str));
+    for (name, value) in &variables {
+        command = command.env(name, value);
+    }
+    let child = match change(command).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            return Ok(if error == Errno::NOENT { 127 } else { 126 });
+        }
+    };
+    let ended = child.wait().map_err(|error| error.to_string())?;
+    Ok(ended.end.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, cpu: u64, name: &str) -> Process {
+        Process {
+            pid,
+            parent: 1,
+            group: pid,
+            kernel: 0,
+            state: State::Running,
+            began: 5,
+            cpu,
+            memory: 65536,
+            messages: 0,
+            name: name.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_process_is_a_line() {
+        let mut ended = process(8, 1_500_000_000, "cat");
+        ended.state = State::Ended(End::Signal(9));
+        let text = table(&[process(7, 0, "sh"), ended]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1], "    7     1     7      0 runs        0.00    64 sh");
+        assert_eq!(lines[2], "    8     1     8      0 sig 9       1.50    64 cat");
+    }
+
+    #[test]
+    fn who_used_most_comes_first() {
+        let before = [process(1, 0, "idle"), process(2, 100, "busy")];
+        let now = [process(1, 0, "idle"), process(2, 600, "busy"), process(3, 50, "new")];
+        let text = usage(&before, &now, 1000);
+        let names: Vec<&str> = text.lines().skip(3).filter_map(|l| l.split(' ').last()).collect();
+        assert_eq!(names, ["busy", "idle", "new"]);
+        assert!(text.contains(" 50.0 "), "{text}");
+        assert!(usage(&[], &now, 0).contains("3 processes, 3 running"));
+    }
+}

@@ -1,0 +1,191 @@
+//! `pen apps`: programs that run on Penumbra, from `apps/apps.toml` to `target/apps/NAME.wasm`.
+//!
+//! A program is built anew when what it is made of differs from what `NAME.key` says: its entry,
+//! the compilers, its sources. All of them begin with `sdk/c/start.c`, which goes to the directory
+//! that they were begun in.
+
+mod compile;
+mod key;
+
+use crate::place::Place;
+use crate::progress::Step;
+use anyhow::Context;
+use compile::Tools;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// The list of programs.
+const LIST: &str = "apps/apps.toml";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    app: Vec<App>,
+}
+
+/// One program.
+#[derive(Clone, Debug, Deserialize)]
+pub struct App {
+    /// What it is called on the system.
+    pub name: String,
+    /// Names that it serves besides.
+    #[serde(default)]
+    pub applets: Vec<String>,
+    /// What it is made of.
+    #[serde(flatten)]
+    pub source: Source,
+}
+
+/// Where a program comes from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Source {
+    /// A crate of the tree.
+    Rust {
+        /// Its name.
+        package: String,
+    },
+    /// A crate of others, with the versions that its own lock file has.
+    Crate {
+        /// Its name.
+        package: String,
+        /// Exactly this one.
+        version: String,
+        /// Without its default ones.
+        #[serde(default)]
+        features: Vec<String>,
+    },
+    /// C of the tree.
+    C {
+        /// All .c files of this folder.
+        folder: PathBuf,
+        /// `NAME` or `NAME=VALUE`.
+        #[serde(default)]
+        defines: Vec<String>,
+        /// Names behind `-l`.
+        #[serde(default)]
+        libraries: Vec<String>,
+    },
+}
+
+/// Why there is no program.
+#[derive(Debug, Error)]
+pub enum AppError {
+    /// Nobody knows it.
+    #[error("there is no program {0} in {LIST}; there are: {1}")]
+    Unknown(String, String),
+    /// Something that builds is not there.
+    #[error("{0} is missing; `./pen apps` as an administrator installs it")]
+    Missing(String),
+    /// A tool does not run.
+    #[error("cannot run {0}: {1}")]
+    Tool(PathBuf, std::io::Error),
+    /// It has said why.
+    #[error("{0} does not build; see the messages above")]
+    Failed(String),
+    /// A file cannot be read or written.
+    #[error("{0}: {1}")]
+    File(PathBuf, std::io::Error),
+}
+
+/// A program that was built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub wasm: PathBuf,
+}
+
+/// `pen apps [NAME...]`
+pub fn apps(place: &Place, names: &[String]) -> anyhow::Result<ExitCode> {
+    for built in build(place, names)? {
+        let bytes = std::fs::metadata(&built.wasm)?.len();
+        println!("{:12} {:>8} KiB  {}", built.name, bytes.div_ceil(1024), built.wasm.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds these programs, or all, and writes the list of names that they serve.
+pub fn build(place: &Place, names: &[String]) -> anyhow::Result<Vec<Built>> {
+    let all = read(place)?;
+    if let Some(name) = names.iter().find(|name| all.iter().all(|app| app.name != **name)) {
+        let known: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
+        return Err(AppError::Unknown(name.clone(), known.join(", ")).into());
+    }
+    let tools = Tools::find(place)?;
+    let folder = place.target.join("apps");
+    write(&folder.join("applets"), applets(&all).as_bytes())?;
+    let chosen = all.iter().filter(|app| names.is_empty() || names.contains(&app.name));
+    Ok(chosen.map(|app| build_one(place, &tools, app)).collect::<Result<Vec<Built>, _>>()?)
+}
+
+fn read(place: &Place) -> anyhow::Result<Vec<App>> {
+    let text = std::fs::read_to_string(place.root.join(LIST)).context(LIST)?;
+    let list: List = toml::from_str(&text).context(LIST)?;
+    Ok(list.app)
+}
+
+/// Lines of `NAME PROGRAM`.
+fn applets(all: &[App]) -> String {
+    let served = all.iter().flat_map(|app| app.applets.iter().map(|name| (name, &app.name)));
+    served.map(|(name, program)| format!("{name} {program}\n")).collect()
+}
+
+fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError> {
+    let folder = place.target.join("apps");
+    let wasm = folder.join(format!("{}.wasm", app.name));
+    let key_file = folder.join(format!("{}.key", app.name));
+    let built = Built { name: app.name.clone(), wasm: wasm.clone() };
+    let key = key::key(place, app, tools)?;
+    if wasm.exists() && std::fs::read_to_string(&key_file).is_ok_and(|known| known == key) {
+        return Ok(built);
+    }
+    let step = Step::begin(&format!("building the program {}", app.name));
+    let made = compile::compile(place, tools, app)?;
+    std::fs::copy(&made, &wasm).map_err(|e| AppError::File(wasm, e))?;
+    write(&key_file, key.as_bytes())?;
+    step.done();
+    Ok(built)
+}
+
+fn write(path: &std::path::Path, bytes: &[u8]) -> Result<(), AppError> {
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    made.and_then(|()| std::fs::write(path, bytes)).map_err(|e| AppError::File(path.into(), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Result<Vec<App>, toml::de::Error> {
+        toml::from_str::<List>(text).map(|list| list.app)
+    }
+
+    #[test]
+    fn the_list_of_the_tree_is_understood() {
+        let text = include_str!("../../../apps/apps.toml");
+        let all = list(text).unwrap();
+        let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["sh", "system", "coreutils", "hello"]);
+        let mut served: Vec<&String> = all.iter().flat_map(|app| &app.applets).collect();
+        let count = served.len();
+        served.sort();
+        served.dedup();
+        assert_eq!(served.len(), count, "a name is served twice");
+        assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        let no_kind = "[[app]]\nname = \"a\"\n";
+        let unknown = "[[app]]\nname = \"a\"\nkind = \"pascal\"\n";
+        let no_package = "[[app]]\nname = \"a\"\nkind = \"rust\"\n";
+        let odd = "[[app]]\nname = \"a\"\nkind = \"rust\"\npackage = \"a\"\nodd = 1\n";
+        for text in [no_kind, unknown, no_package, odd] {
+            assert!(list(text).is_err(), "{text}");
+        }
+    }
+}

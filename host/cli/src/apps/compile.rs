@@ -1,0 +1,143 @@
+//! The calls of compilers that make a program.
+//!
+//! Debian has no Rust target for WASI: std is built from its source, and linked by `wasm-ld`
+//! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
+
+use super::{App, AppError, Source};
+use crate::place::Place;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The target of all programs, as rustc calls it.
+const TRIPLE: &str = "wasm32-wasip1";
+/// As Debian's clang calls it.
+const CLANG_TRIPLE: &str = "wasm32-wasi";
+const CLANG: &str = "clang-19";
+const LINKER: &str = "wasm-ld-19";
+/// Debian's wasi-libc.
+const LIBC: &str = "/usr/lib/wasm32-wasi";
+/// How programs are compiled: small, since each ISA's image is made of all of it.
+const PROFILE: &str = "app";
+const PROFILE_SETTINGS: &[&str] = &[
+    "profile.app.inherits=\"release\"",
+    "profile.app.opt-level=\"s\"",
+    "profile.app.lto=\"thin\"",
+    "profile.app.codegen-units=4",
+    "profile.app.panic=\"abort\"",
+    "profile.app.strip=true",
+];
+
+/// The compilers, found and ready.
+pub struct Tools {
+    /// Linked into every program.
+    start: PathBuf,
+    /// What they say they are, for keys.
+    pub versions: String,
+}
+
+impl Tools {
+    /// Looks for all that is needed, and compiles what every program begins with.
+    pub fn find(place: &Place) -> Result<Tools, AppError> {
+        if !Path::new(LIBC).join("libc.a").exists() {
+            return Err(AppError::Missing("wasi-libc".to_string()));
+        }
+        let rustc = place.rustc.clone().unwrap_or_else(|| PathBuf::from("rustc"));
+        let versions = [PathBuf::from(CLANG), PathBuf::from(LINKER), rustc]
+            .iter()
+            .map(|tool| version(tool))
+            .collect::<Result<Vec<String>, _>>()?
+            .join("\n");
+        let start = place.target.join("apps/start.o");
+        if let Some(folder) = start.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| AppError::File(folder.into(), e))?;
+        }
+        let mut clang = clang(place);
+        clang.args(["-c", "sdk/c/start.c", "-o"]).arg(&start);
+        run(clang, "sdk/c/start.c")?;
+        Ok(Tools { start, versions })
+    }
+}
+
+fn version(tool: &Path) -> Result<String, AppError> {
+    let output = Command::new(tool).arg("--version").output();
+    let output = output.map_err(|_| AppError::Missing(tool.display().to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+fn run(mut command: Command, what: &str) -> Result<(), AppError> {
+    let program = PathBuf::from(command.get_program());
+    let status = command.status().map_err(|e| AppError::Tool(program, e))?;
+    if status.success() { Ok(()) } else { Err(AppError::Failed(what.to_string())) }
+}
+
+/// Builds a program; where it is then.
+pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppError> {
+    match &app.source {
+        Source::Rust { package } => {
+            let mut cargo = cargo(place, tools, "build");
+            cargo.args(["--package", package, "--bin", package]);
+            run(cargo, &app.name)?;
+            let folder = place.target.join(TRIPLE).join(PROFILE);
+            Ok(folder.join(format!("{package}.wasm")))
+        }
+        Source::Crate { package, version, features } => {
+            let root = place.target.join("apps").join(format!("{package}-{version}"));
+            let mut cargo = cargo(place, tools, "install");
+            cargo.args([package, "--version", &format!("={version}"), "--bin", package]);
+            cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
+            cargo.args(["--features", &features.join(",")]).arg("--root").arg(&root);
+            run(cargo, &app.name)?;
+            Ok(root.join("bin").join(format!("{package}.wasm")))
+        }
+        Source::C { folder, defines, libraries } => {
+            let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
+            let mut clang = clang(place);
+            clang.args(defines.iter().map(|define| format!("-D{define}")));
+            clang.arg("-s").arg(&tools.start).args(c_files(&place.root.join(folder))?);
+            clang.args(libraries.iter().map(|library| format!("-l{library}")));
+            clang.arg("-o").arg(&made);
+            run(clang, &app.name)?;
+            Ok(made)
+        }
+    }
+}
+
+fn c_files(folder: &Path) -> Result<Vec<PathBuf>, AppError> {
+    let entries = std::fs::read_dir(folder).map_err(|e| AppError::File(folder.into(), e))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// clang in the root of the tree, for C of ours.
+fn clang(place: &Place) -> Command {
+    let mut clang = Command::new(CLANG);
+    clang.current_dir(&place.root);
+    clang.arg(format!("--target={CLANG_TRIPLE}"));
+    clang.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"]);
+    clang
+}
+
+fn cargo(place: &Place, tools: &Tools, verb: &str) -> Command {
+    let mut cargo = place.cargo();
+    cargo.args([verb, "-q", "--target", TRIPLE, "--profile", PROFILE]);
+    for setting in PROFILE_SETTINGS {
+        cargo.args(["--config", setting]);
+    }
+    let mut flags = vec![format!("-Clink-arg={}", tools.start.display())];
+    if place.build_std {
+        cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
+        flags.push(format!("-Clinker={LINKER}"));
+        flags.push("-Clinker-flavor=wasm-ld".to_string());
+        flags.push("-Clink-self-contained=no".to_string());
+        flags.push(format!("-L{LIBC}"));
+        flags.push(format!("-Clink-arg={LIBC}/crt1-command.o"));
+    }
+    cargo.env("CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS", flags.join(" "));
+    cargo
+}

@@ -1,0 +1,66 @@
+//! What a program is made of, as a text: when it differs, the program is built anew.
+
+use super::compile::Tools;
+use super::{App, AppError, Source};
+use crate::place::Place;
+use std::path::{Path, PathBuf};
+
+/// Folders and files that count for every program of the tree.
+const COMMON: &[&str] = &["sdk"];
+/// The same for those in Rust.
+const RUST: &[&str] = &["Cargo.toml", "Cargo.lock"];
+
+/// The entry, the compilers, and a sum of each source.
+pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
+    let mut text = format!("{:?}\n{}\n", app.source, tools.versions);
+    let own = match &app.source {
+        Source::Rust { package } => Some(PathBuf::from("apps").join(package)),
+        Source::Crate { .. } => None,
+        Source::C { folder, .. } => Some(folder.clone()),
+    };
+    let rust = matches!(app.source, Source::Rust { .. });
+    let also = RUST.iter().filter(|_| rust);
+    let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(own);
+    for root in roots {
+        let mut files = Vec::new();
+        collect(&place.root.join(&root), &mut files)?;
+        files.sort();
+        for path in files {
+            let bytes = std::fs::read(&path).map_err(|e| AppError::File(path.clone(), e))?;
+            let name = path.strip_prefix(&place.root).unwrap_or(&path).display();
+            text.push_str(&format!("{name} {:016x}\n", sum(&bytes)));
+        }
+    }
+    Ok(text)
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), AppError> {
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(path).map_err(|e| AppError::File(path.into(), e))?;
+    for entry in entries.flatten() {
+        collect(&entry.path(), files)?;
+    }
+    Ok(())
+}
+
+/// FNV-1a: against changes, not against anybody.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_differ() {
+        assert_eq!(sum(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(sum(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_ne!(sum(b"ab"), sum(b"ba"));
+    }
+}

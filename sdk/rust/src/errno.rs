@@ -1,0 +1,98 @@
+//! Errors of the system: WASI's numbers.
+
+use core::fmt;
+
+/// An error's number, which is never 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Errno(u16);
+
+macro_rules! errors {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
+        impl Errno {
+            $(#[doc = concat!($text, ".")] pub const $name: Errno = Errno($number);)*
+
+            /// In words.
+            pub const fn text(self) -> &'static str {
+                match self.0 {
+                    $($number => $text,)*
+                    _ => "error without a name",
+                }
+            }
+
+            const fn name(self) -> &'static str {
+                match self.0 {
+                    $($number => stringify!($name),)*
+                    _ => "?",
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    TOOBIG = 1, "too many arguments";
+    ACCES = 2, "not allowed";
+    AGAIN = 6, "not now";
+    BADF = 8, "no such descriptor";
+    BUSY = 10, "in use";
+    CHILD = 12, "no such child";
+    EXIST = 20, "it exists";
+    FAULT = 21, "no such address";
+    FBIG = 22, "file too large";
+    HOSTUNREACH = 23, "its kernel is not there";
+    INTR = 27, "interrupted";
+    INVAL = 28, "makes no sense";
+    IO = 29, "the device failed";
+    ISDIR = 31, "a directory";
+    LOOP = 32, "too many symbolic links";
+    MFILE = 33, "too many files";
+    MLINK = 34, "too many names";
+    NAMETOOLONG = 37, "name too long";
+    NFILE = 41, "too many files in the system";
+    NOENT = 44, "no such file or directory";
+    NOEXEC = 45, "not a program";
+    NOMEM = 48, "no memory";
+    NOSPC = 51, "no space";
+    NOSYS = 52, "not made for this";
+    NOTDIR = 54, "not a directory";
+    NOTEMPTY = 55, "directory not empty";
+    NOTSUP = 58, "not supported";
+    OVERFLOW = 61, "number too large";
+    PERM = 63, "not permitted";
+    PIPE = 64, "nobody reads";
+    ROFS = 69, "read-only file system";
+    SPIPE = 70, "a pipe has no positions";
+    SRCH = 71, "no such process";
+    STALE = 72, "its service began anew";
+    XDEV = 75, "another file system";
+    NOTCAPABLE = 76, "the descriptor does not allow it";
+}
+
+impl Errno {
+    /// Of a number of WASI; 0 is no error.
+    pub const fn from_number(number: u16) -> Option<Errno> {
+        if number == 0 { None } else { Some(Errno(number)) }
+    }
+
+    /// WASI's number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), self.0)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            "?" => write!(f, "error {}", self.0),
+            _ => f.write_str(self.text()),
+        }
+    }
+}
+
+impl core::error::Error for Errno {}

@@ -1,0 +1,324 @@
+//! The calls of the system, each behind a safe function that lends it the memory it needs.
+//!
+//! The one home of `unsafe`. All addresses that are handed over are those of slices and values
+//! that live until the call is back; the system keeps none.
+
+#[cfg(not(target_os = "wasi"))]
+pub use elsewhere::*;
+#[cfg(target_os = "wasi")]
+pub use wasi::*;
+
+#[cfg(target_os = "wasi")]
+mod wasi {
+    use crate::Errno;
+    use crate::layout::{
+        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+    };
+
+    mod penumbra {
+        use crate::layout::{Ended, Identity, Listed, Spawn};
+        #[link(wasm_import_module = "penumbra")]
+        unsafe extern "C" {
+            pub fn spawn(what: *const Spawn, pid: *mut u32) -> u32;
+            pub fn wait(pid: i32, flags: u32, ended: *mut Ended) -> u32;
+            pub fn kill(pid: i32, signal: u32) -> u32;
+            pub fn group(pid: u32, group: u32) -> u32;
+            #[link_name = "self"]
+            pub fn who(what: *mut Identity) -> u32;
+            pub fn list(above: u32, buffer: *mut Listed, bytes: u32, used: *mut u32) -> u32;
+            pub fn pipe(ends: *mut u32) -> u32;
+            pub fn dup(descriptor: u32, new: *mut u32) -> u32;
+        }
+    }
+
+    mod preview1 {
+        use crate::layout::{Event, Fdstat, Filestat, Subscription};
+        #[link(wasm_import_module = "wasi_snapshot_preview1")]
+        unsafe extern "C" {
+            pub fn fd_close(fd: u32) -> u32;
+            pub fn fd_read(fd: u32, pieces: *const [u32; 2], count: u32, done: *mut u32) -> u32;
+            pub fn fd_write(fd: u32, pieces: *const [u32; 2], count: u32, done: *mut u32) -> u32;
+            pub fn fd_seek(fd: u32, offset: i64, whence: u32, position: *mut u64) -> u32;
+            pub fn fd_fdstat_get(fd: u32, stat: *mut Fdstat) -> u32;
+            pub fn fd_fdstat_set_flags(fd: u32, flags: u32) -> u32;
+            pub fn fd_prestat_get(fd: u32, prestat: *mut [u32; 2]) -> u32;
+            pub fn fd_prestat_dir_name(fd: u32, name: *mut u8, bytes: u32) -> u32;
+            pub fn path_open(
+                fd: u32,
+                lookup: u32,
+                path: *const u8,
+                bytes: u32,
+                how: u32,
+                rights: u64,
+                inheriting: u64,
+                flags: u32,
+                new: *mut u32,
+            ) -> u32;
+            pub fn path_filestat_get(
+                fd: u32,
+                lookup: u32,
+                path: *const u8,
+                bytes: u32,
+                stat: *mut Filestat,
+            ) -> u32;
+            pub fn poll_oneoff(
+                what: *const Subscription,
+                events: *mut Event,
+                count: u32,
+                done: *mut u32,
+            ) -> u32;
+            pub fn clock_time_get(clock: u32, precision: u64, time: *mut u64) -> u32;
+        }
+    }
+
+    /// What a call answered; more than 16 bits is no error of WASI.
+    fn check(number: u32) -> Result<(), Errno> {
+        let number = u16::try_from(number).unwrap_or(Errno::IO.number());
+        Errno::from_number(number).map_or(Ok(()), Err)
+    }
+
+    /// Where a slice lies, and how many of its elements there are, as the system wants to know.
+    pub fn place<T>(of: &[T]) -> [u32; 2] {
+        [of.as_ptr() as usize as u32, of.len() as u32]
+    }
+
+    /// Begins a program. What the places in `what` name must live until the call is back, which
+    /// `kept` sees to; it names nothing else.
+    pub fn spawn(what: &Spawn, kept: &[&[u8]], files: &[GivenFile]) -> Result<u32, Errno> {
+        let mut pid = 0;
+        // SAFETY: `what` and `pid` are valid; what `what` names is borrowed by `kept` and `files`.
+        let error = unsafe { penumbra::spawn(what, &mut pid) };
+        let _ = (kept, files);
+        check(error).map(|()| pid)
+    }
+
+    /// As `waitpid`.
+    pub fn wait(pid: i32, flags: u32) -> Result<Ended, Errno> {
+        let mut ended = Ended::default();
+        // SAFETY: `ended` is valid for writes of its layout, of which every bit pattern is a value.
+        check(unsafe { penumbra::wait(pid, flags, &mut ended) }).map(|()| ended)
+    }
+
+    /// A signal.
+    pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { penumbra::kill(pid, signal) })
+    }
+
+    /// As `setpgid`.
+    pub fn group(pid: u32, group: u32) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { penumbra::group(pid, group) })
+    }
+
+    /// Who the caller is.
+    pub fn who() -> Result<Identity, Errno> {
+        let mut what = Identity::default();
+        // SAFETY: `what` is valid for writes, and every bit pattern of it is a value.
+        check(unsafe { penumbra::who(&mut what) }).map(|()| what)
+    }
+
+    /// Processes above a number; how many of `room` were filled.
+    pub fn list(above: u32, room: &mut [Listed]) -> Result<usize, Errno> {
+        let (mut used, bytes) = (0, size_of_val(room) as u32);
+        // SAFETY: `room` is valid for writes of `bytes` bytes, of which every pattern is a value.
+        let error = unsafe { penumbra::list(above, room.as_mut_ptr(), bytes, &mut used) };
+        check(error).map(|()| (used as usize / size_of::<Listed>()).min(room.len()))
+    }
+
+    /// Two descriptors: to read, to write.
+    pub fn pipe() -> Result<[u32; 2], Errno> {
+        let mut ends = [0; 2];
+        // SAFETY: `ends` is valid for writes of two numbers.
+        check(unsafe { penumbra::pipe(ends.as_mut_ptr()) }).map(|()| ends)
+    }
+
+    /// A second descriptor of the same file.
+    pub fn dup(descriptor: u32) -> Result<u32, Errno> {
+        let mut new = 0;
+        // SAFETY: `new` is valid for writes.
+        check(unsafe { penumbra::dup(descriptor, &mut new) }).map(|()| new)
+    }
+
+    /// Closes a descriptor.
+    pub fn close(descriptor: u32) -> Result<(), Errno> {
+        // SAFETY: a number only.
+        check(unsafe { preview1::fd_close(descriptor) })
+    }
+
+    /// Reads at the position.
+    pub fn read(descriptor: u32, into: &mut [u8]) -> Result<usize, Errno> {
+        let (piece, mut done) = (place(into), 0);
+        // SAFETY: `piece` names `into`, which is borrowed for writes; `done` is valid.
+        let error = unsafe { preview1::fd_read(descriptor, &piece, 1, &mut done) };
+        check(error).map(|()| (done as usize).min(into.len()))
+    }
+
+    /// Writes at the position.
+    pub fn write(descriptor: u32, data: &[u8]) -> Result<usize, Errno> {
+        let (piece, mut done) = (place(data), 0);
+        // SAFETY: `piece` names `data`, which is borrowed; `done` is valid.
+        let error = unsafe { preview1::fd_write(descriptor, &piece, 1, &mut done) };
+        check(error).map(|()| (done as usize).min(data.len()))
+    }
+
+    /// Moves the position; where it is then.
+    pub fn seek(descriptor: u32, offset: i64, whence: u32) -> Result<u64, Errno> {
+        let mut position = 0;
+        // SAFETY: `position` is valid for writes.
+        let error = unsafe { preview1::fd_seek(descriptor, offset, whence, &mut position) };
+        check(error).map(|()| position)
+    }
+
+    /// What a descriptor is.
+    pub fn fdstat(descriptor: u32) -> Result<Fdstat, Errno> {
+        let mut stat = Fdstat::default();
+        // SAFETY: `stat` is valid for writes, and every bit pattern of it is a value.
+        check(unsafe { preview1::fd_fdstat_get(descriptor, &mut stat) }).map(|()| stat)
+    }
+
+    /// Replaces a descriptor's flags.
+    pub fn set_flags(descriptor: u32, flags: u16) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        check(unsafe { preview1::fd_fdstat_set_flags(descriptor, u32::from(flags)) })
+    }
+
+    /// Bytes of the name of a preopened directory.
+    pub fn prestat(descriptor: u32) -> Result<usize, Errno> {
+        let mut prestat = [0; 2];
+        // SAFETY: `prestat` is valid for writes of its 8 bytes.
+        let error = unsafe { preview1::fd_prestat_get(descriptor, &mut prestat) };
+        check(error).map(|()| prestat[1] as usize)
+    }
+
+    /// The name of a preopened directory.
+    pub fn prestat_name(descriptor: u32, name: &mut [u8]) -> Result<(), Errno> {
+        let bytes = name.len() as u32;
+        // SAFETY: `name` is borrowed for writes of `bytes` bytes.
+        let error = unsafe { preview1::fd_prestat_dir_name(descriptor, name.as_mut_ptr(), bytes) };
+        check(error)
+    }
+
+    /// Opens a path. `rights` are those of the file and of what is opened through it.
+    pub fn open(
+        directory: u32,
+        path: &str,
+        how: u16,
+        rights: [u64; 2],
+        flags: u16,
+    ) -> Result<u32, Errno> {
+        let ([at, bytes], mut new) = (place(path.as_bytes()), 0);
+        let (how, flags) = (u32::from(how), u32::from(flags));
+        let (own, inheriting) = (rights[0], rights[1]);
+        let at = at as usize as *const u8;
+        // SAFETY: `at` and `bytes` are those of `path`, which is borrowed; `new` is valid.
+        let error = unsafe {
+            preview1::path_open(directory, 1, at, bytes, how, own, inheriting, flags, &mut new)
+        };
+        check(error).map(|()| new)
+    }
+
+    /// What a path leads to.
+    pub fn filestat(directory: u32, path: &str, follow: bool) -> Result<Filestat, Errno> {
+        let ([at, bytes], mut stat) = (place(path.as_bytes()), Filestat::default());
+        let (at, lookup) = (at as usize as *const u8, u32::from(follow));
+        // SAFETY: `at` and `bytes` are those of `path`, which is borrowed; `stat` is valid for
+        // writes, and every bit pattern of it is a value.
+        let error = unsafe { preview1::path_filestat_get(directory, lookup, at, bytes, &mut stat) };
+        check(error).map(|()| stat)
+    }
+
+    /// Waits for the first of `what`; how many of `events` were filled.
+    pub fn poll(what: &[Subscription], events: &mut [Event]) -> Result<usize, Errno> {
+        let count = what.len().min(events.len()) as u32;
+        let mut done = 0;
+        // SAFETY: both slices are borrowed and have at least `count` elements.
+        let error =
+            unsafe { preview1::poll_oneoff(what.as_ptr(), events.as_mut_ptr(), count, &mut done) };
+        check(error).map(|()| (done as usize).min(events.len()))
+    }
+
+    /// A clock's time, in ns.
+    pub fn clock(which: u32) -> Result<u64, Errno> {
+        let mut time = 0;
+        // SAFETY: `time` is valid for writes.
+        check(unsafe { preview1::clock_time_get(which, 1, &mut time) }).map(|()| time)
+    }
+}
+
+/// The same calls where there is no Penumbra: none of them can do anything.
+#[cfg(not(target_os = "wasi"))]
+mod elsewhere {
+    #![allow(missing_docs, reason = "as in `wasi`")]
+    use crate::Errno;
+    use crate::layout::{
+        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+    };
+
+    type Answer<T> = Result<T, Errno>;
+
+    /// No address here fits into 32 bits; nothing reads it either.
+    pub fn place<T>(of: &[T]) -> [u32; 2] {
+        [0, of.len() as u32]
+    }
+    pub fn spawn(_: &Spawn, _: &[&[u8]], _: &[GivenFile]) -> Answer<u32> {
+        Err(Errno::NOSYS)
+    }
+    pub fn wait(_: i32, _: u32) -> Answer<Ended> {
+        Err(Errno::NOSYS)
+    }
+    pub fn kill(_: i32, _: u32) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn group(_: u32, _: u32) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn who() -> Answer<Identity> {
+        Err(Errno::NOSYS)
+    }
+    pub fn list(_: u32, _: &mut [Listed]) -> Answer<usize> {
+        Err(Errno::NOSYS)
+    }
+    pub fn pipe() -> Answer<[u32; 2]> {
+        Err(Errno::NOSYS)
+    }
+    pub fn dup(_: u32) -> Answer<u32> {
+        Err(Errno::NOSYS)
+    }
+    pub fn close(_: u32) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn read(_: u32, _: &mut [u8]) -> Answer<usize> {
+        Err(Errno::NOSYS)
+    }
+    pub fn write(_: u32, _: &[u8]) -> Answer<usize> {
+        Err(Errno::NOSYS)
+    }
+    pub fn seek(_: u32, _: i64, _: u32) -> Answer<u64> {
+        Err(Errno::NOSYS)
+    }
+    pub fn fdstat(_: u32) -> Answer<Fdstat> {
+        Err(Errno::NOSYS)
+    }
+    pub fn set_flags(_: u32, _: u16) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn prestat(_: u32) -> Answer<usize> {
+        Err(Errno::NOSYS)
+    }
+    pub fn prestat_name(_: u32, _: &mut [u8]) -> Answer<()> {
+        Err(Errno::NOSYS)
+    }
+    pub fn open(_: u32, _: &str, _: u16, _: [u64; 2], _: u16) -> Answer<u32> {
+        Err(Errno::NOSYS)
+    }
+    pub fn filestat(_: u32, _: &str, _: bool) -> Answer<Filestat> {
+        Err(Errno::NOSYS)
+    }
+    pub fn poll(_: &[Subscription], _: &mut [Event]) -> Answer<usize> {
+        Err(Errno::NOSYS)
+    }
+    pub fn clock(_: u32) -> Answer<u64> {
+        Err(Errno::NOSYS)
+    }
+}

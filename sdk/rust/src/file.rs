@@ -1,0 +1,313 @@
+//! Descriptors: opened, piped, duplicated, read and written. Paths are absolute; they lead through
+//! the preopened directories.
+
+use crate::{Errno, ffi};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// First descriptor that may be a preopened directory.
+const FIRST_PREOPEN: u32 = 3;
+/// Most preopened directories.
+const PREOPENS: u32 = 64;
+/// Most bytes of a preopened directory's name.
+const NAME: usize = 4096;
+
+/// A descriptor. It is closed when this goes, unless it was only lent.
+#[derive(Debug)]
+pub struct File {
+    number: u32,
+    lent: bool,
+}
+
+/// What a descriptor is: WASI's file types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A device of blocks.
+    Block,
+    /// A device of bytes: a terminal.
+    Character,
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+    /// A pipe or a socket.
+    Stream,
+    /// A symbolic link.
+    Link,
+    /// Something else.
+    Other,
+}
+
+/// How a path is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Each write goes to the end.
+    pub append: bool,
+    /// Create it if there is none.
+    pub create: bool,
+    /// Refuse what is there.
+    pub exclusive: bool,
+    /// Drop what is in it.
+    pub truncate: bool,
+    /// Refuse what is no directory.
+    pub directory: bool,
+}
+
+/// WASI's rights, as far as they are told apart here.
+mod right {
+    pub const READ: u64 = 1 << 1;
+    pub const WRITE: u64 = 1 << 6;
+    /// All but reading and writing that a file or a directory can have.
+    pub const ELSE: u64 = ((1 << 28) - 1) & !(READ | WRITE | 1 << 8);
+    pub const ALLOCATE: u64 = 1 << 8;
+    pub const ALL: u64 = (1 << 28) - 1;
+}
+
+impl Open {
+    /// For reading.
+    pub const READ: Open = Open {
+        read: true,
+        write: false,
+        append: false,
+        create: false,
+        exclusive: false,
+        truncate: false,
+        directory: false,
+    };
+    /// A directory.
+    pub const DIRECTORY: Open = Open { directory: true, ..Open::READ };
+
+    fn how(self) -> u16 {
+        u16::from(self.create)
+            | u16::from(self.directory) << 1
+            | u16::from(self.exclusive) << 2
+            | u16::from(self.truncate) << 3
+    }
+
+    fn rights(self) -> [u64; 2] {
+        if self.directory {
+            return [right::ALL, right::ALL];
+        }
+        let mut rights = right::ELSE;
+        if self.read {
+            rights |= right::READ;
+        }
+        if self.write || self.append {
+            rights |= right::WRITE | right::ALLOCATE;
+        }
+        [rights, rights]
+    }
+}
+
+impl File {
+    /// A descriptor that stays open when this goes: one of 0, 1 and 2, a preopened directory.
+    pub const fn lent(number: u32) -> File {
+        File { number, lent: true }
+    }
+
+    /// A descriptor that the program was begun with, to be closed when this goes. Nothing else may
+    /// use it, or it will find it closed.
+    pub const fn adopt(number: u32) -> File {
+        File { number, lent: false }
+    }
+
+    /// Is there one of this number?
+    pub fn exists(number: u32) -> bool {
+        ffi::fdstat(number).is_ok()
+    }
+
+    /// Its number.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Opens an absolute path.
+    pub fn open(path: &str, how: Open) -> Result<File, Errno> {
+        let (directory, rest) = resolve(path)?;
+        File::open_at(directory, rest, how)
+    }
+
+    /// Opens what a path leads to from a directory's descriptor.
+    pub fn open_at(directory: u32, path: &str, how: Open) -> Result<File, Errno> {
+        let flags = u16::from(how.append);
+        // What a directory may do is less than all; its own rights are tried first.
+        let mut rights = how.rights();
+        if let Ok(stat) = ffi::fdstat(directory) {
+            rights = rights.map(|r| r & stat.inheriting);
+        }
+        ffi::open(directory, path, how.how(), rights, flags).map(File::adopt)
+    }
+
+    /// A pipe: its end to read, its end to write.
+    pub fn pipe() -> Result<(File, File), Errno> {
+        let [read, write] = ffi::pipe()?;
+        Ok((File::adopt(read), File::adopt(write)))
+    }
+
+    /// A second descriptor of the same file, with the same position.
+    pub fn duplicate(&self) -> Result<File, Errno> {
+        ffi::dup(self.number).map(File::adopt)
+    }
+
+    /// Reads at the position; 0 is the end.
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        ffi::read(self.number, into)
+    }
+
+    /// Writes at the position; how much of it was written.
+    pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
+        ffi::write(self.number, data)
+    }
+
+    /// Moves the position from where it is; where it is then.
+    pub fn skip(&self, by: i64) -> Result<u64, Errno> {
+        ffi::seek(self.number, by, 1)
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Result<Kind, Errno> {
+        Ok(Kind::from_code(ffi::fdstat(self.number)?.kind))
+    }
+
+    /// Is it a terminal? A device of bytes that has no positions, as `isatty` has it.
+    pub fn is_terminal(&self) -> bool {
+        const SEEK_AND_TELL: u64 = 1 << 2 | 1 << 5;
+        ffi::fdstat(self.number).is_ok_and(|s| s.kind == 2 && s.rights & SEEK_AND_TELL == 0)
+    }
+
+    /// Should reads and writes answer [`Errno::AGAIN`] where they would wait?
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
+        const NONBLOCK: u16 = 1 << 2;
+        let flags = ffi::fdstat(self.number)?.flags;
+        ffi::set_flags(self.number, if on { flags | NONBLOCK } else { flags & !NONBLOCK })
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// File, directory and so on.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last write, in ns.
+    pub modified: u64,
+    /// Which file system, and which file there.
+    pub node: (u64, u64),
+}
+
+impl Stat {
+    /// What an absolute path leads to; the symbolic link itself, if it is one that is not to be
+    /// followed.
+    pub fn of(path: &str, follow: bool) -> Result<Stat, Errno> {
+        let (directory, rest) = resolve(path)?;
+        let raw = ffi::filestat(directory, rest, follow)?;
+        let kind = Kind::from_code(raw.kind);
+        Ok(Stat { kind, size: raw.size, modified: raw.modified, node: (raw.device, raw.node) })
+    }
+}
+
+impl Kind {
+    const fn from_code(code: u8) -> Kind {
+        match code {
+            1 => Kind::Block,
+            2 => Kind::Character,
+            3 => Kind::Directory,
+            4 => Kind::File,
+            5 | 6 => Kind::Stream,
+            7 => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if !self.lent {
+            // There is nobody to tell, and nothing that could still be done.
+            let _ = ffi::close(self.number);
+        }
+    }
+}
+
+/// The preopened directories: descriptor and name.
+pub fn preopens() -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    for number in FIRST_PREOPEN..FIRST_PREOPEN + PREOPENS {
+        let Ok(bytes) = ffi::prestat(number) else { break };
+        let mut name = vec![0; bytes.min(NAME)];
+        if ffi::prestat_name(number, &mut name).is_err() {
+            break;
+        }
+        if let Ok(name) = String::from_utf8(name) {
+            found.push((number, name));
+        }
+    }
+    found
+}
+
+/// The preopened directory that an absolute path goes through, and the rest of the path.
+pub(crate) fn resolve(path: &str) -> Result<(u32, &str), Errno> {
+    choose(&preopens(), path).ok_or(Errno::NOTCAPABLE)
+}
+
+/// The longest preopen that `path` begins with. `.` is none: it is somewhere else in each program.
+fn choose<'a>(preopens: &[(u32, String)], path: &'a str) -> Option<(u32, &'a str)> {
+    let mut best: Option<(usize, u32, &str)> = None;
+    for (number, name) in preopens.iter().filter(|(_, name)| name.starts_with('/')) {
+        let name = name.trim_end_matches('/');
+        let Some(rest) = path.strip_prefix(name) else { continue };
+        if !rest.is_empty() && !rest.starts_with('/') {
+            continue;
+        }
+        if best.is_none_or(|(length, _, _)| name.len() >= length) {
+            best = Some((name.len(), *number, rest.trim_start_matches('/')));
+        }
+    }
+    best.map(|(_, number, rest)| (number, if rest.is_empty() { "." } else { rest }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preopens() -> Vec<(u32, String)> {
+        [(3, "."), (4, "/"), (5, "/data/"), (6, "/data/deep")]
+            .map(|(number, name)| (number, String::from(name)))
+            .to_vec()
+    }
+
+    #[test]
+    fn the_longest_preopen_is_chosen() {
+        let choose = |path| choose(&preopens(), path);
+        assert_eq!(choose("/bin/ls"), Some((4, "bin/ls")));
+        assert_eq!(choose("/"), Some((4, ".")));
+        assert_eq!(choose("/data"), Some((5, ".")));
+        assert_eq!(choose("/data/x"), Some((5, "x")));
+        assert_eq!(choose("/data/deep/x"), Some((6, "x")));
+        assert_eq!(choose("/database"), Some((4, "database")));
+        assert_eq!(choose("relative"), None);
+    }
+
+    #[test]
+    fn rights_follow_from_what_is_wanted() {
+        let write = Open { write: true, create: true, truncate: true, ..Open::default() };
+        assert_eq!(write.how(), 1 | 8);
+        assert_eq!(write.rights()[0] & right::READ, 0);
+        assert_ne!(write.rights()[0] & right::WRITE, 0);
+        assert_eq!(Open::READ.rights()[0] & right::WRITE, 0);
+        assert_eq!(Open::DIRECTORY.how(), 2);
+    }
+
+    #[test]
+    fn elsewhere_nothing_works_and_nothing_panics() {
+        assert_eq!(File::open("/a", Open::READ).err(), Some(Errno::NOTCAPABLE));
+        assert_eq!(File::pipe().err(), Some(Errno::NOSYS));
+        assert!(!File::lent(0).is_terminal());
+    }
+}

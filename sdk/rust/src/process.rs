@@ -1,0 +1,334 @@
+//! Processes: who the caller is, which there are, how children end, signals and groups.
+
+use crate::layout::{self, HANG_NOT, Listed};
+use crate::{Errno, ffi};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use crate::layout::Identity;
+
+/// Signals, as WASI numbers them.
+pub mod signal {
+    /// Nothing: is it there?
+    pub const NONE: u32 = 0;
+    /// The terminal is gone.
+    pub const HUP: u32 = 1;
+    /// From the keyboard.
+    pub const INT: u32 = 2;
+    /// Quit.
+    pub const QUIT: u32 = 3;
+    /// Abort.
+    pub const ABRT: u32 = 6;
+    /// At once.
+    pub const KILL: u32 = 9;
+    /// A pipe nobody reads.
+    pub const PIPE: u32 = 13;
+    /// Please end.
+    pub const TERM: u32 = 15;
+    /// The last one that there is.
+    pub const LAST: u32 = 30;
+
+    /// Names in the order of the numbers.
+    pub const NAMES: [&str; 31] = [
+        "NONE", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV",
+        "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS",
+    ];
+
+    /// Of a name (with or without SIG, in any case) or a number.
+    pub fn parse(text: &str) -> Option<u32> {
+        if let Ok(number) = text.parse::<u32>() {
+            return (number <= LAST).then_some(number);
+        }
+        let upper = text.to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        NAMES.iter().position(|n| *n == name).map(|n| n as u32)
+    }
+}
+
+/// What a program stumbled over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// Nobody knows.
+    Other,
+    /// Recursion without end.
+    Stack,
+    /// A load or store outside its memory.
+    Memory,
+    /// An index outside a table, or an empty or wrong entry.
+    Table,
+    /// A panic or an abort of the program.
+    Unreachable,
+    /// A division by zero, or a number that does not fit.
+    Number,
+    /// No memory for it any more.
+    NoMemory,
+}
+
+impl Trap {
+    fn from_status(status: u32) -> Trap {
+        match status {
+            1 => Trap::Stack,
+            2 => Trap::Memory,
+            3 => Trap::Table,
+            4 => Trap::Unreachable,
+            5 => Trap::Number,
+            6 => Trap::NoMemory,
+            _ => Trap::Other,
+        }
+    }
+
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Trap::Other => "trap",
+            Trap::Stack => "stack overflow",
+            Trap::Memory => "memory access out of bounds",
+            Trap::Table => "bad indirect call",
+            Trap::Unreachable => "aborted",
+            Trap::Number => "arithmetic error",
+            Trap::NoMemory => "out of memory",
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It said so, with this code.
+    Exit(u32),
+    /// A signal.
+    Signal(u32),
+    /// A trap.
+    Trap(Trap),
+    /// Its kernel died.
+    Lost,
+}
+
+impl End {
+    fn new(kind: u32, status: u32) -> End {
+        match kind {
+            1 => End::Exit(status),
+            2 => End::Signal(status),
+            3 => End::Trap(Trap::from_status(status)),
+            _ => End::Lost,
+        }
+    }
+
+    /// Did it end with code 0?
+    pub fn success(self) -> bool {
+        self == End::Exit(0)
+    }
+
+    /// As a shell has it: the code, or 128 and the signal (a trap as the signal that it would be
+    /// elsewhere).
+    pub fn code(self) -> u32 {
+        match self {
+            End::Exit(code) => code & 0xff,
+            End::Signal(signal) => 128 + (signal & 0x7f),
+            End::Trap(Trap::Unreachable) => 128 + 6,
+            End::Trap(Trap::Number) => 128 + 8,
+            End::Trap(Trap::Table) => 128 + 4,
+            End::Trap(Trap::Stack | Trap::Memory) => 128 + 11,
+            End::Trap(Trap::NoMemory) | End::Lost => 128 + 9,
+            End::Trap(Trap::Other) => 128 + 5,
+        }
+    }
+}
+
+/// A child's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which child.
+    pub pid: u32,
+    /// How.
+    pub end: End,
+    /// Its time on a core, in ns.
+    pub cpu: u64,
+    /// Most bytes of memory that it had.
+    pub memory: u64,
+}
+
+/// A process that the caller began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    pid: u32,
+}
+
+impl Child {
+    pub(crate) const fn new(pid: u32) -> Child {
+        Child { pid }
+    }
+
+    /// Its number.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits for its end.
+    pub fn wait(&self) -> Result<Ended, Errno> {
+        wait(narrow(self.pid)?)
+    }
+
+    /// Its end, if it has come.
+    pub fn try_wait(&self) -> Result<Option<Ended>, Errno> {
+        try_wait(narrow(self.pid)?)
+    }
+
+    /// A signal for it.
+    pub fn kill(&self, signal: u32) -> Result<(), Errno> {
+        kill(narrow(self.pid)?, signal)
+    }
+}
+
+fn narrow(pid: u32) -> Result<i32, Errno> {
+    i32::try_from(pid).map_err(|_| Errno::SRCH)
+}
+
+fn ended(raw: layout::Ended) -> Ended {
+    let end = End::new(raw.kind, raw.status);
+    Ended { pid: raw.pid, end, cpu: raw.cpu, memory: raw.memory }
+}
+
+/// Waits for a child: a number, -1 any, 0 any of the caller's group, or (negative) of a group.
+pub fn wait(pid: i32) -> Result<Ended, Errno> {
+    ffi::wait(pid, 0).map(ended)
+}
+
+/// The same without waiting.
+pub fn try_wait(pid: i32) -> Result<Option<Ended>, Errno> {
+    let raw = ffi::wait(pid, HANG_NOT)?;
+    Ok((raw.pid != 0).then(|| ended(raw)))
+}
+
+/// A signal for a process, or (negative) for a group; 0 is the caller's group.
+pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
+    ffi::kill(pid, signal)
+}
+
+/// Puts a process (0: the caller) into a group (0: its own).
+pub fn set_group(pid: u32, group: u32) -> Result<(), Errno> {
+    ffi::group(pid, group)
+}
+
+/// Who the caller is.
+pub fn identity() -> Result<Identity, Errno> {
+    ffi::who()
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its kernel has not heard of it.
+    Waiting,
+    /// Its kernel loads it.
+    Starting,
+    /// It runs, or waits for something.
+    Running,
+    /// It ended so, and nobody asked how.
+    Ended(End),
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's; 0: the system.
+    pub parent: u32,
+    /// Its group.
+    pub group: u32,
+    /// Its kernel.
+    pub kernel: u16,
+    /// Where it is in its life.
+    pub state: State,
+    /// When it was asked for, in ns of the chip.
+    pub began: u64,
+    /// Its time on a core, in ns, when its kernel last told.
+    pub cpu: u64,
+    /// Most bytes of memory.
+    pub memory: u64,
+    /// Requests to services.
+    pub messages: u64,
+    /// Its name.
+    pub name: String,
+}
+
+impl From<&Listed> for Process {
+    fn from(raw: &Listed) -> Process {
+        let end = raw.name.iter().position(|b| *b == 0).unwrap_or(raw.name.len());
+        let name = raw.name.get(..end).unwrap_or_default();
+        Process {
+            pid: raw.pid,
+            parent: raw.parent,
+            group: raw.group,
+            kernel: raw.kernel,
+            state: match raw.state {
+                1 => State::Waiting,
+                2 => State::Starting,
+                3 => State::Running,
+                _ => State::Ended(End::new(raw.kind, raw.status)),
+            },
+            began: raw.began,
+            cpu: raw.cpu,
+            memory: raw.memory,
+            messages: raw.messages,
+            name: String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+}
+
+/// All processes, in the order of their numbers.
+pub fn list() -> Result<Vec<Process>, Errno> {
+    const STEP: usize = 32;
+    // Numbers rise from step to step, so this ends.
+    let (mut found, mut above) = (Vec::new(), 0);
+    loop {
+        let mut room = vec![Listed::default(); STEP];
+        let filled = ffi::list(above, &mut room)?;
+        let news = room.iter().take(filled).filter(|l| l.pid > above).map(Process::from);
+        let before = found.len();
+        found.extend(news);
+        match found.last() {
+            Some(last) if found.len() > before => above = last.pid,
+            _ => return Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_have_the_codes_of_a_shell() {
+        assert_eq!(End::new(1, 7).code(), 7);
+        assert!(End::new(1, 0).success());
+        assert_eq!(End::new(2, 15).code(), 143);
+        assert_eq!(End::new(3, 2), End::Trap(Trap::Memory));
+        assert_eq!(End::new(3, 2).code(), 139);
+        assert_eq!(End::new(4, 0), End::Lost);
+        assert_eq!(End::new(77, 0), End::Lost);
+    }
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        assert_eq!(signal::parse("TERM"), Some(15));
+        assert_eq!(signal::parse("sigkill"), Some(9));
+        assert_eq!(signal::parse("30"), Some(30));
+        assert_eq!(signal::parse("31"), None);
+        assert_eq!(signal::parse("NEVER"), None);
+        assert_eq!(signal::NAMES[signal::PIPE as usize], "PIPE");
+    }
+
+    #[test]
+    fn a_listed_name_ends_at_its_nul() {
+        let mut raw = Listed { pid: 5, state: 3, ..Listed::default() };
+        raw.name[..2].copy_from_slice(b"sh");
+        let process = Process::from(&raw);
+        assert_eq!((process.name.as_str(), process.state), ("sh", State::Running));
+        raw.name = [b'x'; 32];
+        assert_eq!(Process::from(&raw).name.len(), 32);
+    }
+}
