@@ -23,7 +23,9 @@ pub const ANY_KERNEL: u32 = u32::MAX;
 
 /// What `spawn` gets. Each (address, bytes) pair is a piece of the program's memory.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct Spawn {
     /// The program: a path that `directory` leads to.
     pub path: [u32; 2],
@@ -45,7 +47,9 @@ pub struct Spawn {
 
 /// A file that `spawn` hands over.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct GivenFile {
     /// The caller's descriptor. The caller keeps it.
     pub descriptor: u32,
@@ -57,7 +61,9 @@ pub struct GivenFile {
 
 /// How a child ended.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct Ended {
     /// Which; 0: none yet.
     pub pid: u32,
@@ -75,7 +81,9 @@ pub struct Ended {
 
 /// Who the caller is.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct Identity {
     /// Its number.
     pub pid: u32,
@@ -119,7 +127,9 @@ pub const BEGIN_DIRECTORY: u32 = u32::MAX;
 /// program, its arguments, its environment, and the names of preopened directories, in the order of
 /// their files; each string of the last three with a NUL behind it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct Begin {
     /// [`BEGIN_MAGIC`].
     pub magic: u64,
@@ -141,7 +151,9 @@ pub struct Begin {
 
 /// A file of a new process.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct BeginFile {
     /// The file service's handle, which belongs to who asked: the new process gets one of its own.
     pub handle: u64,
@@ -216,7 +228,9 @@ pub mod class {
 /// board's key over all of it. The manifest's strings follow the head, the engine's code begins at
 /// [`ImageHead::code`].
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 pub struct ImageHead {
     /// [`IMAGE_MAGIC`].
     pub magic: u64,

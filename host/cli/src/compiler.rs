@@ -4,8 +4,8 @@
 //! ```text
 //! target/programs/  HASH.aarch64  HASH.riscv64      of the .wasm, the engine and its settings
 //! ```
-//! So `pen` itself holds no compiler, and a program is compiled once for each ISA, whatever board it
-//! is installed on and however often. The folder may be removed at any time.
+//! So `pen` itself holds no compiler, and a program is compiled once for each ISA, whatever board
+//! it is installed on and however often. The folder may be removed at any time.
 
 use crate::place::Place;
 use crate::progress::Step;

@@ -6,8 +6,8 @@
 //!   ctrl-c  --thread-->  Signal         --+--> one stream --> Out, Err  --> stdout, stderr
 //!                                                             Exit      --> exit code
 //! ```
-//! A second signal leaves at once: the stream ends, and with it the program. Where no board runs, one
-//! is started for as long as the program does.
+//! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
+//! one is started for as long as the program does.
 //!
 //! | how it ended | exit code |
 //! | --- | --- |

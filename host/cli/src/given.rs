@@ -1,5 +1,5 @@
-//! What a board is given at each start (`abi::boot::Given`): the key that seals its programs, a seed
-//! for its random numbers, and the time of day.
+//! What a board is given at each start (`abi::boot::Given`): the key that seals its programs, a
+//! seed for its random numbers, and the time of day.
 //!
 //! Key and seed are new each time, and only who started the board can read them. Where a run must
 //! repeat to the bit they are constants, and so is the time.

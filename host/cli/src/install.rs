@@ -1,8 +1,8 @@
 //! `pen install`: a program onto a running board. Its code for each ISA of the board is sealed with
 //! the board's key and put where kernels look for programs: `/bin/NAME.ISA`.
 //!
-//! Keys are new at each start of a board, so what was installed before is to be installed again; the
-//! code is kept (`compiler.rs`), so that costs a moment.
+//! Keys are new at each start of a board, so what was installed before is to be installed again;
+//! the code is kept (`compiler.rs`), so that costs a moment.
 
 use crate::instance::Instance;
 use crate::place::Place;
@@ -21,7 +21,7 @@ const NAME: usize = abi::process::NAME;
 pub struct Line {
     /// The program: a WebAssembly module for WASI preview 1.
     pub wasm: PathBuf,
-    /// What it may do; without, a .toml file of the same name beside it, or nothing beyond the rest.
+    /// What it may do; without, a .toml file of its name beside it, or nothing beyond the rest.
     #[arg(long)]
     pub manifest: Option<PathBuf>,
     /// What it is called there; its file's name without.

@@ -107,7 +107,8 @@ macro_rules! closure {
 }
 
 macro_rules! register {
-    ([$linker:tt] $($module:ident $text:literal $name:ident $arguments:tt $(-> $result:ident)?;)*) => {
+    ([$linker:tt]
+        $($module:ident $text:literal $name:ident $arguments:tt $(-> $result:ident)?;)*) => {
         $($linker.func_wrap(module!($module), $text, closure!($name $arguments $(-> $result)?))?;)*
     };
 }

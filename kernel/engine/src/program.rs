@@ -29,12 +29,13 @@ pub struct Program<G: Guest> {
 impl<G: Guest> Program<G> {
     /// From an authenticated image.
     pub fn load(engine: &Engine<G>, image: &Image<'_>) -> Result<Program<G>, LoadError> {
-        let module = raw::load(&engine.wasmtime, image).map_err(|why| {
-            match why.downcast_ref::<wasmtime::error::OutOfMemory>() {
+        let module =
+            raw::load(&engine.wasmtime, image).map_err(|why| match why
+                .downcast_ref::<wasmtime::error::OutOfMemory>()
+            {
                 Some(_) => LoadError::NoMemory,
                 None => LoadError::Refused(why.to_string()),
-            }
-        })?;
+            })?;
         if module.get_export_index("_start").is_none() {
             return Err(LoadError::NoStart);
         }
@@ -54,9 +55,8 @@ impl<G: Guest> Program<G> {
         let offset = address.checked_sub(self.module.text().as_ptr() as u64)? as usize;
         let within = |f: &wasmtime::ModuleFunction| (f.offset..f.offset + f.len).contains(&offset);
         let found = self.module.functions().find(within)?;
-        let name = found.name.unwrap_or_else(|| {
-            alloc::format!("function {}", found.index.as_u32())
-        });
+        let name =
+            found.name.unwrap_or_else(|| alloc::format!("function {}", found.index.as_u32()));
         Some((name, (offset - found.offset) as u64))
     }
 }

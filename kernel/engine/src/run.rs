@@ -81,13 +81,7 @@ impl<G: Guest> Engine<G> {
     }
 
     /// Runs it, on the caller's stack.
-    pub fn run(
-        &self,
-        program: &Program<G>,
-        process: Process,
-        guest: G,
-        limits: Limits,
-    ) -> Ran<G> {
+    pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         let inside = Inside { process, guest, memory: None, limits, most: 0 };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
@@ -103,10 +97,7 @@ impl<G: Guest> Engine<G> {
     }
 }
 
-fn start<G: Guest>(
-    program: &Program<G>,
-    store: &mut Store<Inside<G>>,
-) -> wasmtime::Result<()> {
+fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmtime::Result<()> {
     // One that came before the epoch counted for this store.
     if let Some(signal) = store.data().guest.stop_signal() {
         return Err(wasmtime::Error::new(Stopped(Stop::Signal(signal))));

@@ -12,14 +12,14 @@ mod seam;
 mod stack;
 
 use crate::memory::{FRAMES, TABLE};
-use arch::trap::TrapFrame;
-use arch::types::Fault;
-use base::addr::{PAGE, VirtAddr};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
-use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
+use arch::trap::TrapFrame;
+use arch::types::Fault;
+use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
+use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
 pub use load::{Loaded, Manifest, Programs};
 pub use stack::Stack;
 

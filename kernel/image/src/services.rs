@@ -27,11 +27,11 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use frames::{SharedFrames, kind as frames_kind};
 pub use keeping::Keeping;
-pub use patience::Patience;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{ThreadId, WaitQueue};
 use kernel_share::{Current, Mode, Outbox, Service, Token, carry};
+pub use patience::Patience;
 pub use served::{Served, shared_keeping};
 use zerocopy::{FromBytes, IntoBytes};
 

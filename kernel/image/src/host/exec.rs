@@ -41,8 +41,7 @@ struct Feed {
 }
 
 /// Feeders, by their streams' numbers.
-static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> =
-    Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
 
 /// Handles of this kernel, closed when they are dropped.
 struct Handles<'a> {
@@ -218,11 +217,11 @@ impl Stream {
     }
 
     fn poll(&self, pipes: &[(u64, Kind)]) -> Result<Vec<Poll>, FileError> {
-        let one = |&(handle, _): &(u64, Kind)| Poll { handle, want: ready::READ, ..Poll::default() };
+        let one =
+            |&(handle, _): &(u64, Kind)| Poll { handle, want: ready::READ, ..Poll::default() };
         let mut polls: Vec<Poll> = pipes.iter().map(one).collect();
         let bytes = size_of_val(&polls[..]) as u64;
-        let request =
-            Request { flags: flag::WAIT, length: bytes, ..Request::new(Op::Poll, 0) };
+        let request = Request { flags: flag::WAIT, length: bytes, ..Request::new(Op::Poll, 0) };
         let fs = &self.kernel.services.fs;
         let reply = fs.ask(&self.session, request, polls.as_mut_slice().as_mut_bytes());
         match reply {

@@ -29,7 +29,11 @@ const NAMES: [(&str, u16); 7] = [
 
 fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_table(session, &Patience::ENDLESS, |table| table.list()).map_err(explain)?;
-    writeln!(out, "  {:>5} {:>6} {:>5}  {:<8} {:<9} name", "pid", "parent", "group", "kernel", "state")?;
+    writeln!(
+        out,
+        "  {:>5} {:>6} {:>5}  {:<8} {:<9} name",
+        "pid", "parent", "group", "kernel", "state"
+    )?;
     for process in &all {
         let domain = session.kernel.blob.domains().get(usize::from(process.kernel));
         let kernel = domain.map_or("?", |domain| abi::boot::text(&domain.name));

@@ -55,9 +55,7 @@ impl Guest {
         match answer {
             Ok(None) if is_stopped() => Err(Interrupted),
             Ok(reply) => Ok(reply),
-            Err(ServiceFailure::Restarted) => {
-                Ok(Some(fs::Reply::error(FileError::Restarted)))
-            }
+            Err(ServiceFailure::Restarted) => Ok(Some(fs::Reply::error(FileError::Restarted))),
             Err(_) => Ok(Some(fs::Reply::error(FileError::Io))),
         }
     }

@@ -207,11 +207,7 @@ fn errno(why: FileError) -> Errno {
 }
 
 impl<'a> Image<'a> {
-    fn open(
-        session: &'a Session,
-        directory: Option<u64>,
-        path: &[u8],
-    ) -> Result<Image<'a>, Errno> {
+    fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
         let named = [path, suffix()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
         let relative = if directory.is_none() { &named[from..] } else { &named[..] };
@@ -225,8 +221,7 @@ impl<'a> Image<'a> {
             handle
         });
         let handle = opened.map_err(errno)?;
-        let mut image =
-            Image { session, handle, known: Known::of(&Stat::default()) };
+        let mut image = Image { session, handle, known: Known::of(&Stat::default()) };
         let stat = with_files(session, |client| client.stat(handle)).map_err(errno)?;
         if stat.kind != kind::FILE || stat.size > IMAGE_BYTES {
             return Err(Errno::Noexec);
@@ -244,9 +239,8 @@ impl<'a> Image<'a> {
         while done < size {
             let end = size.min(done + PIECE);
             let piece = &mut bytes[done..end];
-            let read = with_files(self.session, |client| {
-                client.read_at(self.handle, done as u64, piece)
-            });
+            let read =
+                with_files(self.session, |client| client.read_at(self.handle, done as u64, piece));
             match read.map_err(errno)? {
                 // It became shorter meanwhile.
                 0 => return Err(Errno::Noexec),

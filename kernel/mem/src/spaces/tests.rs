@@ -55,9 +55,10 @@ fn code_is_committed_then_protected() {
     let frame = table.lock().find(at.plus(PAGE)).unwrap().phys;
     spaces.protect(at.plus(PAGE), 2 * PAGE, Rights::ReadExecute, from, &nothing).unwrap();
     let rights = |page| table.lock().find(at.plus(page * PAGE)).unwrap().rights;
-    assert_eq!([0, 1, 2, 3].map(rights).map(|r| r == Rights::ReadExecute), [
-        false, true, true, false
-    ]);
+    assert_eq!(
+        [0, 1, 2, 3].map(rights).map(|r| r == Rights::ReadExecute),
+        [false, true, true, false]
+    );
     assert_eq!(table.lock().find(at.plus(PAGE)).unwrap().phys, frame, "what was in it stays");
     assert_eq!(spaces.demand(at.0 + PAGE, from), Demand::Other, "a write to code is not met");
     spaces.release(at, from, &nothing);
@@ -72,10 +73,12 @@ fn without_memory_a_touch_says_so_and_nothing_is_lost() {
     let at = spaces.reserve(16 * MIB).unwrap();
     spaces.open(at, 16 * MIB).unwrap();
     let touched = (0..16 * MIB).step_by(PAGE as usize);
-    let last = touched.map(|page| spaces.demand(at.0 + page, from)).find(|&d| d == Demand::NoMemory);
+    let last =
+        touched.map(|page| spaces.demand(at.0 + page, from)).find(|&d| d == Demand::NoMemory);
     assert_eq!(last, Some(Demand::NoMemory));
     assert_eq!(spaces.commit(at, 16 * MIB, from), Err(SpaceError::NoMemory));
     spaces.release(at, from, &nothing);
+    frames.flush_core();
     assert_eq!(frames.statistics().free, before);
 }
 
