@@ -2,8 +2,8 @@
 //! do it, and tells what became of it (`fs::vfs::disks`).
 //!
 //! An ext2 on the disk is mounted at a directory with the disk's name. Who executes the file
-//! service does not matter: the thread asks it like anybody, and listens without asking again while there
-//! is nothing to do. Where the service began anew, the disk is mounted anew.
+//! service does not matter: the thread asks it like anybody, and listens without asking again while
+//! there is nothing to do. Where the service began anew, the disk is mounted anew.
 
 use crate::kernel::Kernel;
 use crate::monitor::Session;
