@@ -228,7 +228,7 @@ impl OnDisk {
     fn new(block: usize) -> OnDisk {
         let image = image(block);
         let memory = fs::ext2::memory(&image[1024..2048]).unwrap();
-        let kernel = Kernel::new(14 << 20);
+        let kernel = Kernel::new((13 << 20) - (16 << 10));
         let before = kernel.used();
         let mut one = OnDisk { kernel, image, most: 0, before };
         let root = one.with(|c| c.root()).unwrap();
