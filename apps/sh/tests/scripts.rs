@@ -1,6 +1,7 @@
 //! Scripts, what they write, and the code that they end with: `tests/cases/*.txt`.
 //!
 //! A case is a line `#### TITLE`, the script, a line `---- CODE`, and what it writes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod world;
 

@@ -8,7 +8,7 @@ use core::mem::offset_of;
 const KEY: [u8; 32] = [7; 32];
 
 fn code() -> Vec<u8> {
-    (0..10_000u32).map(|it| (it * 31 >> 3) as u8).collect()
+    (0..10_000u32).map(|it| ((it * 31) >> 3) as u8).collect()
 }
 
 fn image(code: &[u8]) -> Image<'_> {

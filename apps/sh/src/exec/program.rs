@@ -7,6 +7,9 @@ use penumbra::{End, Errno, Kind, Open};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// Files for a child: which descriptor each is to be there.
+type Handed<F> = Vec<(u32, Rc<F>)>;
+
 /// Where the names are that other programs serve: lines of `NAME PROGRAM`.
 const APPLETS: &str = "/bin/.applets";
 /// Who serves a name when its line does not say.
@@ -211,7 +214,7 @@ impl<S: System> Shell<S> {
     pub(crate) fn files(
         &mut self,
         plumbing: &mut Plumbing<S::File>,
-    ) -> Result<Vec<(u32, Rc<S::File>)>, Errno> {
+    ) -> Result<Handed<S::File>, Errno> {
         let mut files = Vec::new();
         for (number, slot) in self.slots.clone() {
             let file = match slot {

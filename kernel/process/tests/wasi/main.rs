@@ -1,5 +1,6 @@
 //! The functions over the real file service; only clocks, randomness and the process table are the
 //! tests' own.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod begin;
 mod children;
