@@ -66,6 +66,12 @@ fn interrupt(interrupt: Interrupt, pc: u64) {
     }
     idle::awake(kernel);
     kernel.scheduler.on_interrupt(interrupt);
+    onward(kernel);
+}
+
+/// What was interrupted goes on; if it is a program's, its core polls nothing from here on.
+#[inline(never)]
+fn onward(kernel: &'static kernel::Kernel) {
     // The interrupted code's stack is this one.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
@@ -84,6 +90,9 @@ fn shared(pc: u64, fault: Fault) -> Met {
 /// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::Own::new();
+    if arch::probe::recover(frame, fault) {
+        return;
+    }
     match shared(frame.pc(), fault) {
         Met::Page => {}
         Met::Loss if arch::rescue::abandon(frame) => {}
@@ -91,14 +100,11 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
     }
 }
 
-/// The order: a page of a program's memory, an access that may fault, a program's trap.
+/// A page of a program's memory, a program's trap, or nothing that is right.
 #[cold]
 #[inline(never)]
 fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
-    let met = programs::demand(fault)
-        || arch::probe::recover(frame, fault)
-        || programs::trap(frame, fault);
-    if !met {
+    if !programs::demand(fault) && !programs::trap(frame, fault) {
         astray(frame, fault);
     }
 }

@@ -114,12 +114,18 @@ pub fn serve() {
     let served = &SERVED[arch::cpu::core().index()];
     let wanted = WANTED.load(Ordering::Acquire);
     if served.load(Ordering::Relaxed) < wanted {
-        let (start, bytes) = (START.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
-        arch::mmu::flush(VirtAddr(start), bytes);
-        // It may be code from now on.
-        arch::cache::sync_code(start as usize, 0);
+        serve_range();
         served.store(wanted, Ordering::Release);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn serve_range() {
+    let (start, bytes) = (START.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
+    arch::mmu::flush(VirtAddr(start), bytes);
+    // It may be code from now on.
+    arch::cache::sync_code(start as usize, 0);
 }
 
 /// This core translates; what it has seen before it was waited for is forgotten.
