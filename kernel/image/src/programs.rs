@@ -92,9 +92,7 @@ pub fn touch(bytes: &[u8]) -> bool {
     }
     let Some(from) = memory() else { return false };
     let mut pages = (first & !(PAGE - 1)..last).step_by(PAGE as usize);
-    pages.all(|page| {
-        arch::probe::load(page).is_some() || SPACES.demand(page, from) == Demand::Met
-    })
+    pages.all(|page| arch::probe::load(page).is_some() || SPACES.demand(page, from) == Demand::Met)
 }
 
 /// Where the programs of some threads trapped last.
