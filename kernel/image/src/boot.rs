@@ -19,6 +19,7 @@ use crate::symbols::{Symbols, mapped_bytes};
 use crate::{idle, interrupts, log, monitor, ranks, shootdown};
 use abi::boot::{Blob, BlobError, FNV_START, fnv, kind};
 use abi::soc::{DomainPage, command};
+use alloc::boxed::Box;
 use arch::attend::Waits;
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
@@ -137,7 +138,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         coherence: crate::coherence::new(blob, me, epoch),
         devices: Devices::new(blob, me),
         services: Services::new(blob, me),
-        processes: crate::processes::Processes::new(),
+        processes: Box::default(),
         others: crate::twins::new(blob, me),
         symbols: symbols(),
         attendance: (0..cores).map(attendance).collect(),

@@ -46,14 +46,9 @@ fn count(counter: Option<&AtomicU64>) {
 
 fn interrupt(interrupt: Interrupt, pc: u64) {
     let _own = arch::hold::Own::new();
+    let Some(kernel) = kernel::get() else { return note(interrupt) };
     match interrupt {
-        Interrupt::Timer => count(Some(&COUNTS.timer)),
-        Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
-        Interrupt::Doorbell(vector) => count(COUNTS.doorbell.get(vector.index())),
-        Interrupt::None => count(Some(&COUNTS.spurious)),
-    }
-    let Some(kernel) = kernel::get() else { return };
-    match interrupt {
+        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), pc),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
             if let Some(coherence) = &kernel.coherence {
@@ -61,12 +56,22 @@ fn interrupt(interrupt: Interrupt, pc: u64) {
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
-        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), pc),
         _ => {}
     }
     idle::awake(kernel);
+    // Behind what hurries.
+    note(interrupt);
     kernel.scheduler.on_interrupt(interrupt);
     onward(kernel);
+}
+
+fn note(interrupt: Interrupt) {
+    match interrupt {
+        Interrupt::Timer => count(Some(&COUNTS.timer)),
+        Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
+        Interrupt::Doorbell(vector) => count(COUNTS.doorbell.get(vector.index())),
+        Interrupt::None => count(Some(&COUNTS.spurious)),
+    }
 }
 
 /// What was interrupted goes on; if it is a program's, its core polls nothing from here on.
@@ -90,7 +95,7 @@ fn shared(pc: u64, fault: Fault) -> Met {
 /// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::Own::new();
-    if arch::probe::recover(frame, fault) {
+    if !hurries(fault) && arch::probe::recover(frame, fault) {
         return;
     }
     match shared(frame.pc(), fault) {
@@ -100,11 +105,20 @@ fn fault(frame: &mut TrapFrame, fault: Fault) {
     }
 }
 
-/// A page of a program's memory, a program's trap, or nothing that is right.
+/// May it be a page that kernels share? Those lie in the linear map.
+fn hurries(fault: Fault) -> bool {
+    matches!(fault, Fault::Page { address, .. } if address >= abi::boot::VA_OFFSET)
+}
+
+/// An access that may fault, a page of a program's memory, a program's trap, or nothing that is
+/// right.
 #[cold]
 #[inline(never)]
 fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
-    if !programs::demand(fault) && !programs::trap(frame, fault) {
+    let met = arch::probe::recover(frame, fault)
+        || programs::demand(fault)
+        || programs::trap(frame, fault);
+    if !met {
         astray(frame, fault);
     }
 }

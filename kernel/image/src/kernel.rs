@@ -12,6 +12,7 @@ use crate::soc::Soc;
 use crate::symbols::Symbols;
 use crate::twins::Others;
 use abi::boot::{Blob, Domain};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::shared::Window;
@@ -51,7 +52,7 @@ pub struct Kernel {
     /// What it does for programs, alone or with other kernels.
     pub services: Services,
     /// Processes that live here.
-    pub processes: Processes,
+    pub processes: Box<Processes>,
     /// Images of other kernels.
     pub others: Others,
     /// Names of its functions.

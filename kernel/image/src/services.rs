@@ -22,6 +22,7 @@ use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
 use crate::planted::Planted;
 use ::processes::Processes;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -86,7 +87,7 @@ pub struct Services {
     /// The DMA engine's driver.
     pub dma: Served<dma::Dma>,
     /// The process table.
-    pub processes: Served<Processes>,
+    pub processes: Box<Served<Processes>>,
     /// Frames, where the board shares them.
     pub frames: Option<Served<SharedFrames>>,
     /// Whoever is parked waits in here.
@@ -123,7 +124,7 @@ impl Services {
             fs: Served::new(blob, me, |_| None),
             net: Served::new(blob, me, |_| None),
             dma: Served::new(blob, me, crate::devices::dma::device),
-            processes: Served::new(blob, me, |_| None),
+            processes: Box::new(Served::new(blob, me, |_| None)),
             frames: shares_frames(blob).then(|| Served::new(blob, me, |_| None)),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
