@@ -89,8 +89,8 @@ impl Vfs {
         }
     }
 
-    /// Sees to a timer when something changed. A kernel may have died that was to send the last one:
-    /// then it is late.
+    /// Sees to a timer when something changed. A kernel may have died that was to send the last
+    /// one: then it is late.
     pub(super) fn remember_to_write(&mut self, now: u64, effects: &mut dyn Effects) {
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_back(now);
