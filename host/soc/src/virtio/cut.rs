@@ -133,7 +133,7 @@ mod tests {
             }
             let mut seen = [0; 2048];
             cut.read(&file, &mut seen, 500).unwrap();
-            assert_eq!((seen[0], seen[12], seen[524], seen[1547]), (1, 3, 4, 0));
+            assert_eq!((seen[0], seen[12], seen[524], seen[1547]), (1, 3, 4, 4));
             assert_eq!(seen[1548], 5);
             assert!(cut.write(&file, &[6; 512], 3584).is_err() && cut.is_gone());
             assert!(cut.flush(&file).is_err() && cut.read(&file, &mut seen, 0).is_err());
