@@ -27,9 +27,9 @@
 //! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
 //! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
-//! | Mount | directory | name | `length`: its budget; `second`: the disk, READ: only read | |
-//! | NextIo | disk | | AFRESH; `second`, `offset`: the rest of that write from there | see [`io`] |
-//! | IoDone | its number | data read | `length`, `offset` of data; GOOD | `value`: data so far |
+//! | Mount | directory | name | `length`: its budget; `second`: the disk; READ: read only; TOP | |
+//! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
+//! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -201,6 +201,8 @@ pub mod flag {
     pub const END: u16 = 2;
     /// Sync: all of the file system, which is marked clean then.
     pub const WHOLE: u16 = 1;
+    /// Mount: over the root: it is the root from then on.
+    pub const TOP: u16 = 1 << 1;
     /// NextIo: what this kernel took before is not being done: it is to be done again.
     pub const AFRESH: u16 = 1;
     /// IoDone: the disk did it.

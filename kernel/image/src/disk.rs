@@ -1,13 +1,14 @@
 //! The disk of this kernel, for file systems: one thread takes what they ask of it, has the driver
 //! do it, and tells what became of it (`fs::vfs::disks`).
 //!
-//! An ext2 on the disk is mounted at a directory with the disk's name. Who executes the file
-//! service does not matter: the thread asks it like anybody, and listens without asking again while
-//! there is nothing to do. Where the service began anew, the disk is mounted anew.
+//! An ext2 on the disk is mounted at a directory with the disk's name, or at the root where the
+//! board's command line says `root=NAME`. Who executes the file service does not matter: the thread
+//! asks it like anybody, and listens without asking again while there is nothing to do. Where the
+//! service began anew, the disk is mounted anew.
 
 use crate::kernel::Kernel;
 use crate::monitor::Session;
-use crate::services::{Patience, ServiceFailure};
+use crate::services::ServiceFailure;
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
@@ -39,7 +40,11 @@ fn thread(_: usize) {
     let Some((found, number)) = devices.into_iter().find(|(found, _)| ours(found)) else { return };
     let session = Session::at(kernel, Level(0));
     let name = abi::boot::text(&found.name);
-    Disk { kernel, session, number, name }.serve();
+    let arguments = abi::boot::text(&kernel.blob.arguments);
+    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+    let mut words = before.split_ascii_whitespace().filter_map(|word| word.strip_prefix("root="));
+    let top = words.any(|root| root == name);
+    Disk { kernel, session, number, name, top }.serve();
 }
 
 /// What is to be done.
@@ -56,6 +61,8 @@ struct Disk {
     session: Session,
     number: u64,
     name: &'static str,
+    /// It is the root.
+    top: bool,
 }
 
 impl Disk {
@@ -72,7 +79,7 @@ impl Disk {
             match next {
                 Ok(Ok(job)) => self.perform(job),
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
-                    Ok(Ok(())) => crate::log!("{}: ext2, at /{}", self.name, self.name),
+                    Ok(Ok(())) => crate::log!("{}: ext2, mounted", self.name),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
                 },
@@ -96,12 +103,14 @@ impl Disk {
 
     fn mount(&self, memory: u64) -> Result<Result<(), Errno>, ServiceFailure> {
         let read_only = self.kernel.devices.disk_is_read_only() == Some(true);
-        let (name, how) = (self.name.as_bytes(), if read_only { flag::READ } else { 0 });
+        let how = if read_only { flag::READ } else { 0 } | if self.top { flag::TOP } else { 0 };
+        let name = if self.top { b".".as_slice() } else { self.name.as_bytes() };
         let fs = &self.kernel.services.fs;
         let (done, failed) = fs.asking(&self.session, Reply::error(Errno::Io), |ask| {
             let mut client = Client(ask);
             let root = client.root()?;
-            let done = match client.mkdir(root, name) {
+            let made = if self.top { Ok(()) } else { client.mkdir(root, name) };
+            let done = match made {
                 Ok(()) | Err(Errno::Exist) => client.mount(root, name, self.number, memory, how),
                 Err(why) => Err(why),
             };
@@ -114,9 +123,7 @@ impl Disk {
     fn next(&self, flags: u16) -> Result<Result<Job, Errno>, ServiceFailure> {
         let mut data = vec![0; BUFFER];
         let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
-        let fs = &self.kernel.services.fs;
-        let reply = fs.ask_patiently(&self.session, request, &mut data, &Patience::IDLE)?;
-        let reply = reply.ok_or(ServiceFailure::Nonsense)?;
+        let reply = self.kernel.services.fs.listen(&self.session, request, &mut data)?;
         if reply.error != 0 {
             return Ok(Err(reply.errno()));
         }

@@ -71,17 +71,23 @@ fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
 
 /// Waits until the disk is mounted.
 fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
+    mounted_at(rig, "/disk ", how)
+}
+
+fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
         let said = rig.ask("main", "fs df", PATIENCE)?;
-        let line = said.lines().find(|line| line.trim_start().starts_with("/disk "));
+        let line = said.lines().find(|line| line.trim_start().starts_with(place));
         match line.map(str::trim_end) {
             Some(line) if line.ends_with(how) => return Ok(()),
-            Some(line) => return Err(Failure::Wrong(format!("the disk is mounted so: {line}"))),
-            None if start.elapsed() > PATIENCE => {
+            Some(line) if !line.ends_with("ramfs") => {
+                return Err(Failure::Wrong(format!("the disk is mounted so: {line}")));
+            }
+            _ if start.elapsed() > PATIENCE => {
                 return Err(Failure::Wrong(format!("the disk is not mounted: {said}")));
             }
-            None => std::thread::sleep(Duration::from_millis(50)),
+            _ => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 }
@@ -205,6 +211,27 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")?;
     demand(rig, "fs cat disk/note", "one line of text").map(|_| ())
+}
+
+/// The disk is the root of a board that says so.
+pub fn root(rig: &mut Rig) -> Result<(), Failure> {
+    rig.set_arguments("root=disk");
+    rig.restart(|board| make(board, 1024))?;
+    rig.expect("main> ", PATIENCE)?;
+    mounted_at(rig, "/ ", "free, ext2")?;
+    for on in ["", "on shadow "] {
+        demand(rig, &format!("{on}fs cat {}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
+    }
+    done(rig, "on shadow fs write note one line of text")?;
+    push(&rig.instance, &pattern(4, 100_000)[..], "large").map_err(Failure::Wrong)?;
+    poweroff(rig)?;
+    rig.restart(|board| {
+        clean(board)?;
+        same("the large file", &content(board, "large")?, &pattern(4, 100_000))
+    })?;
+    rig.expect("main> ", PATIENCE)?;
+    mounted_at(rig, "/ ", "free, ext2")?;
+    demand(rig, "fs cat note", "one line of text").map(|_| ())
 }
 
 /// Power cuts: what was synced is there.

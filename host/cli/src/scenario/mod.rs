@@ -74,6 +74,7 @@ pub const ALL: &[Scenario] = &[
     on("disk.ext2", "duo", |rig| disk::kept(rig, 1024)),
     on("disk.ext2-delegated", "duo-delegated", |rig| disk::kept(rig, 4096)),
     on("disk.ext2-solo", "solo", disk::alone),
+    on("disk.root", "duo", disk::root),
     on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..4)),
     nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..140)),
     on("disk.lost", "duo", disk::lost),

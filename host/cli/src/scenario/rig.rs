@@ -125,6 +125,11 @@ impl Rig {
         Ok(rig)
     }
 
+    /// The command line of kernels from the next start on.
+    pub fn set_arguments(&mut self, arguments: &str) {
+        self.parts.options.arguments = Some(arguments.to_string());
+    }
+
     /// Ends the board, and starts it again when `between` is done; its disk stays.
     pub fn restart(
         &mut self,

@@ -13,7 +13,8 @@ pub const NAMES: usize = 8192;
 const BESIDE: usize = CACHE / 4 + 96;
 /// What a block takes beyond its bytes.
 const BLOCK: usize = 160;
-/// A name of a directory in use, in trees half empty; there are three times as many as may be.
+/// A name of a directory in use, in trees half empty; there are three times as many as one may
+/// have.
 const NAME: usize = 3 * 24;
 /// An inode: how often it was used.
 const INODE: u64 = 32;

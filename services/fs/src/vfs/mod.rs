@@ -118,6 +118,8 @@ impl Call<'_> {
 pub struct Vfs {
     handles: Handles,
     mounts: Vec<Mount>,
+    /// Which of them is the root.
+    top: u32,
     pipes: Table<Pipe>,
     parked: Parked<Key>,
     /// When what changed is written at the latest.
@@ -144,6 +146,7 @@ impl Vfs {
         Vfs {
             handles: Handles::new(lives),
             mounts: Vec::from([Mount { fs, over: None, disk: None }]),
+            top: 0,
             pipes: Table::new(pipe::PIPES),
             parked: Parked::new(WAITS),
             write_at: None,

@@ -24,8 +24,9 @@ const SET: u16 = flag::APPEND | flag::NONBLOCK;
 
 impl Vfs {
     pub(super) fn do_root(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let root = Place { mount: 0, node: self.mounts[0].fs.root() };
-        self.give(call, root, flag::READ)
+        let mount = self.top;
+        let node = self.mounts.get_mut(mount as usize).ok_or(Errno::Badf)?.fs.root();
+        self.give(call, Place { mount, node }, flag::READ)
     }
 
     /// A handle of a node, which is held from now on.

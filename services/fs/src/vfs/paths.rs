@@ -162,21 +162,27 @@ impl Vfs {
     }
 
     pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let read_only = call.flags(flag::READ)? != 0;
+        let flags = call.flags(flag::READ | flag::TOP)?;
+        let (read_only, top) = (flags & flag::READ != 0, flags & flag::TOP != 0);
         let found = self.first(call, End::Follow)?;
         let place = self.existing(&found)?;
         if !self.is_directory(place)? {
             return Err(Errno::Notdir.into());
         }
         let root = self.mounts[place.mount as usize].fs.root();
-        if place.node == root {
+        // What covers the root is the root, and only the first one can be covered so.
+        let is_top = place.node == root && place.mount == 0 && self.top == 0;
+        if top != is_top || (place.node == root && !is_top) {
             return Err(Errno::Busy.into());
         }
-        match call.request.second {
+        let mount = match call.request.second {
             0 if read_only => return Err(Errno::Inval.into()),
             0 => self.cover(place, AnyFs::Ram(RamFs::new(call.request.length)), None)?,
             disk => self.mount_disk(place, disk, call.request.length, read_only)?,
         };
+        if top {
+            self.top = mount;
+        }
         Ok(Reply::default())
     }
 }

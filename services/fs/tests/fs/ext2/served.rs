@@ -106,6 +106,24 @@ fn a_disk_is_mounted_once_within_what_it_may_take() {
 }
 
 #[test]
+fn a_disk_over_the_root_is_the_root() {
+    let image = make(1024, 16 * 1024, &[]);
+    let wanted = memory(&image[1024..2048]).unwrap();
+    let mut solo = beside(&image);
+    let ram = solo.root();
+    assert_eq!(solo.with(|c| c.mount(ram, b".", DISK, wanted, 0)), Err(Errno::Busy));
+    solo.with(|c| c.mkdir(ram, b"d")).unwrap();
+    assert_eq!(solo.with(|c| c.mount(ram, b"d", DISK, wanted, flag::TOP)), Err(Errno::Busy));
+    solo.with(|c| c.mount(ram, b".", DISK, wanted, flag::TOP)).unwrap();
+    let root = solo.root();
+    assert_eq!(solo.with(|c| c.about(root)), Ok(reply_flag::DISK));
+    assert_eq!(solo.with(|c| c.stat_path(root, b"d", 0)), Err(Errno::Noent));
+    assert_eq!(solo.with(|c| c.stat_path(ram, b"d", 0)).map(|stat| stat.device), Ok(1));
+    assert_eq!(solo.with(|c| c.mount(root, b".", 2, 0, flag::TOP)), Err(Errno::Busy));
+    assert_eq!(solo.with(|c| c.mount(ram, b".", 2, 0, flag::TOP)), Err(Errno::Busy));
+}
+
+#[test]
 fn what_takes_more_memory_than_it_may_is_not_mounted() {
     let image = make(4096, 16 * 1024, &[]);
     let mut solo = beside(&image);
