@@ -215,7 +215,8 @@ mod tests {
         let before = [process(1, 0, "idle"), process(2, 100, "busy")];
         let now = [process(1, 0, "idle"), process(2, 600, "busy"), process(3, 50, "new")];
         let text = usage(&before, &now, 1000);
-        let names: Vec<&str> = text.lines().skip(3).filter_map(|l| l.split(' ').last()).collect();
+        let names: Vec<&str> =
+            text.lines().skip(3).filter_map(|l| l.split(' ').next_back()).collect();
         assert_eq!(names, ["busy", "idle", "new"]);
         assert!(text.contains(" 50.0 "), "{text}");
         assert!(usage(&[], &now, 0).contains("3 processes, 3 running"));

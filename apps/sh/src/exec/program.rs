@@ -34,6 +34,9 @@ impl<F> Plumbing<F> {
     }
 }
 
+/// Descriptors of a program, and what each is.
+type Given<F> = Vec<(u32, Rc<F>)>;
+
 /// What the first bytes of a file say about it.
 enum Script {
     /// Carried out by a program with these arguments before the file's name.
@@ -211,7 +214,7 @@ impl<S: System> Shell<S> {
     pub(crate) fn files(
         &mut self,
         plumbing: &mut Plumbing<S::File>,
-    ) -> Result<Vec<(u32, Rc<S::File>)>, Errno> {
+    ) -> Result<Given<S::File>, Errno> {
         let mut files = Vec::new();
         for (number, slot) in self.slots.clone() {
             let file = match slot {
