@@ -29,7 +29,7 @@ fn cases(text: &str) -> Vec<Case> {
 
 fn check(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("the cases are there");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for case in cases(&text) {
         eprintln!("{name}: {}", case.title);

@@ -1,6 +1,6 @@
 //! What the system shows as files of `/proc`: memory, mounts, messages, power.
 
-use crate::Answer;
+use crate::{Answer, put};
 
 const MEMORY: &str = "/proc/meminfo";
 const MOUNTS: &str = "/proc/mounts";
@@ -13,8 +13,7 @@ fn read(path: &str) -> Result<String, String> {
 
 /// `free`: lines of `NAME: NUMBER kB` as a table.
 pub fn free(_: &[String]) -> Answer {
-    print!("{}", memory(&read(MEMORY)?));
-    Ok(0)
+    put(&memory(&read(MEMORY)?))
 }
 
 fn memory(text: &str) -> String {
@@ -26,8 +25,7 @@ fn memory(text: &str) -> String {
 
 /// `mount`: what is mounted where.
 pub fn mount(_: &[String]) -> Answer {
-    print!("{}", mounts(&read(MOUNTS)?));
-    Ok(0)
+    put(&mounts(&read(MOUNTS)?))
 }
 
 /// Lines of `WHAT WHERE KIND OPTIONS [BYTES FREE]`.
@@ -43,8 +41,7 @@ fn mounts(text: &str) -> String {
 
 /// `df`: room on what is mounted.
 pub fn df(_: &[String]) -> Answer {
-    print!("{}", room(&read(MOUNTS)?));
-    Ok(0)
+    put(&room(&read(MOUNTS)?))
 }
 
 fn room(text: &str) -> String {
@@ -64,8 +61,7 @@ fn room(text: &str) -> String {
 
 /// `dmesg`: what the kernels said.
 pub fn dmesg(_: &[String]) -> Answer {
-    print!("{}", read(MESSAGES)?);
-    Ok(0)
+    put(&read(MESSAGES)?)
 }
 
 fn power(word: &str) -> Answer {

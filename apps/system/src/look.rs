@@ -1,6 +1,6 @@
 //! Files: `stat` and `du`; and `clear`.
 
-use crate::Answer;
+use crate::{Answer, put};
 use penumbra::{Kind, Stat};
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 const DEPTH: u32 = 64;
 
 /// An absolute path of what was said.
-fn absolute(path: &str) -> Result<String, String> {
+pub fn absolute(path: &str) -> Result<String, String> {
     let full = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
     Ok(full.to_string_lossy().into_owned())
 }
@@ -18,7 +18,7 @@ pub fn stat(arguments: &[String]) -> Answer {
     let mut code = 0;
     for name in arguments {
         match Stat::of(&absolute(name)?, false) {
-            Ok(stat) => print!("{}", shown(name, &stat)),
+            Ok(stat) => code = code.max(put(&shown(name, &stat))?),
             Err(error) => {
                 eprintln!("stat: {name}: {error}");
                 code = 1;
@@ -53,15 +53,17 @@ pub fn du(arguments: &[String]) -> Answer {
     let here = [".".to_string()];
     let named: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
     let named = if named.is_empty() { here.iter().collect() } else { named };
+    let mut text = String::new();
     for name in named {
         let mut lines = Vec::new();
         let bytes = sum(Path::new(name), 0, &mut lines).map_err(|e| format!("{name}: {e}"))?;
         if short || lines.is_empty() {
             lines = vec![(bytes, name.clone())];
         }
-        lines.iter().for_each(|(bytes, name)| println!("{:8} {name}", bytes.div_ceil(1024)));
+        let shown = lines.iter().map(|(b, name)| format!("{:8} {name}\n", b.div_ceil(1024)));
+        text.extend(shown);
     }
-    Ok(0)
+    put(&text)
 }
 
 /// Bytes of a file or directory; each directory is a line.
@@ -80,8 +82,7 @@ fn sum(path: &Path, depth: u32, lines: &mut Vec<(u64, String)>) -> std::io::Resu
 
 /// `clear`: an empty terminal.
 pub fn clear(_: &[String]) -> Answer {
-    print!("\x1b[H\x1b[2J");
-    Ok(0)
+    put("\x1b[H\x1b[2J")
 }
 
 #[cfg(test)]

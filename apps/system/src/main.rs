@@ -8,6 +8,7 @@ mod files;
 mod look;
 mod processes;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What a tool answers: an exit code, or what went wrong.
@@ -15,6 +16,9 @@ type Answer = Result<u32, String>;
 
 /// A tool's name, what it does with its arguments, and how it is called.
 type Tool = (&'static str, fn(&[String]) -> Answer, &'static str);
+
+/// 128 and the signal PIPE.
+const NOBODY_READS: u32 = 141;
 
 const TOOLS: &[Tool] = &[
     ("ps", processes::ps, "ps"),
@@ -61,10 +65,19 @@ fn run(words: &[String]) -> Answer {
     };
     let (name, run, usage) = tool;
     if arguments.first().is_some_and(|a| a == "--help") {
-        println!("{usage}");
-        return Ok(0);
+        return put(&format!("{usage}\n"));
     }
     run(arguments).map_err(|why| format!("{name}: {why}"))
+}
+
+/// Writes a tool's output. When nobody reads it any more the tool ends as by a signal, in silence.
+fn put(text: &str) -> Answer {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(0),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(NOBODY_READS),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[cfg(test)]

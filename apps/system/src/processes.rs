@@ -1,14 +1,17 @@
 //! Processes: `ps`, `top`, `kill`, `on`.
 
-use crate::Answer;
+use crate::look::absolute;
+use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
 use penumbra::{Command, End, Errno, ready};
+
+/// Where the names are that other programs serve.
+const APPLETS: &str = "/bin/.applets";
 
 /// `ps`: all processes, one a line.
 pub fn ps(_: &[String]) -> Answer {
     let all = process::list().map_err(|error| error.to_string())?;
-    print!("{}", table(&all));
-    Ok(0)
+    put(&table(&all))
 }
 
 /// A table of processes.
@@ -60,7 +63,10 @@ pub fn top(arguments: &[String]) -> Answer {
         let now = ready::now();
         // Home, and clear what is below.
         let shown = usage(&before, &all, now.saturating_sub(at));
-        print!("\x1b[H\x1b[J{shown}");
+        let code = put(&format!("\x1b[H\x1b[J{shown}"))?;
+        if code != 0 {
+            return Ok(code);
+        }
         (before, at) = (all, now);
         if round + 1 < times {
             ready::sleep(delay * 1_000_000_000).map_err(|error| error.to_string())?;
@@ -100,8 +106,8 @@ fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
 pub fn kill(arguments: &[String]) -> Answer {
     let (which, rest) = match arguments.split_first() {
         Some((first, _)) if first == "-l" => {
-            println!("{}", signal::NAMES.get(1..).unwrap_or_default().join(" "));
-            return Ok(0);
+            let names = signal::NAMES.get(1..).unwrap_or_default().join(" ");
+            return put(&(names + "\n"));
         }
         Some((first, rest)) if first.starts_with('-') && !rest.is_empty() => {
             let name = first.trim_start_matches('-');
@@ -150,10 +156,15 @@ pub fn env(arguments: &[String]) -> Answer {
     if let Some((program, rest)) = rest.split_first() {
         return run(program, rest, variables, |command| command);
     }
-    for (name, value) in variables {
-        println!("{name}={value}");
-    }
-    Ok(0)
+    let lines: String = variables.iter().map(|(n, value)| format!("{n}={value}\n")).collect();
+    put(&lines)
+}
+
+/// The program that serves a name: lines of `NAME PROGRAM`.
+fn served(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(APPLETS).ok()?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(served, _)| *served == name).map(|(_, program)| format!("/bin/{program}"))
 }
 
 /// Begins a program, waits for it, and answers as it does.
@@ -163,13 +174,23 @@ fn run(
     variables: Vec<(String, String)>,
     change: impl Fn(Command) -> Command,
 ) -> Answer {
-    let path = if program.contains('/') { program.to_string() } else { format!("/bin/{program}") };
-    let mut command = Command::bare(&path).arg(program).file(0, 0).file(1, 1).file(2, 2);
-    command = command.args(arguments.iter().map(String::as_str));
-    for (name, value) in &variables {
-        command = command.env(name, value);
-    }
-    let child = match change(command).spawn() {
+    let begin = |path: &str| {
+        let mut command = Command::bare(path).arg(program).file(0, 0).file(1, 1).file(2, 2);
+        command = command.args(arguments.iter().map(String::as_str));
+        for (name, value) in &variables {
+            command = command.env(name, value);
+        }
+        change(command).spawn()
+    };
+    let path = match program.contains('/') {
+        true => absolute(program)?,
+        false => format!("/bin/{program}"),
+    };
+    let begun = match (begin(&path), served(program)) {
+        (Err(Errno::NOENT), Some(by)) => begin(&by),
+        (begun, _) => begun,
+    };
+    let child = match begun {
         Ok(child) => child,
         Err(error) => {
             eprintln!("{program}: {error}");

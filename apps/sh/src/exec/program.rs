@@ -7,9 +7,6 @@ use penumbra::{End, Errno, Kind, Open};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Files for a child: which descriptor each is to be there.
-type Handed<F> = Vec<(u32, Rc<F>)>;
-
 /// Where the names are that other programs serve: lines of `NAME PROGRAM`.
 const APPLETS: &str = "/bin/.applets";
 /// Who serves a name when its line does not say.
@@ -36,6 +33,9 @@ impl<F> Plumbing<F> {
         Plumbing { pipes: Vec::new(), group: own_group.then_some(0) }
     }
 }
+
+/// Descriptors of a program, and what each is.
+type Given<F> = Vec<(u32, Rc<F>)>;
 
 /// What the first bytes of a file say about it.
 enum Script {
@@ -214,7 +214,7 @@ impl<S: System> Shell<S> {
     pub(crate) fn files(
         &mut self,
         plumbing: &mut Plumbing<S::File>,
-    ) -> Result<Handed<S::File>, Errno> {
+    ) -> Result<Given<S::File>, Errno> {
         let mut files = Vec::new();
         for (number, slot) in self.slots.clone() {
             let file = match slot {

@@ -67,7 +67,7 @@ impl Fake {
     /// A shell over this world that reads `input`, and where its output goes.
     pub fn shell(&self, arguments: &[&str], input: &str) -> (Shell<Fake>, [Handle; 2]) {
         let (read, write) = files::pipe();
-        write.write(input.as_bytes()).unwrap();
+        write.write(input.as_bytes()).expect("a pipe takes all");
         let (out_read, out) = files::pipe();
         let (err_read, err) = files::pipe();
         let arguments = arguments.iter().map(|a| a.to_string()).collect();
@@ -195,7 +195,7 @@ impl System for Fake {
         }
         let pid = self.world.borrow().next;
         let process = programs::Process {
-            name: program.path.rsplit('/').next().unwrap().to_string(),
+            name: program.path.trim_start_matches("/bin/").to_string(),
             arguments: program.arguments.to_vec(),
             environment: program.environment.to_vec(),
             files: program.files.iter().map(|(n, file)| (*n, file.another())).collect(),

@@ -54,6 +54,7 @@ impl Process {
         };
         let arguments = self.arguments.clone();
         let word = |n: usize| arguments.get(n).map_or("", String::as_str);
+        let number = |n: usize| word(n).parse::<i64>().expect("a number");
         match name.as_str() {
             "sh" => return self.shell(),
             "status" => return End::Exit(word(1).parse().unwrap_or(0)),
@@ -88,8 +89,8 @@ impl Process {
             }
             "seq" => {
                 let (from, to) = match arguments.len() {
-                    2 => (1, word(1).parse::<i64>().unwrap()),
-                    _ => (word(1).parse().unwrap(), word(2).parse().unwrap()),
+                    2 => (1, number(1)),
+                    _ => (number(1), number(2)),
                 };
                 let lines: String = (from..=to).map(|n| format!("{n}\n")).collect();
                 self.write(1, &lines);
@@ -201,8 +202,8 @@ impl Process {
         let arguments = self.arguments.clone();
         let (text, name, rest) = match arguments.get(1).map(String::as_str) {
             Some("--resume") => {
-                let text = self.read_all(arguments[2].parse().unwrap());
-                (String::from_utf8(text).unwrap(), "sh".to_string(), Vec::new())
+                let text = self.read_all(arguments[2].parse().expect("a descriptor"));
+                (String::from_utf8(text).expect("text"), "sh".to_string(), Vec::new())
             }
             Some("-c") => {
                 let name = arguments.get(3).map_or("sh", String::as_str).to_string();
@@ -215,7 +216,7 @@ impl Process {
                     return End::Exit(127);
                 };
                 self.files.insert(99, script);
-                let text = String::from_utf8(self.read_all(99)).unwrap();
+                let text = String::from_utf8(self.read_all(99)).expect("text");
                 (text, file.to_string(), arguments[2..].to_vec())
             }
             None => (self.input(), "sh".to_string(), Vec::new()),
