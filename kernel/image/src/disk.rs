@@ -8,7 +8,7 @@
 
 use crate::kernel::Kernel;
 use crate::monitor::Session;
-use crate::services::ServiceFailure;
+use crate::services::{Patience, ServiceFailure};
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
@@ -123,7 +123,9 @@ impl Disk {
     fn next(&self, flags: u16) -> Result<Result<Job, Errno>, ServiceFailure> {
         let mut data = vec![0; BUFFER];
         let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
-        let reply = self.kernel.services.fs.listen(&self.session, request, &mut data)?;
+        let fs = &self.kernel.services.fs;
+        let reply = fs.ask_patiently(&self.session, request, &mut data, &Patience::IDLE)?;
+        let reply = reply.ok_or(ServiceFailure::Nonsense)?;
         if reply.error != 0 {
             return Ok(Err(reply.errno()));
         }
