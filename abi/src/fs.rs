@@ -30,6 +30,7 @@
 //! | Mount | directory | name | `length`: its budget; `second`: the disk; READ: read only; TOP | |
 //! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
 //! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
+//! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -98,6 +99,10 @@ codes! {
         NextIo = 29,
         /// What became of it.
         IoDone = 30,
+        /// Makes a terminal (handle 0): `handle` is the end of who shows it to people, `other` the
+        /// programs' end. Of an end: sets how it is read, and whose it is; `flags` and `value` of
+        /// the answer say both.
+        Terminal = 31,
     }
 }
 
@@ -203,6 +208,14 @@ pub mod flag {
     pub const WHOLE: u16 = 1;
     /// Mount: over the root: it is the root from then on.
     pub const TOP: u16 = 1 << 1;
+    /// Terminal: one that is made is the console.
+    pub const CONSOLE: u16 = 1;
+    /// Terminal: its programs get each key as it is pressed, and show it if they like.
+    pub const RAW: u16 = 1 << 1;
+    /// Terminal: its programs get lines, which whoever shows it has shown and corrected.
+    pub const COOKED: u16 = 1 << 2;
+    /// Terminal: the keys that end programs end those of the group `length`; 0: nobody.
+    pub const GROUP: u16 = 1 << 3;
     /// NextIo: what this kernel took before is not being done: it is to be done again.
     pub const AFRESH: u16 = 1;
     /// IoDone: the disk did it.
@@ -244,6 +257,8 @@ pub mod io {
 
 /// Kinds of files.
 pub mod kind {
+    /// A device of characters: a terminal.
+    pub const CHARACTER: u8 = 2;
     /// A directory.
     pub const DIRECTORY: u8 = 3;
     /// A file.

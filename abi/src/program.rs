@@ -16,7 +16,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `list(above, buffer, bytes, used)` | [`crate::process::Listed`]s of processes above a number |
 /// | `pipe(ends)` | two descriptors (u32): to read, to write |
 /// | `dup(descriptor, new)` | a second one of the same file (u32) |
+/// | `terminal(descriptor, mode, group)` | how a terminal is read, of [`terminal`], and whose it is |
 pub const MODULE: &str = "penumbra";
+
+/// Modes of `terminal`.
+pub mod terminal {
+    /// Each key comes as it is pressed, and nobody shows it but who reads it.
+    pub const RAW: u32 = 1;
+    /// Lines come, which were shown and could be corrected.
+    pub const COOKED: u32 = 1 << 1;
+    /// Ctrl-c ends processes of the group that is named; 0: nobody.
+    pub const GROUP: u32 = 1 << 2;
+}
 
 /// `Spawn::kernel`: whichever its manifest, or the load, suggests.
 pub const ANY_KERNEL: u32 = u32::MAX;

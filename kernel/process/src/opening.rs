@@ -1,4 +1,4 @@
-//! `path_open`, and pipes.
+//! `path_open`, pipes and terminals.
 
 use crate::descriptors::{known, to_service};
 use crate::errno::{Done, Errno, Halt};
@@ -9,6 +9,7 @@ use crate::system::{System, ask, ask_path};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, filetype, oflags, rights};
 use abi::fs::{Op, Request, flag, kind};
+use abi::program::terminal;
 
 /// Rights that only what is open for reading gives.
 const READS: u64 = rights::FD_READ | rights::FD_READDIR;
@@ -112,6 +113,33 @@ impl Process {
             let _ = system.files(Request::new(Op::Close, handle), &mut []);
         }
         Ok(found?.stat.kind)
+    }
+
+    /// How a terminal is read, and whose it is.
+    pub fn terminal(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        mode: u32,
+        group: u32,
+    ) -> Done {
+        let handle = self.table.get(fd)?.handle;
+        let all = [
+            (terminal::RAW, flag::RAW),
+            (terminal::COOKED, flag::COOKED),
+            (terminal::GROUP, flag::GROUP),
+        ];
+        let known = all.iter().fold(0, |known, (mode, _)| known | mode);
+        // Of no descriptor is the handle 0, which would make one.
+        if mode & !known != 0 || handle == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let set = all.iter().filter(|(wanted, _)| mode & wanted != 0);
+        let flags = set.fold(0, |flags, (_, flag)| flags | flag);
+        let length = group.into();
+        ask(system, Request { flags, length, ..Request::new(Op::Terminal, handle) }, &mut [])?;
+        Ok(())
     }
 
     /// A pipe: two descriptors, to read and to write, to `ends`.

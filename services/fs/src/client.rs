@@ -73,6 +73,20 @@ impl Client<'_> {
         Ok((reply.handle, reply.other))
     }
 
+    /// A terminal: the end of who shows it, and the programs' end.
+    pub fn terminal(&mut self, flags: u16) -> Result<(u64, u64)> {
+        let reply = self.ask(Request { flags, ..Request::new(Op::Terminal, 0) }, &mut [])?;
+        Ok((reply.handle, reply.other))
+    }
+
+    /// Sets a terminal's mode, or its group; answers both.
+    pub fn set_terminal(&mut self, end: u64, flags: u16, group: u32) -> Result<(u16, u32)> {
+        let length = group.into();
+        let request = Request { flags, length, ..Request::new(Op::Terminal, end) };
+        let reply = self.ask(request, &mut [])?;
+        Ok((reply.flags, reply.value as u32))
+    }
+
     /// Reads at the position.
     pub fn read(&mut self, handle: u64, into: &mut [u8]) -> Result<usize> {
         let request = Request { length: into.len() as u64, ..Request::new(Op::Read, handle) };

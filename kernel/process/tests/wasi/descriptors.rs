@@ -207,6 +207,16 @@ fn pipes_are_made_and_read() {
 }
 
 #[test]
+fn only_a_terminal_has_a_mode() {
+    let mut program = Program::new();
+    let fd = program.file("file", b"");
+    assert_eq!(program.call("terminal", &[fd, 1, 0]), INVAL);
+    assert_eq!(program.call("terminal", &[1, 8, 0]), INVAL);
+    assert_eq!(program.call("terminal", &[77, 1, 0]), BADF);
+    program.end();
+}
+
+#[test]
 fn handles_of_an_earlier_life_are_stale() {
     let mut program = Program::new();
     program.world.vfs = fs::Vfs::with_budget(4, 1 << 20);

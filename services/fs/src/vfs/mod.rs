@@ -7,6 +7,7 @@
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
 //! - [`pipe`]     pipes
+//! - [`terminal`]  terminals
 //! - [`disks`]   what file systems ask of disks, and who drives those
 //! - [`devices`]  the same without disks: for tests and tools
 //! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
@@ -22,6 +23,7 @@ pub mod pipe;
 mod polling;
 #[cfg(test)]
 pub mod slow;
+pub mod terminal;
 pub mod walk;
 
 use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
@@ -33,6 +35,7 @@ use disks::Disk;
 use handles::{Handles, Place, Target};
 use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use pipe::Pipe;
+use terminal::Terminal;
 
 /// What the root file system may take, when nobody says otherwise.
 pub const BUDGET: u64 = 8 * 1024 * 1024;
@@ -121,6 +124,9 @@ pub struct Vfs {
     /// Which of them is the root.
     top: u32,
     pipes: Table<Pipe>,
+    terminals: Table<Terminal>,
+    /// Which of them `/dev/console` is.
+    console: Option<u32>,
     parked: Parked<Key>,
     /// When what changed is written at the latest.
     write_at: Option<u64>,
@@ -148,6 +154,8 @@ impl Vfs {
             mounts: Vec::from([Mount { fs, over: None, disk: None }]),
             top: 0,
             pipes: Table::new(pipe::PIPES),
+            terminals: Table::new(terminal::TERMINALS),
+            console: None,
             parked: Parked::new(WAITS),
             write_at: None,
             stirred: false,
@@ -196,7 +204,7 @@ impl Vfs {
     fn node(&self, handle: u64) -> Result<Place> {
         match self.handles.get(handle)?.target {
             Target::Node(place) => Ok(place),
-            Target::Reader(_) | Target::Writer(_) => Err(Errno::Inval.into()),
+            _ => Err(Errno::Inval.into()),
         }
     }
 
@@ -221,6 +229,8 @@ impl Vfs {
             })?,
             Target::Node(_) => {}
             Target::Reader(at) | Target::Writer(at) => self.leave(at, target, last, effects),
+            Target::Terminal(_) | Target::Screen(_) if last => self.leave_terminal(target, effects),
+            Target::Terminal(_) | Target::Screen(_) => {}
         }
         Ok(())
     }
@@ -292,6 +302,7 @@ impl Vfs {
             Op::Mount => self.do_mount(call),
             Op::NextIo => self.do_next_io(call),
             Op::IoDone => self.do_io_done(call),
+            Op::Terminal => self.do_terminal(call),
             Op::Readdir => self.do_readdir(call),
             Op::Poll => self.do_poll(call),
         }

@@ -17,6 +17,8 @@ pub const PIPES: u32 = 256;
 #[derive(Debug)]
 pub struct Pipe {
     data: VecDeque<u8>,
+    /// Whoever reads all of it finds an end there, once.
+    pub end: bool,
     /// Somebody can read.
     pub reader: bool,
     /// Somebody can write.
@@ -26,7 +28,7 @@ pub struct Pipe {
 impl Pipe {
     /// An empty one, both ends open.
     pub fn open() -> Pipe {
-        Pipe { data: VecDeque::new(), reader: true, writer: true }
+        Pipe { data: VecDeque::new(), end: false, reader: true, writer: true }
     }
 
     /// Bytes in it.
@@ -41,8 +43,9 @@ impl Pipe {
 
     /// Takes bytes out; `None` when it has to wait.
     pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
-        if self.data.is_empty() && self.writer && !into.is_empty() {
-            return None;
+        if self.data.is_empty() && !into.is_empty() {
+            let end = core::mem::take(&mut self.end) || !self.writer;
+            return end.then_some(0);
         }
         let length = into.len().min(self.data.len());
         let (first, second) = self.data.as_slices();
@@ -73,7 +76,7 @@ impl Pipe {
 
     /// Would a read not wait?
     pub fn readable(&self) -> bool {
-        !self.data.is_empty() || !self.writer
+        !self.data.is_empty() || self.end || !self.writer
     }
 
     /// Would a write of [`ATOMIC`] bytes not wait?

@@ -9,3 +9,4 @@ mod model;
 mod paths;
 mod pipes;
 mod space;
+mod terminals;
