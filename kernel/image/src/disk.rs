@@ -40,10 +40,7 @@ fn thread(_: usize) {
     let Some((found, number)) = devices.into_iter().find(|(found, _)| ours(found)) else { return };
     let session = Session::at(kernel, Level(0));
     let name = abi::boot::text(&found.name);
-    let arguments = abi::boot::text(&kernel.blob.arguments);
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    let mut words = before.split_ascii_whitespace().filter_map(|word| word.strip_prefix("root="));
-    let top = words.any(|root| root == name);
+    let top = kernel.option("root=") == Some(name);
     Disk { kernel, session, number, name, top }.serve();
 }
 

@@ -43,4 +43,5 @@ mod services;
 mod shootdown;
 mod soc;
 mod symbols;
+mod terminal;
 mod twins;

@@ -11,6 +11,7 @@
 
 mod begin;
 mod guest;
+pub mod launch;
 
 use crate::kernel::Kernel;
 use crate::monitor::{Failure, Session};

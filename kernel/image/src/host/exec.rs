@@ -11,12 +11,10 @@ use super::{NONSENSE, Stream, Trouble};
 use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
 use crate::monitor::{Failure, Session};
-use crate::processes::{self, with_table};
-use crate::services::Patience;
-use ::processes::client::{Ended, Spawn};
+use crate::processes::launch::{Launch, end_of, signal_group};
 use abi::fs::{Errno as FileError, Op, Poll, Request, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
-use abi::process::{End, Errno, flag as process_flag, signal};
+use abi::process::signal;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -25,12 +23,7 @@ use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
-use kernel_process::begin::{Given, Plan, encode};
-use kernel_process::wasi::rights;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// How long a process table that began anew may take to hear of what runs.
-const HEARSAY_NS: u64 = 2_000_000_000;
 
 /// What the feeder of a program's input has to know.
 struct Feed {
@@ -79,10 +72,6 @@ fn file(why: FileError) -> Trouble {
     Trouble::Failed(Failure::Failed(explain(why)))
 }
 
-fn process(why: Errno) -> Trouble {
-    Trouble::Failed(processes::explain(why))
-}
-
 /// What the host asked for, in pieces.
 struct Asked<'a> {
     kernel: u32,
@@ -119,69 +108,26 @@ impl Stream {
         self.feed(&feed);
         let relayed = self.relay([(output, Kind::Out), (errors, Kind::Err)]);
         if relayed.is_err() {
-            hang_up(&self.session, pid);
+            signal_group(&self.session, pid, signal::HUP);
         }
-        let (end, status) = self.wait(pid);
+        let (end, status) = end_of(&self.session, pid);
         feed.over.store(true, Ordering::Release);
         relayed?;
         let exit = Exit { kind: (end as u32).into(), status: status.into() };
         Ok(self.send(Kind::Exit, exit.as_bytes())?)
     }
 
-    /// How it ended. A table that began anew hears of what still runs a moment later; what it does
-    /// not hear of was lost with its kernel.
-    fn wait(&self, pid: u32) -> (End, u32) {
-        let mut deadline = None;
-        loop {
-            match with_table(&self.session, &Patience::ENDLESS, |t| t.wait(0, pid as i32)) {
-                Ok(Ended { end, status, .. }) => return (end, status),
-                Err(_) => {
-                    let now = arch::time::soc_time();
-                    if now > *deadline.get_or_insert(now + HEARSAY_NS) {
-                        return (End::Lost, 0);
-                    }
-                    self.kernel.scheduler.sleep_until(now + HEARSAY_NS / 20);
-                }
-            }
-        }
-    }
-
     fn begin(&self, asked: &Asked<'_>, handles: [u64; 4]) -> Result<u32, Trouble> {
         let [input, out, err, root] = handles;
-        let stream = |descriptor, handle, rights| Given {
-            handle,
-            rights,
-            inheriting: 0,
-            descriptor,
-            name: None,
-        };
-        let files = [
-            stream(0, input, rights::STREAM),
-            stream(1, out, rights::STREAM),
-            stream(2, err, rights::STREAM),
-            Given {
-                handle: root,
-                rights: rights::DIRECTORY,
-                inheriting: rights::INHERITING,
-                descriptor: 3,
-                name: Some(b"/"),
-            },
-        ];
-        let plan = Plan {
+        let launch = Launch {
+            kernel: asked.kernel,
             path: asked.path,
             arguments: asked.arguments,
             environment: asked.environment,
-            memory: 0,
-            files: &files,
+            streams: [input, out, err],
+            root,
         };
-        let beginning = encode(&plan).map_err(|why| match why {
-            kernel_process::Errno::TOOBIG => process(Errno::Toobig),
-            _ => process(Errno::Inval),
-        })?;
-        let kernel = processes::place(self.kernel, asked.kernel).map_err(process)?;
-        let flags = process_flag::NEW_GROUP | process_flag::WATCHED;
-        let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
-        with_table(&self.session, &Patience::ENDLESS, |t| t.spawn(spawn)).map_err(process)
+        Ok(launch.begin(&self.session)?)
     }
 
     /// A thread that brings input. Without one the program finds its input's end.
@@ -232,12 +178,6 @@ impl Stream {
     }
 }
 
-/// The host is gone.
-fn hang_up(session: &Session, pid: u32) {
-    // A group that has ended needs no signal.
-    let _ = with_table(session, &Patience::ENDLESS, |t| t.kill(0, -(pid as i32), signal::HUP));
-}
-
 fn feeder(number: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let taken = FEEDS.lock().remove(&number);
@@ -257,17 +197,15 @@ fn feeder(number: usize) {
             Ok(Kind::End) => close(&session, &mut input),
             Ok(Kind::Signal) => {
                 let number = <[u8; 4]>::try_from(&bytes[..]).map_or(0, u32::from_le_bytes);
-                let group = -(feed.pid as i32);
-                let _ = with_table(&session, &Patience::ENDLESS, |table| {
-                    table.kill(0, group, u16::try_from(number).unwrap_or(signal::TERM))
-                });
+                let number = u16::try_from(number).unwrap_or(signal::TERM);
+                signal_group(&session, feed.pid, number);
             }
             _ => break,
         }
     }
     close(&session, &mut input);
     if !feed.over.load(Ordering::Acquire) {
-        hang_up(&session, feed.pid);
+        signal_group(&session, feed.pid, signal::HUP);
     }
 }
 

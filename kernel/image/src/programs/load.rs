@@ -8,7 +8,6 @@ use super::Trace;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
-use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
 use abi::program::IMAGE_BYTES;
@@ -187,14 +186,6 @@ struct Image<'a> {
     known: Known,
 }
 
-/// The end of a name of an image for this kernel.
-const fn suffix() -> &'static [u8] {
-    match arch::cpu::ISA {
-        isa::AARCH64 => b".aarch64",
-        _ => b".riscv64",
-    }
-}
-
 fn errno(why: FileError) -> Errno {
     match why {
         FileError::Noent | FileError::Notdir => Errno::Noent,
@@ -208,7 +199,7 @@ fn errno(why: FileError) -> Errno {
 
 impl<'a> Image<'a> {
     fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
-        let named = [path, suffix()].concat();
+        let named = [path, b".", super::isa_name().as_bytes()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
         let relative = if directory.is_none() { &named[from..] } else { &named[..] };
         let opened = with_files(session, |client| {
