@@ -77,7 +77,7 @@ pub enum AppError {
     #[error("there is no program {0} in {LIST}; there are: {1}")]
     Unknown(String, String),
     /// Something that builds is not there.
-    #[error("{0} is missing; `./pen apps` as an administrator installs it")]
+    #[error("{0} is missing; `./pen setup` as an administrator installs it")]
     Missing(String),
     /// A tool does not run.
     #[error("cannot run {0}: {1}")]

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! run/NAME/  board.toml   the board file it was started from     soc.toml   what the soc is told
-//!            program.key  seals programs for this start (given.rs)
+//!            program.key  seals programs for this board (given.rs)   system/  (system.rs)
 //!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   what kernels are told
 //!            DOMAIN.log   early log         soc.log, soc.out, soc.pid    console.sock, console.log
 //! ```
 //! The folder outlives the board, so that logs can be read; the next start empties it, except for
-//! disk images.
+//! disk images and their key.
 
+use crate::given::KEY_FILE;
 use crate::image::{self, ImageError};
 use crate::kernels::Built;
 use crate::lab::model::{self, Choice};
@@ -255,13 +256,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Removes what an earlier board left, disk images excepted.
+    /// Removes what an earlier board left, disk images and the key of programs on them excepted.
     fn empty(&self) -> Outcome<()> {
         file(&self.folder, std::fs::create_dir_all(&self.folder))?;
         self.room()?;
         for entry in file(&self.folder, std::fs::read_dir(&self.folder))?.flatten() {
             let path = entry.path();
-            if path.extension().is_none_or(|e| e != "disk") && !path.is_dir() {
+            let stays = path.extension().is_some_and(|e| e == "disk") || path.ends_with(KEY_FILE);
+            if !stays && !path.is_dir() {
                 file(&path, std::fs::remove_file(&path))?;
             }
         }
@@ -284,7 +286,10 @@ impl Instance {
             let path = self.path(&format!("{}.disk", device.name));
             let image = std::fs::File::options().create(true).append(true).open(&path);
             let image = file(&path, image)?;
-            file(&path, image.set_len(device.disk))?;
+            // One that somebody made may be larger.
+            if file(&path, image.metadata())?.len() < device.disk {
+                file(&path, image.set_len(device.disk))?;
+            }
         }
         Ok(())
     }

@@ -4,11 +4,11 @@ use super::host::{pattern, pull, push};
 use super::machine::demand;
 use super::peers::wait_for;
 use super::{Failure, PATIENCE, Rig};
+use crate::ext2;
 use crate::instance::Instance;
 use abi::soc::state;
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The disk's image, in the run folder.
@@ -18,19 +18,9 @@ const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
 /// How long nothing happens, for the disk to be idle.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A tool of e2fsprogs; not in everybody's PATH. What it said, if it ended like this or better.
+/// A tool of e2fsprogs on the image; what it said, if it ended like this or better.
 fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
-    let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
-    let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
-    let output = Command::new(program).env("LC_ALL", "C").args(arguments).arg(image).output()?;
-    match output.status.code() {
-        Some(code) if code <= worst => Ok(output.stdout),
-        code => {
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            Err(Failure::Wrong(format!("{name} ended with {code:?}: {said}")))
-        }
-    }
+    ext2::tool(name, arguments, image, worst).map_err(|why| Failure::Wrong(format!("{why:#}")))
 }
 
 /// A new file system with a file of the host's in it.
@@ -44,12 +34,12 @@ fn make(board: &Instance, block: u64) -> Result<(), Failure> {
 }
 
 /// What a file holds, as debugfs sees it.
-fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
     tool("debugfs", &["-R", &format!("cat /{path}")], &board.path(IMAGE), 0)
 }
 
 /// Nothing is wrong with the file system, and it says so itself.
-fn clean(board: &Instance) -> Result<(), Failure> {
+pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     let image = board.path(IMAGE);
     tool("e2fsck", &["-fn"], &image, 0)?;
     let said = tool("dumpe2fs", &["-h"], &image, 0)?;
@@ -109,7 +99,7 @@ fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
 }
 
 /// Turns the board off as its monitor does.
-fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("poweroff")?;
     rig.expect("powering off", PATIENCE)?;
     let start = Instant::now();

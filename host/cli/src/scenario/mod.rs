@@ -18,6 +18,7 @@ mod programs;
 pub mod rig;
 mod services;
 mod statics;
+mod system;
 mod twins;
 
 pub use rig::{Failure, Parts, Rig};
@@ -102,6 +103,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.traps", "duo", programs::traps),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
+    on("system.shell", "duo", system::shell),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
