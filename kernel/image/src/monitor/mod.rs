@@ -37,6 +37,7 @@ use base::id::DomainId;
 use core::fmt::{self, Write};
 use kernel_msg::Level;
 use line::{Edit, LINE, Line};
+pub use watts::{asked_frequency, gates_idle};
 
 /// Most words of a command line; the rest is refused.
 const WORDS: usize = 16;

@@ -4,7 +4,7 @@ use super::handles::{Opening, Place, Target};
 use super::pipe::{PIPES, Pipe};
 use super::walk::{End, Found};
 use super::{Call, Halt, Key, Result, Vfs};
-use crate::filesystem::{FileSystem, Kind, Make};
+use crate::filesystem::{FileSystem, Kind, Make, Special};
 use abi::fs::{Errno, Reply, flag};
 
 /// What Open knows.
@@ -76,6 +76,11 @@ impl Vfs {
             _ if slash || flags & flag::DIRECTORY != 0 => Err(Errno::Notdir.into()),
             Kind::Link => Err(Errno::Loop.into()),
             Kind::File => Ok(place),
+            // A terminal has handles of its own.
+            Kind::Character => match self.on(place, |fs, node| Ok(fs.special(node)))? {
+                Some(Special::Console) => Err(Errno::Nosys.into()),
+                None => Ok(place),
+            },
         }
     }
 

@@ -8,4 +8,5 @@ mod hostile;
 mod model;
 mod paths;
 mod pipes;
+mod served;
 mod space;
