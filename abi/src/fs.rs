@@ -27,10 +27,13 @@
 //! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
 //! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
-//! | Mount | directory | name | `length`: its budget; `second`: the disk; READ: read only; TOP | |
+//! | Mount | directory | name, other: a seed | `length`: its budget; `second`: [`source`]; flags | |
 //! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
 //! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
 //! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
+//! | NextJob | server | | AFRESH | see [`crate::served`] |
+//! | JobDone | its number | what it found | `second`: [`Errno`]; `offset`: a number; `length` | |
+//! | Mounts | | | `offset`: from which on, `length` | [`Mounted`]s in bulk, END |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -92,8 +95,8 @@ codes! {
         Poll = 26,
         /// The file system's size.
         Statfs = 27,
-        /// Puts a new ramfs, or what a disk holds, over a directory. Programs have no access to
-        /// this one, nor to those below.
+        /// Puts a file system over a directory. Programs have no access to this one, nor to those
+        /// below.
         Mount = 28,
         /// What is to be done with a disk next; waits for something. For the kernel that drives it.
         NextIo = 29,
@@ -103,6 +106,12 @@ codes! {
         /// programs' end. Of an end: sets how it is read, and whose it is; `flags` and `value` of
         /// the answer say both.
         Terminal = 31,
+        /// What a served file system is asked next; waits for something. For who serves it.
+        NextJob = 33,
+        /// What it answers.
+        JobDone = 34,
+        /// All file systems that there are.
+        Mounts = 35,
     }
 }
 
@@ -216,7 +225,10 @@ pub mod flag {
     pub const COOKED: u16 = 1 << 2;
     /// Terminal: the keys that end programs end those of the group `length`; 0: nobody.
     pub const GROUP: u16 = 1 << 3;
-    /// NextIo: what this kernel took before is not being done: it is to be done again.
+    /// Mount: under a name in the root directory, whatever the root is; no directory is needed.
+    pub const SHOWN: u16 = 1 << 2;
+    /// NextIo: what this kernel took before is not being done: it is to be done again. NextJob: it
+    /// is not done at all.
     pub const AFRESH: u16 = 1;
     /// IoDone: the disk did it.
     pub const GOOD: u16 = 1;
@@ -242,6 +254,16 @@ pub mod reply_flag {
     pub const UNCLEAN: u16 = 1 << 2;
 }
 
+/// What [`Op::Mount`] puts there; numbers from 1 on are disks.
+pub mod source {
+    /// A new ramfs of `length` bytes.
+    pub const MEMORY: u64 = 0;
+    /// Devices; random numbers begin with the seed behind the name.
+    pub const DEVICES: u64 = 1 << 32;
+    /// What the server of a number serves, which is added to this; it may take `length` bytes.
+    pub const SERVED: u64 = 2 << 32;
+}
+
 /// What [`Op::NextIo`] answers: `handle` is its number, `value` the byte of the disk where it
 /// begins, `other` how many there are, `flags` what to do; what is to be written is in bulk, as far
 /// as that reaches. What was read may come in several pieces, one behind the other. Disks have
@@ -257,7 +279,7 @@ pub mod io {
 
 /// Kinds of files.
 pub mod kind {
-    /// A device of characters: a terminal.
+    /// A character device.
     pub const CHARACTER: u8 = 2;
     /// A directory.
     pub const DIRECTORY: u8 = 3;
@@ -329,7 +351,7 @@ impl Request {
     /// How much of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
         let wanted = match Op::from_code(self.op) {
-            Some(Op::Write | Op::Poll | Op::IoDone) => {
+            Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone) => {
                 usize::try_from(self.length).unwrap_or(usize::MAX)
             }
             _ => usize::from(self.name) + usize::from(self.other),
@@ -339,7 +361,10 @@ impl Request {
 
     /// Is no name longer than [`PATH`]? Two of them and a request fill a message between kernels.
     pub fn names_fit(&self) -> bool {
-        let named = !matches!(Op::from_code(self.op), Some(Op::Write | Op::Poll | Op::IoDone));
+        let named = !matches!(
+            Op::from_code(self.op),
+            Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone)
+        );
         !named || usize::from(self.name.max(self.other)) <= PATH
     }
 }
@@ -423,6 +448,29 @@ pub struct Dirent {
     pub reserved: [u8; 3],
 }
 
+/// The head of a file system that [`Op::Mounts`] answers; its path without `/` at the beginning
+/// follows at once, and behind it the next head, unaligned.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct Mounted {
+    /// [`source`].
+    pub source: u64,
+    /// Bytes in all, 0 when that is not known.
+    pub total: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes of the path.
+    pub path: u16,
+    /// [`reply_flag`] of Statfs.
+    pub flags: u16,
+    /// 1: it is the root.
+    pub top: u16,
+    /// 0.
+    pub reserved: u16,
+}
+
 /// One handle of [`Op::Poll`]: goes in with `handle` and `want`, comes out with the rest.
 #[repr(C)]
 #[derive(
@@ -446,4 +494,4 @@ pub struct Poll {
 const _: () = assert!(size_of::<Request>() == 64 && align_of::<Request>() == 8);
 const _: () = assert!(size_of::<Reply>() == 96 && align_of::<Reply>() == 8);
 const _: () = assert!(size_of::<Stat>() == 64 && size_of::<Dirent>() == 24);
-const _: () = assert!(size_of::<Poll>() == 24);
+const _: () = assert!(size_of::<Poll>() == 24 && size_of::<Mounted>() == 32);

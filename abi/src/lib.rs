@@ -16,5 +16,6 @@ pub mod msg;
 pub mod net;
 pub mod process;
 pub mod program;
+pub mod served;
 pub mod soc;
 pub mod vsock;

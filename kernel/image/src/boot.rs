@@ -265,6 +265,7 @@ fn open_for_business(kernel: &'static Kernel) {
     crate::processes::start(kernel);
     crate::host::start(kernel);
     crate::disk::start(kernel);
+    crate::procfs::start(kernel);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

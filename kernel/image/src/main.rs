@@ -36,6 +36,7 @@ mod planted;
 mod power;
 mod print;
 mod processes;
+mod procfs;
 mod procs;
 mod programs;
 mod ranks;

@@ -1,10 +1,46 @@
-//! Text out of this kernel: the early log on its own UART, and the system console when it is ours.
+//! Text out of this kernel: the early log on its own UART, the end of which is kept, and the system
+//! console when it is ours.
 
 use arch::lock::Lock;
 use core::fmt::{self, Write};
 
-/// Keeps lines of several cores apart.
-static EARLY: Lock<()> = Lock::new(crate::ranks::EARLY, ());
+/// Bytes of the log that are kept.
+const KEPT: usize = 16 * 1024;
+
+/// Keeps lines of several cores apart, and the last of them.
+static EARLY: Lock<Kept> = Lock::new(crate::ranks::EARLY, Kept { bytes: [0; KEPT], written: 0 });
+
+/// The end of the log: a ring.
+struct Kept {
+    bytes: [u8; KEPT],
+    written: usize,
+}
+
+impl Write for Kept {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.bytes[self.written % KEPT] = byte;
+            self.written += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The end of the log, from its first whole line on.
+#[cold]
+pub fn kept(out: &mut dyn Write) -> fmt::Result {
+    let mut text = alloc::vec::Vec::with_capacity(KEPT);
+    let cut = {
+        let kept = EARLY.lock();
+        let from = kept.written.saturating_sub(KEPT);
+        // No more than there is room for: nothing is allocated under this lock.
+        text.extend((from..kept.written).map(|at| kept.bytes[at % KEPT]));
+        from != 0
+    };
+    let text = alloc::string::String::from_utf8_lossy(&text);
+    let whole = if cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    out.write_str(whole)
+}
 
 struct Uart;
 
@@ -22,15 +58,20 @@ impl Write for Uart {
 
 /// A line of the early log, with chip time.
 pub fn line(arguments: fmt::Arguments) {
-    let _apart = EARLY.lock();
-    unlocked(arguments);
+    let now = arch::time::soc_time();
+    let mut kept = EARLY.lock();
+    write(&mut Uart, now, arguments);
+    write(&mut *kept, now, arguments);
 }
 
-/// The same without the lock: for a kernel that ends here.
+/// The same without the lock, and not kept: for a kernel that ends here.
 pub fn unlocked(arguments: fmt::Arguments) {
-    let now = arch::time::soc_time();
-    // Writing to the UART cannot fail.
-    let _ = writeln!(Uart, "[{:5}.{:06}] {arguments}", now / 1_000_000_000, now / 1000 % 1_000_000);
+    write(&mut Uart, arch::time::soc_time(), arguments);
+}
+
+fn write(out: &mut dyn Write, now: u64, arguments: fmt::Arguments) {
+    // Neither place can fail.
+    let _ = writeln!(out, "[{:5}.{:06}] {arguments}", now / 1_000_000_000, now / 1000 % 1_000_000);
 }
 
 /// A line of the early log.

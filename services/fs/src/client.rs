@@ -3,7 +3,7 @@
 //! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
 //! having waited meanwhile if it had to. Nothing here knows how.
 
-use abi::fs::{Dirent, Errno, Op, Reply, Request, Stat, flag, reply_flag};
+use abi::fs::{Dirent, Errno, Mounted, Op, Reply, Request, Stat, flag, reply_flag, source};
 use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::FromBytes;
@@ -214,6 +214,32 @@ impl Client<'_> {
             ..Request::new(Op::Mount, root)
         };
         self.ask(request, &mut path.to_vec()).map(|_| ())
+    }
+
+    /// Shows devices in the root; random numbers come from `seed`.
+    pub fn mount_devices(&mut self, root: u64, name: &[u8], seed: &[u8]) -> Result<()> {
+        let (second, flags) = (source::DEVICES, flag::SHOWN);
+        let request = Request { second, flags, ..Request::new(Op::Mount, root) };
+        self.two(request, name, seed).map(|_| ())
+    }
+
+    /// All that is mounted, with its path.
+    pub fn mounts(&mut self) -> Result<Vec<(Mounted, Vec<u8>)>> {
+        let (mut all, mut bulk) = (Vec::new(), vec![0; 2048]);
+        loop {
+            let (offset, length) = (all.len() as u64, bulk.len() as u64);
+            let request = Request { offset, length, ..Request::new(Op::Mounts, 0) };
+            let reply = self.ask(request, &mut bulk)?;
+            let mut rest = bulk.get(..reply.filled as usize).ok_or(Errno::Io)?;
+            while let Ok((head, behind)) = Mounted::read_from_prefix(rest) {
+                let path = behind.split_at_checked(head.path.into()).ok_or(Errno::Io)?;
+                all.push((head, path.0.to_vec()));
+                rest = path.1;
+            }
+            if reply.flags & reply_flag::END != 0 || reply.value == 0 {
+                return Ok(all);
+            }
+        }
     }
 
     /// A piece of a directory from a cookie on, at most `room` bytes of it; true with the last one.

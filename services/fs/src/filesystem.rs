@@ -7,8 +7,10 @@
 //! is looks, then one change. What fails has changed nothing either, except that reads and writes
 //! may end short.
 
+use crate::devfs::DevFs;
 use crate::ext2::{Ext2, Io, ReadOnly};
 use crate::ramfs::RamFs;
+use crate::served::Served;
 use abi::fs::{Errno, Stat, kind, reply_flag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,15 +46,36 @@ pub enum Kind {
     File,
     /// A path.
     Link,
+    /// Bytes that come and go.
+    Character,
+}
+
+/// A node that the VFS opens in a way of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// The terminal.
+    Console,
 }
 
 impl Kind {
+    /// From its code.
+    pub const fn from_code(code: u8) -> Option<Kind> {
+        match code {
+            kind::DIRECTORY => Some(Kind::Directory),
+            kind::FILE => Some(Kind::File),
+            kind::LINK => Some(Kind::Link),
+            kind::CHARACTER => Some(Kind::Character),
+            _ => None,
+        }
+    }
+
     /// As in [`abi::fs::kind`].
     pub const fn code(self) -> u8 {
         match self {
             Kind::Directory => kind::DIRECTORY,
             Kind::File => kind::FILE,
             Kind::Link => kind::LINK,
+            Kind::Character => kind::CHARACTER,
         }
     }
 }
@@ -115,6 +138,8 @@ macro_rules! file_system {
                 match self {
                     AnyFs::Ram(fs) => fs.$name($($arg),*),
                     AnyFs::Ext2(fs) => fs.$name($($arg),*),
+                    AnyFs::Dev(fs) => fs.$name($($arg),*),
+                    AnyFs::Served(fs) => fs.$name($($arg),*),
                     #[cfg(test)]
                     AnyFs::Slow(fs) => fs.$name($($arg),*),
                 }
@@ -130,6 +155,10 @@ pub enum AnyFs {
     Ram(RamFs),
     /// On a device.
     Ext2(Box<Ext2>),
+    /// Devices that are no hardware.
+    Dev(DevFs),
+    /// Elsewhere.
+    Served(Box<Served>),
     /// One that has to wait.
     #[cfg(test)]
     Slow(crate::vfs::slow::SlowFs),
@@ -167,7 +196,7 @@ impl AnyFs {
 
     /// Can a call of it wait, or does it leave something to do?
     pub fn is_slow(&self) -> bool {
-        !matches!(self, AnyFs::Ram(_))
+        !matches!(self, AnyFs::Ram(_) | AnyFs::Dev(_))
     }
 
     /// What it is, in flags of [`abi::fs::Op::Statfs`].
@@ -196,6 +225,9 @@ file_system! {
 
     /// What a node is.
     fn kind(node: Node) -> Result<Kind> { Err(NOSYS) }
+
+    /// What it is beyond that.
+    fn special(node: Node) -> Option<Special> { None }
 
     /// All about a node; the VFS sets the device.
     fn stat(node: Node) -> Result<Stat> { Err(NOSYS) }

@@ -4,6 +4,8 @@
 //! - [`filesystem`]  what a file system must do, and the enum of all there are
 //! - [`ramfs`]       the one in memory
 //! - [`ext2`]        the one on a device
+//! - [`devfs`]       devices that are no hardware
+//! - [`served`]      those that somebody else serves
 //! - [`vfs`]         the service: handles, paths, mounts, pipes, who waits
 //! - [`client`]      requests as functions
 //! - [`exercise`]    random operations from a seed, and a digest of what they did
@@ -16,11 +18,13 @@
 extern crate alloc;
 
 pub mod client;
+pub mod devfs;
 pub mod exercise;
 pub mod ext2;
 pub mod filesystem;
 pub mod model;
 pub mod ramfs;
+pub mod served;
 pub mod vfs;
 
 pub use vfs::Vfs;

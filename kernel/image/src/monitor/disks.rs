@@ -2,7 +2,7 @@
 
 use super::files::with_client;
 use super::{Failure, Outcome, Session};
-use abi::fs::{Errno, Op, Reply, Request, flag, kind, reply_flag};
+use abi::fs::{Errno, Op, Reply, Request, flag, kind, reply_flag, source};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -43,6 +43,32 @@ pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
             Err(Failure::Failed(why)) => writeln!(out, "  /{name:<15} {why}")?,
             Err(why) => return Err(why),
         }
+    }
+    Ok(())
+}
+
+/// All file systems, a line each: `WHAT WHERE KIND OPTIONS BYTES FREE`.
+pub fn table(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    let blob = session.kernel.blob;
+    for (head, path) in with_client(session, |client| client.mounts())? {
+        let served = head.source.checked_sub(source::SERVED).and_then(|it| it.checked_sub(1));
+        let domain = served.and_then(|it| blob.domains().get(usize::try_from(it).ok()?));
+        let disk = head.source.checked_sub(1).and_then(|it| usize::try_from(it).ok());
+        let disk = disk.and_then(|it| blob.devices().get(it));
+        let (what, kind) = match (head.source, disk, domain) {
+            (source::MEMORY, ..) => ("ramfs", "ramfs"),
+            (source::DEVICES, ..) => ("dev", "devfs"),
+            (_, Some(disk), _) => (abi::boot::text(&disk.name), "ext2"),
+            (_, _, Some(domain)) => (abi::boot::text(&domain.name), "procfs"),
+            _ => ("?", "served"),
+        };
+        let how = match head.flags {
+            flags if flags & reply_flag::UNCLEAN != 0 => "ro,unclean",
+            flags if flags & reply_flag::READ_ONLY != 0 => "ro",
+            _ => "rw",
+        };
+        let path = String::from_utf8_lossy(&path);
+        writeln!(out, "{what} /{path} {kind} {how} {} {}", head.total, head.free)?;
     }
     Ok(())
 }

@@ -26,6 +26,12 @@ pub const COMMANDS: &[Command] = &[
         run: files,
     },
     Command {
+        name: "mounts",
+        arguments: "",
+        help: "file systems: what, where, kind, options, bytes, free",
+        run: disks::table,
+    },
+    Command {
         name: "exercise",
         arguments: "[SEED [OPERATIONS [PATH]]]",
         help: "random file operations; the digest is the same in every mode and on every board",

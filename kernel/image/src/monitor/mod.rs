@@ -39,6 +39,7 @@ use core::fmt::{self, Write};
 use kernel_msg::Level;
 use kernel_terminal::Keys;
 use line::{Edit, LINE, Line};
+pub use watts::{asked_frequency, gates_idle};
 
 /// Most words of a command line; the rest is refused.
 const WORDS: usize = 16;

@@ -3,6 +3,7 @@
 
 use super::chip::find;
 use super::{Command, Failure, Outcome, Session, number};
+use crate::kernel::Kernel;
 use crate::soc::SocError;
 use abi::soc::{DomainPage, command};
 use base::id::DomainId;
@@ -36,6 +37,16 @@ pub const COMMANDS: &[Command] = &[
         run: phase,
     },
 ];
+
+/// What was asked for; 0: nothing was.
+pub fn asked_frequency(kernel: &Kernel) -> u64 {
+    kernel.own_page.load(offset_of!(DomainPage, frequency_mhz))
+}
+
+/// Does waiting stop the clock?
+pub fn gates_idle(kernel: &Kernel) -> bool {
+    kernel.own_page.load(offset_of!(DomainPage, gate_idle)) != 0
+}
 
 /// The chip ignores a frequency that the board does not list; time goes on at the old one.
 fn frequency(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {

@@ -26,7 +26,7 @@ impl Ext2 {
         match file.kind()? {
             Kind::File => Ok((inode, file)),
             Kind::Directory => Err(Errno::Isdir.into()),
-            Kind::Link => Err(Errno::Inval.into()),
+            Kind::Link | Kind::Character => Err(Errno::Inval.into()),
         }
     }
 

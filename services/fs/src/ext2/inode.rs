@@ -39,6 +39,7 @@ impl Inode {
             Kind::Directory => 0x4000 | 0o755,
             Kind::File => 0x8000 | 0o644,
             Kind::Link => 0xa000 | 0o777,
+            Kind::Character => 0x2000 | 0o666,
         };
         Inode { mode, links: 1, accessed: now, modified: now, changed: now, ..Inode::default() }
     }

@@ -309,5 +309,6 @@ pub fn kind_code(kind: Kind) -> u8 {
         Kind::File => 1,
         Kind::Directory => 2,
         Kind::Link => 7,
+        Kind::Character => 3,
     }
 }

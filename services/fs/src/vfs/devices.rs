@@ -13,6 +13,7 @@ use crate::ext2::Io;
 use crate::filesystem::{AnyFs, FileSystem, Kind};
 use abi::fs::Errno;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use kernel_share::Effects;
 
 /// How long what changed may stay in memory, in ns.
@@ -74,7 +75,8 @@ impl Vfs {
             return Err(Errno::Nfile.into());
         }
         self.on(place, |fs, node| fs.hold(node))?;
-        self.mounts.push(Mount { fs, over: Some(place), disk });
+        let (over, path) = (Some(place), Vec::new());
+        self.mounts.push(Mount { fs, over, path, is_shown: false, source: 0, disk });
         Ok(self.mounts.len() as u32 - 1)
     }
 

@@ -128,7 +128,9 @@ impl Vfs {
         }
         let fs = AnyFs::Ext2(Box::new(Ext2::within(memory, read_only)));
         self.stirred = true;
-        self.cover(over, fs, Some(Box::new(Disk::new(number))))
+        let mount = self.cover(over, fs, Some(Box::new(Disk::new(number))))?;
+        self.mounts[mount as usize].source = number;
+        Ok(mount)
     }
 
     fn disks(&mut self) -> impl Iterator<Item = &mut Disk> {
@@ -227,6 +229,7 @@ impl Vfs {
         for disk in self.disks() {
             disk.listener.take_if(|listener| who(listener.token));
         }
+        self.deafen_servers(who);
     }
 }
 

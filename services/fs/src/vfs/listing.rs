@@ -8,6 +8,9 @@ use crate::filesystem::{FileSystem, Kind, Node};
 use abi::fs::{Dirent, Errno, FIRST_COOKIE, Reply, reply_flag};
 use zerocopy::IntoBytes;
 
+/// Cookies of what is shown in the root directory begin here.
+const SHOWN_COOKIE: u64 = 1 << 62;
+
 /// Entries on their way into bulk.
 struct Packed<'a> {
     into: &'a mut [u8],
@@ -44,12 +47,19 @@ impl Vfs {
         for (cookie, (node, name)) in (0u64..).zip(dots) {
             all = all && (cookie < from || packed.push(cookie + 1, *node, Kind::Directory, name));
         }
-        if all {
+        let shown = self.all_shown(place);
+        if all && from < SHOWN_COOKIE {
             all = self.on(place, |fs, node| {
                 fs.list(node, from.max(FIRST_COOKIE), &mut |entry| {
-                    packed.push(entry.cookie + 1, entry.node, entry.kind, entry.name)
+                    shown.iter().any(|(name, _)| name == entry.name)
+                        || packed.push(entry.cookie + 1, entry.node, entry.kind, entry.name)
                 })
             })?;
+        }
+        for (cookie, (name, node)) in (SHOWN_COOKIE..).zip(&shown) {
+            let push =
+                |packed: &mut Packed<'_>| packed.push(cookie + 1, *node, Kind::Directory, name);
+            all = all && (cookie < from || push(&mut packed));
         }
         let filled = packed.at as u32;
         if filled == 0 && !all {

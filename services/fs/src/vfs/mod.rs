@@ -9,18 +9,21 @@
 //! - [`pipe`]     pipes
 //! - [`terminal`]  terminals
 //! - [`disks`]   what file systems ask of disks, and who drives those
+//! - [`servers`]  what served file systems ask of who serves them
 //! - [`devices`]  the same without disks: for tests and tools
-//! - `paths`, `opening`, `data`, `listing`, `polling`  the operations
+//! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`  the operations
 
 mod data;
 pub mod devices;
 pub mod disks;
 pub mod handles;
 mod listing;
+mod mounts;
 mod opening;
 mod paths;
 pub mod pipe;
 mod polling;
+pub mod servers;
 #[cfg(test)]
 pub mod slow;
 pub mod terminal;
@@ -75,8 +78,14 @@ type Result<T> = core::result::Result<T, Halt>;
 #[derive(Debug)]
 struct Mount {
     fs: AnyFs,
-    /// The directory that it hides; of the first one, none.
+    /// The directory that it hides; of the first one, and of what is shown in the root, none.
     over: Option<Place>,
+    /// Its path, as far as is known; what is shown in the root is found by this name.
+    path: Vec<u8>,
+    /// Is it shown in the root, whatever that is?
+    is_shown: bool,
+    /// `abi::fs::source`.
+    source: u64,
     /// What it is on.
     disk: Option<Box<Disk>>,
 }
@@ -132,6 +141,9 @@ pub struct Vfs {
     write_at: Option<u64>,
     /// File systems that can wait were asked something in this step.
     stirred: bool,
+    /// Whose step it is, and when.
+    asker: Token,
+    now: u64,
     /// How manieth life this is.
     lives: u32,
 }
@@ -151,7 +163,14 @@ impl Vfs {
     pub fn with_root(lives: u32, fs: AnyFs) -> Vfs {
         Vfs {
             handles: Handles::new(lives),
-            mounts: Vec::from([Mount { fs, over: None, disk: None }]),
+            mounts: Vec::from([Mount {
+                fs,
+                over: None,
+                path: Vec::new(),
+                is_shown: false,
+                source: 0,
+                disk: None,
+            }]),
             top: 0,
             pipes: Table::new(pipe::PIPES),
             terminals: Table::new(terminal::TERMINALS),
@@ -159,6 +178,8 @@ impl Vfs {
             parked: Parked::new(WAITS),
             write_at: None,
             stirred: false,
+            asker: Token::default(),
+            now: 0,
             lives,
         }
     }
@@ -167,7 +188,7 @@ impl Vfs {
     pub fn with_root_on(lives: u32, disk: u64, fs: AnyFs) -> Vfs {
         let mut vfs = Vfs::with_root(lives, fs);
         if let Some(root) = vfs.mounts.first_mut() {
-            root.disk = Some(Box::new(Disk::new(disk)));
+            (root.disk, root.source) = (Some(Box::new(Disk::new(disk))), disk);
         }
         vfs
     }
@@ -185,6 +206,9 @@ impl Vfs {
     ) -> Result<T> {
         let mount = self.mounts.get_mut(place.mount as usize).ok_or(Errno::Badf)?;
         self.stirred |= mount.fs.is_slow();
+        if let AnyFs::Served(fs) = &mut mount.fs {
+            fs.begin(self.asker, self.now);
+        }
         ask(&mut mount.fs, place.node).map_err(|stop| match stop {
             Stop::Failed(error) => Halt::Failed(error),
             Stop::Wait(key) => Halt::Park(Key::File(place.mount, key)),
@@ -252,7 +276,17 @@ impl Vfs {
         self.parked.wake(Key::Writable(at), effects);
     }
 
-    fn answer(&mut self, mut call: Call<'_>) -> Answer<Reply> {
+    fn answer(&mut self, call: Call<'_>) -> Answer<Reply> {
+        let token = call.token;
+        (self.asker, self.now) = (token, call.now);
+        let answer = self.answer_or_park(call);
+        if self.stirred && matches!(answer, Answer::Done(_)) {
+            self.forget_said(|asker| asker == token);
+        }
+        answer
+    }
+
+    fn answer_or_park(&mut self, mut call: Call<'_>) -> Answer<Reply> {
         self.parked.forget(call.token);
         let halt = match self.perform(&mut call) {
             Ok(reply) => return Answer::Done(reply),
@@ -303,6 +337,9 @@ impl Vfs {
             Op::NextIo => self.do_next_io(call),
             Op::IoDone => self.do_io_done(call),
             Op::Terminal => self.do_terminal(call),
+            Op::NextJob => self.do_next_job(call),
+            Op::JobDone => self.do_job_done(call),
+            Op::Mounts => self.do_mounts(call),
             Op::Readdir => self.do_readdir(call),
             Op::Poll => self.do_poll(call),
         }
@@ -349,11 +386,13 @@ impl Service for Vfs {
             Event::Cancel(token) => {
                 self.parked.forget(token);
                 self.deafen(|listener| listener == token);
+                self.forget_said(|asker| asker == token);
                 Answer::Heard
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 self.take_back(kernel, epoch);
+                self.servers_gone(kernel, epoch);
                 let mut from = 0;
                 while let Some((handle, next)) = self.handles.owned(kernel.0, epoch.0, from) {
                     // It was found: closing it cannot fail.
@@ -372,6 +411,7 @@ impl Service for Vfs {
         if core::mem::take(&mut self.stirred) {
             self.remember_to_write(now, effects);
             self.ask_disks(now, effects);
+            self.call_servers(now, effects);
             self.wake_ready(effects);
         }
         answer

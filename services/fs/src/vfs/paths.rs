@@ -4,14 +4,13 @@ use super::data::times;
 use super::handles::Place;
 use super::walk::{End, Found};
 use super::{Call, Result, Vfs};
-use crate::filesystem::{AnyFs, FileSystem, Kind, Make};
-use crate::ramfs::RamFs;
+use crate::filesystem::{FileSystem, Kind, Make};
 use abi::fs::{Errno, Op, PATH, Reply, flag};
 use alloc::vec::Vec;
 
 impl Vfs {
     /// Walks the first name from the handle.
-    fn first(&mut self, call: &Call<'_>, end: End) -> Result<Found> {
+    pub(super) fn first(&mut self, call: &Call<'_>, end: End) -> Result<Found> {
         let base = self.directory(call.request.handle)?;
         self.walk(base, call.name()?, end)
     }
@@ -24,7 +23,7 @@ impl Vfs {
     }
 
     /// What was found, if there is anything, and it is a directory where that is said.
-    fn existing(&mut self, found: &Found) -> Result<Place> {
+    pub(super) fn existing(&mut self, found: &Found) -> Result<Place> {
         let place = found.node.ok_or(Errno::Noent)?;
         if found.slash && !self.is_directory(place)? {
             return Err(Errno::Notdir.into());
@@ -32,7 +31,7 @@ impl Vfs {
         Ok(place)
     }
 
-    fn is_directory(&mut self, place: Place) -> Result<bool> {
+    pub(super) fn is_directory(&mut self, place: Place) -> Result<bool> {
         Ok(self.on(place, |fs, node| fs.kind(node))? == Kind::Directory)
     }
 
@@ -158,31 +157,6 @@ impl Vfs {
         }
         let (name, now) = (&to.name, call.now);
         self.on(to.directory, |fs, directory| fs.link(directory, name, place.node, now))?;
-        Ok(Reply::default())
-    }
-
-    pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(flag::READ | flag::TOP)?;
-        let (read_only, top) = (flags & flag::READ != 0, flags & flag::TOP != 0);
-        let found = self.first(call, End::Follow)?;
-        let place = self.existing(&found)?;
-        if !self.is_directory(place)? {
-            return Err(Errno::Notdir.into());
-        }
-        let root = self.mounts[place.mount as usize].fs.root();
-        // What covers the root is the root, and only the first one can be covered so.
-        let is_top = place.node == root && place.mount == 0 && self.top == 0;
-        if top != is_top || (place.node == root && !is_top) {
-            return Err(Errno::Busy.into());
-        }
-        let mount = match call.request.second {
-            0 if read_only => return Err(Errno::Inval.into()),
-            0 => self.cover(place, AnyFs::Ram(RamFs::new(call.request.length)), None)?,
-            disk => self.mount_disk(place, disk, call.request.length, read_only)?,
-        };
-        if top {
-            self.top = mount;
-        }
         Ok(Reply::default())
     }
 }

@@ -149,6 +149,9 @@ impl Vfs {
 
     /// What has this name, through what is mounted over it.
     fn child(&mut self, directory: Place, name: &[u8]) -> Result<Place> {
+        if let Some(shown) = self.shown(directory, name) {
+            return Ok(shown);
+        }
         let node = self.on(directory, |fs, node| fs.lookup(node, name))?;
         Ok(self.over(Place { node, ..directory }))
     }

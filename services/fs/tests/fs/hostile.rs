@@ -1,7 +1,7 @@
 //! Any bit pattern is answered; and an answer depends on nothing but what is sent.
 
 use crate::common::{Solo, Woken, token};
-use abi::fs::{Op, Reply, Request};
+use abi::fs::{Op, Reply, Request, source};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
@@ -47,13 +47,21 @@ impl Attack {
         if self.random.chance(1, 20) {
             return request;
         }
-        request.op = 1 + self.random.below(30) as u16;
+        request.op = 1 + self.random.below(35) as u16;
         if request.op == Op::Mount as u16 && self.random.chance(99, 100) {
             request.op = Op::Root as u16;
         }
         (request.handle, request.second) = (self.handle(), self.handle());
         match Op::from_code(request.op) {
-            Some(Op::Mount) => request.second = self.random.below(4),
+            Some(Op::Mount) => {
+                let from = [0, source::DEVICES, source::SERVED][self.random.below(3) as usize];
+                request.second = from + self.random.below(4);
+            }
+            Some(Op::NextJob) => request.handle = self.random.below(4),
+            Some(Op::JobDone) => {
+                let number = (1 + self.random.below(3)) << 56 | 3 << 32;
+                request.handle = number + self.random.below(8);
+            }
             Some(Op::NextIo) => {
                 let number = 3 << 32 | self.random.below(4);
                 request.handle = self.random.below(4);

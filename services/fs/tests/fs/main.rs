@@ -8,5 +8,6 @@ mod hostile;
 mod model;
 mod paths;
 mod pipes;
+mod served;
 mod space;
 mod terminals;

@@ -1,0 +1,155 @@
+//! Which files a kernel shows of itself, where their texts come from, and what can be written.
+//!
+//! What the monitor can say is said by the monitor's commands: there is one text for both.
+
+use crate::monitor::{self, Session};
+use abi::fs::Errno;
+use alloc::string::String;
+use core::fmt::{self, Write};
+
+/// Most bytes of a text.
+const LONGEST: usize = 64 * 1024;
+
+/// Where a text is written.
+#[derive(Default)]
+pub struct Page(pub String);
+
+impl Write for Page {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_room = self.0.len() + text.len() <= LONGEST;
+        if !is_room || self.0.try_reserve(text.len()).is_err() {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// Makes a text.
+pub type Text = fn(&Session, &mut Page) -> fmt::Result;
+
+/// A file.
+pub struct File {
+    /// Its name.
+    pub name: &'static str,
+    /// What is read.
+    pub text: Text,
+    /// What a written line does, if it may be written.
+    pub write: Option<fn(&Session, &str) -> Result<(), Errno>>,
+}
+
+/// One that is read only.
+const fn shows(name: &'static str, text: Text) -> File {
+    File { name, text, write: None }
+}
+
+/// Those that are of the whole board, or that tools look for: they have links in `/proc`.
+pub const COMMON: &[&str] =
+    &["kernels", "kmsg", "meminfo", "mounts", "power", "processes", "uptime", "version"];
+
+/// All of them.
+pub const FILES: &[File] = &[
+    shows("balloon", |session, out| says(session, out, "balloon")),
+    shows("cpus", |session, out| says(session, out, "cpus")),
+    shows("energy", |session, out| says(session, out, "energy")),
+    File { name: "frequency", text: frequency, write: Some(set_frequency) },
+    File { name: "idle", text: idle, write: Some(set_idle) },
+    shows("interrupts", |session, out| says(session, out, "irq")),
+    shows("kernels", |session, out| says(session, out, "peers")),
+    shows("kmsg", |_, out| crate::print::kept(out)),
+    shows("meminfo", meminfo),
+    shows("memory", |session, out| says(session, out, "mem")),
+    shows("mounts", |session, out| says(session, out, "mounts")),
+    File { name: "power", text: power, write: Some(set_power) },
+    shows("processes", |session, out| says(session, out, "ps")),
+    shows("services", |session, out| says(session, out, "services")),
+    shows("threads", |session, out| says(session, out, "threads")),
+    shows("trace", |session, out| says(session, out, "log 200")),
+    shows("uptime", uptime),
+    shows("version", version),
+];
+
+/// What a command of the monitor says.
+fn says(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
+    monitor::run(session, out, line);
+    Ok(())
+}
+
+/// Has a command of the monitor done it; what it says begins with `!` where it could not.
+fn does(session: &Session, line: &str) -> Result<(), Errno> {
+    let mut said = Page::default();
+    monitor::run(session, &mut said, line);
+    if said.0.starts_with('!') { Err(Errno::Inval) } else { Ok(()) }
+}
+
+/// Lines of `NAME: NUMBER kB`, as `free` reads them.
+fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
+    let now = crate::memory::Use::now();
+    let lines = [
+        ("MemTotal", now.total),
+        ("MemFree", now.free),
+        ("MemUsed", now.used()),
+        ("Image", now.image),
+        ("Heap", now.heap),
+        ("HeapUsed", now.heap_live),
+        ("Tables", now.metadata),
+    ];
+    lines.iter().try_for_each(|(name, bytes)| writeln!(out, "{name}: {} kB", bytes >> 10))
+}
+
+/// Seconds since this kernel began, and since the chip did.
+fn uptime(session: &Session, out: &mut Page) -> fmt::Result {
+    let now = arch::time::soc_time();
+    let up = now.saturating_sub(session.kernel.booted_at);
+    let seconds = |ns: u64| (ns / 1_000_000_000, ns / 10_000_000 % 100);
+    let ((up, up_rest), (chip, chip_rest)) = (seconds(up), seconds(now));
+    writeln!(out, "{up}.{up_rest:02} {chip}.{chip_rest:02}")
+}
+
+fn version(session: &Session, out: &mut Page) -> fmt::Result {
+    let kernel = session.kernel;
+    let isa = kernel.domain().isa;
+    let isa = if isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+    let (name, board) = (kernel.name(), abi::boot::text(&kernel.blob.name));
+    let version = env!("CARGO_PKG_VERSION");
+    writeln!(out, "Penumbra {version} {name} {isa} on {board}, life {}", kernel.epoch.0)
+}
+
+/// What can be asked for.
+fn power(_: &Session, out: &mut Page) -> fmt::Result {
+    out.write_str("poweroff\n")
+}
+
+fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
+    match word {
+        "poweroff" | "off" => does(session, "poweroff"),
+        // A chip that goes off as a whole does not come back by itself.
+        "reboot" => Err(Errno::Notsup),
+        _ => Err(Errno::Inval),
+    }
+}
+
+/// What was asked for; 0: nothing was.
+fn frequency(session: &Session, out: &mut Page) -> fmt::Result {
+    let asked = monitor::asked_frequency(session.kernel);
+    let nominal = u64::from(session.kernel.domain().khz) / 1000;
+    writeln!(out, "{}", if asked == 0 { nominal } else { asked })
+}
+
+fn set_frequency(session: &Session, word: &str) -> Result<(), Errno> {
+    let mhz: u64 = word.parse().map_err(|_| Errno::Inval)?;
+    does(session, &alloc::format!("frequency {mhz}"))
+}
+
+fn idle(session: &Session, out: &mut Page) -> fmt::Result {
+    let gates = monitor::gates_idle(session.kernel);
+    out.write_str(if gates { "clocked [gated]\n" } else { "[clocked] gated\n" })
+}
+
+fn set_idle(session: &Session, word: &str) -> Result<(), Errno> {
+    match word {
+        "clocked" => does(session, "idle clocked"),
+        "gated" => does(session, "idle gated"),
+        _ => Err(Errno::Inval),
+    }
+}

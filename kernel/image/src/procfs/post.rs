@@ -1,0 +1,120 @@
+//! Jobs of a served file system, as a kernel takes and answers them (`abi::served`).
+
+use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::services::{Patience, ServiceFailure};
+use abi::fs::{Dirent, Errno, Op, Request, flag};
+use abi::served::{DATA, Job, ROOM};
+use alloc::vec;
+use alloc::vec::Vec;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// What became of a job: a number and bytes.
+pub type Said = Result<(u64, Vec<u8>), Errno>;
+
+/// Does a job; gets its first name, and what follows it.
+pub type Answer<'a> = &'a mut dyn FnMut(&Job, &[u8], &[u8]) -> Said;
+
+/// A pause while the service cannot be asked, in ns.
+const PAUSE: u64 = 1_000_000_000;
+
+/// Who serves one file system.
+pub struct Post {
+    session: Session,
+    number: u64,
+}
+
+/// A job that was taken.
+struct Taken {
+    number: u64,
+    job: Job,
+    bulk: Vec<u8>,
+}
+
+impl Post {
+    /// Serves the one with this number.
+    pub fn new(session: Session, number: u64) -> Post {
+        Post { session, number }
+    }
+
+    /// For ever; where there is no such file system, `establish` is to mount it.
+    pub fn serve(&self, answer: Answer<'_>, establish: &dyn Fn() -> Result<(), Errno>) {
+        let mut how = flag::AFRESH;
+        loop {
+            match self.next(core::mem::take(&mut how)) {
+                Ok(Ok(taken)) => self.perform(&taken, answer),
+                Ok(Err(Errno::Noent)) => match establish() {
+                    Ok(()) => {}
+                    Err(Errno::Restarted | Errno::Io) => self.pause(),
+                    Err(why) => {
+                        return crate::log!("files of {}: not mounted: {why:?}", self.number);
+                    }
+                },
+                Err(ServiceFailure::Restarted) => {}
+                // Something may have been taken that never came here.
+                Ok(Err(_)) | Err(_) => {
+                    self.pause();
+                    how = flag::AFRESH;
+                }
+            }
+        }
+    }
+
+    fn kernel(&self) -> &'static Kernel {
+        self.session.kernel
+    }
+
+    fn pause(&self) {
+        self.kernel().scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+    }
+
+    /// Waits for the next job, and takes it.
+    fn next(&self, flags: u16) -> Result<Result<Taken, Errno>, ServiceFailure> {
+        let mut room = vec![0; ROOM];
+        let request = Request { flags, ..Request::new(Op::NextJob, self.number) };
+        let fs = &self.kernel().services.fs;
+        let reply = fs.ask_patiently(&self.session, request, &mut room, &Patience::IDLE)?;
+        let reply = reply.ok_or(ServiceFailure::Nonsense)?;
+        if reply.error != 0 {
+            return Ok(Err(reply.errno()));
+        }
+        room.truncate(reply.filled as usize);
+        let (job, bulk) = Job::read_from_prefix(&room).map_err(|_| ServiceFailure::Nonsense)?;
+        Ok(Ok(Taken { number: reply.handle, job, bulk: bulk.to_vec() }))
+    }
+
+    fn perform(&self, taken: &Taken, answer: Answer<'_>) {
+        let (name, rest) = taken.bulk.split_at_checked(taken.job.name.into()).unwrap_or_default();
+        let (error, value, mut data) = match answer(&taken.job, name, rest) {
+            Ok((value, data)) => (Errno::Success, value, data),
+            Err(why) => (why, 0, Vec::new()),
+        };
+        let request = Request {
+            second: error as u64,
+            offset: value,
+            length: data.len() as u64,
+            ..Request::new(Op::JobDone, taken.number)
+        };
+        // Who does not hear it asks again, or has given up.
+        let fs = &self.kernel().services.fs;
+        let _ = fs.ask(&self.session, request, &mut data);
+    }
+}
+
+/// Entries of a directory from a job's cookie on, as many as fit; the first one's cookie is 2.
+pub fn entries<'a>(job: &Job, all: impl Iterator<Item = (&'a [u8], u64, u8)>) -> (u64, Vec<u8>) {
+    let mut data = Vec::new();
+    for (cookie, (name, node, kind)) in (abi::fs::FIRST_COOKIE..).zip(all) {
+        if cookie < job.offset {
+            continue;
+        }
+        if data.len() + size_of::<Dirent>() + name.len() > DATA {
+            return (0, data);
+        }
+        let name_bytes = name.len() as u32;
+        let head = Dirent { next: cookie + 1, node, name: name_bytes, kind, reserved: [0; 3] };
+        data.extend_from_slice(head.as_bytes());
+        data.extend_from_slice(name);
+    }
+    (1, data)
+}

@@ -1,0 +1,184 @@
+//! Mount, and what is mounted.
+//!
+//! Contract: what is *shown* lies in the root directory by its name alone: in the one at the
+//! beginning and in that of a disk which came over it, also where nothing can be written. It hides
+//! what else has the name. Everything else covers a directory.
+
+use super::handles::Place;
+use super::walk::End;
+use super::{Call, MOUNTS, Mount, Result, Vfs};
+use crate::devfs::DevFs;
+use crate::filesystem::{AnyFs, FileSystem, Node};
+use crate::ramfs::RamFs;
+use crate::served::{self, Served};
+use abi::fs::{Errno, Mounted, NAME, Reply, flag, reply_flag, source};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use zerocopy::IntoBytes;
+
+/// Largest number of who serves.
+pub const SERVERS: u64 = 64;
+
+impl Vfs {
+    pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let flags = call.flags(flag::READ | flag::TOP | flag::SHOWN)?;
+        if flags & flag::SHOWN != 0 {
+            return self.do_show(call, flags);
+        }
+        let (read_only, top) = (flags & flag::READ != 0, flags & flag::TOP != 0);
+        let found = self.first(call, End::Follow)?;
+        let place = self.existing(&found)?;
+        if !self.is_directory(place)? {
+            return Err(Errno::Notdir.into());
+        }
+        let root = self.mounts[place.mount as usize].fs.root();
+        // What covers the root is the root, and only the first one can be covered so.
+        let is_top = place.node == root && place.mount == 0 && self.top == 0;
+        if top != is_top || (place.node == root && !is_top) {
+            return Err(Errno::Busy.into());
+        }
+        let (from, path) = (call.request.second, self.path_of(call)?);
+        let mount = match from {
+            _ if read_only && (from == source::MEMORY || from >= source::DEVICES) => {
+                return Err(Errno::Inval.into());
+            }
+            1..source::DEVICES => self.mount_disk(place, from, call.request.length, read_only)?,
+            _ => {
+                self.room_to_mount()?;
+                let fs = self.fresh(call)?;
+                self.cover(place, fs, None)?
+            }
+        };
+        let mounted = &mut self.mounts[mount as usize];
+        (mounted.path, mounted.source) = (path, from);
+        if top {
+            self.top = mount;
+        }
+        Ok(Reply::default())
+    }
+
+    /// Shows one in the root.
+    fn do_show(&mut self, call: &mut Call<'_>, flags: u16) -> Result<Reply> {
+        let name = call.name()?;
+        let is_name =
+            (1..=NAME).contains(&name.len()) && !name.iter().any(|b| matches!(b, 0 | b'/'));
+        let is_disk = (1..source::DEVICES).contains(&call.request.second);
+        if flags != flag::SHOWN || !is_name || is_disk || name == b"." || name == b".." {
+            return Err(Errno::Inval.into());
+        }
+        let (path, from) = (name.to_vec(), call.request.second);
+        self.directory(call.request.handle)?;
+        if self.mounts.iter().any(|mount| mount.is_shown && mount.path == path) {
+            return Err(Errno::Exist.into());
+        }
+        self.room_to_mount()?;
+        let fs = self.fresh(call)?;
+        let mount = Mount { fs, over: None, path, is_shown: true, source: from, disk: None };
+        self.mounts.push(mount);
+        Ok(Reply::default())
+    }
+
+    fn room_to_mount(&self) -> Result<()> {
+        if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
+    }
+
+    /// A file system that is on no disk; what a served one may take the root has less.
+    fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
+        match call.request.second {
+            source::MEMORY => Ok(AnyFs::Ram(RamFs::new(call.request.length))),
+            source::DEVICES => Ok(AnyFs::Dev(DevFs::new(call.other()?))),
+            from => {
+                let number = from.wrapping_sub(source::SERVED);
+                let is_number = from >= source::SERVED && (1..=SERVERS).contains(&number);
+                if !is_number || call.request.length < served::MEMORY {
+                    return Err(Errno::Inval.into());
+                }
+                if self.mounts.iter().any(|mount| mount.source == from) {
+                    return Err(Errno::Busy.into());
+                }
+                if let Some(AnyFs::Ram(root)) = self.mounts.first_mut().map(|it| &mut it.fs) {
+                    root.shrink(served::MEMORY)?;
+                }
+                self.stirred = true;
+                Ok(AnyFs::Served(Box::new(Served::new(number, self.lives))))
+            }
+        }
+    }
+
+    /// The path that a request names, where that begins at the root.
+    fn path_of(&mut self, call: &Call<'_>) -> Result<Vec<u8>> {
+        let name = call.name()?;
+        let base = self.node(call.request.handle)?;
+        let Some(mount) = self.mounts.get_mut(base.mount as usize) else {
+            return Err(Errno::Badf.into());
+        };
+        let before: &[u8] = if mount.fs.root() == base.node { &mount.path } else { b"?" };
+        let is_here = name.iter().all(|byte| matches!(byte, b'.' | b'/'));
+        let parts = [before, if is_here { b"" } else { name }];
+        let parts: Vec<&[u8]> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Ok(parts.join(&b'/'))
+    }
+
+    /// Is this a root directory?
+    fn is_a_root(&mut self, place: Place) -> bool {
+        let is_first = place.mount == self.top || place.mount == 0;
+        let mount = self.mounts.get_mut(place.mount as usize);
+        is_first && mount.is_some_and(|mount| mount.fs.root() == place.node)
+    }
+
+    /// What is shown there under a name.
+    pub(super) fn shown(&mut self, directory: Place, name: &[u8]) -> Option<Place> {
+        let is_it = |mount: &Mount| mount.is_shown && mount.path == name;
+        let at = self.mounts.iter().position(is_it)?;
+        if !self.is_a_root(directory) {
+            return None;
+        }
+        Some(Place { mount: at as u32, node: self.mounts[at].fs.root() })
+    }
+
+    /// Everything that is shown there.
+    pub(super) fn all_shown(&mut self, directory: Place) -> Vec<(Vec<u8>, Node)> {
+        if !self.is_a_root(directory) {
+            return Vec::new();
+        }
+        let shown = self.mounts.iter_mut().filter(|mount| mount.is_shown);
+        shown.map(|mount| (mount.path.clone(), mount.fs.root())).collect()
+    }
+
+    pub(super) fn do_mounts(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let (length, from) = (call.length(), call.request.offset);
+        let (mut at, mut count, mut flags) = (0, 0, reply_flag::END);
+        let top = self.top;
+        for (number, mount) in (0u32..).zip(&mut self.mounts) {
+            if u64::from(number) < from {
+                continue;
+            }
+            // What has to be asked for it is not waited for.
+            let is_served = matches!(mount.fs, AnyFs::Served(_));
+            let space = if is_served { None } else { mount.fs.space().ok() }.unwrap_or_default();
+            let head = Mounted {
+                source: mount.source,
+                total: space.total,
+                free: space.free,
+                path: mount.path.len() as u16,
+                flags: mount.fs.about(),
+                top: (number == top).into(),
+                reserved: 0,
+            };
+            let room = call.bulk[at..length].len();
+            if room < size_of::<Mounted>() + mount.path.len() {
+                flags = 0;
+                break;
+            }
+            call.bulk[at..][..size_of::<Mounted>()].copy_from_slice(head.as_bytes());
+            at += size_of::<Mounted>();
+            call.bulk[at..][..mount.path.len()].copy_from_slice(&mount.path);
+            (at, count) = (at + mount.path.len(), count + 1);
+        }
+        if count == 0 && flags == 0 {
+            return Err(Errno::Inval.into());
+        }
+        Ok(Reply { filled: at as u32, flags, value: count, ..Reply::default() })
+    }
+}

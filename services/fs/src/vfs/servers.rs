@@ -1,0 +1,83 @@
+//! What served file systems ask of who serves them: the same ways as with disks ([`super::disks`]).
+
+use super::{Call, Halt, Result, Vfs};
+use crate::filesystem::AnyFs;
+use crate::served::{Found, Served};
+use abi::fs::{Errno, Reply, flag};
+use abi::served::Job;
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+use kernel_share::{Effects, Token};
+use zerocopy::IntoBytes;
+
+impl Vfs {
+    fn served(&mut self) -> impl Iterator<Item = &mut Served> {
+        self.mounts.iter_mut().filter_map(|mount| match &mut mount.fs {
+            AnyFs::Served(fs) => Some(&mut **fs),
+            _ => None,
+        })
+    }
+
+    pub(super) fn do_next_job(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        let afresh = call.flags(flag::AFRESH)? != 0;
+        let (token, wanted) = (call.token, call.request.handle);
+        self.stirred = true;
+        let fs = self.served().find(|fs| fs.number() == wanted).ok_or(Errno::Noent)?;
+        let Some(told) = fs.take(token, call.bulk.len(), afresh)? else {
+            return Err(Halt::Listen);
+        };
+        let (head, names) = (told.job.as_bytes(), told.bulk);
+        let filled = size_of::<Job>() + names.len();
+        call.bulk[..head.len()].copy_from_slice(head);
+        call.bulk[head.len()..filled].copy_from_slice(names);
+        Ok(Reply { handle: told.number, filled: filled as u32, ..Reply::default() })
+    }
+
+    pub(super) fn do_job_done(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let data = call.bulk.get(..call.length()).unwrap_or_default();
+        let code = u16::try_from(call.request.second).unwrap_or(u16::MAX);
+        let said = match Errno::from_code(code) {
+            Some(Errno::Success) => {
+                let mut copy = Vec::new();
+                copy.try_reserve_exact(data.len()).map_err(|_| Errno::Nomem)?;
+                copy.extend_from_slice(data);
+                Ok(Found { value: call.request.offset, data: copy })
+            }
+            Some(Errno::Restarted) | None => Err(Errno::Io),
+            Some(why) => Err(why),
+        };
+        let (token, number) = (call.token, call.request.handle);
+        self.stirred = true;
+        // A number is that of one of them only.
+        let mut all = self.served();
+        let found = all.find(|fs| fs.has(number)).ok_or(Errno::Badf)?;
+        found.done(token, number, said)?;
+        Ok(Reply::default())
+    }
+
+    /// Calls who serves what was asked.
+    pub(super) fn call_servers(&mut self, now: u64, effects: &mut dyn Effects) {
+        self.served().for_each(|fs| fs.call(now, effects));
+    }
+
+    /// What was said to these is needed no more.
+    pub(super) fn forget_said(&mut self, whose: impl Fn(Token) -> bool) {
+        let mut some = false;
+        for fs in self.served() {
+            some |= fs.forget(&whose);
+        }
+        self.stirred |= some;
+    }
+
+    /// A kernel's life has ended.
+    pub(super) fn servers_gone(&mut self, kernel: DomainId, epoch: Epoch) {
+        self.served().for_each(|fs| fs.gone(kernel, epoch));
+        self.stirred = true;
+    }
+
+    /// Some do not listen any more.
+    pub(super) fn deafen_servers(&mut self, who: impl Fn(Token) -> bool) {
+        self.served().for_each(|fs| fs.deafen(&who));
+    }
+}
