@@ -115,6 +115,14 @@ codes! {
     }
 }
 
+impl Op {
+    /// May a program ask this? The others are the kernels' own: they reach what no directory of a
+    /// program leads to, and disks.
+    pub const fn is_for_programs(self) -> bool {
+        !matches!(self, Op::Root | Op::Mount | Op::NextIo | Op::IoDone)
+    }
+}
+
 codes! {
     /// How it went: WASI's numbers, and one of ours.
     Errno {

@@ -270,8 +270,8 @@ pub struct ImageHead {
     pub environment: u32,
     /// Bytes of its preopens behind those: `RIGHTS PATH=NAME` each with a NUL, rights `r` or `rw`.
     pub preopens: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Bytes of its endpoints behind those: `AFFINITY CONTRACT` each with a NUL.
+    pub endpoints: u32,
     /// BLAKE3 of the .wasm it was made of.
     pub source: [u8; 32],
 }

@@ -17,6 +17,9 @@ impl Processes {
         let flags = call.flags(flag::NEW_GROUP | flag::WATCHED)?;
         let group = self.group_of_new(call, flags)?;
         let kernel = domain(request.kernel)?;
+        if self.away.get(usize::from(kernel)) == Some(&true) {
+            return Err(Errno::Hostunreach.into());
+        }
         let beginning = call.sent()?;
         if self.records.is_full() || self.spawns.len() >= SPAWNS {
             return Err(Errno::Again.into());
@@ -35,7 +38,7 @@ impl Processes {
         }
         self.records.insert(pid, record);
         self.spawns.insert(token, Spawning { pid, outcome: None });
-        self.parked.wake(Key::Next(kernel), call.effects);
+        self.call(kernel, call.effects);
         Err(Halt::Wait)
     }
 

@@ -196,3 +196,37 @@ fn an_adopted_child_of_somebody_unknown_leaves_nothing() {
     ended(&mut world, 1, 11);
     assert_eq!(world.table.census(), (0, 0));
 }
+
+#[test]
+fn nothing_waits_for_a_kernel_that_is_gone() {
+    let mut world = World::new();
+    let (request, mut bulk) = spawn(1, 0, 0);
+    world.run(1, 0, 0);
+    world.gone(1);
+    assert_eq!(world.errno(0, request, &mut bulk), Errno::Hostunreach);
+    // What it sent before it died.
+    world.done(1, Request::new(Op::List), &mut [0; 100]);
+    assert_eq!(world.errno(0, request, &mut bulk), Errno::Hostunreach);
+    world.epochs[1] += 1;
+    world.park(1, Request::new(Op::Next), &mut []);
+    world.park(0, request, &mut bulk);
+    assert_eq!(world.table.census().0, 1);
+}
+
+#[test]
+fn the_load_of_kernels_is_what_lives_there() {
+    let mut world = World::new();
+    let load = |world: &mut World| {
+        let mut counts = [7; 3];
+        world.with(0, |c| c.load(&mut counts)).unwrap();
+        counts
+    };
+    assert_eq!(load(&mut world), [0; 3]);
+    let shell = world.shell();
+    let child = world.run(2, shell, 0);
+    world.run(2, 0, 0);
+    assert_eq!(load(&mut world), [1, 0, 2]);
+    ended(&mut world, 2, child);
+    assert_eq!(load(&mut world), [1, 0, 1], "it has ended, and its parent has not asked");
+    assert_eq!(world.errno(0, Request::new(Op::Load), &mut [0; 3]), Errno::Inval);
+}
