@@ -90,3 +90,21 @@ fn a_poll_waits_for_keys() {
     let found = Poll::read_from_bytes(&bulk).unwrap();
     assert_eq!((found.got, found.bytes), (ready::READ, 1));
 }
+
+#[test]
+fn the_console_is_opened_by_its_name() {
+    let mut solo = Solo::new(1 << 20);
+    let root = solo.root();
+    solo.with(|c| c.mount_devices(root, b"dev", b"seed")).unwrap();
+    let both = flag::READ | flag::WRITE;
+    let open = |solo: &mut Solo, flags| solo.with(|c| c.open(root, b"dev/console", flags));
+    assert_eq!(open(&mut solo, both), Err(Errno::Nosys));
+    let (screen, _) = solo.with(|c| c.terminal(flag::CONSOLE)).unwrap();
+    let console = open(&mut solo, both).unwrap();
+    assert_eq!(solo.with(|c| c.write(console, b"text")), Ok(4));
+    assert_eq!(solo.with(|c| c.read(screen, &mut [0; 8])), Ok(4));
+    let reader = open(&mut solo, flag::READ).unwrap();
+    assert_eq!(solo.with(|c| c.write(reader, b"x")), Err(Errno::Badf));
+    solo.with(|c| c.close(screen)).unwrap();
+    assert_eq!(open(&mut solo, both), Err(Errno::Nosys));
+}
