@@ -1,4 +1,4 @@
-//! What a board is given at each start (`abi::boot::Given`): the key that seals its programs, a
+//! What a board is given (`abi::boot::Given`): the key that seals its programs, a
 //! seed for its random numbers, and the time of day.
 //!
 //! Only who started the board can read them. The key is as old as the board's run folder, where

@@ -9,6 +9,8 @@
 //! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
 //! made (`docs/programs.md`).
 
+mod copies;
+
 use abi::program::engine;
 use thiserror::Error;
 use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails};
@@ -69,5 +71,15 @@ pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
     }
     let engine =
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
-    engine.precompile_module(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+    let mut wasm = read(wasm)?;
+    if !engine::has_simd(isa) {
+        wasm = copies::lengthened(&wasm);
+    }
+    engine.precompile_module(&wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+}
+
+/// A module in binary, from text too.
+fn read(wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+    let bytes = wat::parse_bytes(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))?;
+    Ok(bytes.into_owned())
 }
