@@ -2,18 +2,27 @@
 
 use crate::{Answer, put};
 
-const MEMORY: &str = "/proc/meminfo";
+const MEMORY: &str = "meminfo";
 const MOUNTS: &str = "/proc/mounts";
-const MESSAGES: &str = "/proc/kmsg";
+const MESSAGES: &str = "kmsg";
 const POWER: &str = "/proc/power";
 
 fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
+/// A file of the kernel that is named, or of the first one.
+fn of(arguments: &[String], file: &str) -> Result<String, String> {
+    match arguments.first() {
+        Some(kernel) if !kernel.contains('/') => read(&format!("/proc/{kernel}/{file}")),
+        Some(kernel) => Err(format!("{kernel}: no such kernel")),
+        None => read(&format!("/proc/{file}")),
+    }
+}
+
 /// `free`: lines of `NAME: NUMBER kB` as a table.
-pub fn free(_: &[String]) -> Answer {
-    put(&memory(&read(MEMORY)?))
+pub fn free(arguments: &[String]) -> Answer {
+    put(&memory(&of(arguments, MEMORY)?))
 }
 
 fn memory(text: &str) -> String {
@@ -59,9 +68,9 @@ fn room(text: &str) -> String {
     table
 }
 
-/// `dmesg`: what the kernels said.
-pub fn dmesg(_: &[String]) -> Answer {
-    put(&read(MESSAGES)?)
+/// `dmesg`: what a kernel said.
+pub fn dmesg(arguments: &[String]) -> Answer {
+    put(&of(arguments, MESSAGES)?)
 }
 
 fn power(word: &str) -> Answer {
@@ -76,7 +85,7 @@ pub fn reboot(_: &[String]) -> Answer {
 
 /// `poweroff`
 pub fn poweroff(_: &[String]) -> Answer {
-    power("off\n")
+    power("poweroff\n")
 }
 
 #[cfg(test)]

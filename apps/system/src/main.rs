@@ -29,10 +29,10 @@ const TOOLS: &[Tool] = &[
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),
-    ("free", files::free, "free"),
+    ("free", files::free, "free [KERNEL]"),
     ("mount", files::mount, "mount"),
     ("df", files::df, "df"),
-    ("dmesg", files::dmesg, "dmesg"),
+    ("dmesg", files::dmesg, "dmesg [KERNEL]"),
     ("reboot", files::reboot, "reboot"),
     ("poweroff", files::poweroff, "poweroff"),
 ];

@@ -102,6 +102,11 @@ fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
 pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("poweroff")?;
     rig.expect("powering off", PATIENCE)?;
+    goes_off(rig)
+}
+
+/// Waits until it is off.
+pub fn goes_off(rig: &Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while rig.instance.soc().is_some() {
         if start.elapsed() > PATIENCE {
@@ -221,7 +226,13 @@ pub fn root(rig: &mut Rig) -> Result<(), Failure> {
     })?;
     rig.expect("main> ", PATIENCE)?;
     mounted_at(rig, "/ ", "free, ext2")?;
-    demand(rig, "fs cat note", "one line of text").map(|_| ())
+    demand(rig, "fs cat note", "one line of text")?;
+    // What is shown in the root is in this one too, and nobody wrote it there.
+    for on in ["", "on shadow "] {
+        demand(rig, &format!("{on}fs ls dev"), "null")?;
+        demand(rig, &format!("{on}fs cat proc/shadow/version"), "riscv64")?;
+    }
+    Ok(())
 }
 
 /// Power cuts: what was synced is there.

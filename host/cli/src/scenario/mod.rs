@@ -9,6 +9,7 @@ mod calls;
 mod clock;
 mod disk;
 mod dma;
+mod files;
 mod host;
 mod machine;
 mod net;
@@ -79,6 +80,9 @@ pub const ALL: &[Scenario] = &[
     on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..4)),
     nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..140)),
     on("disk.lost", "duo", disk::lost),
+    on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
+    on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
+    on("files.proc", "duo", files::proc),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),

@@ -27,7 +27,7 @@ fn ready(rig: &mut Rig) -> Result<(), Failure> {
     install(rig)
 }
 
-fn install(rig: &Rig) -> Result<(), Failure> {
+pub fn install(rig: &Rig) -> Result<(), Failure> {
     let place = Place::find()?;
     let tool = place.root.join(Path::new(TOOL));
     let put = install::put(&place, &rig.instance, &tool, None, "tool");
@@ -56,7 +56,7 @@ impl Running {
     }
 }
 
-fn run(rig: &Rig, kernel: &str, arguments: &[&str], input: &[u8]) -> Result<Captured, Failure> {
+pub fn run(rig: &Rig, kernel: &str, arguments: &[&str], input: &[u8]) -> Result<Captured, Failure> {
     Running::begin(&rig.instance, kernel, arguments, input).end()
 }
 

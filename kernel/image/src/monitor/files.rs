@@ -198,6 +198,7 @@ fn stat(session: &Session, out: &mut dyn Write, root: u64, path: &[u8]) -> Outco
     let what = match stat.kind {
         kind::DIRECTORY => "directory",
         kind::LINK => "symbolic link",
+        kind::CHARACTER => "character device",
         _ => "file",
     };
     writeln!(out, "  {what}, {} bytes, {} names, node {}", stat.size, stat.links, stat.node)?;
