@@ -21,6 +21,7 @@ mod lab;
 mod machine;
 mod place;
 mod progress;
+mod reference;
 mod report;
 mod scenario;
 mod system;

@@ -7,10 +7,12 @@ mod balloon;
 mod boot;
 mod calls;
 mod clock;
+mod corpus;
 mod disk;
 mod dma;
 mod files;
 mod host;
+mod hostile;
 mod machine;
 mod net;
 mod overlap;
@@ -108,6 +110,11 @@ pub const ALL: &[Scenario] = &[
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("system.shell", "duo", system::shell),
+    on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
+    nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
+    on("corpus.light", "duo", corpus::light),
+    on("corpus.sqlite", "duo", corpus::database),
+    nightly("corpus.heavy", "duo", corpus::heavy),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),

@@ -18,7 +18,8 @@ const LOST: u8 = 125;
 /// And for a trap.
 const TRAPPED: u8 = 134;
 
-fn wrong(what: &str, found: impl std::fmt::Debug) -> Failure {
+/// What a scenario of programs finds wrong.
+pub fn wrong(what: &str, found: impl std::fmt::Debug) -> Failure {
     Failure::Wrong(format!("{what}: {found:?}"))
 }
 
@@ -35,13 +36,18 @@ pub fn install(rig: &Rig) -> Result<(), Failure> {
 }
 
 /// A program that runs beside the scenario.
-struct Running(Receiver<Result<Captured, String>>);
+pub struct Running(Receiver<Result<Captured, String>>);
 
 impl Running {
     fn begin(instance: &Instance, kernel: &str, arguments: &[&str], input: &[u8]) -> Running {
+        Running::of(instance, Line::on(kernel, "tool", arguments), input)
+    }
+
+    /// Begins what `pen exec` would with this line.
+    pub fn of(instance: &Instance, line: Line, input: &[u8]) -> Running {
         let (sender, ended) = channel();
         let instance = Instance::at(instance.folder.clone());
-        let (line, input) = (Line::on(kernel, "tool", arguments), input.to_vec());
+        let input = input.to_vec();
         std::thread::spawn(move || {
             let done = captured(&instance, &line, Some(input)).map_err(|why| format!("{why:#}"));
             // Whoever is gone has given up.
@@ -50,7 +56,8 @@ impl Running {
         Running(ended)
     }
 
-    fn end(self) -> Result<Captured, Failure> {
+    /// How it ended.
+    pub fn end(self) -> Result<Captured, Failure> {
         let done = self.0.recv_timeout(PATIENCE).map_err(|_| wrong("it does not end", ()))?;
         done.map_err(|why| wrong("exec", why))
     }
