@@ -9,7 +9,7 @@
 //! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
 //! made (`docs/programs.md`).
 
-mod copies;
+mod plain;
 
 use abi::program::engine;
 use thiserror::Error;
@@ -73,9 +73,15 @@ pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
     let mut wasm = read(wasm)?;
     if !engine::has_simd(isa) {
-        wasm = copies::lengthened(&wasm);
+        wasm = plain::without_simd(&wasm).0;
     }
     engine.precompile_module(&wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+}
+
+/// How many functions of a module trap when they are called, since `isa` has no SIMD.
+pub fn traps(wasm: &[u8], isa: u32) -> usize {
+    let plain = |wasm: Vec<u8>| plain::without_simd(&wasm).1;
+    if engine::has_simd(isa) { 0 } else { read(wasm).map_or(0, plain) }
 }
 
 /// A module in binary, from text too.
