@@ -12,14 +12,19 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The disk's image, in the run folder.
-const IMAGE: &str = "disk.disk";
+pub(super) const IMAGE: &str = "disk.disk";
 /// A file that the host puts there, and its text.
 const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
 /// How long nothing happens, for the disk to be idle.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A tool of e2fsprogs; not in everybody's PATH. What it said, if it ended like this or better.
-fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
+pub(super) fn tool(
+    name: &str,
+    arguments: &[&str],
+    image: &Path,
+    worst: i32,
+) -> Result<Vec<u8>, Failure> {
     let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
     let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
     let output = Command::new(program).env("LC_ALL", "C").args(arguments).arg(image).output()?;
@@ -44,12 +49,12 @@ fn make(board: &Instance, block: u64) -> Result<(), Failure> {
 }
 
 /// What a file holds, as debugfs sees it.
-fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
     tool("debugfs", &["-R", &format!("cat /{path}")], &board.path(IMAGE), 0)
 }
 
 /// Nothing is wrong with the file system, and it says so itself.
-fn clean(board: &Instance) -> Result<(), Failure> {
+pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     let image = board.path(IMAGE);
     tool("e2fsck", &["-fn"], &image, 0)?;
     let said = tool("dumpe2fs", &["-h"], &image, 0)?;
@@ -61,7 +66,7 @@ fn clean(board: &Instance) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("the image says {state:?}")))
 }
 
-fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
+pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
     if found == wanted {
         return Ok(());
     }
@@ -70,7 +75,7 @@ fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
 }
 
 /// Waits until the disk is mounted.
-fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
+pub(super) fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
     mounted_at(rig, "/disk ", how)
 }
 
@@ -93,14 +98,14 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
 }
 
 /// Starts anew with a new file system.
-fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+pub(super) fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.restart(|board| make(board, block))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
 }
 
 /// Nothing that failed.
-fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
+pub(super) fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     let said = rig.ask("main", line, PATIENCE)?;
     if said.lines().any(|it| it.starts_with("! ")) {
         return Err(Failure::Wrong(format!("`{line}`: {said}")));
@@ -109,7 +114,7 @@ fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
 }
 
 /// Turns the board off as its monitor does.
-fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("poweroff")?;
     rig.expect("powering off", PATIENCE)?;
     let start = Instant::now();

@@ -7,6 +7,7 @@ mod balloon;
 mod boot;
 mod calls;
 mod clock;
+mod crowd;
 mod disk;
 mod dma;
 mod host;
@@ -19,6 +20,7 @@ pub mod rig;
 mod services;
 mod statics;
 mod twins;
+mod weak;
 
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
@@ -78,6 +80,7 @@ pub const ALL: &[Scenario] = &[
     on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..4)),
     nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..140)),
     on("disk.lost", "duo", disk::lost),
+    on("disk.weak-lost", "duo", weak::lost),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),
@@ -102,6 +105,8 @@ pub const ALL: &[Scenario] = &[
     on("programs.traps", "duo", programs::traps),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
+    on("programs.many", "duo", crowd::many),
+    on("programs.placed", "duo", crowd::placed),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),

@@ -178,7 +178,8 @@ impl Stream {
             kernel_process::Errno::TOOBIG => process(Errno::Toobig),
             _ => process(Errno::Inval),
         })?;
-        let kernel = processes::place(self.kernel, asked.kernel).map_err(process)?;
+        let kernel = processes::place(&self.session, asked.kernel, None, asked.path);
+        let kernel = kernel.map_err(process)?;
         let flags = process_flag::NEW_GROUP | process_flag::WATCHED;
         let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
         with_table(&self.session, &Patience::ENDLESS, |t| t.spawn(spawn)).map_err(process)
