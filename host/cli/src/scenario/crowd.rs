@@ -21,10 +21,8 @@ pub fn many(rig: &mut Rig) -> Result<(), Failure> {
     let before = free(rig)?;
     crowd(rig)?;
     let after = free(rig)?;
-    for kernel in 0..2 {
-        if after[kernel] + KEPT < before[kernel] {
-            return Err(wrong("KiB of free memory, main and shadow", (before, after)));
-        }
+    if after.iter().zip(&before).any(|(after, before)| after + KEPT < *before) {
+        return Err(wrong("KiB of free memory, main and shadow", (before, after)));
     }
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}audit"), "the invariant holds")?;
