@@ -17,9 +17,6 @@ impl Processes {
         let flags = call.flags(flag::NEW_GROUP | flag::WATCHED)?;
         let group = self.group_of_new(call, flags)?;
         let kernel = domain(request.kernel)?;
-        if self.away.get(usize::from(kernel)) == Some(&true) {
-            return Err(Errno::Hostunreach.into());
-        }
         let beginning = call.sent()?;
         if self.records.is_full() || self.spawns.len() >= SPAWNS {
             return Err(Errno::Again.into());

@@ -11,15 +11,15 @@
 //! ```
 //! A kernel that asks for its news asks again when it is woken, and not before. A wake can be lost
 //! with the kernel that was to send it; so a step that calls a kernel wants the timer, and who does
-//! not come for [`PATIENCE`] is called again ([`Processes::remind`]), until it has come.
+//! not come for [`PATIENCE`] is called again (`remind`), until it has come.
 //!
 //! Who asks again under a token that was not parked in this life of the table is told that it began
 //! anew ([`Errno::Restarted`]): so each kernel, whose `Next` waits here always, learns at once that
 //! it has to name what it runs.
 
-use crate::record::{Life, Records};
+use crate::record::{Life, Record, Records};
 use abi::boot::MAX_DOMAINS;
-use abi::process::{Errno, Op, PROCESSES, Reply, Request};
+use abi::process::{Errno, Op, PROCESSES, Reply, Request, State};
 use abi::program::BEGIN_BYTES;
 use alloc::collections::BTreeMap;
 use base::id::{DomainId, Epoch};
@@ -36,6 +36,9 @@ pub const ARENA: usize = 1 << 20;
 
 /// When a kernel that was called for its news and did not come is called again, in ns.
 pub const PATIENCE: u64 = 500_000_000;
+
+/// How long a process waits for the next life of a kernel that is gone, in ns.
+pub const GRACE: u64 = 5_000_000_000;
 
 /// What can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +118,7 @@ pub struct Processes {
     pub(crate) spawns: BTreeMap<Token, Spawning>,
     /// The newest epoch of each kernel that has asked; 0: none has.
     pub(crate) newest: [u16; MAX_DOMAINS],
-    /// Kernels whose newest life has ended: nothing waits for them.
+    /// Kernels whose newest life has ended: nothing waits for them longer than [`GRACE`].
     pub(crate) away: [bool; MAX_DOMAINS],
     /// This step has called a kernel for its news.
     called: bool,
@@ -274,8 +277,8 @@ impl Processes {
                 return self.answer(Call { now, token, request, bulk, effects }, true);
             }
             Event::Cancel(token) => self.cancel(token, effects),
-            Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
-            Event::Timer => self.remind(effects),
+            Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
+            Event::Timer => self.remind(now, effects),
         }
         Answer::Heard
     }
@@ -286,8 +289,22 @@ impl Processes {
         self.called = true;
     }
 
-    /// Calls the kernels once more that ask for their news and have not come for them.
-    pub(crate) fn remind(&mut self, effects: &mut dyn Effects) {
+    /// Calls the kernels once more that ask for their news and have not come for them. What has
+    /// waited long enough for the next life of a kernel waits no more.
+    pub(crate) fn remind(&mut self, now: u64, effects: &mut dyn Effects) {
+        let away = self.away;
+        let waits = |record: &Record| {
+            let is_away = away.get(usize::from(record.kernel)) == Some(&true);
+            record.state == State::Waiting && is_away
+        };
+        for pid in self.records.find(waits) {
+            let began = self.records.get(pid).map_or(0, |record| record.began);
+            if now >= began.saturating_add(GRACE) {
+                self.fail(pid, Errno::Hostunreach, effects);
+            } else {
+                self.called = true;
+            }
+        }
         let listens = |(&token, &key): (&Token, &Key)| matches!(key, Key::Next(_)).then_some(token);
         for token in self.asked.iter().filter_map(listens) {
             let life = Life::of(token);
@@ -300,13 +317,13 @@ impl Processes {
 
     /// A life of a kernel has ended. What waits for that kernel waits no more, unless a newer life
     /// has asked for it already.
-    fn gone(&mut self, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
+    fn gone(&mut self, now: u64, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
         let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
         let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
         let life = Life { kernel: kernel.0, epoch: epoch.0 };
         self.asked.retain(|&token, _| Life::of(token) != life);
         // It may have been the one that was to wake somebody.
-        self.remind(effects);
+        self.remind(now, effects);
         self.bury(life, effects);
         if !is_back {
             if let Some(away) = self.away.get_mut(kernel.index()) {

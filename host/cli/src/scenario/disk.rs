@@ -12,14 +12,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The disk's image, in the run folder.
-const IMAGE: &str = "disk.disk";
+pub(super) const IMAGE: &str = "disk.disk";
 /// A file that the host puts there, and its text.
 const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
 /// How long nothing happens, for the disk to be idle.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A tool of e2fsprogs on the image; what it said, if it ended like this or better.
-fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
+pub(super) fn tool(
+    name: &str,
+    arguments: &[&str],
+    image: &Path,
+    worst: i32,
+) -> Result<Vec<u8>, Failure> {
     ext2::tool(name, arguments, image, worst).map_err(|why| Failure::Wrong(format!("{why:#}")))
 }
 
@@ -51,7 +56,7 @@ pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("the image says {state:?}")))
 }
 
-fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
+pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
     if found == wanted {
         return Ok(());
     }
@@ -60,7 +65,7 @@ fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
 }
 
 /// Waits until the disk is mounted.
-fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
+pub(super) fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
     mounted_at(rig, "/disk ", how)
 }
 
@@ -90,7 +95,7 @@ pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
 }
 
 /// Nothing that failed.
-fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
+pub(super) fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     let said = rig.ask("main", line, PATIENCE)?;
     if said.lines().any(|it| it.starts_with("! ")) {
         return Err(Failure::Wrong(format!("`{line}`: {said}")));

@@ -8,6 +8,7 @@ mod boot;
 mod calls;
 mod clock;
 mod corpus;
+mod crowd;
 mod disk;
 mod dma;
 mod files;
@@ -23,6 +24,7 @@ mod services;
 mod statics;
 mod system;
 mod twins;
+mod weak;
 
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
@@ -85,6 +87,7 @@ pub const ALL: &[Scenario] = &[
     on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
     on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
     on("files.proc", "duo", files::proc),
+    nightly("disk.weak-lost", "duo", weak::lost),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),
@@ -115,6 +118,8 @@ pub const ALL: &[Scenario] = &[
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
     nightly("corpus.heavy", "duo", corpus::heavy),
+    nightly("programs.many", "duo", crowd::many),
+    nightly("programs.placed", "duo", crowd::placed),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),

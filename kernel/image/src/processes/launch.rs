@@ -32,7 +32,7 @@ impl Launch<'_> {
     /// Begins it in a group of its own; its number.
     pub fn begin(&self, session: &Session) -> Result<u32, Failure> {
         let beginning = self.encoded().map_err(explain)?;
-        let kernel = place(session.kernel, self.kernel).map_err(explain)?;
+        let kernel = place(session, self.kernel, None, self.path).map_err(explain)?;
         let flags = flag::NEW_GROUP | flag::WATCHED;
         let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
         with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn)).map_err(explain)

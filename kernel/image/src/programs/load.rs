@@ -10,7 +10,7 @@ use crate::monitor::Session;
 use crate::monitor::files::with_files;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
-use abi::program::IMAGE_BYTES;
+use abi::program::{IMAGE_BYTES, ImageHead};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -37,6 +37,8 @@ pub struct Manifest {
     pub memory: u64,
     /// Most descriptors; 0: as any other.
     pub files: u32,
+    /// For which cores: [`abi::program::class`].
+    pub class: u32,
 }
 
 /// A program that can be run.
@@ -107,6 +109,21 @@ impl<G: Guest> Programs<G> {
         Ok(loaded)
     }
 
+    /// For which cores the program `path` is: as of the one that `these` keep, or else as the head
+    /// of its file says, which is all that is read of it.
+    pub fn class(
+        these: Option<&Programs<G>>,
+        session: &Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<u32, Errno> {
+        let file = Image::open(session, directory, path)?;
+        match these.and_then(|these| these.find(file.known)) {
+            Some(loaded) => Ok(loaded.manifest.class),
+            None => file.class(),
+        }
+    }
+
     fn find(&self, known: Known) -> Option<Arc<Loaded<G>>> {
         let mut kept = self.kept.lock();
         let at = kept.iter().position(|entry| entry.0 == known)?;
@@ -163,6 +180,7 @@ impl Manifest {
             preopens: preopens.collect(),
             memory: image.memory,
             files: image.files,
+            class: image.class,
         }
     }
 }
@@ -219,6 +237,13 @@ impl<'a> Image<'a> {
         }
         image.known = Known::of(&stat);
         Ok(image)
+    }
+
+    fn class(&self) -> Result<u32, Errno> {
+        let mut head = [0; size_of::<ImageHead>()];
+        let read = with_files(self.session, |client| client.read_at(self.handle, 0, &mut head));
+        let count = read.map_err(errno)?;
+        head.get(..count).and_then(kernel_seal::class_of).ok_or(Errno::Noexec)
     }
 
     fn read(&self) -> Result<Vec<u8>, Errno> {
