@@ -27,7 +27,7 @@
 //! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
 //! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
-//! | Mount | directory | name, other: a seed | `length`: its budget; `second`: [`source`]; flags | |
+//! | Mount | directory | name, other: a seed | `length`: its budget; `second`: [`source`] | |
 //! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
 //! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
 //! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |

@@ -1,7 +1,7 @@
 //! Devices that are no hardware: `null`, `zero`, `full`, `random`; and `console`, a place that the
 //! VFS knows to be something else ([`FileSystem::special`]).
 //!
-//! Contract: nothing waits and nothing is kept, except what random numbers are made of: a key, which
+//! Contract: nothing waits and nothing is kept, except what random numbers are made of: a key. It
 //! is replaced by bytes that nobody gets whenever somebody got some, so that what was given cannot
 //! be found out later. Who knows the seed knows them all.
 

@@ -80,14 +80,16 @@ pub fn proc(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, &format!("fs cat proc/{owner}/idle"), "[clocked]")?;
     }
     demand(rig, "fs write proc/main/version 2", "not allowed")?;
-    demand(rig, "fs write proc/power sideways", "makes no sense")?;
+    demand(rig, "fs write proc/main/power sideways", "makes no sense")?;
     demand(rig, "fs cat proc/mounts", "shadow /proc/shadow procfs")?;
     demand(rig, "fs cat proc/kernels", "shadow")?;
     demand(rig, "fs cat proc/meminfo", "MemFree: ")?;
     demand(rig, "fs ls proc", "uptime@")?;
     // Who is dead answers nothing, and comes back.
     done(rig, "domain cold shadow")?;
+    demand(rig, "fs cat proc/shadow/version", "! ")?;
+    done(rig, "domain on shadow")?;
     until(rig, "fs cat proc/shadow/version", "life 2")?;
-    rig.send("fs write proc/power poweroff")?;
+    rig.send("fs write proc/main/power poweroff")?;
     goes_off(rig)
 }

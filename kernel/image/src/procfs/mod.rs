@@ -1,10 +1,10 @@
-//! `/proc` and `/dev`, on behalf of this kernel: a thread mounts them and serves this kernel's part.
+//! `/proc` and `/dev` on behalf of this kernel: a thread mounts them, and serves the kernel's part.
 //!
 //! ```text
 //!   /dev               devices that are no hardware (fs::devfs)
 //!   /proc              a small ramfs
 //!   /proc/NAME/FILE    served here, by the kernel NAME: `files`
-//!   /proc/FILE         links into the first kernel's directory
+//!   /proc/FILE         links into the directory of the board's first kernel
 //! ```
 //! Contract: which kernel comes first does not matter, nor who executes the file service: what is
 //! there already stays. Where the service began anew, everything is mounted anew. A file's text is
@@ -81,6 +81,10 @@ fn furnish(client: &mut Client<'_>, root: u64, kernel: &Kernel, seed: &[u8]) -> 
     there(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
     for name in COMMON {
         let (text, path) = (format!("{}/{name}", kernel.name()), format!("{PROC}/{name}"));
+        if kernel.me.0 == 0 {
+            // Another kernel may have been here before.
+            let _ = client.unlink(root, path.as_bytes());
+        }
         there(client.symlink(root, text.as_bytes(), path.as_bytes()))?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use base::id::{DomainId, Epoch};
 use kernel_share::{Effects, Token};
 
 /// Most jobs at a time.
-pub const JOBS: usize = 64;
+pub const JOBS: usize = 48;
 
 /// A job that nobody has answered.
 #[derive(Debug)]

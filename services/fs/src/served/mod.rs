@@ -6,9 +6,9 @@
 //!   asked again, by the same: whatever is in its log is answered from there
 //!   the VFS has the answer, or nobody wants it any more: the log is dropped
 //! ```
-//! Contract: a request is performed anew from its beginning each time that it waited, so what it was
-//! told is kept for *it* and said again: a walk comes one job further each time whatever others do,
-//! a change is done once, and who asks later hears what is true then. Nothing is kept beyond a
+//! Contract: a request is performed anew from its beginning each time that it waited, so what it
+//! was told is kept for *it* and said again: a walk comes one job further each time whatever others
+//! do, a change is done once, and who asks later hears what is true then. Nothing is kept beyond a
 //! request. Who answers nonsense has answered [`Errno::Io`]; so has who is gone, and who does not
 //! answer within [`DEADLINE`]. All tables are bounded.
 
