@@ -185,7 +185,7 @@ const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Changes with every change of the engine, its settings ([`engine`]), or this layout.
-pub const IMAGE_VERSION: u32 = 1;
+pub const IMAGE_VERSION: u32 = 2;
 /// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Most bytes of one.

@@ -219,7 +219,7 @@ mod tests {
         let text = include_str!("../../../apps/apps.toml");
         let all = list(text).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["sh", "system", "coreutils", "hello", "records"]);
+        assert_eq!(names, ["sh", "system", "coreutils", "hello"]);
         let mut served: Vec<&String> = all.iter().flat_map(|app| &app.applets).collect();
         let count = served.len();
         served.sort();

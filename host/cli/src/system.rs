@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 const DISK: &str = "disk";
 /// Bytes of a new one; only what is used takes room here.
 const BYTES: u64 = 128 << 20;
-const BLOCK: u64 = 4096;
+/// Small ones, for the file service's memory is bounded, and its cache is so many blocks.
+const BLOCK: u64 = 2048;
 /// What the tree puts there.
 const ROOT: &str = "apps/root";
 /// Directories that programs expect.

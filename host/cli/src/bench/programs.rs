@@ -28,8 +28,7 @@ const NATIVE: (&str, &str) = ("native.mark", "native.sum");
 /// Runs the programs of a group on one board.
 pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
-    let built = apps::build(place, &[RECORDS.to_string()])?;
-    let records = built.first().context("the program of the records was not built")?;
+    let records = apps::build_for_test(place, RECORDS)?;
     let (board, kernels) = commands::prepare(place, &first.board, kernels::Profile::Kernel)?;
     let lab = match first.lab {
         true => Some((lab::model::Choice::default(), lab::plugin()?)),

@@ -5,6 +5,7 @@
 //! by its file: which one, how long, and when it changed; a file that changed is read again.
 
 use super::Trace;
+use super::seam::Buffer;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
@@ -102,8 +103,8 @@ impl<G: Guest> Programs<G> {
         if let Some(known) = self.find(file.known) {
             return Ok(known);
         }
-        let bytes = file.read()?;
-        let loaded = Arc::new(self.make(session.kernel, path, &bytes)?);
+        let mut bytes = file.read()?;
+        let loaded = Arc::new(self.make(session.kernel, path, bytes.bytes())?);
         drop(bytes);
         self.keep(file.known, loaded.clone());
         Ok(loaded)
@@ -246,11 +247,10 @@ impl<'a> Image<'a> {
         head.get(..count).and_then(kernel_seal::class_of).ok_or(Errno::Noexec)
     }
 
-    fn read(&self) -> Result<Vec<u8>, Errno> {
+    fn read(&self) -> Result<Buffer, Errno> {
         let size = self.known.size as usize;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| Errno::Nomem)?;
-        bytes.resize(size, 0);
+        let mut buffer = Buffer::new(size).ok_or(Errno::Nomem)?;
+        let bytes = buffer.bytes();
         let mut done = 0;
         while done < size {
             let end = size.min(done + PIECE);
@@ -263,7 +263,7 @@ impl<'a> Image<'a> {
                 count => done += count,
             }
         }
-        Ok(bytes)
+        Ok(buffer)
     }
 }
 
