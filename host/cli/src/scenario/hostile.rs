@@ -39,7 +39,7 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
     put(&place, rig, &file, "calls")?;
     let witnesses = KERNELS.map(|kernel| begin(rig, kernel, &["witness"]));
     // What kernels keep for next time is theirs from now on.
-    bombs(rig)?;
+    step(rig, "first bombs", |rig| bombs(rig, &[("main", "0"), ("shadow", "1")]))?;
     let before = in_use(rig)?;
     for round in 0..rounds {
         step(rig, "calls", |rig| called(rig, &calls))?;
@@ -48,7 +48,7 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
         step(rig, "giants", giants)?;
         step(rig, "deep", deep)?;
         step(rig, "loops", loops)?;
-        step(rig, "bombs", bombs)?;
+        step(rig, "bombs", |rig| bombs(rig, &[("main", "1")]))?;
         step(rig, "trees", trees)?;
         let count = nonsense / rounds as usize;
         step(rig, "nonsense", |rig| nonsensical(&place, rig, round, count))?;
@@ -186,8 +186,8 @@ fn loops(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// Who begins processes without end is told when it is enough, and ends all of them at once.
-fn bombs(rig: &mut Rig) -> Result<(), Failure> {
-    for (from, target) in [("main", "0"), ("main", "1"), ("shadow", "1"), ("shadow", "0")] {
+fn bombs(rig: &mut Rig, all: &[(&str, &str)]) -> Result<(), Failure> {
+    for &(from, target) in all {
         match numbers(begin(rig, from, &["bomb", target]).end()?)?[..] {
             [AGAIN | NOMEM, begun @ 16..=256, ended] if begun == ended => {}
             ref other => return Err(wrong(from, other)),
