@@ -90,7 +90,8 @@ fn sane(kind: char) -> u32 {
         'D' => 3,
         'F' => 4,
         'p' => PATH,
-        'l' | 'n' => 1,
+        'l' => 16,
+        'n' => 1,
         'i' => IOVS,
         'o' => RESULT,
         'b' => BUFFER,
@@ -103,8 +104,10 @@ fn sane(kind: char) -> u32 {
     }
 }
 
-fn wanted(kind: char) -> Wanted {
+fn wanted(name: &str, kind: char) -> Wanted {
     match kind {
+        // It writes one byte, whatever room there is.
+        _ if name == "fd_prestat_dir_name" => Wanted::Answer,
         'p' | 'i' | 'o' | 'b' | 'q' | 'S' => Wanted::Fault,
         'l' | 's' | 'n' => Wanted::Error,
         _ => Wanted::Answer,
@@ -146,7 +149,7 @@ impl Calls {
         for (place, kind) in numbers.chars().enumerate().filter(|(_, kind)| *kind != 'Z') {
             for bad in BAD {
                 let what = format!("{name}: {bad:#x} as number {place} ({kind})");
-                self.case(name, numbers, (place, bad), what, wanted(kind));
+                self.case(name, numbers, (place, bad), what, wanted(name, kind));
             }
         }
     }
@@ -216,7 +219,7 @@ impl Case {
 }
 
 /// The file that is descriptor 4.
-const OPEN: &str = "    (call $check (call $path_open (i32.const 3) (i32.const 0) (i32.const 514)
+const OPEN: &str = "    (call $check (call $path_open (i32.const 3) (i32.const 0) (i32.const 529)
       (i32.const 5) (i32.const 1) (i64.const 0x0fffffff) (i64.const 0) (i32.const 0)
       (i32.const 2048)))
     (call $check (i32.ne (i32.load (i32.const 2048)) (i32.const 4)))
@@ -235,7 +238,7 @@ fn memory() -> String {
     let mut data = |at: u32, bytes: &str| {
         let _ = writeln!(wat, "  (data (i32.const {at}) \"{bytes}\")");
     };
-    data(PATH, "x\\00probe");
+    data(PATH, "xxxxxxxxxxxxxxxx\\00probe");
     data(IOVS, &text(&[BUFFER, 16]));
     data(SPAWN, &text(&PLAIN));
     for (index, (address, bytes)) in (0..).zip(PIECES) {
@@ -269,7 +272,7 @@ mod tests {
         assert!(calls.wrong(&good).is_empty());
         assert_eq!(calls.wrong(&vec![77; calls.count()]).len(), calls.count());
         assert_eq!(calls.wrong(&good[1..]).len(), 1);
-        // The first ones are addresses.
+        // The first one is an address.
         assert_eq!(calls.wrong(&[&[0], &good[1..]].concat()).len(), 1);
     }
 }
