@@ -107,7 +107,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
     nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),
-    nightly("corpus.sqlite", "duo", corpus::database),
+    on("corpus.sqlite", "duo", corpus::database),
     nightly("corpus.heavy", "duo", corpus::heavy),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
