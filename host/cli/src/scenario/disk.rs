@@ -88,10 +88,18 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
 }
 
 /// Starts anew with a new file system.
-pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.restart(|board| make(board, block))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
+}
+
+/// The same, and it is the root.
+pub fn begin_as_root(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+    rig.set_arguments("root=disk");
+    rig.restart(|board| make(board, block))?;
+    rig.expect("main> ", PATIENCE)?;
+    mounted_at(rig, "/ ", "free, ext2")
 }
 
 /// Nothing that failed.
@@ -215,10 +223,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
 
 /// The disk is the root of a board that says so.
 pub fn root(rig: &mut Rig) -> Result<(), Failure> {
-    rig.set_arguments("root=disk");
-    rig.restart(|board| make(board, 1024))?;
-    rig.expect("main> ", PATIENCE)?;
-    mounted_at(rig, "/ ", "free, ext2")?;
+    begin_as_root(rig, 1024)?;
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}fs cat {}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
     }
