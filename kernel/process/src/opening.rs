@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::system::{System, ask, ask_path};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, filetype, oflags, rights};
-use abi::fs::{Op, Request, flag, kind};
+use abi::fs::{Op, Request, Stat, flag, kind};
 use abi::program::terminal;
 
 /// Rights that only what is open for reading gives.
@@ -95,24 +95,24 @@ impl Process {
         let flags = wish.flags() | follow(lookup)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
         let handle = ask_path(system, request, bulk)?.handle;
-        let kind = self.kind_of(system, handle, how & oflags::DIRECTORY != 0)?;
-        let descriptor = Descriptor::new(handle, kind, base, inheriting);
+        let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
+        let descriptor = Descriptor::of(handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wish.flags & fdflags::SYNCS, ..descriptor };
         self.enter(system, number, descriptor)?;
         store_u32(memory, opened, number)?;
         Ok(())
     }
 
-    /// The kind behind a new handle, which is given back when that cannot be said.
-    fn kind_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<u8, Halt> {
+    /// What is behind a new handle, which is given back when that cannot be said.
+    fn stat_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<Stat, Halt> {
         if directory {
-            return Ok(filetype::DIRECTORY);
+            return Ok(Stat { kind: filetype::DIRECTORY, ..Stat::default() });
         }
         let found = ask(system, Request::new(Op::Stat, handle), &mut []);
         if found.is_err() {
             let _ = system.files(Request::new(Op::Close, handle), &mut []);
         }
-        Ok(found?.stat.kind)
+        Ok(found?.stat)
     }
 
     /// How a terminal is read, and whose it is.
