@@ -63,10 +63,12 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("list", "0bso"),
     ("pipe", "o"),
     ("dup", "Fo"),
+    ("terminal", "F00"),
 ];
 
 /// Those that are not WASI's.
-pub const OWN: [&str; 8] = ["spawn", "wait", "kill", "group", "self", "list", "pipe", "dup"];
+pub const OWN: [&str; 9] =
+    ["spawn", "wait", "kill", "group", "self", "list", "pipe", "dup", "terminal"];
 
 #[cfg(test)]
 mod tests {

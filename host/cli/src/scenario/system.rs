@@ -31,6 +31,7 @@ pub(super) fn ask(rig: &mut Rig, line: &str) -> Result<String, Failure> {
     let said = rig.expect("END ", PATIENCE)?;
     let status = rig.expect("\n", PATIENCE)?;
     let said = said.split_once('\n').map_or("", |(_, said)| said);
+    let said = said.strip_suffix("END ").unwrap_or(said);
     Ok(format!("{}[{}]", said.replace('\r', ""), status.trim()))
 }
 

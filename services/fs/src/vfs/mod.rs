@@ -156,7 +156,7 @@ const _: () = {
 impl Vfs {
     /// With a ramfs of `budget` bytes at its root.
     pub fn with_budget(lives: u32, budget: u64) -> Vfs {
-        Vfs::with_root(lives, AnyFs::Ram(RamFs::new(budget)))
+        Vfs::with_root(lives, AnyFs::Ram(Box::new(RamFs::new(budget))))
     }
 
     /// With this file system at its root.
