@@ -316,7 +316,7 @@ fn processes(rig: &mut Rig) -> Result<Vec<Process>, Failure> {
     let said = rig.ask("main", "ps", PATIENCE)?;
     let parse = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [pid, _, group, kernel, state, _] = words[..] else { return None };
+        let [pid, _, group, kernel, state, .., _] = words[..] else { return None };
         let (pid, group) = (pid.parse().ok()?, group.parse().ok()?);
         Some(Process { pid, group, kernel: kernel.to_string(), running: state == "running" })
     };
