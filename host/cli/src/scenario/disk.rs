@@ -88,7 +88,7 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
 }
 
 /// Starts anew with a new file system.
-fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.restart(|board| make(board, block))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
