@@ -60,7 +60,10 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
 fn across(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 2000 | KERNEL=1 sort -rn | head -n 2", "2000\n1999\n[0]")?;
     says(rig, "KERNEL=1 seq 300 | KERNEL=0 wc -l", "300\n[0]")?;
-    says(rig, "KERNEL=1 sh -c 'kill -TERM $$; echo not'", "Terminated\n[143]")?;
+    let ended = ask(rig, "KERNEL=1 sh -c 'kill -TERM $$; echo not'")?;
+    if !ended.contains("ended by signal 15 (TERM)") || !ended.ends_with("[143]") {
+        return Err(Failure::Wrong(ended));
+    }
     let listed = ask(rig, "KERNEL=1 sleep 1000 & sleep 1; ps")?;
     if !listed.lines().any(|line| line.contains("sleep") && line.contains("shadow")) {
         return Err(Failure::Wrong(format!("ps says {listed:?}")));
