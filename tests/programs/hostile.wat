@@ -280,8 +280,9 @@
     (block $all (loop $next
       (br_if $all
         (call $wait (i32.sub (i32.const 0) (local.get $group)) (i32.const 0) (i32.const 576)))
-      ;; By that signal.
-      (if (i64.eq (i64.load (i32.const 580)) (i64.const 0x900000002))
+      ;; By that signal; or there was no memory for it any more when it began to run.
+      (if (i32.or (i64.eq (i64.load (i32.const 580)) (i64.const 0x900000002))
+          (i64.eq (i64.load (i32.const 580)) (i64.const 0x600000003)))
         (then (local.set $ended (i32.add (local.get $ended) (i32.const 1)))))
       (br $next)))
     (call $say (local.get $error))
