@@ -129,12 +129,11 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
             Stop::Interrupted => End::Signal(guest.stop_signal().unwrap_or(signal::KILL)),
         };
     }
-    if why.downcast_ref::<wasmtime::error::OutOfMemory>().is_some() {
-        return End::NoMemory;
-    }
     match why.downcast_ref::<Trap>() {
         Some(&which) => End::Trap(code(which), which.to_string()),
-        None => End::Trap(trap::OTHER, why.to_string()),
+        // It was loaded, so all that it imports is there: what is left is memory that the engine
+        // wanted for it and did not get, here or from its platform.
+        None => End::NoMemory,
     }
 }
 
