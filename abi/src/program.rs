@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `list(above, buffer, bytes, used)` | [`crate::process::Listed`]s of processes above a number |
 /// | `pipe(ends)` | two descriptors (u32): to read, to write |
 /// | `dup(descriptor, new)` | a second one of the same file (u32) |
-/// | `terminal(descriptor, mode, group)` | how a terminal is read, of [`terminal`], and whose it is |
+/// | `terminal(descriptor, mode, group)` | how it is read, of [`terminal`], and whose it is |
 pub const MODULE: &str = "penumbra";
 
 /// Modes of `terminal`.

@@ -119,10 +119,10 @@ impl<'a> Input<'a> {
             return Some(deed);
         };
         let kinds = IMPORTS[which].1.chars().zip(function.parameters);
-        let (wild, mut length) = (self.byte() % 3 == 0, 0);
+        let (wild, mut length) = (self.byte().is_multiple_of(3), 0);
         let mut numbers = vec![];
         for (kind, size) in kinds {
-            let guess = wild || self.byte() % 16 == 0;
+            let guess = wild || self.byte().is_multiple_of(16);
             numbers.push(match guess {
                 true => self.number(*size),
                 false => self.sensible(kind, &mut deed, &mut length),

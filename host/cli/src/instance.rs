@@ -247,8 +247,8 @@ impl Instance {
     }
 
     fn room(&self) -> Outcome<()> {
-        let disk = rustix::fs::statvfs(&self.folder);
-        let disk = file(&self.folder, disk.map_err(std::io::Error::from))?;
+        let disk = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from);
+        let disk = file(&self.folder, disk)?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
         if free < ROOM {
             return Err(InstanceError::Full { folder: self.folder.clone(), free });
@@ -285,11 +285,10 @@ impl Instance {
         for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
             let path = self.path(&format!("{}.disk", device.name));
             let image = std::fs::File::options().create(true).append(true).open(&path);
-            let image = file(&path, image)?;
             // One that somebody made may be larger.
-            if file(&path, image.metadata())?.len() < device.disk {
-                file(&path, image.set_len(device.disk))?;
-            }
+            let grow =
+                |image: std::fs::File| image.set_len(image.metadata()?.len().max(device.disk));
+            file(&path, image.and_then(grow))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! - A function that uses SIMD traps when it is called. Crates have such functions beside others
 //!   that do the same, and choose: they are to run nevertheless. Who compiles says how many.
-//! - Cranelift 0.135 expands a `memory.copy` of 16 to 128 bytes, when the length is a constant, into
+//! - Cranelift 0.135 expands a `memory.copy` of 16 to 128 bytes, when the length is constant, into
 //!   vector loads and stores, and ends with an assertion where there are none (RV64 without V). So
 //!   the length of each such copy becomes a sum with zero: no constant where Cranelift looks, and
 //!   one again in the code that it makes.

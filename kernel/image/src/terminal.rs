@@ -3,8 +3,8 @@
 //! monitor to the front, and the terminal back.
 //!
 //! ```text
-//!   keys --monitor's thread--> in front: the monitor, or Keys --> the terminal's screen --> programs
-//!   text <--"screen"---------- the terminal's screen <-- programs
+//!   keys --monitor's thread--> in front: the monitor, or Keys --> the terminal --> programs
+//!   text <--"screen"---------- the terminal <-- programs
 //!          "init"              /bin/sh /etc/rc, then PROGRAM again and again
 //! ```
 //! A file service that began anew knows no terminal: there is a new one then.

@@ -78,12 +78,12 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
 
 /// What is typed to programs, and keys that end them.
 fn keys(rig: &mut Rig) -> Result<(), Failure> {
-    rig.send("cat > /home/typed")?;
+    rig.send("cat > typed")?;
     rig.expect("\n", PATIENCE)?;
     rig.send("first line")?;
     rig.send("secondd\x7f line")?;
     rig.type_keys(END)?;
-    says(rig, "cat /home/typed", "first line\nsecond line\n[0]")?;
+    says(rig, "cat typed", "first line\nsecond line\n[0]")?;
     rig.send("sleep 1000")?;
     rig.expect("\n", PATIENCE)?;
     // It may not have begun yet: who is in front then drops the line.
@@ -104,12 +104,12 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "echo back", "back\n[0]")?;
     rig.send("exit 3")?;
     rig.expect("/ $ ", PATIENCE)?;
-    says(rig, "echo again", "again\n[0]")
+    says(rig, "cd /home; echo again", "again\n[0]")
 }
 
 /// What was written is there the next time, and the file system is in order.
 fn kept(rig: &mut Rig) -> Result<(), Failure> {
-    let script = "echo 'echo script $1; exit 7' > /home/script; sh /home/script x";
+    let script = "echo 'echo script $1; exit 7' > script; sh script x";
     says(rig, script, "script x\n[7]")?;
     rig.type_keys(AWAY)?;
     rig.expect("main> ", PATIENCE)?;
@@ -124,5 +124,5 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
         Err(Failure::Wrong(format!("the disk has {text:?}")))
     })?;
     rig.expect("/ $ ", PATIENCE)?;
-    says(rig, "KERNEL=1 cat /home/script", "echo script $1; exit 7\n[0]")
+    says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")
 }
