@@ -53,7 +53,7 @@ impl Instance {
         let path = self.path(KEY_FILE);
         match std::fs::remove_file(&path) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                return Err(InstanceError::File(path, why));
+                Err(InstanceError::File(path, why))
             }
             _ => self.write_secret(KEY_FILE, key),
         }

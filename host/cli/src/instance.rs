@@ -281,18 +281,6 @@ impl Instance {
         Ok(())
     }
 
-    fn disks(&self, board: &Board) -> Outcome<()> {
-        for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
-            let path = self.path(&format!("{}.disk", device.name));
-            let image = std::fs::File::options().create(true).append(true).open(&path);
-            // One that somebody made may be larger.
-            let grow =
-                |image: std::fs::File| image.set_len(image.metadata()?.len().max(device.disk));
-            file(&path, image.and_then(grow))?;
-        }
-        Ok(())
-    }
-
     /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
     /// neither ctrl-c nor the end of this terminal reaches it. `exact`: the run must repeat.
     fn launch(
@@ -305,7 +293,7 @@ impl Instance {
         let given = self.give(exact)?;
         let blob = board.blob_with(arguments, &given).map_err(InstanceError::Blob)?;
         self.write_secret("blob.bin", blob.as_bytes())?;
-        self.disks(board)?;
+        crate::system::disks(self, board)?;
         self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;

@@ -8,12 +8,13 @@
 //! What its users wrote stays: a disk is made anew only where there is none. `etc/system` on it
 //! says of which programs it is.
 
-use crate::instance::Instance;
+use crate::instance::{Instance, InstanceError};
 use crate::place::Place;
 use crate::progress::Step;
 use crate::{apps, ext2, install};
 use anyhow::Context;
 use board::{Board, DeviceKind};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,18 @@ pub fn prepare(place: &Place, instance: &Instance, board: &Board) -> anyhow::Res
         _ => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
     }
     step.done();
+    Ok(())
+}
+
+/// Images of all of a board's disks: those that are there, and new ones of zeros.
+pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
+    for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
+        let path = instance.path(&format!("{}.disk", device.name));
+        let image = File::options().create(true).append(true).open(&path);
+        // One that somebody made may be larger.
+        let grow = |image: File| image.set_len(image.metadata()?.len().max(device.disk));
+        image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
+    }
     Ok(())
 }
 
