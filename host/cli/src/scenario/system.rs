@@ -79,10 +79,12 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
 /// What is typed to programs, and keys that end them.
 fn keys(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("cat > typed")?;
+    rig.expect("cat > typed", PATIENCE)?;
     rig.expect("\n", PATIENCE)?;
     rig.send("first line")?;
     rig.send("secondd\x7f line")?;
     rig.type_keys(END)?;
+    rig.expect("/home $ ", PATIENCE)?;
     says(rig, "cat typed", "first line\nsecond line\n[0]")?;
     rig.send("sleep 1000")?;
     rig.expect("\n", PATIENCE)?;
@@ -90,6 +92,7 @@ fn keys(rig: &mut Rig) -> Result<(), Failure> {
     std::thread::sleep(std::time::Duration::from_secs(3));
     rig.type_keys(INTERRUPT)?;
     rig.expect("^C", PATIENCE)?;
+    rig.expect("/home $ ", PATIENCE)?;
     says(rig, "echo $?", "130\n[0]")
 }
 

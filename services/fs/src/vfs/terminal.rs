@@ -128,7 +128,7 @@ impl Vfs {
     /// An end for who reads the terminal next.
     pub(super) fn end_input(&mut self, at: u32, effects: &mut dyn Effects) {
         if let Some(pipe) = self.pipes.get_mut(at) {
-            pipe.end = true;
+            pipe.mark_end();
         }
         self.parked.wake(Key::Readable(at), effects);
     }

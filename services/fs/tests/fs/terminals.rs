@@ -41,8 +41,11 @@ fn an_empty_write_is_an_end_that_is_read_once() {
     solo.with(|c| c.write(screen, b"ab")).unwrap();
     solo.with(|c| c.write(screen, b"")).unwrap();
     let mut bytes = [0; 4];
+    solo.with(|c| c.write(screen, b"cd")).unwrap();
     assert_eq!(solo.with(|c| c.read(programs, &mut bytes)), Ok(2));
     assert_eq!(solo.with(|c| c.read(programs, &mut bytes)), Ok(0));
+    assert_eq!(solo.with(|c| c.read(programs, &mut bytes)), Ok(2));
+    assert_eq!(&bytes[..2], b"cd");
 }
 
 #[test]
