@@ -11,11 +11,16 @@ const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
 const AWAY: &str = "\x14";
 
+/// How the shell's prompt ends.
+const PROMPT: &str = " $ ";
+
 /// A board with a system on its disk, and the shell's first prompt.
 pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
     let place = Place::find()?;
     rig.set_arguments(&system::arguments(""));
     rig.restart(|instance| {
+        // One of an earlier run would be kept, with what is on it.
+        std::fs::remove_file(instance.path("disk.disk"))?;
         let board = instance.board().map_err(|why| Failure::Wrong(format!("{why:#}")))?;
         let made = system::prepare(&place, instance, &board);
         made.map_err(|why| Failure::Wrong(format!("{why:#}")))
@@ -30,6 +35,8 @@ pub(super) fn ask(rig: &mut Rig, line: &str) -> Result<String, Failure> {
     rig.send(&format!("{line}; echo E\"\"ND $?"))?;
     let said = rig.expect("END ", PATIENCE)?;
     let status = rig.expect("\n", PATIENCE)?;
+    // What is typed before the shell asks for it is shown twice.
+    rig.expect(PROMPT, PATIENCE)?;
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     let said = said.strip_suffix("END ").unwrap_or(said);
     Ok(format!("{}[{}]", said.replace('\r', ""), status.trim()))
@@ -104,6 +111,7 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
         return Err(Failure::Wrong(format!("the monitor's ps says {said:?}")));
     }
     rig.type_keys(AWAY)?;
+    rig.expect("\n", PATIENCE)?;
     says(rig, "echo back", "back\n[0]")?;
     rig.send("exit 3")?;
     rig.expect("/ $ ", PATIENCE)?;
