@@ -47,16 +47,18 @@ pub fn arguments(board: &str) -> String {
 pub fn prepare(place: &Place, instance: &Instance, board: &Board) -> anyhow::Result<()> {
     let programs = apps::build(place, &[])?;
     let step = Step::begin("preparing the system's disk");
-    let key = instance.lasting_key()?;
-    let staged = instance.path("system");
-    let version = stage(place, &programs, board, &key, &staged)?;
+    let files = bin(place, &programs, board, &instance.lasting_key()?)?;
+    let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
     let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };
-    match known {
-        Some(known) if known == version.as_bytes() => {}
-        // It is one of ours, and somebody's files may be there.
-        Some(known) if known.starts_with(b"penumbra ") => renew(&image, &staged)?,
-        _ => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
+    if known.as_deref() != Some(version.as_bytes()) {
+        let staged = instance.path("system");
+        stage(place, &files, &version, &staged)?;
+        match known {
+            // It is one of ours, and somebody's files may be there.
+            Some(known) if known.starts_with(b"penumbra ") => renew(&image, &staged)?,
+            _ => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
+        }
     }
     step.done();
     Ok(())
@@ -74,14 +76,38 @@ pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
     Ok(())
 }
 
-/// Puts all that belongs on the disk into `staged`; says which that is.
-fn stage(
+/// What is in `bin`: names, and bytes.
+fn bin(
     place: &Place,
     programs: &[apps::Built],
     board: &Board,
     key: &[u8; 32],
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let applets = place.target.join("apps").join("applets");
+    let names = std::fs::read(&applets).context(applets.display().to_string())?;
+    let mut files = vec![(".applets".to_string(), names)];
+    for program in programs {
+        for (isa, image) in install::images(place, &program.wasm, None, board, key)? {
+            files.push((format!("{}.{}", program.name, isa.name()), image));
+        }
+    }
+    Ok(files)
+}
+
+/// What says which programs those are.
+fn version(files: &[(String, Vec<u8>)]) -> String {
+    let mut hasher = DefaultHasher::new();
+    files.hash(&mut hasher);
+    format!("penumbra {:016x}\n", hasher.finish())
+}
+
+/// Puts all that belongs on the disk into `staged`.
+fn stage(
+    place: &Place,
+    files: &[(String, Vec<u8>)],
+    version: &str,
     staged: &Path,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<()> {
     if staged.exists() {
         std::fs::remove_dir_all(staged).context(staged.display().to_string())?;
     }
@@ -90,20 +116,12 @@ fn stage(
         std::fs::create_dir_all(&folder).context(folder.display().to_string())?;
     }
     copy(&place.root.join(ROOT), staged)?;
-    let applets = place.target.join("apps").join("applets");
-    std::fs::copy(&applets, staged.join("bin/.applets")).context(applets.display().to_string())?;
-    let mut hasher = DefaultHasher::new();
-    std::fs::read(&applets)?.hash(&mut hasher);
-    for program in programs {
-        for (isa, image) in install::images(place, &program.wasm, None, board, key)? {
-            image.hash(&mut hasher);
-            let path = staged.join("bin").join(format!("{}.{}", program.name, isa.name()));
-            std::fs::write(&path, image).context(path.display().to_string())?;
-        }
+    for (name, bytes) in files {
+        let path = staged.join("bin").join(name);
+        std::fs::write(&path, bytes).context(path.display().to_string())?;
     }
-    let version = format!("penumbra {:016x}\n", hasher.finish());
-    std::fs::write(staged.join(VERSION), &version)?;
-    Ok(version)
+    let path = staged.join(VERSION);
+    std::fs::write(&path, version).context(path.display().to_string())
 }
 
 /// All files of a folder, with their folders.

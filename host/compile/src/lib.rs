@@ -67,22 +67,20 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
 
 /// The code of the module `wasm` (binary, or text of WebAssembly) for `isa`.
 pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
+    compile_and_count(wasm, isa).map(|(code, _)| code)
+}
+
+/// The same, and how many functions trap when they are called, since `isa` has no SIMD.
+pub fn compile_and_count(wasm: &[u8], isa: u32) -> Result<(Vec<u8>, usize), CompileError> {
     if wasm.starts_with(COMPONENT) {
         return Err(CompileError::Component);
     }
     let engine =
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
-    let mut wasm = read(wasm)?;
-    if !engine::has_simd(isa) {
-        wasm = plain::without_simd(&wasm).0;
-    }
-    engine.precompile_module(&wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
-}
-
-/// How many functions of a module trap when they are called, since `isa` has no SIMD.
-pub fn traps(wasm: &[u8], isa: u32) -> usize {
-    let plain = |wasm: Vec<u8>| plain::without_simd(&wasm).1;
-    if engine::has_simd(isa) { 0 } else { read(wasm).map_or(0, plain) }
+    let wasm = read(wasm)?;
+    let (wasm, traps) = if engine::has_simd(isa) { (wasm, 0) } else { plain::without_simd(&wasm) };
+    let code = engine.precompile_module(&wasm);
+    code.map(|code| (code, traps)).map_err(|e| CompileError::Module(format!("{e:#}")))
 }
 
 /// A module in binary, from text too.

@@ -105,13 +105,15 @@ impl Disk {
         let fs = &self.kernel.services.fs;
         let (done, failed) = fs.asking(&self.session, Reply::error(Errno::Io), |ask| {
             let mut client = Client(ask);
-            let root = client.root()?;
-            let made = if self.top { Ok(()) } else { client.mkdir(root, name) };
-            let done = match made {
-                Ok(()) | Err(Errno::Exist) => client.mount(root, name, self.number, memory, how),
-                Err(why) => Err(why),
-            };
-            client.close(root).and(done)
+            client.at_root(|client, root| {
+                let made = if self.top { Ok(()) } else { client.mkdir(root, name) };
+                match made {
+                    Ok(()) | Err(Errno::Exist) => {
+                        client.mount(root, name, self.number, memory, how)
+                    }
+                    Err(why) => Err(why),
+                }
+            })
         });
         failed.map_or(Ok(done), Err)
     }

@@ -23,14 +23,6 @@ use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
 pub use load::{Loaded, Manifest, Programs};
 pub use stack::Stack;
 
-/// What this kernel's images are called behind their names.
-pub const fn isa_name() -> &'static str {
-    match arch::cpu::ISA {
-        abi::boot::isa::AARCH64 => "aarch64",
-        _ => "riscv64",
-    }
-}
-
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();
 

@@ -13,7 +13,8 @@ use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
-use abi::fs::{Errno, Op, Poll, Request, flag, ready};
+use abi::boot::isa;
+use abi::fs::{Errno, Poll, flag, ready};
 use abi::process::{End, signal};
 use abi::program::ANY_KERNEL;
 use alloc::format;
@@ -24,7 +25,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
 use kernel_sched::WaitQueue;
 use kernel_terminal::{AWAY, Deed, Keys};
-use zerocopy::IntoBytes;
 
 /// What runs the boot script.
 const SHELL: &str = "bin/sh";
@@ -126,13 +126,11 @@ fn to_front(kernel: &'static Kernel) {
 /// rings: this thread must not wait for a program.
 fn give(session: &Session, ends: Ends, bytes: &[u8]) {
     let mut polls = [Poll { handle: ends.screen, want: ready::WRITE, ..Poll::default() }];
-    let length = size_of_val(&polls) as u64;
-    let request = Request { length, ..Request::new(Op::Poll, 0) };
-    let fs = &session.kernel.services.fs;
-    let asked = fs.ask(session, request, polls.as_mut_bytes());
-    let has_room = asked.is_ok_and(|reply| reply.error == 0 && reply.value == 1);
-    let given = has_room && with_files(session, |client| client.write(ends.screen, bytes)).is_ok();
-    if !given {
+    let given = with_files(session, |client| match client.poll(&mut polls, 0)? {
+        1 => client.write(ends.screen, bytes),
+        _ => Err(Errno::Again),
+    });
+    if given.is_err() {
         session.kernel.devices.show(session.kernel, b"\x07");
     }
 }
@@ -199,11 +197,9 @@ fn ends(session: &Session) -> Option<Ends> {
 }
 
 fn is_there(session: &Session, path: &str) -> bool {
+    let path = path.as_bytes();
     let found = with_files(session, |client| {
-        let root = client.root()?;
-        let found = client.stat_path(root, path.as_bytes(), flag::FOLLOW);
-        client.close(root)?;
-        found
+        client.at_root(|client, root| client.stat_path(root, path, flag::FOLLOW))
     });
     found.is_ok()
 }
@@ -211,7 +207,7 @@ fn is_there(session: &Session, path: &str) -> bool {
 /// The file system with the program may come later than this.
 fn await_program(session: &Session, program: &str) {
     let kernel = session.kernel;
-    let image = format!("{program}.{}", crate::programs::isa_name());
+    let image = format!("{program}.{}", isa::name(arch::cpu::ISA));
     let deadline = arch::time::soc_time() + MOUNTING;
     let mut is_told = false;
     while !is_there(session, &image) {

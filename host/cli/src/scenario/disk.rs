@@ -25,7 +25,7 @@ pub(super) fn tool(
     image: &Path,
     worst: i32,
 ) -> Result<Vec<u8>, Failure> {
-    ext2::tool(name, arguments, image, worst).map_err(|why| Failure::Wrong(format!("{why:#}")))
+    ext2::tool(name, arguments, image, worst).map_err(wrong)
 }
 
 /// A new file system with a file of the host's in it.
@@ -33,14 +33,16 @@ fn make(board: &Instance, block: u64) -> Result<(), Failure> {
     let (image, source) = (board.path(IMAGE), board.path("source"));
     std::fs::create_dir_all(&source)?;
     std::fs::write(source.join(FROM_HOST.0), FROM_HOST.1)?;
-    let (block, source) = (block.to_string(), source.display().to_string());
-    let arguments = ["-q", "-F", "-t", "ext2", "-b", &block, "-d", &source];
-    tool("mke2fs", &arguments, &image, 0).map(|_| ())
+    ext2::make(&image, block, &source, None).map_err(wrong)
+}
+
+fn wrong(why: anyhow::Error) -> Failure {
+    Failure::Wrong(format!("{why:#}"))
 }
 
 /// What a file holds, as debugfs sees it.
 pub(super) fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
-    tool("debugfs", &["-R", &format!("cat /{path}")], &board.path(IMAGE), 0)
+    ext2::content(&board.path(IMAGE), path).map_err(wrong)
 }
 
 /// Nothing is wrong with the file system, and it says so itself.

@@ -12,7 +12,7 @@ use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
 use crate::monitor::{Failure, Session};
 use crate::processes::launch::{Launch, end_of, signal_group};
-use abi::fs::{Errno as FileError, Op, Poll, Request, flag, ready};
+use abi::fs::{Errno as FileError, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::signal;
 use alloc::collections::BTreeMap;
@@ -166,15 +166,8 @@ impl Stream {
         let one =
             |&(handle, _): &(u64, Kind)| Poll { handle, want: ready::READ, ..Poll::default() };
         let mut polls: Vec<Poll> = pipes.iter().map(one).collect();
-        let bytes = size_of_val(&polls[..]) as u64;
-        let request = Request { flags: flag::WAIT, length: bytes, ..Request::new(Op::Poll, 0) };
-        let fs = &self.kernel.services.fs;
-        let reply = fs.ask(&self.session, request, polls.as_mut_slice().as_mut_bytes());
-        match reply {
-            Ok(reply) if reply.error == 0 => Ok(polls),
-            Ok(reply) => Err(reply.errno()),
-            Err(_) => Err(FileError::Io),
-        }
+        with_files(&self.session, |client| client.poll(&mut polls, flag::WAIT))?;
+        Ok(polls)
     }
 }
 

@@ -9,6 +9,7 @@ use super::seam::Buffer;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
+use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
 use abi::program::{IMAGE_BYTES, ImageHead};
@@ -218,7 +219,7 @@ fn errno(why: FileError) -> Errno {
 
 impl<'a> Image<'a> {
     fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
-        let named = [path, b".", super::isa_name().as_bytes()].concat();
+        let named = [path, b".", isa::name(arch::cpu::ISA).as_bytes()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
         let relative = if directory.is_none() { &named[from..] } else { &named[..] };
         let opened = with_files(session, |client| {

@@ -9,6 +9,7 @@
 //! - [`pipe`]     pipes
 //! - [`terminal`]  terminals
 //! - [`disks`]   what file systems ask of disks, and who drives those
+//! - [`listener`]  who waits for something to do, and is called
 //! - [`servers`]  what served file systems ask of who serves them
 //! - [`devices`]  the same without disks: for tests and tools
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`  the operations
@@ -17,6 +18,7 @@ mod data;
 pub mod devices;
 pub mod disks;
 pub mod handles;
+pub mod listener;
 mod listing;
 mod mounts;
 mod opening;
