@@ -9,6 +9,9 @@
 //! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
 //! made (`docs/programs.md`).
 
+mod flags;
+mod stop;
+
 use abi::program::engine;
 use thiserror::Error;
 use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails};
@@ -47,7 +50,6 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .guard_before_linear_memory(false)
         .memory_init_cow(false)
         .concurrency_support(false)
-        .epoch_interruption(true)
         .max_wasm_stack(engine::STACK)
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_simd(engine::has_simd(isa))
@@ -59,6 +61,9 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .generate_address_map(true)
         .debug_info(false)
         .native_unwind_info(false);
+    for flag in engine::extensions(isa) {
+        flags::enable(&mut config, flag);
+    }
     Ok(config)
 }
 
@@ -69,5 +74,8 @@ pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
     }
     let engine =
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
-    engine.precompile_module(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+    let binary = wat::parse_bytes(wasm).map_err(|e| CompileError::Module(e.to_string()))?;
+    let whole = stop::with_way_out(&binary);
+    let done = engine.precompile_module(whole.as_deref().unwrap_or(&binary));
+    done.map_err(|e| CompileError::Module(format!("{e:#}")))
 }

@@ -19,7 +19,7 @@ const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A tool of e2fsprogs; not in everybody's PATH. What it said, if it ended like this or better.
-fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
+pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
     let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
     let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
     let output = Command::new(program).env("LC_ALL", "C").args(arguments).arg(image).output()?;

@@ -20,6 +20,7 @@ mod services;
 mod statics;
 mod twins;
 
+pub use disk::tool as ext2_tool;
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
 use std::time::Duration;
