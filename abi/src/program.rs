@@ -185,7 +185,7 @@ const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Changes with every change of the engine, its settings ([`engine`]), or this layout.
-pub const IMAGE_VERSION: u32 = 2;
+pub const IMAGE_VERSION: u32 = 3;
 /// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Most bytes of one.
@@ -198,8 +198,9 @@ pub const IMAGE_STRINGS: usize = 8192;
 
 /// What the compiler on the host and the engine in a kernel must agree on, for a program's code
 /// checks no address that a page of its memory does. Beside these, the same on both sides: traps by
-/// signals, no copy-on-write memory, no concurrency support, epoch interruption, no backtrace
-/// details, no threads; SIMD as [`engine::has_simd`] says. All else as wasmtime has it.
+/// signals, no copy-on-write memory, no concurrency support, no backtrace details, no threads; SIMD
+/// as [`engine::has_simd`] says. All else as wasmtime has it. The last function of a module is not
+/// its own: it traps at once, and who is to be stopped while it computes goes on there.
 pub mod engine {
     /// Which wasmtime, to the digit.
     pub const VERSION: &str = "48.0.8";
@@ -218,6 +219,15 @@ pub mod engine {
             crate::boot::isa::AARCH64 => Some("aarch64-unknown-none"),
             crate::boot::isa::RISCV64 => Some("riscv64gc-unknown-none-elf"),
             _ => None,
+        }
+    }
+
+    /// What code for an ISA may use beside its base, as Cranelift calls it. Every RV64 of a board
+    /// has address, basic and single-bit manipulation, as the profile RVA22 asks for.
+    pub const fn extensions(isa: u32) -> &'static [&'static str] {
+        match isa {
+            crate::boot::isa::RISCV64 => &["has_zba", "has_zbb", "has_zbs"],
+            _ => &[],
         }
     }
 

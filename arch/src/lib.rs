@@ -38,7 +38,8 @@
 //!   enum Interrupt { Timer, Core(u8), Doorbell(Vector), None }   (in trap_types.rs, neutral)
 //!   enum Access { Read, Write, Execute }; enum Fault { Page{address,access}, Illegal,
 //!       Breakpoint, Unaligned{address}, Other(u64) }
-//!   struct Handlers { interrupt: fn(Interrupt, u64), fault: fn(&mut TrapFrame, Fault) }  (neutral)
+//!   struct Handlers { interrupt: fn(Interrupt, &mut TrapFrame),
+//!       fault: fn(&mut TrapFrame, Fault) }                                          (neutral)
 //!   install(handlers: &'static Handlers)     on every core, before unmasking
 //!   The interrupt entry acknowledges at the controller BEFORE calling `interrupt`, and ends it
 //!   there too, so a handler may switch threads and return much later. Called with interrupts

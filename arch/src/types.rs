@@ -52,9 +52,9 @@ pub enum Fault {
 
 /// The kernel's handlers. Both run with interrupts masked.
 pub struct Handlers {
-    /// And where the interrupted code goes on. May switch threads; returns to that code when its
-    /// thread runs again.
-    pub interrupt: fn(Interrupt, u64),
+    /// And the interrupted code's frame. May switch threads; returns to that code, at the frame's
+    /// pc, when its thread runs again.
+    pub interrupt: fn(Interrupt, &mut crate::trap::TrapFrame),
     /// Returning resumes at the frame's pc, which it may have changed.
     pub fault: fn(&mut crate::trap::TrapFrame, Fault),
 }

@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use super::frame::TrapFrame;
-use super::registers::{read, write};
+use super::registers::write;
 use super::{cpu, gic, timer, vectors};
 use crate::types::{Access, Fault, Handlers};
 
@@ -36,11 +36,10 @@ fn handlers() -> Option<&'static Handlers> {
 }
 
 /// Called by the IRQ vector.
-pub(super) extern "C" fn interrupt_entry() {
-    let pc = read!("elr_el1");
+pub(super) extern "C" fn interrupt_entry(frame: &mut TrapFrame) {
     let interrupt = gic::acknowledge(timer::stop);
     if let Some(handlers) = handlers() {
-        (handlers.interrupt)(interrupt, pc);
+        (handlers.interrupt)(interrupt, frame);
     }
 }
 

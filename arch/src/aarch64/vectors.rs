@@ -110,6 +110,7 @@ global_asm!(
     add x0, sp, #832
     str x0, [sp, #248]
     SAVE_REST
+    mov x0, sp
     bl {interrupt}
     b restore
 

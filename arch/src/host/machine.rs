@@ -248,7 +248,7 @@ pub(super) fn unmask() {
             Interrupt::None => return,
             interrupt => {
                 set_irqs(false);
-                (handlers.interrupt)(interrupt, 0);
+                (handlers.interrupt)(interrupt, &mut super::trap::TrapFrame::default());
                 set_irqs(true);
             }
         }

@@ -45,7 +45,7 @@ pub(super) extern "C" fn trap_entry(frame: &mut TrapFrame) {
     if cause & INTERRUPT != 0 {
         let interrupt = acknowledge(cause & !INTERRUPT);
         if let Some(handlers) = handlers() {
-            (handlers.interrupt)(interrupt, frame.pc());
+            (handlers.interrupt)(interrupt, frame);
         }
         return;
     }

@@ -9,7 +9,9 @@
 //! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
 //! made (`docs/programs.md`).
 
+mod flags;
 mod plain;
+mod stop;
 
 use abi::program::engine;
 use thiserror::Error;
@@ -49,7 +51,6 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .guard_before_linear_memory(false)
         .memory_init_cow(false)
         .concurrency_support(false)
-        .epoch_interruption(true)
         .max_wasm_stack(engine::STACK)
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_simd(engine::has_simd(isa))
@@ -62,6 +63,9 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .generate_address_map(false)
         .debug_info(false)
         .native_unwind_info(false);
+    for flag in engine::extensions(isa) {
+        flags::enable(&mut config, flag);
+    }
     Ok(config)
 }
 
@@ -79,7 +83,7 @@ pub fn compile_and_count(wasm: &[u8], isa: u32) -> Result<(Vec<u8>, usize), Comp
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
     let wasm = read(wasm)?;
     let (wasm, traps) = if engine::has_simd(isa) { (wasm, 0) } else { plain::without_simd(&wasm) };
-    let code = engine.precompile_module(&wasm);
+    let code = engine.precompile_module(&stop::with_way_out(&wasm));
     code.map(|code| (code, traps)).map_err(|e| CompileError::Module(format!("{e:#}")))
 }
 

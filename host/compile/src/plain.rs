@@ -9,9 +9,10 @@
 //!
 //! Names, numbers and types of the module stay as they are.
 
+use crate::stop;
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode};
-use wasm_encoder::{CodeSection, Function, Instruction, Module};
+use wasm_encoder::{CodeSection, Instruction, Module};
 use wasmparser::{FunctionBody, Operator, Parser, ValType};
 
 /// The shortest copy that becomes a vector's.
@@ -54,9 +55,7 @@ impl Reencode for Plain<'_> {
     ) -> Result<(), Error<Infallible>> {
         if self.uses_simd(&body)? {
             self.traps += 1;
-            let mut function = Function::new([]);
-            function.instruction(&Instruction::Unreachable).instruction(&Instruction::End);
-            code.function(&function);
+            code.function(&stop::trap());
             return Ok(());
         }
         let mut function = self.new_function_with_parsed_locals(&body)?;

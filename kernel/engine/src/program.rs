@@ -4,6 +4,8 @@ use crate::imports::Inside;
 use crate::raw;
 use crate::run::{Engine, Guest};
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
 use kernel_seal::Image;
 use wasmtime::{InstancePre, Module};
 
@@ -24,6 +26,38 @@ pub enum LoadError {
 pub struct Program<G: Guest> {
     pub(crate) module: Module,
     pub(crate) ready: InstancePre<Inside<G>>,
+    functions: Functions,
+}
+
+/// Where the functions of a module lie: in one piece, but the engine does not promise that. What
+/// leads into them and out of them lies elsewhere.
+struct Functions {
+    pieces: Vec<Range<u64>>,
+    /// The last one, which the installer added: it traps at once. A module that has none of its own
+    /// has not this one either.
+    way_out: Option<u64>,
+}
+
+impl Functions {
+    /// Less lies between two of them than any other code takes.
+    const NEAR: u64 = 16;
+
+    fn of(module: &Module) -> Functions {
+        let text = module.text().as_ptr() as u64;
+        let mut functions = Functions { pieces: Vec::new(), way_out: None };
+        for function in module.functions() {
+            let start = text + function.offset as u64;
+            let end = start + function.len as u64;
+            match functions.pieces.last_mut() {
+                Some(piece) if (piece.end..piece.end + Self::NEAR).contains(&start) => {
+                    piece.end = end;
+                }
+                _ => functions.pieces.push(start..end),
+            }
+            functions.way_out = Some(start);
+        }
+        functions
+    }
 }
 
 impl<G: Guest> Program<G> {
@@ -41,13 +75,22 @@ impl<G: Guest> Program<G> {
         }
         let ready = engine.linker.instantiate_pre(&module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
-        Ok(Program { module, ready })
+        let functions = Functions::of(&module);
+        Ok(Program { module, ready, functions })
     }
 
     /// Is it at an address of its code?
     pub fn holds(&self, address: u64) -> bool {
         let text = self.module.text().as_ptr_range();
         (text.start as u64..text.end as u64).contains(&address)
+    }
+
+    /// Where a process goes on that is to end: at a function that traps at once. It can from any
+    /// instruction of a function, since each might trap, but not from code between programs and
+    /// the engine. Any context.
+    pub fn way_out(&self, address: u64) -> Option<u64> {
+        let within = self.functions.pieces.iter().any(|piece| piece.contains(&address));
+        self.functions.way_out.filter(|_| within)
     }
 
     /// The function at an address of its code: its name, or its number, and how far in.

@@ -5,8 +5,8 @@
 //!                                           --> a trap: Trap
 //!                                           --> told to stop, in a call or in a loop: Signal
 //! ```
-//! Loops look at the engine's *epoch*, a number: [`Engine::interrupt`] counts it up, and each
-//! program that runs asks its guest whether it is to go on.
+//! A call looks whether its process is to stop. One that computes is stopped by its kernel, which
+//! lets it go on at [`Program::way_out`]: the trap there is the signal's.
 
 use crate::imports::{self, Inside};
 use crate::program::Program;
@@ -15,7 +15,7 @@ use abi::process::signal;
 use abi::program::trap;
 use alloc::string::{String, ToString};
 use kernel_process::{Process, Stop, System};
-use wasmtime::{Linker, Store, Trap, UpdateDeadline};
+use wasmtime::{Linker, Store, Trap};
 
 /// Who runs a program: its way to the kernel.
 pub trait Guest: System + Send + Sync + 'static {
@@ -76,21 +76,11 @@ impl<G: Guest> Engine<G> {
         Ok(Engine { wasmtime, linker })
     }
 
-    /// Every program that runs asks soon whether it is to go on. Any context.
-    pub fn interrupt(&self) {
-        self.wasmtime.increment_epoch();
-    }
-
     /// Runs it, on the caller's stack.
     pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         let inside = Inside { process, guest, memory: None, limits };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|context| match context.data().guest.stop_signal() {
-            Some(signal) => Err(wasmtime::Error::new(Stopped(Stop::Signal(signal)))),
-            None => Ok(UpdateDeadline::Continue(1)),
-        });
         let done = start(program, &mut store);
         let Inside { process, guest, .. } = store.into_data();
         let end = done.map_or_else(|why| ended(&why, &guest), |()| End::Exit(0));
@@ -99,7 +89,6 @@ impl<G: Guest> Engine<G> {
 }
 
 fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmtime::Result<()> {
-    // One that came before the epoch counted for this store.
     if let Some(signal) = store.data().guest.stop_signal() {
         return Err(wasmtime::Error::new(Stopped(Stop::Signal(signal))));
     }
@@ -130,6 +119,10 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
         };
     }
     match why.downcast_ref::<Trap>() {
+        // It was stopped, or would have been a moment later.
+        Some(Trap::UnreachableCodeReached) if guest.stop_signal().is_some() => {
+            End::Signal(guest.stop_signal().unwrap_or(signal::KILL))
+        }
         Some(&which) => End::Trap(code(which), which.to_string()),
         // It was loaded, so all that it imports is there: what is left is memory that the engine
         // wanted for it and did not get, here or from its platform.

@@ -14,9 +14,9 @@ pub fn config(isa: u32) -> Config {
         .memory_reservation_for_growth(GROWTH)
         .guard_before_linear_memory(false)
         .memory_init_cow(false)
-        .epoch_interruption(true)
         .concurrency_support(false)
         .max_wasm_stack(STACK)
+        .wasm_backtrace_max_frames(None)
         .wasm_simd(has_simd(isa))
         .wasm_relaxed_simd(has_simd(isa));
     config

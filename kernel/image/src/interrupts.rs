@@ -2,13 +2,15 @@
 
 use crate::coherence::Met;
 use crate::twins::Met as Away;
-use crate::{idle, kernel, panic, programs, shootdown};
+use crate::{idle, kernel, panic, processes, programs, shootdown};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds of core-to-core interrupts; 0 is the scheduler's own.
 pub mod core_kind {
+    /// Look what there is to do.
+    pub const LOOK: u8 = 0;
     /// Look at the shootdown queue.
     pub const SHOOTDOWN: u8 = 1;
     /// Stop for ever: this kernel ends.
@@ -44,15 +46,15 @@ fn count(counter: Option<&AtomicU64>) {
     }
 }
 
-fn interrupt(interrupt: Interrupt, pc: u64) {
+fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::Own::new();
     let Some(kernel) = kernel::get() else { return note(interrupt) };
     match interrupt {
-        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), pc),
+        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), frame.pc()),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
             if let Some(coherence) = &kernel.coherence {
-                coherence.heard(pc);
+                coherence.heard(frame.pc());
             }
         }
         Interrupt::Core(core_kind::STOP) => arch::cpu::halt(),
@@ -62,7 +64,7 @@ fn interrupt(interrupt: Interrupt, pc: u64) {
     // Behind what hurries.
     note(interrupt);
     kernel.scheduler.on_interrupt(interrupt);
-    onward(kernel);
+    onward(kernel, frame);
 }
 
 fn note(interrupt: Interrupt) {
@@ -74,13 +76,17 @@ fn note(interrupt: Interrupt) {
     }
 }
 
-/// What was interrupted goes on; if it is a program's, its core polls nothing from here on.
+/// What was interrupted goes on; if it is a program's, its core polls nothing from here on. One that
+/// is to be stopped goes on where it ends.
 #[inline(never)]
-fn onward(kernel: &'static kernel::Kernel) {
+fn onward(kernel: &'static kernel::Kernel, frame: &mut TrapFrame) {
     // The interrupted code's stack is this one.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
         idle::to_program(kernel);
+        if processes::some_stop() {
+            kernel.processes.divert(kernel, frame);
+        }
     }
 }
 

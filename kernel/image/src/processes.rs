@@ -6,8 +6,9 @@
 //!                \-> Stop: the signal to its thread, wherever that is
 //!                \-> Restarted: names all that live here
 //! ```
-//! A program that runs sees a signal when it next asks for something, when it waits, and at the
-//! engine's next epoch.
+//! A program sees a signal when it next asks for something, and when it waits. One that computes
+//! goes on at its program's way out, behind the next interrupt of its core; `listen` sees to it that
+//! there are some, for the first one may find the program on its way out of a call.
 
 mod accounts;
 mod begin;
@@ -15,11 +16,14 @@ mod guest;
 pub mod launch;
 mod place;
 
+use crate::interrupts::core_kind;
 use crate::kernel::Kernel;
 use crate::monitor::{Failure, Session};
-use crate::programs::Programs;
+use crate::programs::{Loaded, Programs, is_inside};
 use crate::services::{Patience, ServiceFailure};
+use crate::shootdown;
 use ::processes::client::{Client, News, Running};
+use abi::boot::MAX_CORES;
 use abi::process::{Errno, Reply, Request, flag};
 use abi::program::BEGIN_BYTES;
 use alloc::collections::BTreeMap;
@@ -27,6 +31,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
+use arch::trap::TrapFrame;
+use base::id::CoreId;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
@@ -45,6 +51,8 @@ pub struct Life {
     thread: AtomicU64,
     /// Who sleeps in `poll_oneoff`.
     asleep: WaitQueue,
+    /// What it runs.
+    program: Once<Arc<Loaded<Guest>>>,
     /// Requests to services.
     messages: AtomicU64,
     /// Most bytes of memory.
@@ -56,6 +64,23 @@ impl Life {
         let signal = self.stop.load(Ordering::Acquire) as u16;
         (signal != 0).then_some(signal)
     }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if *self.stop.get_mut() != 0 {
+            STOPPING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Processes of this kernel that are to end and have not.
+static STOPPING: AtomicU32 = AtomicU32::new(0);
+
+/// Is there any such process? Any context.
+#[inline]
+pub fn some_stop() -> bool {
+    STOPPING.load(Ordering::Relaxed) != 0
 }
 
 /// All of this kernel.
@@ -111,11 +136,29 @@ impl Processes {
     /// A signal for a process of this kernel.
     fn stop(&self, kernel: &Kernel, pid: u32, signal: u16) {
         let Some(life) = self.life(pid) else { return };
-        life.stop.store(signal.into(), Ordering::Release);
-        if let Some(programs) = self.programs.get() {
-            programs.interrupt();
+        if life.stop.swap(signal.into(), Ordering::AcqRel) == 0 {
+            STOPPING.fetch_add(1, Ordering::AcqRel);
         }
         kernel.scheduler.wake(ThreadId::from_token(life.thread.load(Ordering::Acquire)));
+        interrupt_cores();
+    }
+
+    /// An interrupt of a program is over: if its process is to end, it goes on there.
+    #[cold]
+    #[inline(never)]
+    pub fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
+        // Within a program's code nobody holds a lock.
+        if !is_inside(frame.pc()) {
+            return;
+        }
+        let me = kernel.scheduler.current().token();
+        let living = self.living.lock();
+        let life = living.values().find(|life| life.thread.load(Ordering::Relaxed) == me);
+        let stopped = life.filter(|life| life.stop_signal().is_some());
+        let program = stopped.and_then(|life| life.program.get());
+        if let Some(way_out) = program.and_then(|program| program.way_out(frame.pc())) {
+            frame.set_pc(way_out);
+        }
     }
 }
 
@@ -164,24 +207,36 @@ pub fn explain(why: Errno) -> Failure {
     })
 }
 
+/// Each core that runs gets an interrupt.
+fn interrupt_cores() {
+    for core in (0..MAX_CORES).filter(|&core| shootdown::is_online(core)) {
+        arch::irq::send_core(CoreId(core as u8), core_kind::LOOK);
+    }
+}
+
 /// Hears what this kernel is to do, for ever.
 pub fn listen(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let mut room = vec![0; BEGIN_BYTES];
     loop {
-        let news = with_table(&session, &Patience::IDLE, |table| table.next(&mut room));
+        let soon = Patience::IDLE.until(arch::time::soc_time() + STOP_NS);
+        let patience = if some_stop() { soon } else { Patience::IDLE };
+        let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
             Ok(News::Begin { pid, parent, group, bytes }) => {
                 begin::begin(&session, (pid, parent, group), &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => kernel.processes.stop(kernel, pid, signal),
+            Err(Errno::Intr) => interrupt_cores(),
             Err(Errno::Restarted) => name_all(&session),
             Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS),
         }
     }
 }
 
+/// How often a process that is to end is looked for.
+const STOP_NS: u64 = 10_000_000;
 /// Before a table that did not answer is asked again.
 const AWAY_NS: u64 = 1_000_000_000;
 

@@ -11,15 +11,20 @@ use crate::instance::Instance;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::scenario::{Parts, Rig};
-use crate::{apps, commands, install, kernels, lab};
+use crate::{apps, commands, ext2, install, kernels, lab};
 use anyhow::{Context, bail, ensure};
 use board::{Domain, Isa};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The program, and the one that it begins.
 const RECORDS: &str = "records";
 const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
+/// What needs an ext2 on the disk.
+const FILES: &str = "records files";
+/// The disk's image, in a board's folder.
+const IMAGE: &str = "disk.disk";
+const DISK_BYTES: u64 = 16 << 20;
 /// What comes of the mark.
 const RATIO: &str = "program.native_ratio";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
@@ -34,8 +39,12 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         true => Some((lab::model::Choice::default(), lab::plugin()?)),
         false => None,
     };
+    let folder = place.target.join("benches").join(&first.board);
+    if group.iter().any(|bench| bench.command.starts_with(FILES)) {
+        format(&folder)?;
+    }
     let mut rig = Rig::start(&Parts {
-        folder: place.target.join("benches").join(&first.board),
+        folder,
         soc: commands::soc_binary()?,
         board_file: place.board_file(&first.board),
         kernels,
@@ -61,6 +70,14 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         all.extend(found);
     }
     Ok(all)
+}
+
+/// A new ext2 with blocks as Linux's has them, on the disk of a board that starts next.
+fn format(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let image = folder.join(IMAGE);
+    std::fs::File::create(&image)?.set_len(DISK_BYTES)?;
+    ext2::tool("mke2fs", &["-q", "-F", "-t", "ext2", "-b", "4096"], &image, 0).map(|_| ())
 }
 
 /// What the program said.
@@ -107,7 +124,12 @@ fn image(place: &Place, domain: &Domain) -> anyhow::Result<PathBuf> {
     let (target, base): (&[&str], _) = match domain.isa {
         Isa::Aarch64 => (&["--target=aarch64-none-elf", "-mcpu=cortex-a76"], "0x40200000"),
         Isa::Riscv64 => (
-            &["--target=riscv64-none-elf", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany"],
+            &[
+                "--target=riscv64-none-elf",
+                "-march=rv64gc_zba_zbb_zbs",
+                "-mabi=lp64d",
+                "-mcmodel=medany",
+            ],
             "0x80000000",
         ),
     };

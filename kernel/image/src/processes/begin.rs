@@ -17,7 +17,7 @@ use abi::fs::{Op, Reply, Request, flag};
 use abi::process::{End as How, Errno};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use arch::lock::Lock;
+use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
@@ -42,6 +42,7 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         stop: AtomicU32::new(0),
         thread: AtomicU64::new(0),
         asleep: WaitQueue::new(),
+        program: Once::new(),
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
     };
@@ -105,6 +106,8 @@ extern "C" fn live(pid: usize) {
         Ok(prepared) => prepared,
         Err(why) => return tell(&session, pid, Err(why)),
     };
+    // Set once: this is the only thread that does.
+    drop(life.program.set(loaded.clone()));
     tell(&session, pid, Ok(0));
     let (end, used) = run(kernel, &life, (loaded, process, guest, limits));
     // Nobody can stop it any more.

@@ -83,11 +83,6 @@ impl<G: Guest> Programs<G> {
         Ok(Programs { engine: Engine::new(arch::cpu::ISA)?, kept })
     }
 
-    /// All that run ask soon whether they are to go on.
-    pub fn interrupt(&self) {
-        self.engine.interrupt();
-    }
-
     /// Runs one, on a stack that was made for that.
     pub fn run(&self, loaded: &Loaded<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         self.engine.run(&loaded.program, process, guest, limits)
@@ -188,6 +183,11 @@ impl Manifest {
 }
 
 impl<G: Guest> Loaded<G> {
+    /// Where it goes on to end, if it can from `address`. Any context.
+    pub fn way_out(&self, address: u64) -> Option<u64> {
+        self.program.way_out(address)
+    }
+
     /// Where the calling thread's last trap was, outwards, as lines for people.
     pub fn backtrace(&self) -> Vec<String> {
         let frames = Trace::take();

@@ -1,0 +1,92 @@
+//! The way out of a loop: each module gets one more function, whose only instruction traps.
+//!
+//! A program that is to be stopped while it computes goes on there, as if it had called it, and
+//! ends by that trap (`kernel/engine`). So its loops need not ask whether they may go on. The
+//! function comes last: no number of the module's own changes, and nothing of the module leads to
+//! it. A module without functions has no loops and stays as it is.
+
+use std::convert::Infallible;
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{CodeSection, Function, FunctionSection, Instruction, Module, TypeSection};
+use wasmparser::{CodeSectionReader, FunctionSectionReader, Parser, TypeSectionReader};
+
+/// With the type of that function, once the types have been read.
+struct Stoppable {
+    kind: u32,
+}
+
+impl Reencode for Stoppable {
+    type Error = Infallible;
+
+    fn parse_type_section(
+        &mut self,
+        types: &mut TypeSection,
+        section: TypeSectionReader<'_>,
+    ) -> Result<(), Error<Infallible>> {
+        utils::parse_type_section(self, types, section)?;
+        self.kind = types.len();
+        types.ty().function([], []);
+        Ok(())
+    }
+
+    fn parse_function_section(
+        &mut self,
+        functions: &mut FunctionSection,
+        section: FunctionSectionReader<'_>,
+    ) -> Result<(), Error<Infallible>> {
+        utils::parse_function_section(self, functions, section)?;
+        functions.function(self.kind);
+        Ok(())
+    }
+
+    fn parse_code_section(
+        &mut self,
+        code: &mut CodeSection,
+        section: CodeSectionReader<'_>,
+    ) -> Result<(), Error<Infallible>> {
+        utils::parse_code_section(self, code, section)?;
+        code.function(&trap());
+        Ok(())
+    }
+}
+
+/// A function that traps at once.
+pub fn trap() -> Function {
+    let mut function = Function::new([]);
+    function.instruction(&Instruction::Unreachable).instruction(&Instruction::End);
+    function
+}
+
+/// `wasm` with that function. What is no module is left to who compiles it.
+pub fn with_way_out(wasm: &[u8]) -> Vec<u8> {
+    let (mut module, mut stoppable) = (Module::new(), Stoppable { kind: 0 });
+    match stoppable.parse_core_module(&mut module, Parser::new(0), wasm) {
+        Ok(()) => module.finish(),
+        Err(_) => wasm.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(text: &str, expected: &str) {
+        let wasm = |text| crate::read(str::as_bytes(text)).unwrap();
+        assert_eq!(with_way_out(&wasm(text)), wasm(expected));
+    }
+
+    #[test]
+    fn it_comes_last() {
+        let one = "(type (func (param i32))) (func (type 0) local.get 0 drop)";
+        let last = "(type (func (param i32))) (type (func)) (func (type 0) local.get 0 drop) \
+                    (func (type 1) unreachable)";
+        same(&format!("(module {one})"), &format!("(module {last})"));
+    }
+
+    #[test]
+    fn what_has_no_functions_or_is_no_module_stays() {
+        let memory = "(module (memory 1))";
+        same(memory, memory);
+        assert_eq!(with_way_out(b"\0asm\x01"), b"\0asm\x01");
+    }
+}
