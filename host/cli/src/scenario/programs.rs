@@ -204,6 +204,8 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
         pid_on(rig, "shadow")?;
         let here = Running::begin(&rig.instance, "main", &["zzz"], b"");
         let pid = pid_on(rig, "main")?;
+        // By then whoever asked for the two knows that they began.
+        says(rig, "main", &["args", "meanwhile"], b"", b"meanwhile\n")?;
         rig.kill("shadow")?;
         let found = there.end()?;
         if found.code != LOST {
