@@ -100,6 +100,8 @@
 //! ```
 #![cfg_attr(target_os = "none", no_std)]
 
+use arch_copy as _;
+
 pub mod attend;
 pub mod exclusion;
 pub mod hold;

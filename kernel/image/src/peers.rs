@@ -106,9 +106,9 @@ impl Peers {
         self.peers.get(id.index())?.as_deref()
     }
 
-    /// Serves from now on.
+    /// Serves from now on. Who has no peers has nothing to look at, ever.
     pub fn open(&self, kernel: &Kernel) {
-        self.open.store(true, Ordering::Release);
+        self.open.store(self.iter().next().is_some(), Ordering::Release);
         self.look_at_chip(kernel);
         self.poll(kernel);
     }

@@ -9,7 +9,7 @@
 
 mod load;
 mod seam;
-mod stack;
+pub mod stack;
 
 use crate::memory::{FRAMES, TABLE};
 use alloc::collections::BTreeMap;
@@ -21,7 +21,6 @@ use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
 pub use load::{Loaded, Manifest, Programs};
-pub use stack::Stack;
 
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();
@@ -36,13 +35,13 @@ fn memory() -> Option<From<'static>> {
 
 /// Bytes that may still be promised.
 pub fn room() -> u64 {
-    let free = FRAMES.statistics().free as u64 * PAGE;
+    let free = FRAMES.free_count() as u64 * PAGE;
     free.saturating_sub(SPACES.promised().saturating_add(KEPT))
 }
 
 /// May so many bytes more be promised?
 fn has_room(bytes: u64) -> bool {
-    let free = FRAMES.statistics().free as u64 * PAGE;
+    let free = FRAMES.free_count() as u64 * PAGE;
     free >= SPACES.promised().saturating_add(bytes).saturating_add(KEPT)
 }
 

@@ -31,6 +31,8 @@ pub const TERMINAL: Rank = Rank::leaf(37, "terminal");
 pub const PROCESSES: Rank = Rank::new(45, "processes");
 /// Programs that are kept.
 pub const PROGRAMS: Rank = Rank::new(43, "programs");
+/// Stacks of programs that nobody uses.
+pub const STACKS: Rank = Rank::new(42, "stacks");
 /// Where programs trapped.
 pub const TRACES: Rank = Rank::new(53, "traces");
 /// For the monitor's stress commands.

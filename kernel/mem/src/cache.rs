@@ -120,6 +120,11 @@ impl MemoryManager {
         self.frames.statistics()
     }
 
+    /// Of the buddy allocator those that nobody has.
+    pub fn free_count(&self) -> usize {
+        self.frames.free_count()
+    }
+
     /// Frees that were refused: each one is a defect of its caller.
     pub fn bad_frees(&self) -> usize {
         self.bad_frees.load(Ordering::Relaxed)

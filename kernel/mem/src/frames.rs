@@ -311,6 +311,11 @@ impl FrameAllocator {
         self.inner.lock().free
     }
 
+    /// Frames that nobody has.
+    pub fn free_count(&self) -> usize {
+        self.inner.lock().free
+    }
+
     /// Now.
     pub fn statistics(&self) -> Statistics {
         let inner = self.inner.lock();

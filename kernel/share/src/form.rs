@@ -20,24 +20,13 @@
 use crate::plain::Plain;
 use base::id::{DomainId, Epoch};
 use base::port::Words;
+use core::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Who asked: a thread of a kernel in one of that kernel's lives, and its how manieth request.
 #[repr(C)]
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Token {
     /// The kernel's life.
@@ -58,6 +47,13 @@ impl Token {
         Token { epoch: epoch.0, kernel: kernel.0, reserved: 0, sequence, thread }
     }
 
+    /// Its fields as two words, for a quick order.
+    #[inline]
+    fn words(self) -> (u64, u64) {
+        let life = u64::from(self.epoch) | u64::from(self.kernel) << 16;
+        (life | u64::from(self.reserved) << 24 | u64::from(self.sequence) << 32, self.thread)
+    }
+
     /// The kernel.
     pub fn kernel(self) -> DomainId {
         DomainId(self.kernel)
@@ -66,6 +62,20 @@ impl Token {
     /// That kernel's life.
     pub fn epoch(self) -> Epoch {
         Epoch(self.epoch)
+    }
+}
+
+impl Ord for Token {
+    #[inline]
+    fn cmp(&self, other: &Token) -> Ordering {
+        self.words().cmp(&other.words())
+    }
+}
+
+impl PartialOrd for Token {
+    #[inline]
+    fn partial_cmp(&self, other: &Token) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -4,6 +4,7 @@
 //! woken for nothing is parked again.
 
 use crate::form::{Effects, Token};
+use arrayvec::ArrayVec;
 
 /// Most tokens that are remembered one by one.
 const ROOM: usize = 32;
@@ -11,8 +12,7 @@ const ROOM: usize = 32;
 /// Effects of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    wakes: [Token; ROOM],
-    count: usize,
+    wakes: ArrayVec<Token, ROOM>,
     all: bool,
     timer: Option<u64>,
 }
@@ -25,7 +25,7 @@ impl Outbox {
 
     /// Who may ask again.
     pub fn wakes(&self) -> &[Token] {
-        &self.wakes[..self.count]
+        &self.wakes
     }
 
     /// Are there more than [`Outbox::wakes`] says, so that everybody must be woken?
@@ -41,15 +41,8 @@ impl Outbox {
 
 impl Effects for Outbox {
     fn wake(&mut self, token: Token) {
-        if self.wakes().contains(&token) {
-            return;
-        }
-        match self.wakes.get_mut(self.count) {
-            Some(place) => {
-                *place = token;
-                self.count += 1;
-            }
-            None => self.all = true,
+        if !self.wakes.contains(&token) && self.wakes.try_push(token).is_err() {
+            self.all = true;
         }
     }
 

@@ -7,20 +7,16 @@
 //! others park once more. So a wake that its receiver does not use is never one that another needs.
 
 use crate::form::{Effects, Token};
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use core::ops::Bound;
 
-/// Behind every token, where it does not count who waits.
-const LAST: Token =
-    Token { epoch: u16::MAX, kernel: u8::MAX, reserved: 0, sequence: u32::MAX, thread: u64::MAX };
-
-/// The records.
+/// The records: two sorted lists, for there are few, and a step looks into both.
 #[derive(Debug)]
 pub struct Parked<K> {
-    waits: BTreeMap<Token, Vec<(K, u64)>>,
-    order: BTreeSet<(K, u64, Token)>,
+    /// By token.
+    waits: Vec<(Token, K, u64)>,
+    /// By key, and by when they came.
+    order: Vec<(K, u64, Token)>,
     next: u64,
     most: usize,
 }
@@ -28,7 +24,7 @@ pub struct Parked<K> {
 impl<K: Copy + Ord> Parked<K> {
     /// Nobody yet, and `most` places in which somebody may wait.
     pub const fn new(most: usize) -> Self {
-        Parked { waits: BTreeMap::new(), order: BTreeSet::new(), next: 0, most }
+        Parked { waits: Vec::new(), order: Vec::new(), next: 0, most }
     }
 
     /// `token` waits for `key`, beside what it waits for already. `None`: no place is left.
@@ -36,29 +32,40 @@ impl<K: Copy + Ord> Parked<K> {
         if self.order.len() >= self.most {
             return None;
         }
-        let waits = self.waits.entry(token).or_default();
-        if waits.iter().any(|(k, _)| *k == key) {
-            return Some(());
+        let own = self.waits.partition_point(|wait| wait.0 < token);
+        let mut at = own;
+        while let Some(&(_, known, _)) = self.waits.get(at).filter(|wait| wait.0 == token) {
+            if known == key {
+                return Some(());
+            }
+            at += 1;
         }
-        waits.push((key, self.next));
-        self.order.insert((key, self.next, token));
+        self.waits.try_reserve(1).ok()?;
+        self.order.try_reserve(1).ok()?;
+        // The newest of its token, and of its key.
+        self.waits.insert(at, (token, key, self.next));
+        let last = self.order.partition_point(|wait| wait.0 <= key);
+        self.order.insert(last, (key, self.next, token));
         self.next += 1;
         Some(())
     }
 
     /// Removes all of `token`.
     pub fn forget(&mut self, token: Token) {
-        for (key, number) in self.waits.remove(&token).unwrap_or_default() {
-            self.order.remove(&(key, number, token));
+        let from = self.waits.partition_point(|wait| wait.0 < token);
+        let own = self.waits[from..].iter().take_while(|wait| wait.0 == token).count();
+        for (_, key, number) in self.waits.drain(from..from + own) {
+            let wait = self.order.binary_search_by(|known| (known.0, known.1).cmp(&(key, number)));
+            if let Ok(at) = wait {
+                self.order.remove(at);
+            }
         }
     }
 
     /// Wakes all who wait for `key`.
     pub fn wake(&mut self, key: K, effects: &mut dyn Effects) {
-        let from = (key, 0, Token::default());
-        while let Some(&(at, _, token)) = self.order.range(from..).next()
-            && at == key
-        {
+        let from = self.order.partition_point(|wait| wait.0 < key);
+        while let Some(&(_, _, token)) = self.order.get(from).filter(|wait| wait.0 == key) {
             self.forget(token);
             effects.wake(token);
         }
@@ -71,20 +78,20 @@ impl<K: Copy + Ord> Parked<K> {
             if ready(key) {
                 self.wake(key, effects);
             }
-            let behind = (Bound::Excluded((key, u64::MAX, LAST)), Bound::Unbounded);
-            next = self.order.range(behind).next().map(|wait| wait.0);
+            let behind = self.order.partition_point(|wait| wait.0 <= key);
+            next = self.order.get(behind).map(|wait| wait.0);
         }
     }
 
     /// Removes all of a kernel's life.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) {
         let lost = |t: &Token| t.kernel() == kernel && t.epoch() == epoch;
-        self.waits.retain(|token, _| !lost(token));
-        self.order.retain(|(_, _, token)| !lost(token));
+        self.waits.retain(|wait| !lost(&wait.0));
+        self.order.retain(|wait| !lost(&wait.2));
     }
 
     /// How many tokens are parked.
     pub fn count(&self) -> usize {
-        self.waits.len()
+        self.waits.chunk_by(|one, other| one.0 == other.0).count()
     }
 }

@@ -10,7 +10,7 @@ use super::guest::Guest;
 use super::{Life, with_table};
 use crate::kernel::Kernel;
 use crate::monitor::Session;
-use crate::programs::{Loaded, Manifest, Stack};
+use crate::programs::{Loaded, Manifest, stack};
 use crate::services::Patience;
 use ::processes::client::Account;
 use abi::fs::{Op, Reply, Request, flag};
@@ -85,9 +85,8 @@ fn thread(pid: usize) {
         let me: ThreadId = kernel.scheduler.current();
         life.thread.store(me.token(), Ordering::Release);
     }
-    match Stack::new() {
-        Ok(stack) => stack.run(live, pid as usize),
-        Err(_) => tell(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem)),
+    if stack::run(live, pid as usize).is_err() {
+        tell(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
     }
     drop(take(&kernel.processes.begun, pid));
     drop(take(&kernel.processes.living, pid));

@@ -139,8 +139,9 @@ impl<G: Guest> Programs<G> {
         drop(last);
     }
 
-    /// Forgets all that nobody runs.
+    /// Forgets all that nobody runs, and stacks that nobody uses.
     pub fn forget(&self) {
+        super::stack::forget();
         let all = core::mem::take(&mut *self.kept.lock());
         drop(all);
     }

@@ -218,6 +218,6 @@ extern "C" fn wasmtime_sync_rwlock_free(_: *mut usize) {}
 
 /// Calls `entry(argument)` on the stack that ends at `top`, which is mapped down to a guard.
 pub fn on_stack(top: VirtAddr, entry: extern "C" fn(usize), argument: usize) {
-    // SAFETY: `super::Stack` owns that memory until this returns, and its first page is not open.
+    // SAFETY: `super::stack` owns that memory until this returns, and its first page is not open.
     unsafe { arch::context::on_stack(top.0 as usize, entry, argument) };
 }

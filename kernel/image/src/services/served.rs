@@ -218,11 +218,11 @@ impl<S: Service + Shareable> Served<S> {
             self.released(kernel);
             answer
         });
-        let outbox = asked.outbox;
+        let outbox = &asked.outbox;
         if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
             crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
         }
-        kernel.services.perform(kernel, &outbox);
+        kernel.services.perform(kernel, outbox);
         if let Some(at) = outbox.timer() {
             self.want_timer(kernel, at);
         }

@@ -289,7 +289,6 @@ impl Vfs {
     }
 
     fn answer_or_park(&mut self, mut call: Call<'_>) -> Answer<Reply> {
-        self.parked.forget(call.token);
         let halt = match self.perform(&mut call) {
             Ok(reply) => return Answer::Done(reply),
             Err(halt) => halt,
@@ -382,7 +381,11 @@ impl Service for Vfs {
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         let answer = match event {
-            Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
+            Event::Request { token, request, bulk } => {
+                self.answer(Call { now, token, request, bulk, effects })
+            }
+            Event::Again { token, request, bulk } => {
+                self.parked.forget(token);
                 self.answer(Call { now, token, request, bulk, effects })
             }
             Event::Cancel(token) => {

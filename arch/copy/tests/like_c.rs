@@ -1,0 +1,61 @@
+//! All lengths, distances and overlaps that take another way.
+
+use arch_copy::{compare, copy, fill};
+
+const ROOM: usize = 512;
+
+fn noise() -> [u8; ROOM] {
+    let mut state = 1u32;
+    std::array::from_fn(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+}
+
+#[test]
+fn bytes_move_whatever_they_overlap() {
+    for n in (0..=140).chain([191, 192, 193, 255, 256, 257, 300]) {
+        for to in (0..72).chain([100, 130, 200]) {
+            for from in [0, 1, 7, 8, 63, 64, 65, 72, 130, 200] {
+                let (mut ours, mut theirs) = (noise(), noise());
+                // SAFETY: both lie in the array.
+                unsafe { copy(ours.as_mut_ptr().add(to), ours.as_ptr().add(from), n) };
+                theirs.copy_within(from..from + n, to);
+                assert_eq!(ours, theirs, "{n} bytes from {from} to {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_set_and_no_others() {
+    for n in 0..200 {
+        for at in 0..20 {
+            let (mut ours, mut theirs) = (noise(), noise());
+            // SAFETY: it lies in the array.
+            unsafe { fill(ours.as_mut_ptr().add(at), 0xa5, n) };
+            theirs[at..at + n].fill(0xa5);
+            assert_eq!(ours, theirs, "{n} bytes at {at}");
+        }
+    }
+}
+
+#[test]
+fn the_first_difference_counts() {
+    let same = noise();
+    for n in 0..80 {
+        // SAFETY: both have more.
+        assert_eq!(unsafe { compare(same.as_ptr(), noise().as_ptr(), n) }, 0);
+        for at in 0..n {
+            for byte in [0, same[at].wrapping_add(1), 255] {
+                let mut other = noise();
+                other[at] = byte;
+                other[at + 1] = !other[at + 1];
+                let expected = same[..n].cmp(&other[..n]);
+                // SAFETY: both have more.
+                let found = unsafe { compare(same.as_ptr(), other.as_ptr(), n) };
+                assert_eq!(found.cmp(&0), expected, "{n} bytes, byte {at}");
+            }
+        }
+    }
+}
