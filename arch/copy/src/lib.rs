@@ -17,39 +17,27 @@
 #![no_std]
 #![no_builtins]
 
+mod whole;
+
+use whole::{Quad, Whole, all};
+
 /// What moves at a time.
-type Block = [u64; 8];
+type Block = ((Quad, Quad), (Quad, Quad));
 
 const BLOCK: usize = size_of::<Block>();
-
-/// # Safety
-/// `at` is the address of as many bytes that may be read.
-#[inline(always)]
-unsafe fn get<T: Copy>(at: *const u8) -> T {
-    // SAFETY: the caller's.
-    unsafe { at.cast::<T>().read_unaligned() }
-}
-
-/// # Safety
-/// `at` is the address of as many bytes that may be written.
-#[inline(always)]
-unsafe fn put<T: Copy>(at: *mut u8, value: T) {
-    // SAFETY: the caller's.
-    unsafe { at.cast::<T>().write_unaligned(value) }
-}
 
 /// The first and the last `T` of `n` bytes, at least one `T` and at most two.
 ///
 /// # Safety
 /// As [`copy`].
 #[inline(always)]
-unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, n: usize) {
+unsafe fn ends<T: Whole>(to: *mut u8, from: *const u8, n: usize) {
     let last = n - size_of::<T>();
     // SAFETY: both pieces lie in the `n` bytes; both are loaded before one is stored.
     unsafe {
-        let (a, b) = (get::<T>(from), get::<T>(from.add(last)));
-        put(to, a);
-        put(to.add(last), b);
+        let (a, b) = (T::get(from), T::get(from.add(last)));
+        a.put(to);
+        b.put(to.add(last));
     }
 }
 
@@ -66,9 +54,9 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
         } else if n > 64 {
             ends::<Block>(to, from, n);
         } else if n > 32 {
-            ends::<[u64; 4]>(to, from, n);
+            ends::<(Quad, Quad)>(to, from, n);
         } else if n >= 16 {
-            ends::<[u64; 2]>(to, from, n);
+            ends::<Quad>(to, from, n);
         } else if n >= 8 {
             ends::<u64>(to, from, n);
         } else if n >= 4 {
@@ -76,7 +64,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
         } else if n >= 2 {
             ends::<u16>(to, from, n);
         } else if n == 1 {
-            put(to, get::<u8>(from));
+            u8::get(from).put(to);
         }
     }
 }
@@ -91,20 +79,20 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
     // to be loaded, except the last block, which was loaded first; going down the other way round.
     unsafe {
         if (to as usize).wrapping_sub(from as usize) >= n {
-            let last: Block = get(from.add(n - BLOCK));
+            let last = Block::get(from.add(n - BLOCK));
             let (mut into, mut out) = (to, from);
             while left > BLOCK {
-                put(into, get::<Block>(out));
+                Block::get(out).put(into);
                 (into, out, left) = (into.add(BLOCK), out.add(BLOCK), left - BLOCK);
             }
-            put(to.add(n - BLOCK), last);
+            last.put(to.add(n - BLOCK));
         } else {
-            let first: Block = get(from);
+            let first = Block::get(from);
             while left > BLOCK {
                 left -= BLOCK;
-                put(to.add(left), get::<Block>(from.add(left)));
+                Block::get(from.add(left)).put(to.add(left));
             }
-            put(to, first);
+            first.put(to);
         }
     }
 }
@@ -115,33 +103,35 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
 /// `n` bytes at `to` may be written.
 #[inline(always)]
 pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
+    let quad = all(byte);
     let word = u64::from_ne_bytes([byte; 8]);
     // SAFETY: each store lies in the `n` bytes.
     unsafe {
         if n > BLOCK {
+            let block = ((quad, quad), (quad, quad));
             let (last, mut at) = (to.add(n - BLOCK), to);
             while (at as usize) < last as usize {
-                put::<Block>(at, [word; 8]);
+                block.put(at);
                 at = at.add(BLOCK);
             }
-            put::<Block>(last, [word; 8]);
+            block.put(last);
         } else if n >= 32 {
-            put(to, [word; 4]);
-            put(to.add(n - 32), [word; 4]);
+            (quad, quad).put(to);
+            (quad, quad).put(to.add(n - 32));
         } else if n >= 16 {
-            put(to, [word; 2]);
-            put(to.add(n - 16), [word; 2]);
+            quad.put(to);
+            quad.put(to.add(n - 16));
         } else if n >= 8 {
-            put(to, word);
-            put(to.add(n - 8), word);
+            word.put(to);
+            word.put(to.add(n - 8));
         } else if n >= 4 {
-            put(to, word as u32);
-            put(to.add(n - 4), word as u32);
+            (word as u32).put(to);
+            (word as u32).put(to.add(n - 4));
         } else if n >= 2 {
-            put(to, word as u16);
-            put(to.add(n - 2), word as u16);
+            (word as u16).put(to);
+            (word as u16).put(to.add(n - 2));
         } else if n == 1 {
-            put(to, byte);
+            byte.put(to);
         }
     }
 }
@@ -156,14 +146,14 @@ pub unsafe fn compare(a: *const u8, b: *const u8, n: usize) -> i32 {
     // SAFETY: each load lies in the `n` bytes.
     unsafe {
         while n - at >= 8 {
-            let (one, other): (u64, u64) = (get(a.add(at)), get(b.add(at)));
+            let (one, other) = (u64::get(a.add(at)), u64::get(b.add(at)));
             if one != other {
                 return if u64::from_be(one) < u64::from_be(other) { -1 } else { 1 };
             }
             at += 8;
         }
         while at < n {
-            let (one, other): (u8, u8) = (get(a.add(at)), get(b.add(at)));
+            let (one, other) = (u8::get(a.add(at)), u8::get(b.add(at)));
             if one != other {
                 return i32::from(one) - i32::from(other);
             }

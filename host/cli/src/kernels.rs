@@ -86,29 +86,15 @@ fn build_with(
 ) -> Result<Vec<Built>, BuildError> {
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
     let step = Step::begin(&format!("building kernels for {}", names.join(" and ")));
-    let mut kernel = cargo(place, isas, "build");
-    kernel.args(["--package", "kernel", "--profile", profile.name()]).args(features);
-    run(place, kernel)?;
-    for &isa in isas {
-        let mut stub = cargo(place, &[isa], "rustc");
-        stub.args(["--package", "stub", "--profile", profile.name(), "--"]).args(alone(isa));
-        run(place, stub)?;
+    let mut cargo = cargo(place, isas, "build");
+    cargo.args(["--package", "kernel", "--package", "stub"]);
+    cargo.args(["--profile", profile.name()]).args(features);
+    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
+    if !status.success() {
+        return Err(BuildError::Failed);
     }
     step.done();
     Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
-}
-
-fn run(place: &Place, mut cargo: Command) -> Result<(), BuildError> {
-    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
-    if status.success() { Ok(()) } else { Err(BuildError::Failed) }
-}
-
-/// What the stub's own code is compiled with: with the MMU off, all memory is a device's.
-fn alone(isa: Isa) -> &'static [&'static str] {
-    match isa {
-        Isa::Aarch64 => &["-Ctarget-feature=+strict-align"],
-        Isa::Riscv64 => &[],
-    }
 }
 
 /// A call of cargo for code of kernels, which is still to be told what of it.
@@ -118,7 +104,7 @@ pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
     for &isa in isas {
         cargo.args(["--target", triple(isa)]);
         let name = triple(isa).to_uppercase().replace('-', "_");
-        cargo.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags(place, isa));
+        cargo.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags(place));
     }
     if place.build_std {
         cargo.args(["-Zbuild-std=core,alloc,compiler_builtins"]);
@@ -133,15 +119,10 @@ fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
     Built { isa, kernel: folder.join("kernel"), stub: folder.join("stub") }
 }
 
-/// One set of flags for kernel and stub, so that core is built once; [`alone`] has the stub's own.
-fn flags(place: &Place, isa: Isa) -> String {
+/// One set of flags for kernel and stub, so that core is built once.
+fn flags(place: &Place) -> String {
     let mut flags =
         vec!["-Crelocation-model=pie".to_string(), "-Cforce-frame-pointers=yes".to_string()];
-    // A kernel runs with the MMU on, and reaches devices by whole words only: what is unaligned is
-    // normal memory.
-    if isa == Isa::Aarch64 {
-        flags.push("-Ctarget-feature=-strict-align".to_string());
-    }
     if let Some(linker) = &place.linker {
         flags.push(format!("-Clinker={}", linker.display()));
         flags.push("-Clinker-flavor=ld.lld".to_string());

@@ -47,9 +47,10 @@ impl Processes {
             return Err(Errno::Inval.into());
         }
         let record = self.records.get(parent).filter(|record| !record.is_over());
-        let of_parent = match parent {
-            0 => 0,
-            _ => record.ok_or(Errno::Srch)?.group,
+        let of_parent = match (parent, record) {
+            (0, _) => 0,
+            (_, Some(record)) if record.is_doomed => return Err(Errno::Intr.into()),
+            (_, record) => record.ok_or(Errno::Srch)?.group,
         };
         match group {
             0 if is_new => Ok(0),

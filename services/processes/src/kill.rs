@@ -45,6 +45,7 @@ impl Processes {
         match record.state {
             State::Waiting => self.end(pid, End::Signal, signal.into(), effects),
             State::Starting | State::Running => {
+                record.is_doomed = true;
                 let stop = record.stop.get_or_insert(Stop { order, signal });
                 if signal == signal::KILL {
                     stop.signal = signal;

@@ -80,6 +80,9 @@ pub struct Record {
     pub begin: Box<[u8]>,
     /// What its kernel has to hear.
     pub stop: Option<Stop>,
+    /// It is to end, whether its kernel has heard so or not: it begins nobody any more, so that a
+    /// signal for a group reaches all there ever will be of it.
+    pub is_doomed: bool,
     /// How it ended, and with which status.
     pub end: Option<(End, u32)>,
     /// When it was asked for, in ns.
@@ -108,6 +111,7 @@ impl Record {
             order: 0,
             begin: Box::default(),
             stop: None,
+            is_doomed: false,
             end: None,
             began: now,
             cpu: 0,

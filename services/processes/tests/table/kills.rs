@@ -99,6 +99,21 @@ fn a_group_is_killed_whole() {
     assert_eq!(world.with(0, |c| c.kill(0, group, signal::NONE)), Ok(()));
 }
 
+/// Nobody comes behind a signal for a group.
+#[test]
+fn who_is_to_end_begins_nobody() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let leader = world.run(1, shell, flag::NEW_GROUP);
+    world.with(0, |c| c.kill(shell, -(leader as i32), signal::TERM)).unwrap();
+    for heard in [false, true] {
+        let (request, mut bulk) = spawn(2, leader, 0);
+        assert_eq!(world.errno(1, request, &mut bulk), Errno::Intr, "heard: {heard}");
+        stops(&mut world, 1);
+    }
+    assert_eq!(world.with(0, |c| c.list()).unwrap().len(), 2);
+}
+
 /// A kernel that was called for a signal and did not come is called again, and the table wants no
 /// timer once it has come.
 #[test]
