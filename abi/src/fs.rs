@@ -32,6 +32,7 @@
 //! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
 //! | NextJob | server | | AFRESH | see [`crate::served`] |
 //! | JobDone | its number | what it found | `second`: [`Errno`]; `offset`: a number; `length` | |
+//! | Unmount | [`source`] | | | |
 //! | Mounts | | | `offset`: from which on, `length` | [`Mounted`]s in bulk, END |
 
 use crate::codes::codes;
@@ -107,6 +108,8 @@ codes! {
         JobDone = 34,
         /// All file systems that there are.
         Mounts = 35,
+        /// Ends what is mounted as HELD.
+        Unmount = 36,
     }
 }
 
@@ -214,6 +217,8 @@ pub mod flag {
     pub const TOP: u16 = 1 << 1;
     /// Mount: under a name in the root directory, whatever the root is; no directory is needed.
     pub const SHOWN: u16 = 1 << 2;
+    /// Mount: nowhere; the answer is a handle of its root. For what is served.
+    pub const HELD: u16 = 1 << 3;
     /// NextIo: what this kernel took before is not being done: it is to be done again. NextJob: it
     /// is not done at all.
     pub const AFRESH: u16 = 1;

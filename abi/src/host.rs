@@ -9,8 +9,10 @@
 //! | Exec, [`Exec`] and what is behind it | a program runs | Out, Err ..., Exit; or Failed: why |
 //!
 //! While a program runs the host sends Data for its input, End behind the last of it, and Signal.
+//! Before Exec it may send Folders; then the board sends Jobs ([`crate::served`]), which the host
+//! answers with Said. Jobs are a stream of bytes of their own: one may be in two frames.
 
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Where the board listens.
@@ -43,6 +45,12 @@ crate::codes::codes! {
         Exit = 10,
         /// A signal for it: its number, 4 bytes.
         Signal = 11,
+        /// Before Exec: a folder of the host that it gets, by the name that it has for the program.
+        Folder = 12,
+        /// More of what is to be done with folders: [`FolderJob`]s, and what is behind them.
+        Job = 13,
+        /// What became of one: [`FolderSaid`], and bytes.
+        Said = 14,
     }
 }
 
@@ -87,6 +95,38 @@ pub struct Frame {
     pub bytes: U32,
 }
 
+/// Most folders of a program.
+pub const FOLDERS: usize = 8;
+
+/// What is to be done with a folder. Behind it: a [`crate::served::Job`], its names and its data.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct FolderJob {
+    /// Bytes behind this.
+    pub bytes: U32,
+    /// Which folder, in the order in which they were sent.
+    pub folder: U32,
+    /// To answer with.
+    pub number: U64,
+}
+
+/// What became of it. Behind it: bytes.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct FolderSaid {
+    /// The job's.
+    pub number: U64,
+    /// The job's number in its answer.
+    pub value: U64,
+    /// [`crate::fs::Errno`].
+    pub error: U32,
+}
+
+const _: () = assert!(size_of::<FolderJob>() == 16 && size_of::<FolderSaid>() == 20);
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Exec>() == 16 && size_of::<Exit>() == 8);
 
 impl Frame {

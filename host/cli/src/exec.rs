@@ -5,6 +5,7 @@
 //!   stdin   --thread-->  Data ..., End  --+
 //!   ctrl-c  --thread-->  Signal         --+--> one stream --> Out, Err  --> stdout, stderr
 //!                                                             Exit      --> exit code
+//!   folders <--Job-- what the program wants of them; Said goes back
 //! ```
 //! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
 //! one is started for as long as the program does.
@@ -25,6 +26,7 @@ use abi::process::{End, signal};
 use abi::program::{ANY_KERNEL, FOLDER, trap};
 use anyhow::{Context, bail, ensure};
 use board::Board;
+use folders::Folders;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, Read, Write};
@@ -33,6 +35,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod folders;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +57,9 @@ pub struct Line {
     /// Of its environment; may come several times.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// A folder of this host that it sees, by which name; may come several times.
+    #[arg(long, value_name = "HOST:GUEST")]
+    dir: Vec<String>,
     /// What it may do, where a file is installed first.
     #[arg(long)]
     manifest: Option<PathBuf>,
@@ -150,11 +156,13 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     if let Some(file) = file {
         install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
     }
+    let mut folders = Folders::open(&line.dir)?;
     let mut stream = Stream::open(&instance)?;
-    begin(&mut stream, &request, session)?;
-    let session = session.clone();
-    std::thread::spawn(move || input(std::io::stdin(), &session));
-    output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
+    begin(&mut stream, &request, &folders, session)?;
+    let shared = session.clone();
+    std::thread::spawn(move || input(std::io::stdin(), &shared));
+    let mut ends = (std::io::stdout(), std::io::stderr());
+    output(&mut stream, &name, (&mut ends.0, &mut ends.1), &mut folders, session)
 }
 
 /// The board that was asked for, or the only one that runs, or one that is started now.
@@ -218,8 +226,16 @@ fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Asks for the program; from here on it is who is told of signals.
-fn begin(stream: &mut Stream, request: &[u8], session: &Session) -> anyhow::Result<()> {
+fn begin(
+    stream: &mut Stream,
+    request: &[u8],
+    folders: &Folders,
+    session: &Session,
+) -> anyhow::Result<()> {
     let mut sender = stream.sender()?;
+    for name in folders.names() {
+        sender.send(Kind::Folder, name.as_bytes())?;
+    }
     sender.send(Kind::Exec, request)?;
     *lock(&session.sender) = Some(sender);
     Ok(())
@@ -244,14 +260,22 @@ fn input(mut from: impl Read, session: &Session) {
 fn output(
     stream: &mut Stream,
     name: &str,
-    out: &mut impl Write,
-    err: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
+    folders: &mut Folders,
+    session: &Session,
 ) -> anyhow::Result<u8> {
     loop {
         let (kind, data) = stream.receive()?;
         let written = match kind {
             Kind::Out => out.write_all(&data).and_then(|()| out.flush()),
             Kind::Err => err.write_all(&data).and_then(|()| err.flush()),
+            Kind::Job => {
+                for said in folders.perform(&data)? {
+                    // Nobody who listens any more needs no answer.
+                    session.send(Kind::Said, &said);
+                }
+                Ok(())
+            }
             Kind::Exit => {
                 let exit = Exit::read_from_bytes(&data).ok();
                 let (code, why) = ending(&exit.context("the board sends an end without sense")?);
@@ -318,12 +342,15 @@ pub fn captured(
     let session = Arc::new(Session::default());
     let on = kernel(&instance.board()?, line.on.as_deref())?;
     let mut stream = Stream::open(instance)?;
-    begin(&mut stream, &request(line, &line.program, on)?, &session)?;
+    let mut folders = Folders::open(&line.dir)?;
+    begin(&mut stream, &request(line, &line.program, on)?, &folders, &session)?;
     if let Some(bytes) = input {
+        let session = session.clone();
         std::thread::spawn(move || self::input(&bytes[..], &session));
     }
     let (mut out, mut err) = (vec![], vec![]);
-    let code = output(&mut stream, &line.program, &mut out, &mut err)?;
+    let ends = (&mut out, &mut err);
+    let code = output(&mut stream, &line.program, ends, &mut folders, &session)?;
     Ok(Captured { code, out, err })
 }
 
@@ -333,6 +360,7 @@ impl Line {
         Line {
             on: Some(kernel.to_string()),
             env: vec!["COLOUR=blue".to_string()],
+            dir: vec![],
             manifest: None,
             board: None,
             program: program.to_string(),

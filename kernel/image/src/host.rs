@@ -4,6 +4,7 @@
 //! trusted: what is no frame ends its stream.
 
 mod exec;
+mod folders;
 
 use crate::devices::streams::Gone;
 use crate::kernel::Kernel;
@@ -82,7 +83,8 @@ impl Stream {
         let done = self.receive(&mut bytes).and_then(|kind| match kind {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
-            Kind::Exec => self.exec(&bytes),
+            Kind::Exec => self.exec(&bytes, &[]),
+            Kind::Folder => self.exec_with_folders(&mut bytes),
             _ => Err(NONSENSE),
         });
         match done {

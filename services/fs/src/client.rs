@@ -209,6 +209,18 @@ impl Client<'_> {
         self.two(request, name, seed).map(|_| ())
     }
 
+    /// A served file system that is nowhere: a handle of its root.
+    pub fn mount_held(&mut self, root: u64, number: u64, memory: u64) -> Result<u64> {
+        let (second, flags, length) = (source::SERVED + number, flag::HELD, memory);
+        let request = Request { second, flags, length, ..Request::new(Op::Mount, root) };
+        Ok(self.ask(request, &mut [])?.handle)
+    }
+
+    /// Its end.
+    pub fn unmount(&mut self, number: u64) -> Result<()> {
+        self.ask(Request::new(Op::Unmount, source::SERVED + number), &mut []).map(|_| ())
+    }
+
     /// All that is mounted, with its path.
     pub fn mounts(&mut self) -> Result<Vec<(Mounted, Vec<u8>)>> {
         let (mut all, mut bulk) = (Vec::new(), vec![0; 2048]);

@@ -44,23 +44,23 @@ struct Feed {
 static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
 
 /// Handles of this kernel, closed when they are dropped.
-struct Handles<'a> {
+pub(super) struct Handles<'a> {
     session: &'a Session,
-    all: Vec<u64>,
+    pub(super) all: Vec<u64>,
 }
 
 impl Handles<'_> {
-    fn keep(&mut self, handle: u64) -> u64 {
+    pub(super) fn keep(&mut self, handle: u64) -> u64 {
         self.all.push(handle);
         handle
     }
 
-    fn pipe(&mut self) -> Result<(u64, u64), Trouble> {
+    pub(super) fn pipe(&mut self) -> Result<(u64, u64), Trouble> {
         let (read, write) = with_files(self.session, |client| client.pipe(0)).map_err(file)?;
         Ok((self.keep(read), self.keep(write)))
     }
 
-    fn close(&mut self, handle: u64) {
+    pub(super) fn close(&mut self, handle: u64) {
         self.all.retain(|&other| other != handle);
         // It is ours; if the service began anew it is gone anyway.
         let _ = with_files(self.session, |client| client.close(handle));
@@ -75,7 +75,7 @@ impl Drop for Handles<'_> {
     }
 }
 
-fn file(why: FileError) -> Trouble {
+pub(super) fn file(why: FileError) -> Trouble {
     Trouble::Failed(Failure::Failed(explain(why)))
 }
 
@@ -104,7 +104,7 @@ impl<'a> Asked<'a> {
 
 impl Stream {
     /// Runs what `bytes` ask for.
-    pub(super) fn exec(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(super) fn exec(&self, bytes: &[u8], names: &[Vec<u8>]) -> Result<(), Trouble> {
         let asked = Asked::parse(bytes).ok_or(NONSENSE)?;
         let mut handles = Handles { session: &self.session, all: Vec::new() };
         let (input, feed) = handles.pipe()?;
@@ -112,12 +112,16 @@ impl Stream {
         let (errors, err) = handles.pipe()?;
         let root = with_files(&self.session, |client| client.root()).map_err(file)?;
         handles.keep(root);
-        let pid = self.begin(&asked, [input, out, err, root])?;
+        let (jobs, folders) = self.folders(names, &mut handles)?;
+        let pid = self.begin(&asked, [input, out, err, root], names, &folders.roots)?;
         [input, out, err].into_iter().for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
-        let relayed = self.relay([(output, Kind::Out), (errors, Kind::Err)]);
+        let mut pipes = Vec::from([(output, Kind::Out), (errors, Kind::Err)]);
+        pipes.extend(jobs.map(|jobs| (jobs, Kind::Job)));
+        let relayed = self.relay(pipes);
+        drop(folders);
         if relayed.is_err() {
             hang_up(&self.session, pid);
         }
@@ -146,7 +150,13 @@ impl Stream {
         }
     }
 
-    fn begin(&self, asked: &Asked<'_>, handles: [u64; 4]) -> Result<u32, Trouble> {
+    fn begin(
+        &self,
+        asked: &Asked<'_>,
+        handles: [u64; 4],
+        names: &[Vec<u8>],
+        roots: &[u64],
+    ) -> Result<u32, Trouble> {
         let [input, out, err, root] = handles;
         let stream = |descriptor, handle, rights| Given {
             handle,
@@ -155,18 +165,21 @@ impl Stream {
             descriptor,
             name: None,
         };
-        let files = [
+        let directory = |descriptor, handle, name| Given {
+            handle,
+            rights: rights::DIRECTORY,
+            inheriting: rights::INHERITING,
+            descriptor,
+            name: Some(name),
+        };
+        let mut files = Vec::from([
             stream(0, input, rights::STREAM),
             stream(1, out, rights::STREAM),
             stream(2, err, rights::STREAM),
-            Given {
-                handle: root,
-                rights: rights::DIRECTORY,
-                inheriting: rights::INHERITING,
-                descriptor: 3,
-                name: Some(b"/"),
-            },
-        ];
+            directory(3, root, b"/"),
+        ]);
+        let folders = (4..).zip(roots.iter().zip(names));
+        files.extend(folders.map(|(at, (&root, name))| directory(at, root, name.as_slice())));
         let plan = Plan {
             path: asked.path,
             arguments: asked.arguments,
@@ -197,20 +210,17 @@ impl Stream {
     }
 
     /// What the program writes, until nobody can write any more.
-    fn relay(&self, mut pipes: [(u64, Kind); 2]) -> Result<(), Gone> {
-        let mut open = 2;
+    fn relay(&self, mut pipes: Vec<(u64, Kind)>) -> Result<(), Gone> {
         let mut bytes = vec![0; LARGEST];
-        while open > 0 {
-            let Ok(polled) = self.poll(&pipes[..open]) else { return Ok(()) };
+        // What is to be done for a program that has ended is nobody's concern.
+        while pipes.iter().any(|(_, kind)| *kind != Kind::Job) {
+            let Ok(polled) = self.poll(&pipes) else { return Ok(()) };
             let ready = polled.iter().position(|poll| poll.got != 0 || poll.error != 0);
             let Some(at) = ready else { continue };
             let (handle, kind) = pipes[at];
             match with_files(&self.session, |client| client.read(handle, &mut bytes)) {
                 Ok(count) if count > 0 => self.send(kind, &bytes[..count])?,
-                _ => {
-                    pipes.swap(at, open - 1);
-                    open -= 1;
-                }
+                _ => drop(pipes.remove(at)),
             }
         }
         Ok(())
@@ -255,6 +265,7 @@ fn feeder(number: usize) {
                 }
             }
             Ok(Kind::End) => close(&session, &mut input),
+            Ok(Kind::Said) => super::folders::said(&session, &bytes),
             Ok(Kind::Signal) => {
                 let number = <[u8; 4]>::try_from(&bytes[..]).map_or(0, u32::from_le_bytes);
                 let group = -(feed.pid as i32);

@@ -204,7 +204,7 @@ impl Model {
             }
             Op::Poll => self.poll(r, bulk),
             Op::Readdir | Op::Mount | Op::NextIo | Op::IoDone => Err(Errno::Notsup.into()),
-            Op::NextJob | Op::JobDone | Op::Mounts => Err(Errno::Notsup.into()),
+            Op::NextJob | Op::JobDone | Op::Mounts | Op::Unmount => Err(Errno::Notsup.into()),
             _ => self.by_name(now, r, bulk),
         }
     }

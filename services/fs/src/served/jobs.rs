@@ -67,6 +67,20 @@ impl Jobs {
         Jobs { all, ahead, life, last: 0, server: None, is_gone: false, listener: None }
     }
 
+    /// Another server's; numbers go on, so that none of the last one's is meant.
+    pub fn renew(&mut self, number: u64) {
+        self.life = number << 56 | self.life & ((1 << 56) - 1);
+        (self.server, self.is_gone, self.listener) = (None, false, None);
+    }
+
+    /// Nobody serves any more; who listens is called.
+    pub fn end(&mut self, effects: &mut dyn Effects) {
+        (self.server, self.is_gone) = (None, true);
+        if let Some(listener) = self.listener.take() {
+            effects.wake(listener.token);
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }

@@ -81,7 +81,9 @@ struct Mount {
     path: Vec<u8>,
     /// Is it shown in the root, whatever that is?
     is_shown: bool,
-    /// `abi::fs::source`.
+    /// Is it nowhere, but behind handles?
+    is_held: bool,
+    /// `abi::fs::source`; 0 where a held one has ended.
     source: u64,
     /// What it is on.
     disk: Option<Box<Disk>>,
@@ -162,6 +164,7 @@ impl Vfs {
                 over: None,
                 path: Vec::new(),
                 is_shown: false,
+                is_held: false,
                 source: 0,
                 disk: None,
             }]),
@@ -329,6 +332,7 @@ impl Vfs {
             Op::NextJob => self.do_next_job(call),
             Op::JobDone => self.do_job_done(call),
             Op::Mounts => self.do_mounts(call),
+            Op::Unmount => self.do_unmount(call),
             Op::Readdir => self.do_readdir(call),
             Op::Poll => self.do_poll(call),
         }

@@ -21,7 +21,10 @@ pub const SERVERS: u64 = 64;
 
 impl Vfs {
     pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(flag::READ | flag::TOP | flag::SHOWN)?;
+        let flags = call.flags(flag::READ | flag::TOP | flag::SHOWN | flag::HELD)?;
+        if flags & flag::HELD != 0 {
+            return self.do_hold(call, flags);
+        }
         if flags & flag::SHOWN != 0 {
             return self.do_show(call, flags);
         }
@@ -73,8 +76,71 @@ impl Vfs {
         }
         self.room_to_mount()?;
         let fs = self.fresh(call)?;
-        let mount = Mount { fs, over: None, path, is_shown: true, source: from, disk: None };
+        let mount = Mount {
+            fs,
+            over: None,
+            path,
+            is_shown: true,
+            is_held: false,
+            source: from,
+            disk: None,
+        };
         self.mounts.push(mount);
+        Ok(Reply::default())
+    }
+
+    /// One that is nowhere; in the place of one that has ended, if there is any.
+    fn do_hold(&mut self, call: &mut Call<'_>, flags: u16) -> Result<Reply> {
+        let from = call.request.second;
+        let number = from.wrapping_sub(source::SERVED);
+        if flags != flag::HELD || from < source::SERVED || !(1..=SERVERS).contains(&number) {
+            return Err(Errno::Inval.into());
+        }
+        if self.mounts.iter().any(|mount| mount.source == from) {
+            return Err(Errno::Busy.into());
+        }
+        self.handles.room(1)?;
+        let is_over = |mount: &Mount| mount.is_held && mount.source == source::MEMORY;
+        let mut ended = (0u32..).zip(&self.mounts).filter(|(_, mount)| is_over(mount));
+        let ended = ended.find(|(at, _)| !self.handles.leads_to(*at)).map(|(at, _)| at);
+        let mount = match ended {
+            Some(at) => at,
+            None => {
+                self.room_to_mount()?;
+                let (fs, path) = (self.fresh(call)?, b"?".to_vec());
+                let (is_shown, is_held) = (false, true);
+                self.mounts.push(Mount {
+                    fs,
+                    over: None,
+                    path,
+                    is_shown,
+                    is_held,
+                    source: from,
+                    disk: None,
+                });
+                self.mounts.len() as u32 - 1
+            }
+        };
+        let Some(held) = self.mounts.get_mut(mount as usize) else { return Err(Errno::Io.into()) };
+        held.source = from;
+        let AnyFs::Served(fs) = &mut held.fs else { return Err(Errno::Io.into()) };
+        fs.renew(number);
+        let node = held.fs.root();
+        self.give(call, Place { mount, node }, flag::READ)
+    }
+
+    /// Ends a held one: who asks it fails, and who serves it is told so.
+    pub(super) fn do_unmount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let from = call.request.handle;
+        let is_it = |mount: &&mut Mount| mount.is_held && mount.source == from;
+        let found = self.mounts.iter_mut().find(is_it).filter(|_| from != source::MEMORY);
+        let held = found.ok_or(Errno::Noent)?;
+        held.source = source::MEMORY;
+        if let AnyFs::Served(fs) = &mut held.fs {
+            fs.end(call.effects);
+        }
+        self.stirred = true;
         Ok(Reply::default())
     }
 

@@ -3,7 +3,7 @@
 use super::{Call, Halt, Result, Vfs};
 use crate::filesystem::AnyFs;
 use crate::served::{Found, Served};
-use abi::fs::{Errno, Reply, flag};
+use abi::fs::{Errno, Reply, flag, source};
 use abi::served::Job;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
@@ -72,7 +72,12 @@ impl Vfs {
 
     /// A kernel's life has ended.
     pub(super) fn servers_gone(&mut self, kernel: DomainId, epoch: Epoch) {
-        self.served().for_each(|fs| fs.gone(kernel, epoch));
+        for mount in &mut self.mounts {
+            let AnyFs::Served(fs) = &mut mount.fs else { continue };
+            if fs.gone(kernel, epoch) && mount.is_held {
+                mount.source = source::MEMORY;
+            }
+        }
         self.stirred = true;
     }
 
