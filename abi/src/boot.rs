@@ -42,6 +42,14 @@ pub mod isa {
     pub const AARCH64: u32 = 1;
     /// RV64GC, S-mode.
     pub const RISCV64: u32 = 2;
+
+    /// What people, and files of programs, call it.
+    pub const fn name(isa: u32) -> &'static str {
+        match isa {
+            AARCH64 => "aarch64",
+            _ => "riscv64",
+        }
+    }
 }
 
 /// Role of a domain's kernel.

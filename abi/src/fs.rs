@@ -30,12 +30,16 @@
 //! | Mount | directory | name, other: a seed | `length`: its budget; `second`: [`source`] | |
 //! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
 //! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
+//! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
 //! | NextJob | server | | AFRESH | see [`crate::served`] |
 //! | JobDone | its number | what it found | `second`: [`Errno`]; `offset`: a number; `length` | |
 //! | Unmount | [`source`] | | | |
 //! | Mounts | | | `offset`: from which on, `length` | [`Mounted`]s in bulk, END |
 
+mod lists;
+
 use crate::codes::codes;
+pub use lists::{Dirent, Mounted, Poll};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
@@ -102,6 +106,10 @@ codes! {
         NextIo = 29,
         /// What became of it.
         IoDone = 30,
+        /// Makes a terminal (handle 0): `handle` is the end of who shows it to people, `other` the
+        /// programs' end. Of an end: sets how it is read, and whose it is; `flags` and `value` of
+        /// the answer say both.
+        Terminal = 31,
         /// What a served file system is asked next; waits for something. For who serves it.
         NextJob = 33,
         /// What it answers.
@@ -110,6 +118,14 @@ codes! {
         Mounts = 35,
         /// Ends what is mounted as HELD.
         Unmount = 36,
+    }
+}
+
+impl Op {
+    /// May a program ask this? The others are the kernels' own: they reach what no directory of a
+    /// program leads to, and disks.
+    pub const fn is_for_programs(self) -> bool {
+        !matches!(self, Op::Root | Op::Mount | Op::NextIo | Op::IoDone)
     }
 }
 
@@ -215,6 +231,14 @@ pub mod flag {
     pub const WHOLE: u16 = 1;
     /// Mount: over the root: it is the root from then on.
     pub const TOP: u16 = 1 << 1;
+    /// Terminal: one that is made is the console.
+    pub const CONSOLE: u16 = 1;
+    /// Terminal: its programs get each key as it is pressed, and show it if they like.
+    pub const RAW: u16 = 1 << 1;
+    /// Terminal: its programs get lines, which whoever shows it has shown and corrected.
+    pub const COOKED: u16 = 1 << 2;
+    /// Terminal: the keys that end programs end those of the group `length`; 0: nobody.
+    pub const GROUP: u16 = 1 << 3;
     /// Mount: under a name in the root directory, whatever the root is; no directory is needed.
     pub const SHOWN: u16 = 1 << 2;
     /// Mount: nowhere; the answer is a handle of its root. For what is served.
@@ -419,68 +443,6 @@ impl Reply {
     pub fn errno(&self) -> Errno {
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }
-}
-
-/// The head of an entry that [`Op::Readdir`] answers; the name follows at once, and behind it the
-/// next head, unaligned. WASI's `dirent`.
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct Dirent {
-    /// The cookie to go on behind this entry.
-    pub next: u64,
-    /// [`Stat::node`].
-    pub node: u64,
-    /// Bytes of the name.
-    pub name: u32,
-    /// [`kind`].
-    pub kind: u8,
-    /// 0.
-    pub reserved: [u8; 3],
-}
-
-/// The head of a file system that [`Op::Mounts`] answers; its path without `/` at the beginning
-/// follows at once, and behind it the next head, unaligned.
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct Mounted {
-    /// [`source`].
-    pub source: u64,
-    /// Bytes in all, 0 when that is not known.
-    pub total: u64,
-    /// Bytes that are free.
-    pub free: u64,
-    /// Bytes of the path.
-    pub path: u16,
-    /// [`reply_flag`] of Statfs.
-    pub flags: u16,
-    /// 1: it is the root.
-    pub top: u16,
-    /// 0.
-    pub reserved: u16,
-}
-
-/// One handle of [`Op::Poll`]: goes in with `handle` and `want`, comes out with the rest.
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct Poll {
-    /// Which.
-    pub handle: u64,
-    /// [`ready`] for what.
-    pub want: u16,
-    /// [`ready`] it is; 0 when it is not.
-    pub got: u16,
-    /// [`Errno`]; what went wrong counts as ready.
-    pub error: u16,
-    /// 0.
-    pub reserved: u16,
-    /// Bytes that can be read or written without waiting, as far as is known.
-    pub bytes: u64,
 }
 
 const _: () = assert!(size_of::<Request>() == 64 && align_of::<Request>() == 8);

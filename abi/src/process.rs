@@ -23,6 +23,7 @@
 //! | List | pid: list those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | nobody will wait for it |
 //! | Adopt | pid, parent, group, kernel, memory, WATCHED, length | in: its name | |
+//! | Load | | room for a u32 a kernel | how many processes each kernel has that have not ended |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -54,6 +55,8 @@ codes! {
         Leave = 11,
         /// A kernel tells a table that began anew of a process that it runs.
         Adopt = 12,
+        /// How many processes there are on each kernel.
+        Load = 13,
     }
 }
 
@@ -98,6 +101,14 @@ codes! {
         Hostunreach = 23,
         /// The table began anew meanwhile. Programs see WASI's `stale`.
         Restarted = 256,
+    }
+}
+
+impl Op {
+    /// May a program ask this? The others are the kernels' own: what they run, and what becomes of
+    /// it, only they say.
+    pub const fn is_for_programs(self) -> bool {
+        matches!(self, Op::Spawn | Op::Wait | Op::Kill | Op::Group | Op::About | Op::List)
     }
 }
 
@@ -303,7 +314,7 @@ pub struct Listed {
     pub status: u32,
     /// When it was asked for, in ns of the chip.
     pub began: u64,
-    /// Time on a core, in ns, when its kernel last told.
+    /// Time on a core, in ns, when its kernel last told: about once a second.
     pub cpu: u64,
     /// Most bytes of memory.
     pub memory: u64,

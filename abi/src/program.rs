@@ -16,7 +16,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// | `list(above, buffer, bytes, used)` | [`crate::process::Listed`]s of processes above a number |
 /// | `pipe(ends)` | two descriptors (u32): to read, to write |
 /// | `dup(descriptor, new)` | a second one of the same file (u32) |
+/// | `terminal(descriptor, mode, group)` | how it is read, of [`terminal`], and whose it is |
 pub const MODULE: &str = "penumbra";
+
+/// Modes of `terminal`.
+pub mod terminal {
+    /// Each key comes as it is pressed, and nobody shows it but who reads it.
+    pub const RAW: u32 = 1;
+    /// Lines come, which were shown and could be corrected.
+    pub const COOKED: u32 = 1 << 1;
+    /// Ctrl-c ends processes of the group that is named; 0: nobody.
+    pub const GROUP: u32 = 1 << 2;
+}
 
 /// `Spawn::kernel`: whichever its manifest, or the load, suggests.
 pub const ANY_KERNEL: u32 = u32::MAX;
@@ -174,7 +185,7 @@ const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Changes with every change of the engine, its settings ([`engine`]), or this layout.
-pub const IMAGE_VERSION: u32 = 1;
+pub const IMAGE_VERSION: u32 = 2;
 /// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Most bytes of one.
@@ -259,8 +270,8 @@ pub struct ImageHead {
     pub environment: u32,
     /// Bytes of its preopens behind those: `RIGHTS PATH=NAME` each with a NUL, rights `r` or `rw`.
     pub preopens: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Bytes of its endpoints behind those: `AFFINITY CONTRACT` each with a NUL.
+    pub endpoints: u32,
     /// BLAKE3 of the .wasm it was made of.
     pub source: [u8; 32],
 }

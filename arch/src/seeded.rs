@@ -67,7 +67,7 @@ pub fn is(seed: Seed) -> bool {
 
 /// Chooses the bug that the command line names, if it is for this ISA.
 pub fn choose(arguments: &str) {
-    let isa = if imp::cpu::ISA == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+    let isa = abi::boot::isa::name(imp::cpu::ISA);
     let word = arguments.split_whitespace().find_map(|word| word.strip_prefix("seed="));
     let chosen = word.and_then(|word| word.split_once(',')).filter(|(_, name)| *name == isa);
     let number = chosen.and_then(|(number, _)| number.parse().ok()).unwrap_or(0);

@@ -142,6 +142,13 @@ int penumbra_pipe(uint32_t ends[2]);
 PENUMBRA_CALL("dup")
 int penumbra_dup(uint32_t descriptor, uint32_t *new_descriptor);
 
+/* How a terminal is read, and which group ctrl-c ends there (0: none). */
+#define PENUMBRA_TERMINAL_RAW 1u
+#define PENUMBRA_TERMINAL_LINES 2u
+#define PENUMBRA_TERMINAL_GROUP 4u
+PENUMBRA_CALL("terminal")
+int penumbra_terminal(uint32_t descriptor, uint32_t mode, uint32_t group);
+
 /* A piece of memory, as the structures above name it. */
 static inline struct penumbra_piece penumbra_piece(const void *address, uint32_t count)
 {

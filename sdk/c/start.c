@@ -1,4 +1,4 @@
-/* Linked into every program: begins in the directory that PWD names.
+/* Linked into every program: begins in the directory that PWD names, and has no threads.
  *
  * WASI has no working directory. wasi-libc keeps one of its own, which begins as `/`; it cannot
  * tell the preopens `.` and `/` apart (it strips both to nothing, and the last one wins). So who
@@ -13,3 +13,22 @@ __attribute__((constructor)) static void begin_in_pwd(void)
     if (path && path[0] == '/')
         (void)chdir(path);
 }
+
+/* WASI has no threads. std of Rust asks for some of these names all the same, which a wasi-libc
+ * without threads may lack: whoever wants a thread is told that there is none to be had. */
+#include <errno.h>
+
+#define WEAK __attribute__((weak))
+
+WEAK int pthread_attr_init(void *attributes) { return (void)attributes, 0; }
+WEAK int pthread_attr_destroy(void *attributes) { return (void)attributes, 0; }
+WEAK int pthread_attr_setstacksize(void *attributes, size_t bytes)
+{
+    return (void)attributes, (void)bytes, 0;
+}
+WEAK int pthread_create(void *thread, const void *attributes, void *(*run)(void *), void *with)
+{
+    return (void)thread, (void)attributes, (void)run, (void)with, EAGAIN;
+}
+WEAK int pthread_join(void *thread, void **with) { return (void)thread, (void)with, ESRCH; }
+WEAK int pthread_detach(void *thread) { return (void)thread, ESRCH; }

@@ -7,6 +7,11 @@
 ;;   grow      grows its memory until it cannot, touches all of it, says how many pages it had
 ;;   put F     its input into the file F           type F   the file F to its output
 ;;   self      its number, parent's, group, kernel
+;;   keep F    its input into the file F, made durable
+;;   log F     lines into the file F, each made durable, for ever
+;;   many N    children that sleep, until there is no place for one; each Nth on kernel 1, the
+;;             others on kernel 0; when one has ended kills all and waits for them. Says how many
+;;             there were, why not more, how many it waited for, and the error of the last wait
 ;;
 ;; Memory: 0 two numbers, 16 an iovec, 64 results, 1024 pointers, 4096 strings, 16384 data.
 (module
@@ -23,11 +28,21 @@
   (import "wasi_snapshot_preview1" "poll_oneoff"
     (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (import "wasi_snapshot_preview1" "fd_sync" (func $fd_sync (param i32) (result i32)))
   (import "penumbra" "self" (func $self (param i32) (result i32)))
+  (import "penumbra" "spawn" (func $spawn (param i32 i32) (result i32)))
+  (import "penumbra" "wait" (func $wait (param i32 i32 i32) (result i32)))
+  (import "penumbra" "kill" (func $kill (param i32 i32) (result i32)))
   (memory (export "memory") 1)
   (table $table 4 funcref)
   (type $nothing (func))
   (data (i32.const 128) "tool: error \n")
+  ;; A spawn: path, arguments, no environment, no files, directory 3, a kernel, a group of its own.
+  (data (i32.const 768) "\40\03\00\00\08\00\00\00\50\03\00\00\09\00\00\00"
+    "\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"
+    "\03\00\00\00\00\00\00\00\00\00\00\00\01\00\00\00")
+  (data (i32.const 832) "bin/tool")
+  (data (i32.const 848) "tool\00zzz\00")
   (global $count (mut i32) (i32.const 0))
 
   ;; Ends with an error of WASI's, and says its number.
@@ -155,6 +170,43 @@
     (call $number (i32.const 1) (i32.load (i32.const 168)))
     (call $number (i32.const 1) (i32.load (i32.const 172))))
 
+  (func $keep (local $fd i32)
+    (local.set $fd (call $open (i32.const 9) (i64.const 80)))
+    (call $copy (i32.const 0) (local.get $fd))
+    (call $check (call $fd_sync (local.get $fd))))
+  (func $log (local $fd i32) (local $line i32)
+    (local.set $fd (call $open (i32.const 9) (i64.const 80)))
+    (loop $more
+      (call $number (local.get $fd) (local.get $line))
+      (call $check (call $fd_sync (local.get $fd)))
+      (local.set $line (i32.add (local.get $line) (i32.const 1)))
+      (br $more)))
+  (func $many (local $each i32) (local $count i32) (local $error i32) (local $group i32)
+    (local.set $each (call $value (call $argument (i32.const 2))))
+    (block $full (loop $more
+      (i32.store (i32.const 804)
+        (i32.eqz (i32.rem_u (local.get $count) (local.get $each))))
+      (local.set $error (call $spawn (i32.const 768) (i32.const 880)))
+      (br_if $full (local.get $error))
+      (if (i32.eqz (local.get $count))
+        (then
+          (local.set $group (i32.load (i32.const 880)))
+          (i32.store (i32.const 808) (local.get $group))
+          (i32.store (i32.const 812) (i32.const 0))))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (br $more)))
+    (call $number (i32.const 1) (local.get $count))
+    (call $number (i32.const 1) (local.get $error))
+    (call $check (call $wait (i32.const -1) (i32.const 0) (i32.const 896)))
+    (call $check (call $kill (i32.sub (i32.const 0) (local.get $group)) (i32.const 9)))
+    (local.set $count (i32.const 0))
+    (block $none (loop $more
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (local.set $error (call $wait (i32.const -1) (i32.const 0) (i32.const 896)))
+      (br_if $more (i32.eqz (local.get $error)))))
+    (call $number (i32.const 1) (local.get $count))
+    (call $number (i32.const 1) (local.get $error)))
+
   (func $is (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (call $argument (i32.const 1))) (local.get $letter)))
   (func (export "_start")
@@ -178,6 +230,9 @@
     (if (call $is (i32.const 122)) (then (call $sleep)))
     (if (call $is (i32.const 98)) (then (call $bad)))
     (if (call $is (i32.const 103)) (then (call $grow)))
+    (if (call $is (i32.const 107)) (then (call $keep)))
+    (if (call $is (i32.const 108)) (then (call $log)))
+    (if (call $is (i32.const 109)) (then (call $many)))
     (if (call $is (i32.const 112))
       (then (call $copy (i32.const 0) (call $open (i32.const 9) (i64.const 64)))))
     (if (call $is (i32.const 116))

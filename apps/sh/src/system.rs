@@ -37,6 +37,8 @@ pub trait System {
     fn spawn(&mut self, program: &Program<'_, Self::File>) -> Result<u32, Errno>;
     /// A child's end; none if it has not come and `hang` is false.
     fn wait(&mut self, pid: u32, hang: bool) -> Result<Option<Ended>, Errno>;
+    /// The group that is at the terminal from now on; 0: only the shell.
+    fn foreground(&mut self, _group: u32) {}
     /// A signal for a process, or (negative) for a group.
     fn kill(&mut self, pid: i32, signal: u32) -> Result<(), Errno>;
     /// The shell's number and its parent's.

@@ -1,6 +1,6 @@
 //! The shell at a terminal: prompts, lines with editing, history in a file.
 
-use penumbra::File;
+use penumbra::{File, Keys};
 use sh::edit::{Editor, Event};
 use sh::wasi::Wasi;
 use sh::{History, Shell};
@@ -20,6 +20,7 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
     let output = File::lent(1);
     loop {
         show(&output, shell.news().as_bytes());
+        at_terminal(input, Keys::Raw);
         let prompt = shell.prompt(if text.is_empty() { "PS1" } else { "PS2" });
         let Some(event) = line(&mut shell, &mut editor, input, &output, &prompt) else {
             return shell.finish();
@@ -41,10 +42,17 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
             continue;
         }
         let typed = std::mem::take(&mut text);
+        at_terminal(input, Keys::Lines);
         if let Some(code) = shell.typed(&typed) {
             return code;
         }
     }
+}
+
+/// Nobody but the shell is there, and it reads so. What is no terminal of ours has no modes.
+fn at_terminal(input: &File, keys: Keys) {
+    let _ = input.set_foreground(0);
+    let _ = input.set_keys(keys);
 }
 
 fn history_path() -> Option<String> {

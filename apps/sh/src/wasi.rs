@@ -137,6 +137,11 @@ impl System for Wasi {
         if hang { process::wait(pid).map(Some) } else { process::try_wait(pid) }
     }
 
+    fn foreground(&mut self, group: u32) {
+        // Without a terminal there is nothing to be at.
+        let _ = File::lent(0).set_foreground(group);
+    }
+
     fn kill(&mut self, pid: i32, signal: u32) -> Result<(), Errno> {
         process::kill(pid, signal)
     }

@@ -1,4 +1,5 @@
-//! `pen apps`: programs that run on Penumbra, from `apps/apps.toml` to `target/apps/NAME.wasm`.
+//! `pen apps`: programs that run on Penumbra, from `apps/apps.toml` to `target/apps/NAME.wasm`, and
+//! those that only tests run, from `apps/corpus.toml` likewise.
 //!
 //! A program is built anew when what it is made of differs from what `NAME.key` says: its entry,
 //! the compilers, its sources. All of them begin with `sdk/c/start.c`, which goes to the directory
@@ -6,6 +7,7 @@
 
 mod compile;
 mod key;
+mod sources;
 
 use crate::place::Place;
 use crate::progress::Step;
@@ -18,6 +20,8 @@ use thiserror::Error;
 
 /// The list of programs.
 const LIST: &str = "apps/apps.toml";
+/// The list of those that only tests run.
+const CORPUS: &str = "apps/corpus.toml";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +60,11 @@ pub enum Source {
         /// Without its default ones.
         #[serde(default)]
         features: Vec<String>,
+        /// Its program, where that is called otherwise.
+        bin: Option<String>,
     },
+    /// C that a crate of others ships, with what ours it takes to make a program of it.
+    Published(Published),
     /// C of the tree.
     C {
         /// All .c files of this folder.
@@ -70,14 +78,40 @@ pub enum Source {
     },
 }
 
+/// C within a crate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The crate.
+    package: String,
+    /// Exactly this one.
+    version: String,
+    /// Where it has its C; headers too.
+    folder: PathBuf,
+    /// Files there; all of them when none is named.
+    #[serde(default)]
+    files: Vec<PathBuf>,
+    /// Files of the tree.
+    ours: Vec<PathBuf>,
+    /// `NAME` or `NAME=VALUE`.
+    #[serde(default)]
+    defines: Vec<String>,
+    /// Names behind `-l`.
+    #[serde(default)]
+    libraries: Vec<String>,
+}
+
 /// Why there is no program.
 #[derive(Debug, Error)]
 pub enum AppError {
     /// Nobody knows it.
-    #[error("there is no program {0} in {LIST}; there are: {1}")]
-    Unknown(String, String),
+    #[error("there is no program {0} in {1}; there are: {2}")]
+    Unknown(String, &'static str, String),
+    /// The sources of a crate cannot be had.
+    #[error("the crate {0}: {1}")]
+    Sources(String, String),
     /// Something that builds is not there.
-    #[error("{0} is missing; `./pen apps` as an administrator installs it")]
+    #[error("{0} is missing; `./pen setup` as an administrator installs it")]
     Missing(String),
     /// A tool does not run.
     #[error("cannot run {0}: {1}")]
@@ -110,21 +144,37 @@ pub fn apps(place: &Place, names: &[String]) -> anyhow::Result<ExitCode> {
 
 /// Builds these programs, or all, and writes the list of names that they serve.
 pub fn build(place: &Place, names: &[String]) -> anyhow::Result<Vec<Built>> {
-    let all = read(place)?;
+    let all = read(place, LIST)?;
+    let built = build_of(place, LIST, &all, names)?;
+    write(&place.target.join("apps/applets"), applets(&all).as_bytes())?;
+    Ok(built)
+}
+
+/// Builds one that only tests run.
+pub fn build_for_test(place: &Place, name: &str) -> anyhow::Result<Built> {
+    let all = read(place, CORPUS)?;
+    let mut built = build_of(place, CORPUS, &all, &[name.to_string()])?;
+    built.pop().with_context(|| name.to_string())
+}
+
+fn build_of(
+    place: &Place,
+    list: &'static str,
+    all: &[App],
+    names: &[String],
+) -> anyhow::Result<Vec<Built>> {
     if let Some(name) = names.iter().find(|name| all.iter().all(|app| app.name != **name)) {
         let known: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        return Err(AppError::Unknown(name.clone(), known.join(", ")).into());
+        return Err(AppError::Unknown(name.clone(), list, known.join(", ")).into());
     }
     let tools = Tools::find(place)?;
-    let folder = place.target.join("apps");
-    write(&folder.join("applets"), applets(&all).as_bytes())?;
     let chosen = all.iter().filter(|app| names.is_empty() || names.contains(&app.name));
     Ok(chosen.map(|app| build_one(place, &tools, app)).collect::<Result<Vec<Built>, _>>()?)
 }
 
-fn read(place: &Place) -> anyhow::Result<Vec<App>> {
-    let text = std::fs::read_to_string(place.root.join(LIST)).context(LIST)?;
-    let list: List = toml::from_str(&text).context(LIST)?;
+fn read(place: &Place, list: &'static str) -> anyhow::Result<Vec<App>> {
+    let text = std::fs::read_to_string(place.root.join(list)).context(list)?;
+    let list: List = toml::from_str(&text).context(list)?;
     Ok(list.app)
 }
 
@@ -176,6 +226,14 @@ mod tests {
         served.dedup();
         assert_eq!(served.len(), count, "a name is served twice");
         assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
+    }
+
+    #[test]
+    fn so_is_the_list_for_tests() {
+        let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
+        let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["lua", "zlib", "sqlite", "varisat", "records"]);
+        assert!(all.iter().all(|app| app.applets.is_empty()));
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! `pen bench`: boots the boards that `benches/*.toml` name, types the commands, collects the
-//! lines `record NAME VALUE UNIT` and prints a table beside Linux, or JSON lines.
+//! `pen bench`: boots the boards that `benches/*.toml` name, types the commands or runs the
+//! programs, collects the lines `record NAME VALUE UNIT` and prints a table beside Linux, or JSON
+//! lines.
+
+mod programs;
 
 use crate::commands;
 use crate::kernels::Profile;
@@ -32,6 +35,8 @@ enum Measure {
     Prompt,
     /// The lab measures it, in chip time or about itself.
     Lab,
+    /// A program prints the record.
+    Program,
 }
 
 /// One benchmark as data.
@@ -42,12 +47,25 @@ struct Bench {
     board: String,
     unit: String,
     measure: Measure,
-    /// Typed on the monitor; without one the kernel prints the record at boot.
+    /// Typed on the monitor, or a program with its arguments; without one the kernel prints the
+    /// record at boot.
     #[serde(default)]
     command: String,
     /// Under exact instruction counts.
     #[serde(default)]
     icount: bool,
+    /// A program's: in the lab, in chip time.
+    #[serde(default)]
+    lab: bool,
+    /// A program's: on which kernel; main without.
+    #[serde(default)]
+    on: String,
+    /// Its bar: no more than this.
+    #[serde(default)]
+    at_most: Option<f64>,
+    /// Its bar: no less than this.
+    #[serde(default)]
+    at_least: Option<f64>,
     /// What the value is, where its name could mislead.
     #[serde(default)]
     label: String,
@@ -120,7 +138,8 @@ fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
 fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     let mut groups: Vec<Vec<Bench>> = Vec::new();
     for bench in all {
-        let kind = |b: &Bench| (b.board.clone(), b.icount, b.measure == Measure::Lab);
+        let own = |b: &Bench| [Measure::Lab, Measure::Program].iter().position(|m| *m == b.measure);
+        let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, own(b));
         let same = |g: &&mut Vec<Bench>| kind(&g[0]) == kind(bench);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(bench.clone()),
@@ -136,6 +155,9 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     if first.measure == Measure::Lab {
         let names: Vec<String> = group.iter().map(|bench| bench.name.clone()).collect();
         return figures::measure(place, &names);
+    }
+    if first.measure == Measure::Program {
+        return programs::measure(place, group);
     }
     let (board, kernels) = commands::prepare(place, &first.board, Profile::Kernel)?;
     let prompt = format!("{}> ", board.main().name);
@@ -170,12 +192,23 @@ pub fn said(line: &str) -> Option<Said> {
     Some((name.to_owned(), value, unit.to_owned()))
 }
 
-fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()> {
-    let config = match (bench.icount, bench.label.as_str()) {
-        (true, "") => "icount".to_string(),
-        (true, label) => format!("icount; {label}"),
-        (false, label) => label.to_string(),
+/// How it was measured, and its bar.
+fn config(bench: &Bench, value: f64) -> String {
+    let bar = |sign: &str, bar: f64, met: bool| {
+        format!("bar: {sign} {bar}{}", if met { "" } else { ", MISSED" })
     };
+    let parts = [
+        bench.icount.then(|| "icount".to_string()),
+        bench.lab.then(|| "chip time".to_string()),
+        (!bench.label.is_empty()).then(|| bench.label.clone()),
+        bench.at_most.map(|most| bar("<=", most, value <= most)),
+        bench.at_least.map(|least| bar(">=", least, value >= least)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn show(bench: &Bench, name: &str, value: f64, json: bool) -> anyhow::Result<()> {
+    let config = config(bench, value);
     if json {
         let name = name.to_string();
         let (unit, board) = (bench.unit.clone(), bench.board.clone());

@@ -5,7 +5,7 @@ use crate::kernels::{self, Built, Profile};
 use crate::lab::findings;
 use crate::place::Place;
 use crate::progress::Step;
-use crate::{How, Which, console, image, lab};
+use crate::{How, Which, console, image, lab, system};
 use abi::soc::state;
 use anyhow::{Context, bail};
 use board::Board;
@@ -63,8 +63,13 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     if instance.soc().is_some() {
         return Err(InstanceError::Running(name).into());
     }
-    let (_, kernels) = prepare(place, &how.which.board, how.which.profile)?;
-    let options = how.options()?;
+    let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
+    let mut options = how.options()?;
+    if !how.bare && !options.is_exact() && system::fits(&board) {
+        system::prepare(place, &instance, &board)?;
+        let line = options.arguments.as_deref().unwrap_or(&board.arguments);
+        options.arguments = Some(system::arguments(line));
+    }
     let step = Step::begin(&format!("starting {}", instance.name));
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();

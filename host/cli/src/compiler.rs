@@ -53,17 +53,23 @@ fn compile(place: &Place, file: &Path, isas: &[Isa], prefix: &Path) -> anyhow::R
 
 /// Builds `pen-compile`, where it is not there as its source is.
 fn build(place: &Place) -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the compiler of programs (long the first time)");
+    let what = "building the compiler of programs (long the first time)";
+    helper(place, "compile", "pen-compile", what)
+}
+
+/// Builds the binary of a package that is not built with `pen`.
+pub fn helper(place: &Place, package: &str, name: &str, what: &str) -> anyhow::Result<PathBuf> {
+    let step = Step::begin(what);
     let mut cargo = place.cargo();
-    cargo.args(["build", "-q", "--package", "compile", "--bin", "pen-compile"]);
+    cargo.args(["build", "-q", "--package", package, "--bin", name]);
     let status = cargo.status().with_context(|| {
         format!("cannot run {}; `./pen setup` installs what is missing", place.cargo.display())
     })?;
     if !status.success() {
-        bail!("the compiler of programs does not build; see the messages above");
+        bail!("{name} does not build; see the messages above");
     }
     step.done();
-    Ok(place.target.join("debug").join("pen-compile"))
+    Ok(place.target.join("debug").join(name))
 }
 
 #[cfg(test)]

@@ -355,6 +355,11 @@ pub fn captured(
 }
 
 impl Line {
+    /// `PROGRAM ARGUMENTS`, on whichever kernel.
+    pub fn anywhere(program: &str, arguments: &[&str]) -> Line {
+        Line { on: None, ..Line::on("", program, arguments) }
+    }
+
     /// `--on KERNEL PROGRAM ARGUMENTS`
     pub fn on(kernel: &str, program: &str, arguments: &[&str]) -> Line {
         Line {

@@ -1,8 +1,9 @@
-//! What a board is given at each start (`abi::boot::Given`): the key that seals its programs, a
+//! What a board is given (`abi::boot::Given`): the key that seals its programs, a
 //! seed for its random numbers, and the time of day.
 //!
-//! Key and seed are new each time, and only who started the board can read them. Where a run must
-//! repeat to the bit they are constants, and so is the time.
+//! Only who started the board can read them. The key is as old as the board's run folder, where
+//! disks with sealed programs stay too; the seed is new each time. Where a run must repeat to the
+//! bit they are constants, and so is the time.
 
 use crate::instance::{Instance, InstanceError};
 use abi::boot::Given;
@@ -13,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of the key, in the run folder.
-const KEY_FILE: &str = "program.key";
+pub const KEY_FILE: &str = "program.key";
 
 /// Of runs that repeat. Nothing is secret there: who measures has made all of it.
 const EXACT: Given = Given {
@@ -26,10 +27,36 @@ const EXACT: Given = Given {
 impl Instance {
     /// What this start is given, also written into the run folder; `exact`: always the same.
     pub fn give(&self, exact: bool) -> Result<Given, InstanceError> {
-        let given = if exact { Ok(EXACT) } else { fresh() };
-        let given = given.map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
-        self.write_secret(KEY_FILE, &given.program_key)?;
-        Ok(given)
+        if exact {
+            self.replace_key(&EXACT.program_key)?;
+            return Ok(EXACT);
+        }
+        let program_key = self.lasting_key()?;
+        let seed = random().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
+        let begun = now().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
+        Ok(Given { program_key, seed, begun })
+    }
+
+    /// The key of this folder, which is made where there is none that is secret.
+    pub fn lasting_key(&self) -> Result<[u8; 32], InstanceError> {
+        if let Ok(key) = self.program_key()
+            && key != EXACT.program_key
+        {
+            return Ok(key);
+        }
+        let key = random().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
+        self.replace_key(&key)?;
+        Ok(key)
+    }
+
+    fn replace_key(&self, key: &[u8; 32]) -> Result<(), InstanceError> {
+        let path = self.path(KEY_FILE);
+        match std::fs::remove_file(&path) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                Err(InstanceError::File(path, why))
+            }
+            _ => self.write_secret(KEY_FILE, key),
+        }
     }
 
     /// Writes a new file that only its owner can read.
@@ -48,17 +75,18 @@ impl Instance {
     }
 }
 
-fn fresh() -> io::Result<Given> {
-    let (mut program_key, mut seed) = ([0; 32], [0; 32]);
-    for bytes in [&mut program_key, &mut seed] {
-        // The system gives as few bytes as these at once, or none.
-        if getrandom(&mut bytes[..], GetRandomFlags::empty())? != bytes.len() {
-            return Err(io::Error::other("the system gives no random bytes"));
-        }
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    // The system gives as few bytes as these at once, or none.
+    if getrandom(&mut bytes[..], GetRandomFlags::empty())? != bytes.len() {
+        return Err(io::Error::other("the system gives no random bytes"));
     }
+    Ok(bytes)
+}
+
+fn now() -> io::Result<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
-    let begun = u64::try_from(since.as_nanos()).map_err(io::Error::other)?;
-    Ok(Given { program_key, seed, begun })
+    u64::try_from(since.as_nanos()).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -67,13 +95,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn each_start_has_a_key_of_its_own_that_only_its_owner_reads() {
+    fn each_folder_has_a_key_of_its_own_that_only_its_owner_reads() {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let [one, other] = folders.each_ref().map(|it| Instance::at(it.path().to_path_buf()));
         let (first, second) = (one.give(false).unwrap(), other.give(false).unwrap());
         assert_ne!(first.program_key, second.program_key);
         assert_ne!(first.seed, second.seed);
         assert_ne!(first.seed, first.program_key);
+        let again = one.give(false).unwrap();
+        assert_eq!(again.program_key, first.program_key);
+        assert_ne!(again.seed, first.seed);
         assert!(first.begun > EXACT.begun - (1 << 60));
         assert_eq!(one.program_key().unwrap(), first.program_key);
         let mode = std::fs::metadata(one.path(KEY_FILE)).unwrap().permissions().mode();
@@ -86,5 +117,7 @@ mod tests {
         let instance = Instance::at(folder.path().to_path_buf());
         assert_eq!(instance.give(true).unwrap(), EXACT);
         assert_eq!(instance.program_key().unwrap(), EXACT.program_key);
+        // Which is no secret, and no key of a board that people use.
+        assert_ne!(instance.give(false).unwrap().program_key, EXACT.program_key);
     }
 }

@@ -1,8 +1,8 @@
 //! `pen install`: a program onto a running board. Its code for each ISA of the board is sealed with
 //! the board's key and put where kernels look for programs: `/bin/NAME.ISA`.
 //!
-//! Keys are new at each start of a board, so what was installed before is to be installed again;
-//! the code is kept (`compiler.rs`), so that costs a moment.
+//! A key is as old as the board's run folder; code is kept (`compiler.rs`), so that installing
+//! a program again costs a moment.
 
 use crate::instance::Instance;
 use crate::place::Place;
@@ -10,6 +10,7 @@ use crate::transfer::Stream;
 use crate::{compiler, kernels};
 use abi::program::FOLDER;
 use anyhow::{Context, bail, ensure};
+use board::{Board, Isa};
 use program::Manifest;
 use std::path::{Path, PathBuf};
 
@@ -60,20 +61,35 @@ pub fn put(
     manifest: Option<&Path>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
-    let manifest = manifest_of(wasm, manifest)?;
-    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
-    let isas = kernels::isas(&instance.board()?);
-    let codes = compiler::code(place, wasm, &bytes, &isas)?;
-    let (key, source) = (instance.program_key()?, program::source_hash(&bytes));
+    let (board, key) = (instance.board()?, instance.program_key()?);
     let mut installed = vec![];
-    for (isa, code) in isas.iter().zip(codes) {
-        let image = program::seal(&code, &manifest, isa.number(), source, &key);
-        let image = image.with_context(|| format!("{} for {}", wasm.display(), isa.name()))?;
+    for (isa, image) in images(place, wasm, manifest, &board, &key)? {
         let path = format!("/{FOLDER}/{name}.{}", isa.name());
         let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
         installed.push(Installed { path, bytes });
     }
     Ok(installed)
+}
+
+/// The images of a program for a board, sealed with its key.
+pub fn images(
+    place: &Place,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    board: &Board,
+    key: &[u8; 32],
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    let manifest = manifest_of(wasm, manifest)?;
+    let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
+    let isas = kernels::isas(board);
+    let codes = compiler::code(place, wasm, &bytes, &isas)?;
+    let source = program::source_hash(&bytes);
+    let seal = |(isa, code): (Isa, Vec<u8>)| {
+        let image = program::seal(&code, &manifest, isa.number(), source, key);
+        let image = image.with_context(|| format!("{} for {}", wasm.display(), isa.name()))?;
+        Ok((isa, image))
+    };
+    isas.into_iter().zip(codes).map(seal).collect()
 }
 
 /// The manifest that was named, or the one beside the program, or an empty one.

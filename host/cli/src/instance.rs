@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! run/NAME/  board.toml   the board file it was started from     soc.toml   what the soc is told
-//!            program.key  seals programs for this start (given.rs)
+//!            program.key  seals programs for this board (given.rs)   system/  (system.rs)
 //!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   what kernels are told
 //!            DOMAIN.log   early log         soc.log, soc.out, soc.pid    console.sock, console.log
 //! ```
 //! The folder outlives the board, so that logs can be read; the next start empties it, except for
-//! disk images.
+//! disk images and their key.
 
+use crate::given::KEY_FILE;
 use crate::image::{self, ImageError};
 use crate::kernels::Built;
 use crate::lab::model::{self, Choice};
@@ -246,8 +247,8 @@ impl Instance {
     }
 
     fn room(&self) -> Outcome<()> {
-        let disk = rustix::fs::statvfs(&self.folder);
-        let disk = file(&self.folder, disk.map_err(std::io::Error::from))?;
+        let disk = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from);
+        let disk = file(&self.folder, disk)?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
         if free < ROOM {
             return Err(InstanceError::Full { folder: self.folder.clone(), free });
@@ -255,13 +256,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Removes what an earlier board left, disk images excepted.
+    /// Removes what an earlier board left, disk images and the key of programs on them excepted.
     fn empty(&self) -> Outcome<()> {
         file(&self.folder, std::fs::create_dir_all(&self.folder))?;
         self.room()?;
         for entry in file(&self.folder, std::fs::read_dir(&self.folder))?.flatten() {
             let path = entry.path();
-            if path.extension().is_none_or(|e| e != "disk") && !path.is_dir() {
+            let stays = path.extension().is_some_and(|e| e == "disk") || path.ends_with(KEY_FILE);
+            if !stays && !path.is_dir() {
                 file(&path, std::fs::remove_file(&path))?;
             }
         }
@@ -279,16 +281,6 @@ impl Instance {
         Ok(())
     }
 
-    fn disks(&self, board: &Board) -> Outcome<()> {
-        for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
-            let path = self.path(&format!("{}.disk", device.name));
-            let image = std::fs::File::options().create(true).append(true).open(&path);
-            let image = file(&path, image)?;
-            file(&path, image.set_len(device.disk))?;
-        }
-        Ok(())
-    }
-
     /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
     /// neither ctrl-c nor the end of this terminal reaches it. `exact`: the run must repeat.
     fn launch(
@@ -301,7 +293,7 @@ impl Instance {
         let given = self.give(exact)?;
         let blob = board.blob_with(arguments, &given).map_err(InstanceError::Blob)?;
         self.write_secret("blob.bin", blob.as_bytes())?;
-        self.disks(board)?;
+        crate::system::disks(self, board)?;
         self.write("soc.toml", toml::to_string(config)?.as_bytes())?;
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;

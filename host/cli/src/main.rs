@@ -10,6 +10,7 @@ mod compiler;
 mod console;
 mod doctor;
 mod exec;
+mod ext2;
 mod given;
 mod image;
 mod install;
@@ -20,8 +21,10 @@ mod lab;
 mod machine;
 mod place;
 mod progress;
+mod reference;
 mod report;
 mod scenario;
+mod system;
 mod test;
 mod transfer;
 
@@ -74,6 +77,9 @@ pub struct How {
     /// Command line of the kernels, instead of the board's.
     #[arg(long)]
     arguments: Option<String>,
+    /// Without a system on its disk: the console is the kernels' monitor.
+    #[arg(long)]
+    bare: bool,
 }
 
 impl How {
@@ -88,6 +94,7 @@ impl How {
             quantum: 1000,
             no_costs: false,
             arguments: None,
+            bare: true,
         }
     }
 

@@ -34,6 +34,9 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
     if nightly && filter.is_none_or(|f| "sim.nightly".contains(f)) {
         timed("simulator, 100,000 seeds", || seeds(place, &mut tally))?;
     }
+    if nightly && filter.is_none_or(|f| "abuse.nightly".contains(f)) {
+        timed("abuse of imports, 100,000 seeds", || abuse(place, &mut tally))?;
+    }
     // Boards outlive their starter, so from here on it takes them down first.
     interrupt::listen()?;
     let chosen: Vec<&Scenario> = scenario::ALL
@@ -47,6 +50,7 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
     let watched: Vec<&Scenario> = scenario::ALL
         .iter()
         .filter(|s| nightly || SANITIZED.contains(&s.name))
+        .filter(|s| !UNWATCHED.iter().any(|area| s.name.starts_with(area)))
         .filter(|s| filter.is_none_or(|f| sanitized(s).contains(f)))
         .collect();
     if !watched.is_empty() {
@@ -111,8 +115,17 @@ fn host(place: &Place, filter: Option<&str>, tally: &mut Tally) -> anyhow::Resul
 }
 
 fn seeds(place: &Place, tally: &mut Tally) -> anyhow::Result<()> {
+    many(place, "sim", tally)
+}
+
+fn abuse(place: &Place, tally: &mut Tally) -> anyhow::Result<()> {
+    many(place, "abuse", tally)
+}
+
+/// Runs the binary of a package over many seeds.
+fn many(place: &Place, package: &str, tally: &mut Tally) -> anyhow::Result<()> {
     let mut cargo = place.cargo();
-    cargo.args(["run", "-q", "--release", "-p", "sim", "--", "--seeds", "100000"]);
+    cargo.args(["run", "-q", "--release", "-p", package, "--", "--seeds", "100000"]);
     let good = cargo.status()?.success();
     tally.passed += usize::from(good);
     tally.failed += usize::from(!good);
@@ -155,6 +168,9 @@ const SANITIZED: &[&str] = &[
     "net.shadowed",
     "devices.dma-shadowed",
 ];
+
+/// What computes too much to be watched; what kernels do for it, others do watched.
+const UNWATCHED: &[&str] = &["corpus.", "programs.hostile"];
 
 /// Name of a scenario's test under the sanitizer.
 fn sanitized(scenario: &Scenario) -> String {

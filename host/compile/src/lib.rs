@@ -9,6 +9,8 @@
 //! `pen` builds its binary, `pen-compile`, when the first program is installed, and keeps what it
 //! made (`docs/programs.md`).
 
+mod plain;
+
 use abi::program::engine;
 use thiserror::Error;
 use wasmtime::{Config, Engine, OptLevel, WasmBacktraceDetails};
@@ -53,10 +55,11 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
         .wasm_simd(engine::has_simd(isa))
         .wasm_relaxed_simd(engine::has_simd(isa));
     // These do not change what a kernel accepts: how quick code is, and what is kept beside it. A
-    // trap is found by frame pointers; with the address map its place in the module is known.
+    // trap is found by frame pointers and told by functions' names: without the map of addresses an
+    // image is a third smaller.
     config
         .cranelift_opt_level(OptLevel::Speed)
-        .generate_address_map(true)
+        .generate_address_map(false)
         .debug_info(false)
         .native_unwind_info(false);
     Ok(config)
@@ -64,10 +67,24 @@ fn settings(isa: u32) -> Result<Config, CompileError> {
 
 /// The code of the module `wasm` (binary, or text of WebAssembly) for `isa`.
 pub fn compile(wasm: &[u8], isa: u32) -> Result<Vec<u8>, CompileError> {
+    compile_and_count(wasm, isa).map(|(code, _)| code)
+}
+
+/// The same, and how many functions trap when they are called, since `isa` has no SIMD.
+pub fn compile_and_count(wasm: &[u8], isa: u32) -> Result<(Vec<u8>, usize), CompileError> {
     if wasm.starts_with(COMPONENT) {
         return Err(CompileError::Component);
     }
     let engine =
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
-    engine.precompile_module(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))
+    let wasm = read(wasm)?;
+    let (wasm, traps) = if engine::has_simd(isa) { (wasm, 0) } else { plain::without_simd(&wasm) };
+    let code = engine.precompile_module(&wasm);
+    code.map(|code| (code, traps)).map_err(|e| CompileError::Module(format!("{e:#}")))
+}
+
+/// A module in binary, from text too.
+fn read(wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+    let bytes = wat::parse_bytes(wasm).map_err(|e| CompileError::Module(format!("{e:#}")))?;
+    Ok(bytes.into_owned())
 }

@@ -62,9 +62,14 @@ fn run(line: &Line) -> Result<(), String> {
     for &isa in &line.isa {
         let (name, start) = (isa.name(), Instant::now());
         eprintln!("pen-compile: {} for {name} ...", line.wasm.display());
-        let code = compile::compile(&wasm, isa.number())
+        let (code, traps) = compile::compile_and_count(&wasm, isa.number())
             .map_err(|why| format!("{} for {name}: {why}", line.wasm.display()))?;
         write(&line.prefix, name, &code)?;
+        if traps > 0 {
+            eprintln!(
+                "pen-compile: {traps} functions use SIMD, which {name} has not: they trap there"
+            );
+        }
         let (from, to, took) = (wasm.len() >> 10, code.len() >> 10, start.elapsed());
         let seconds = took.as_secs_f64();
         eprintln!("pen-compile: {from} KiB became {to} KiB for {name}, {seconds:.1} s");

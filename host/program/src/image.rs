@@ -1,7 +1,7 @@
 //! The sealed image of a program: its code for one ISA, and what its manifest says.
 
-use crate::manifest::Manifest;
-use kernel_seal::{Image, KEY, Refused};
+use crate::manifest::{Endpoint, Manifest};
+use kernel_seal::{Contents, KEY, Refused};
 
 /// An image as its reader finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Opened {
     pub env: Vec<String>,
     /// Path, name, and whether it may be written.
     pub preopens: Vec<(String, String, bool)>,
+    /// What it talks to.
+    pub endpoints: Vec<Endpoint>,
     /// Most bytes of memory.
     pub memory: u64,
     /// One of [`abi::program::class`].
@@ -33,8 +35,8 @@ pub fn seal(
     source_hash: [u8; 32],
     key: &[u8; KEY],
 ) -> Result<Vec<u8>, Refused> {
-    let [arguments, environment, preopens] = manifest.strings();
-    let image = Image {
+    let [arguments, environment, preopens, endpoints] = manifest.strings();
+    let image = Contents {
         isa,
         class: manifest.class.number(),
         memory: manifest.memory,
@@ -42,6 +44,7 @@ pub fn seal(
         arguments: &arguments,
         environment: &environment,
         preopens: &preopens,
+        endpoints: &endpoints,
         source: source_hash,
         code,
     };
@@ -52,10 +55,15 @@ pub fn seal(
 pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> {
     let image = kernel_seal::check(bytes, isa, key)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let endpoint = |it: kernel_seal::Endpoint<'_>| Endpoint {
+        contract: text(it.contract),
+        affinity: it.affinity,
+    };
     Ok(Opened {
         args: image.arguments().map(text).collect(),
         env: image.environment().map(text).collect(),
         preopens: image.preopens().map(|it| (text(it.path), text(it.name), it.write)).collect(),
+        endpoints: image.endpoints().map(endpoint).collect(),
         memory: image.memory,
         class: image.class,
         files: image.files,

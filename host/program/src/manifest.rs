@@ -91,8 +91,8 @@ impl Manifest {
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
     }
 
-    /// Arguments, environment and preopens as an image has them: a NUL behind each.
-    pub(crate) fn strings(&self) -> [Vec<u8>; 3] {
+    /// Arguments, environment, preopens and endpoints as an image has them: a NUL behind each.
+    pub(crate) fn strings(&self) -> [Vec<u8>; 4] {
         let ended = |texts: &mut dyn Iterator<Item = String>| {
             texts.flat_map(|text| [text.as_str(), "\0"].concat().into_bytes()).collect()
         };
@@ -103,6 +103,7 @@ impl Manifest {
                 let rights = if it.write { "rw" } else { "r" };
                 format!("{rights} {}={}", it.path, it.name)
             })),
+            ended(&mut self.endpoints.iter().map(|it| format!("{} {}", it.affinity, it.contract))),
         ]
     }
 }

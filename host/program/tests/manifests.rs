@@ -108,6 +108,7 @@ fn a_manifest_and_code_go_through_an_image() {
     assert_eq!(found.env, ["EMPTY=", "HOME=/data"]);
     let of = |path: &str, name: &str, write| (path.to_string(), name.to_string(), write);
     assert_eq!(found.preopens, [of("/data", "/data", true), of("/bin", "tools", false)]);
+    assert_eq!(found.endpoints, manifest.endpoints);
     assert_eq!((found.memory, found.files), (64 << 20, 32));
     assert_eq!((found.class, found.source), (abi::program::class::LIGHT, hash));
     assert_eq!(found.code, code);

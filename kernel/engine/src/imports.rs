@@ -12,18 +12,16 @@ pub struct Inside<G> {
     /// Its memory, once somebody asked for it.
     pub memory: Option<Memory>,
     pub limits: Limits,
-    /// Most bytes of memory that it had.
-    pub most: u64,
 }
 
 /// Most entries of a program's tables.
 const TABLE: usize = 1 << 20;
 
-impl<G: Send> ResourceLimiter for Inside<G> {
+impl<G: Guest> ResourceLimiter for Inside<G> {
     fn memory_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
         let fits = wanted as u64 <= self.limits.memory;
         if fits {
-            self.most = self.most.max(wanted as u64);
+            self.guest.has_memory(wanted as u64);
         }
         Ok(fits)
     }

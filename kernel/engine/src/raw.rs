@@ -6,7 +6,7 @@ use wasmtime::{Engine, Module};
 
 /// The code of an image that was authenticated.
 pub fn load(engine: &Engine, image: &Image<'_>) -> wasmtime::Result<Module> {
-    // SAFETY: an `Image` exists only behind `kernel_seal::check`: these bytes are what the
-    // installer of this board's key made with wasmtime's own compiler, unchanged.
+    // SAFETY: only `kernel_seal::check` makes an `Image`, whose contents nobody can change: these
+    // bytes are what the installer of this board's key made with wasmtime's own compiler.
     unsafe { Module::deserialize(engine, image.code) }
 }

@@ -21,6 +21,9 @@ use wasmtime::{Linker, Store, Trap, UpdateDeadline};
 pub trait Guest: System + Send + Sync + 'static {
     /// The signal by which it is to end, if somebody sent one.
     fn stop_signal(&self) -> Option<u16>;
+
+    /// It has so many bytes of memory now, or is about to.
+    fn has_memory(&self, bytes: u64);
 }
 
 /// What a program may have.
@@ -51,8 +54,6 @@ pub struct Ran<G> {
     pub process: Process,
     /// Who ran it.
     pub guest: G,
-    /// Most bytes of memory it had.
-    pub memory: u64,
 }
 
 /// Why there is no engine.
@@ -82,7 +83,7 @@ impl<G: Guest> Engine<G> {
 
     /// Runs it, on the caller's stack.
     pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
-        let inside = Inside { process, guest, memory: None, limits, most: 0 };
+        let inside = Inside { process, guest, memory: None, limits };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
         store.set_epoch_deadline(1);
@@ -91,9 +92,9 @@ impl<G: Guest> Engine<G> {
             None => Ok(UpdateDeadline::Continue(1)),
         });
         let done = start(program, &mut store);
-        let Inside { process, guest, most, .. } = store.into_data();
+        let Inside { process, guest, .. } = store.into_data();
         let end = done.map_or_else(|why| ended(&why, &guest), |()| End::Exit(0));
-        Ran { end, process, guest, memory: most }
+        Ran { end, process, guest }
     }
 }
 
@@ -128,12 +129,11 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
             Stop::Interrupted => End::Signal(guest.stop_signal().unwrap_or(signal::KILL)),
         };
     }
-    if why.downcast_ref::<wasmtime::error::OutOfMemory>().is_some() {
-        return End::NoMemory;
-    }
     match why.downcast_ref::<Trap>() {
         Some(&which) => End::Trap(code(which), which.to_string()),
-        None => End::Trap(trap::OTHER, why.to_string()),
+        // It was loaded, so all that it imports is there: what is left is memory that the engine
+        // wanted for it and did not get, here or from its platform.
+        None => End::NoMemory,
     }
 }
 

@@ -178,6 +178,16 @@ impl Devices {
         count
     }
 
+    /// Bytes of programs on the console, line feeds as in [`Out`].
+    pub fn show(&self, kernel: &'static Kernel, bytes: &[u8]) {
+        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            if index > 0 {
+                self.write(kernel, b"\r\n");
+            }
+            self.write(kernel, line);
+        }
+    }
+
     fn write(&self, kernel: &'static Kernel, mut from: &[u8]) {
         while !from.is_empty() {
             let mut count = 0;
@@ -298,12 +308,7 @@ pub struct Out(pub &'static Kernel);
 
 impl fmt::Write for Out {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (index, line) in text.split('\n').enumerate() {
-            if index > 0 {
-                self.0.devices.write(self.0, b"\r\n");
-            }
-            self.0.devices.write(self.0, line.as_bytes());
-        }
+        self.0.devices.show(self.0, text.as_bytes());
         Ok(())
     }
 }

@@ -40,10 +40,7 @@ fn thread(_: usize) {
     let Some((found, number)) = devices.into_iter().find(|(found, _)| ours(found)) else { return };
     let session = Session::at(kernel, Level(0));
     let name = abi::boot::text(&found.name);
-    let arguments = abi::boot::text(&kernel.blob.arguments);
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    let mut words = before.split_ascii_whitespace().filter_map(|word| word.strip_prefix("root="));
-    let top = words.any(|root| root == name);
+    let top = kernel.option("root=") == Some(name);
     Disk { kernel, session, number, name, top }.serve();
 }
 
@@ -108,13 +105,15 @@ impl Disk {
         let fs = &self.kernel.services.fs;
         let (done, failed) = fs.asking(&self.session, Reply::error(Errno::Io), |ask| {
             let mut client = Client(ask);
-            let root = client.root()?;
-            let made = if self.top { Ok(()) } else { client.mkdir(root, name) };
-            let done = match made {
-                Ok(()) | Err(Errno::Exist) => client.mount(root, name, self.number, memory, how),
-                Err(why) => Err(why),
-            };
-            client.close(root).and(done)
+            client.at_root(|client, root| {
+                let made = if self.top { Ok(()) } else { client.mkdir(root, name) };
+                match made {
+                    Ok(()) | Err(Errno::Exist) => {
+                        client.mount(root, name, self.number, memory, how)
+                    }
+                    Err(why) => Err(why),
+                }
+            })
         });
         failed.map_or(Ok(done), Err)
     }

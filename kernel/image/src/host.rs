@@ -14,7 +14,6 @@ use abi::fs::flag;
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use drivers::streams::Id;
 use kernel_msg::Level;
@@ -90,7 +89,7 @@ impl Stream {
         match done {
             Ok(()) => Ok(()),
             Err(Trouble::Gone) => Err(Gone),
-            Err(Trouble::Failed(why)) => self.send(Kind::Failed, said(&why).as_bytes()),
+            Err(Trouble::Failed(why)) => self.send(Kind::Failed, why.text().as_bytes()),
         }
     }
 
@@ -175,13 +174,6 @@ impl Stream {
                 count => self.send(Kind::Data, &bytes[..count])?,
             }
         }
-    }
-}
-
-fn said(why: &Failure) -> String {
-    match why {
-        Failure::Failed(text) => String::from(*text),
-        _ => String::from("refused"),
     }
 }
 

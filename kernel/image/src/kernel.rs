@@ -94,6 +94,13 @@ impl Kernel {
         abi::boot::text(&self.domain().name)
     }
 
+    /// What the board's command line says behind `name`, which ends with `=`; `run=` comes last.
+    pub fn option(&self, name: &str) -> Option<&'static str> {
+        let arguments = abi::boot::text(&self.blob.arguments);
+        let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+        before.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
+    }
+
     /// The system console; writes nothing where another kernel has it.
     pub fn console(&'static self) -> Out {
         Out(self)

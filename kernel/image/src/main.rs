@@ -44,4 +44,5 @@ mod services;
 mod shootdown;
 mod soc;
 mod symbols;
+mod terminal;
 mod twins;

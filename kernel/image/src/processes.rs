@@ -9,8 +9,11 @@
 //! A program that runs sees a signal when it next asks for something, when it waits, and at the
 //! engine's next epoch.
 
+mod accounts;
 mod begin;
 mod guest;
+pub mod launch;
+mod place;
 
 use crate::kernel::Kernel;
 use crate::monitor::{Failure, Session};
@@ -18,7 +21,7 @@ use crate::programs::Programs;
 use crate::services::{Patience, ServiceFailure};
 use ::processes::client::{Client, News, Running};
 use abi::process::{Errno, Reply, Request, flag};
-use abi::program::{ANY_KERNEL, BEGIN_BYTES};
+use abi::program::BEGIN_BYTES;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -28,6 +31,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
+pub use place::place;
 
 /// A process of this kernel, as long as its thread lives.
 pub struct Life {
@@ -43,6 +47,8 @@ pub struct Life {
     asleep: WaitQueue,
     /// Requests to services.
     messages: AtomicU64,
+    /// Most bytes of memory.
+    memory: AtomicU64,
 }
 
 impl Life {
@@ -59,6 +65,10 @@ pub struct Processes {
     living: Lock<BTreeMap<u32, Arc<Life>>>,
     /// Beginnings on their way from the listener to the processes' threads.
     begun: Lock<BTreeMap<u32, Vec<u8>>>,
+    /// How many there were.
+    count: AtomicU32,
+    /// Who waits for that to change.
+    some: WaitQueue,
 }
 
 impl Default for Processes {
@@ -72,7 +82,8 @@ impl Processes {
     pub fn new() -> Processes {
         let living = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
         let begun = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
-        Processes { programs: Once::new(), living, begun }
+        let (count, some) = (AtomicU32::new(0), WaitQueue::new());
+        Processes { programs: Once::new(), living, begun, count, some }
     }
 
     /// The engine, made when the first program wants it.
@@ -86,6 +97,11 @@ impl Processes {
             Err(why) => crate::log!("no engine for programs: {}", why.0),
         }
         self.programs.get()
+    }
+
+    /// For which cores the program `path` is.
+    fn class(&self, session: &Session, directory: Option<u64>, path: &[u8]) -> Option<u32> {
+        Programs::class(self.programs.get(), session, directory, path).ok()
     }
 
     fn life(&self, pid: u32) -> Option<Arc<Life>> {
@@ -148,15 +164,6 @@ pub fn explain(why: Errno) -> Failure {
     })
 }
 
-/// Which kernel runs a program that wishes for `wish`.
-pub fn place(kernel: &Kernel, wish: u32) -> Result<u16, Errno> {
-    if wish == ANY_KERNEL {
-        return Ok(kernel.me.0.into());
-    }
-    let is_known = (wish as usize) < kernel.blob.domains().len();
-    if is_known { Ok(wish as u16) } else { Err(Errno::Inval) }
-}
-
 /// Hears what this kernel is to do, for ever.
 pub fn listen(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
@@ -189,7 +196,7 @@ fn name_all(session: &Session) {
             group: life.group,
             kernel: kernel.me.0.into(),
             flags: if life.parent == 0 { flag::WATCHED } else { 0 },
-            memory: 0,
+            memory: life.memory.load(Ordering::Relaxed),
             name: &life.name,
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
@@ -198,9 +205,12 @@ fn name_all(session: &Session) {
     }
 }
 
-/// Begins to listen.
+/// Begins to listen, and to tell.
 pub fn start(kernel: &'static Kernel) {
     if kernel.spawn("processes", None, listen, 0).is_err() {
         crate::log!("no memory for the thread that begins processes");
+    }
+    if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
+        crate::log!("no memory for the thread that tells what processes use");
     }
 }

@@ -34,6 +34,12 @@ fn memory() -> Option<From<'static>> {
     Some(From { table: TABLE.get()?, frames: &FRAMES })
 }
 
+/// Bytes that may still be promised.
+pub fn room() -> u64 {
+    let free = FRAMES.statistics().free as u64 * PAGE;
+    free.saturating_sub(SPACES.promised().saturating_add(KEPT))
+}
+
 /// May so many bytes more be promised?
 fn has_room(bytes: u64) -> bool {
     let free = FRAMES.statistics().free as u64 * PAGE;

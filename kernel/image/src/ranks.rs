@@ -25,6 +25,8 @@ pub const POOL: Rank = Rank::leaf(44, "handler pool");
 pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
 /// Who brings programs their input.
 pub const FEEDS: Rank = Rank::new(41, "feeders");
+/// Ends of the console's terminal.
+pub const TERMINAL: Rank = Rank::leaf(37, "terminal");
 /// Processes of this kernel.
 pub const PROCESSES: Rank = Rank::new(45, "processes");
 /// Programs that are kept.

@@ -110,6 +110,7 @@ macro_rules! for_each_function {
         own "list" list(above: i32, buffer: i32, bytes: i32, used: i32) -> i32;
         own "pipe" pipe(ends: i32) -> i32;
         own "dup" dup(fd: i32, new: i32) -> i32;
+        own "terminal" terminal(fd: i32, mode: i32, group: i32) -> i32;
     } };
 }
 

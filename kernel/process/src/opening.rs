@@ -1,4 +1,4 @@
-//! `path_open`, and pipes.
+//! `path_open`, pipes and terminals.
 
 use crate::descriptors::{known, to_service};
 use crate::errno::{Done, Errno, Halt};
@@ -8,7 +8,8 @@ use crate::process::Process;
 use crate::system::{System, ask, ask_path};
 use crate::table::Descriptor;
 use crate::wasi::{fdflags, filetype, oflags, rights};
-use abi::fs::{Op, Request, flag, kind};
+use abi::fs::{Op, Request, Stat, flag, kind};
+use abi::program::terminal;
 
 /// Rights that only what is open for reading gives.
 const READS: u64 = rights::FD_READ | rights::FD_READDIR;
@@ -94,24 +95,51 @@ impl Process {
         let flags = wish.flags() | follow(lookup)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
         let handle = ask_path(system, request, bulk)?.handle;
-        let kind = self.kind_of(system, handle, how & oflags::DIRECTORY != 0)?;
-        let descriptor = Descriptor::new(handle, kind, base, inheriting);
+        let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
+        let descriptor = Descriptor::of(handle, &stat, base, inheriting);
         let descriptor = Descriptor { syncs: wish.flags & fdflags::SYNCS, ..descriptor };
         self.enter(system, number, descriptor)?;
         store_u32(memory, opened, number)?;
         Ok(())
     }
 
-    /// The kind behind a new handle, which is given back when that cannot be said.
-    fn kind_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<u8, Halt> {
+    /// What is behind a new handle, which is given back when that cannot be said.
+    fn stat_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<Stat, Halt> {
         if directory {
-            return Ok(filetype::DIRECTORY);
+            return Ok(Stat { kind: filetype::DIRECTORY, ..Stat::default() });
         }
         let found = ask(system, Request::new(Op::Stat, handle), &mut []);
         if found.is_err() {
             let _ = system.files(Request::new(Op::Close, handle), &mut []);
         }
-        Ok(found?.stat.kind)
+        Ok(found?.stat)
+    }
+
+    /// How a terminal is read, and whose it is.
+    pub fn terminal(
+        &mut self,
+        _memory: &mut [u8],
+        system: &mut dyn System,
+        fd: u32,
+        mode: u32,
+        group: u32,
+    ) -> Done {
+        let handle = self.table.get(fd)?.handle;
+        let all = [
+            (terminal::RAW, flag::RAW),
+            (terminal::COOKED, flag::COOKED),
+            (terminal::GROUP, flag::GROUP),
+        ];
+        let known = all.iter().fold(0, |known, (mode, _)| known | mode);
+        // Of no descriptor is the handle 0, which would make one.
+        if mode & !known != 0 || handle == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let set = all.iter().filter(|(wanted, _)| mode & wanted != 0);
+        let flags = set.fold(0, |flags, (_, flag)| flags | flag);
+        let length = group.into();
+        ask(system, Request { flags, length, ..Request::new(Op::Terminal, handle) }, &mut [])?;
+        Ok(())
     }
 
     /// A pipe: two descriptors, to read and to write, to `ends`.

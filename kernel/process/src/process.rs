@@ -106,15 +106,15 @@ impl Process {
         rights: (u64, u64),
         name: Option<&[u8]>,
     ) -> Done {
-        let kind = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat.kind;
-        if name.is_some() && kind != filetype::DIRECTORY {
+        let stat = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat;
+        if name.is_some() && stat.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR.into());
         }
         if self.table.get(number).is_ok() {
             return Err(Errno::INVAL.into());
         }
         let name = name.map(copied).transpose()?;
-        let descriptor = Descriptor::new(handle, kind, rights.0, rights.1);
+        let descriptor = Descriptor::of(handle, &stat, rights.0, rights.1);
         self.table.put(number, Slot { descriptor, name })?;
         Ok(())
     }

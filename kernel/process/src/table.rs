@@ -5,6 +5,7 @@
 
 use crate::errno::Errno;
 use crate::wasi::{filetype, rights};
+use abi::fs::Stat;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -33,9 +34,18 @@ impl Descriptor {
         Descriptor { handle, rights: base & most, inheriting: inheriting & passed, kind, syncs: 0 }
     }
 
+    /// What has this `stat`. Of character devices terminals alone are in no file system; the others
+    /// have positions, which is how programs tell them from terminals.
+    pub fn of(handle: u64, stat: &Stat, base: u64, inheriting: u64) -> Descriptor {
+        let is_device = stat.kind == filetype::CHARACTER && stat.device != 0;
+        let rights = if is_device { filetype::FILE } else { stat.kind };
+        Descriptor { kind: stat.kind, ..Descriptor::new(handle, rights, base, inheriting) }
+    }
+
     /// Does it have positions?
     pub fn has_positions(&self) -> bool {
-        matches!(self.kind, filetype::FILE | filetype::BLOCK)
+        let is_device = self.kind == filetype::CHARACTER && self.rights & rights::FD_SEEK != 0;
+        matches!(self.kind, filetype::FILE | filetype::BLOCK) || is_device
     }
 
     /// Only with all of these rights.

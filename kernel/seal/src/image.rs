@@ -1,6 +1,6 @@
 //! Sealing an image, and checking one.
 
-use crate::strings::{Preopen, are_whole, preopens, strings};
+use crate::strings::{Endpoint, Preopen, are_whole, endpoints, preopens, strings};
 use abi::program::{
     IMAGE_ALIGN, IMAGE_BYTES, IMAGE_MAGIC, IMAGE_STRINGS, IMAGE_UNSEALED, IMAGE_VERSION, ImageHead,
     class,
@@ -8,6 +8,7 @@ use abi::program::{
 use alloc::vec::Vec;
 use blake3::{Hash, Hasher};
 use core::mem::offset_of;
+use core::ops::Deref;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// First byte behind the seal.
@@ -17,9 +18,9 @@ const HEAD: usize = size_of::<ImageHead>();
 const _: () = assert!(SEALED == offset_of!(ImageHead, bytes));
 const _: () = assert!((HEAD + IMAGE_STRINGS) as u64 <= 3 * IMAGE_ALIGN);
 
-/// What is in an image.
+/// What is in an image, or is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Image<'a> {
+pub struct Contents<'a> {
     /// For which ISA: [`abi::boot::isa`].
     pub isa: u32,
     /// [`class`].
@@ -34,13 +35,15 @@ pub struct Image<'a> {
     pub environment: &'a [u8],
     /// Preopens, as [`preopens`] reads them.
     pub preopens: &'a [u8],
+    /// Endpoints, as [`endpoints`] reads them.
+    pub endpoints: &'a [u8],
     /// BLAKE3 of the .wasm.
     pub source: [u8; 32],
     /// What the engine loads. In the file it begins at a multiple of [`IMAGE_ALIGN`].
     pub code: &'a [u8],
 }
 
-impl<'a> Image<'a> {
+impl<'a> Contents<'a> {
     /// The arguments.
     pub fn arguments(&self) -> impl Iterator<Item = &'a [u8]> {
         strings(self.arguments)
@@ -56,14 +59,45 @@ impl<'a> Image<'a> {
         preopens(self.preopens).flatten()
     }
 
+    /// What it talks to.
+    pub fn endpoints(&self) -> impl Iterator<Item = Endpoint<'a>> {
+        endpoints(self.endpoints).flatten()
+    }
+
+    fn strings(&self) -> [&'a [u8]; 4] {
+        [self.arguments, self.environment, self.preopens, self.endpoints]
+    }
+
     fn is_sensible(&self) -> bool {
-        let parts = [self.arguments, self.environment, self.preopens];
+        let parts = self.strings();
         [class::NORMAL, class::LIGHT].contains(&self.class)
             && parts.iter().map(|part| part.len()).sum::<usize>() <= IMAGE_STRINGS
             && parts.iter().all(|part| are_whole(part))
             && preopens(self.preopens).all(|found| found.is_some())
+            && endpoints(self.endpoints).all(|found| found.is_some())
             && !self.code.is_empty()
     }
+}
+
+/// The contents of an image that was found to be authentic. [`check`] makes them, and nobody else
+/// can: what an `Image` holds as code is what the installer sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image<'a>(Contents<'a>);
+
+impl<'a> Deref for Image<'a> {
+    type Target = Contents<'a>;
+
+    fn deref(&self) -> &Contents<'a> {
+        &self.0
+    }
+}
+
+/// For which cores the image is whose first bytes these are, without a look at its seal: good for
+/// a choice between kernels, and for nothing else. `None`: it is no image of this version.
+pub fn class_of(head: &[u8]) -> Option<u32> {
+    let (head, _) = ImageHead::read_from_prefix(head).ok()?;
+    let known = head.magic == IMAGE_MAGIC && head.version == IMAGE_VERSION;
+    (known && [class::NORMAL, class::LIGHT].contains(&head.class)).then_some(head.class)
 }
 
 /// Why an image is none that runs here.
@@ -131,11 +165,11 @@ pub fn check<'a>(bytes: &'a [u8], isa: u32, key: &[u8; crate::KEY]) -> Result<Im
     if seal_of(before, behind, key) != Hash::from_bytes(head.seal) {
         return Err(Refused::Seal);
     }
-    contents(bytes, &head).filter(Image::is_sensible).ok_or(Refused::Shape)
+    contents(bytes, &head).filter(Contents::is_sensible).map(Image).ok_or(Refused::Shape)
 }
 
 /// The pieces that the head tells of; `None`: they are not in the file, or not as they must be.
-fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Image<'a>> {
+fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
     let mut at = HEAD;
     let mut take = |length: u32| {
         let from = at;
@@ -145,11 +179,12 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Image<'a>> {
     let arguments = take(head.arguments)?;
     let environment = take(head.environment)?;
     let preopens = take(head.preopens)?;
+    let endpoints = take(head.endpoints)?;
     let code = usize::try_from(head.code).ok()?;
     let placed = head.code.is_multiple_of(IMAGE_ALIGN) && code >= at;
     let whole = head.code.checked_add(head.code_bytes) == Some(head.bytes);
     let code = bytes.get(code..)?;
-    (placed && whole && head.reserved == 0).then_some(Image {
+    (placed && whole).then_some(Contents {
         isa: head.isa,
         class: head.class,
         memory: head.memory,
@@ -157,17 +192,18 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Image<'a>> {
         arguments,
         environment,
         preopens,
+        endpoints,
         source: head.source,
         code,
     })
 }
 
-/// Makes the file of `image`. It is refused where [`check`] would refuse the file.
-pub fn seal(image: &Image<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Refused> {
+/// Makes the file of an image. It is refused where [`check`] would refuse the file.
+pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Refused> {
     if !image.is_sensible() {
         return Err(Refused::Shape);
     }
-    let strings = [image.arguments, image.environment, image.preopens].concat();
+    let strings = image.strings().concat();
     let code = (HEAD + strings.len()).next_multiple_of(IMAGE_ALIGN as usize);
     let bytes = code.checked_add(image.code.len()).ok_or(Refused::Size)?;
     if bytes as u64 > IMAGE_BYTES {
@@ -188,7 +224,7 @@ pub fn seal(image: &Image<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Refuse
         arguments: image.arguments.len() as u32,
         environment: image.environment.len() as u32,
         preopens: image.preopens.len() as u32,
-        reserved: 0,
+        endpoints: image.endpoints.len() as u32,
         source: image.source,
     };
     let mut file = Vec::with_capacity(bytes);

@@ -4,14 +4,15 @@
 //! ```text
 //!   0        16      48                136                     a page        the end
 //!   | magic,  | seal  | sizes, class,   | arguments, environment, | code of one |
-//!   | version,|       | limits, source  | preopens                | ISA         |
+//!   | version,|       | limits, source  | preopens, endpoints     | ISA         |
 //!   | isa     |       |                 |                         |             |
 //!   +---------+       +------------------------------------------------------- +
 //!        \_______________ keyed BLAKE3 of both pieces ______________/
 //! ```
 //! A kernel runs this code with its own rights, so an image is either what `pen install` made for
 //! this very start of the board, to the bit, or refused. Whoever has no key can make none; nothing
-//! but the head's first words is believed before the seal was found right.
+//! but the head's first words is believed before the seal was found right ([`class_of`] looks at
+//! more, and only says where a program is to run).
 //!
 //! Both work on bytes in memory and know nothing of files.
 #![cfg_attr(not(test), no_std)]
@@ -23,8 +24,8 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-pub use image::{Image, Refused, check, seal};
-pub use strings::{Preopen, preopens, strings};
+pub use image::{Contents, Image, Refused, check, class_of, seal};
+pub use strings::{Endpoint, Preopen, endpoints, preopens, strings};
 
 /// Bytes of a board's program key.
 pub const KEY: usize = 32;

@@ -1,6 +1,6 @@
 //! What was sealed opens again; anything else does not.
 
-use crate::{Image, Preopen, Refused, check, seal};
+use crate::{Contents, Endpoint, Preopen, Refused, check, class_of, seal};
 use abi::boot::isa;
 use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class};
 use core::mem::offset_of;
@@ -11,8 +11,8 @@ fn code() -> Vec<u8> {
     (0..10_000u32).map(|it| ((it * 31) >> 3) as u8).collect()
 }
 
-fn image(code: &[u8]) -> Image<'_> {
-    Image {
+fn image(code: &[u8]) -> Contents<'_> {
+    Contents {
         isa: isa::AARCH64,
         class: class::LIGHT,
         memory: 64 << 20,
@@ -20,6 +20,7 @@ fn image(code: &[u8]) -> Image<'_> {
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0r /bin=tools=old\0",
+        endpoints: b"-5 echo.v1\x000 disk\0",
         source: [9; 32],
         code,
     }
@@ -30,7 +31,7 @@ fn what_was_sealed_opens() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
     let found = check(&file, isa::AARCH64, &KEY).unwrap();
-    assert_eq!(found, image(&code));
+    assert_eq!(*found, image(&code));
     assert_eq!(file.len() % IMAGE_ALIGN as usize, code.len() % IMAGE_ALIGN as usize);
     assert!(found.arguments().eq([&b"-v"[..], b"two words"]));
     assert!(found.environment().eq([b"HOME=/"]));
@@ -39,9 +40,21 @@ fn what_was_sealed_opens() {
         Preopen { write: false, path: b"/bin", name: b"tools=old" },
     ];
     assert!(found.preopens().eq(preopens));
-    let bare = Image { arguments: b"", environment: b"", preopens: b"", ..image(&code) };
+    let endpoints = [
+        Endpoint { affinity: -5, contract: b"echo.v1" },
+        Endpoint { affinity: 0, contract: b"disk" },
+    ];
+    assert!(found.endpoints().eq(endpoints));
+    let (none, code) = (b"", &code[..]);
+    let bare = Contents {
+        arguments: none,
+        environment: none,
+        preopens: none,
+        endpoints: none,
+        ..image(code)
+    };
     let file = seal(&bare, &KEY).unwrap();
-    assert_eq!(check(&file, isa::AARCH64, &KEY), Ok(bare));
+    assert_eq!(check(&file, isa::AARCH64, &KEY).map(|found| *found), Ok(bare));
 }
 
 #[test]
@@ -49,7 +62,7 @@ fn wherever_it_lies_in_memory() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
     let moved = [&[0; 3][..], &file].concat();
-    assert_eq!(check(&moved[3..], isa::AARCH64, &KEY), Ok(image(&code)));
+    assert_eq!(check(&moved[3..], isa::AARCH64, &KEY).map(|found| *found), Ok(image(&code)));
 }
 
 #[test]
@@ -123,7 +136,7 @@ fn nonsense_with_a_seal_is_refused() {
         (offset_of!(ImageHead, class), &[3, 0, 0, 0]),
         (offset_of!(ImageHead, arguments), &[0xff; 4]),
         (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
-        (offset_of!(ImageHead, reserved), &[1, 0, 0, 0]),
+        (offset_of!(ImageHead, endpoints), &[2, 0, 0, 0]),
     ];
     for (place, bytes) in nonsense {
         let mut other = file.clone();
@@ -142,15 +155,34 @@ fn nothing_is_sealed_that_would_be_refused() {
     let long = [b'a'; IMAGE_STRINGS + 1];
     let image = image(&code);
     for wrong in [
-        Image { class: 0, ..image },
-        Image { code: b"", ..image },
-        Image { arguments: b"no end", ..image },
-        Image { arguments: &long, ..image },
-        Image { preopens: b"x /data=/data\0", ..image },
-        Image { preopens: b"r data=/data\0", ..image },
-        Image { preopens: b"r /data=\0", ..image },
-        Image { preopens: b"r /data\0", ..image },
+        Contents { class: 0, ..image },
+        Contents { code: b"", ..image },
+        Contents { arguments: b"no end", ..image },
+        Contents { arguments: &long, ..image },
+        Contents { preopens: b"x /data=/data\0", ..image },
+        Contents { preopens: b"r data=/data\0", ..image },
+        Contents { preopens: b"r /data=\0", ..image },
+        Contents { preopens: b"r /data\0", ..image },
+        Contents { endpoints: b"101 far\0", ..image },
+        Contents { endpoints: b"near\0", ..image },
+        Contents { endpoints: b"5 \0", ..image },
+        Contents { endpoints: b"5 no end", ..image },
     ] {
         assert_eq!(seal(&wrong, &KEY), Err(Refused::Shape), "{wrong:?}");
     }
+}
+
+/// The class is known from the head alone, and says nothing of the rest.
+#[test]
+fn the_class_is_in_the_head() {
+    let code = code();
+    for wanted in [class::NORMAL, class::LIGHT] {
+        let mut file = seal(&Contents { class: wanted, ..image(&code) }, &KEY).unwrap();
+        file.truncate(size_of::<ImageHead>());
+        assert_eq!(class_of(&file), Some(wanted));
+        assert_eq!(class_of(&file[..file.len() - 1]), None);
+        file[offset_of!(ImageHead, class)] = 9;
+        assert_eq!(class_of(&file), None);
+    }
+    assert_eq!(class_of(&[0; 200]), None);
 }

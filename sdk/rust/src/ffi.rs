@@ -28,6 +28,7 @@ mod wasi {
             pub fn list(above: u32, buffer: *mut Listed, bytes: u32, used: *mut u32) -> u32;
             pub fn pipe(ends: *mut u32) -> u32;
             pub fn dup(descriptor: u32, new: *mut u32) -> u32;
+            pub fn terminal(descriptor: u32, mode: u32, group: u32) -> u32;
         }
     }
 
@@ -138,6 +139,12 @@ mod wasi {
         let mut new = 0;
         // SAFETY: `new` is valid for writes.
         check(unsafe { penumbra::dup(descriptor, &mut new) }).map(|()| new)
+    }
+
+    /// How a terminal is read, and whose it is.
+    pub fn terminal(descriptor: u32, mode: u32, group: u32) -> Result<(), Errno> {
+        // SAFETY: nothing of this program's memory is read or written.
+        check(unsafe { penumbra::terminal(descriptor, mode, group) })
     }
 
     /// Closes a descriptor.
@@ -283,6 +290,9 @@ mod elsewhere {
         Err(Errno::NOSYS)
     }
     pub fn dup(_: u32) -> Answer<u32> {
+        Err(Errno::NOSYS)
+    }
+    pub fn terminal(_: u32, _: u32, _: u32) -> Answer<()> {
         Err(Errno::NOSYS)
     }
     pub fn close(_: u32) -> Answer<()> {

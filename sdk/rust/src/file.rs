@@ -180,12 +180,32 @@ impl File {
         ffi::fdstat(self.number).is_ok_and(|s| s.kind == 2 && s.rights & SEEK_AND_TELL == 0)
     }
 
+    /// From now on the terminal is read so.
+    pub fn set_keys(&self, keys: Keys) -> Result<(), Errno> {
+        ffi::terminal(self.number, keys as u32, 0)
+    }
+
+    /// From now on ctrl-c at the terminal ends this group; 0: nobody.
+    pub fn set_foreground(&self, group: u32) -> Result<(), Errno> {
+        const GROUP: u32 = 1 << 2;
+        ffi::terminal(self.number, GROUP, group)
+    }
+
     /// Should reads and writes answer [`Errno::AGAIN`] where they would wait?
     pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
         const NONBLOCK: u16 = 1 << 2;
         let flags = ffi::fdstat(self.number)?.flags;
         ffi::set_flags(self.number, if on { flags | NONBLOCK } else { flags & !NONBLOCK })
     }
+}
+
+/// How programs read a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// As they are pressed; nobody shows them but who reads them.
+    Raw = 1,
+    /// As lines, which were shown and could be corrected.
+    Lines = 2,
 }
 
 /// What a path leads to.

@@ -27,5 +27,5 @@ pub mod ready;
 
 pub use command::Command;
 pub use errno::Errno;
-pub use file::{File, Kind, Open, Stat, preopens};
+pub use file::{File, Keys, Kind, Open, Stat, preopens};
 pub use process::{Child, End, Ended, Identity, Process, State, Trap};

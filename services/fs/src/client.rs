@@ -3,10 +3,10 @@
 //! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
 //! having waited meanwhile if it had to. Nothing here knows how.
 
-use abi::fs::{Dirent, Errno, Mounted, Op, Reply, Request, Stat, flag, reply_flag, source};
+use abi::fs::{Dirent, Errno, Mounted, Op, Poll, Reply, Request, Stat, flag, reply_flag, source};
 use alloc::vec;
 use alloc::vec::Vec;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Carries a request to the service.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
@@ -52,6 +52,21 @@ impl Client<'_> {
         Ok(self.ask(Request::new(Op::Root, 0), &mut [])?.handle)
     }
 
+    /// Does something with the root directory, whose handle is given back behind it.
+    pub fn at_root<T>(&mut self, work: impl FnOnce(&mut Self, u64) -> Result<T>) -> Result<T> {
+        let root = self.root()?;
+        let done = work(self, root);
+        self.close(root).and(done)
+    }
+
+    /// Which of several handles are ready for what is wanted of them; how many are. With WAIT in
+    /// flags, when one is.
+    pub fn poll(&mut self, polls: &mut [Poll], flags: u16) -> Result<u64> {
+        let length = size_of_val(polls) as u64;
+        let request = Request { flags, length, ..Request::new(Op::Poll, 0) };
+        Ok(self.ask(request, polls.as_mut_bytes())?.value)
+    }
+
     /// Opens what a path leads to.
     pub fn open(&mut self, directory: u64, path: &[u8], flags: u16) -> Result<u64> {
         Ok(self.named(Op::Open, directory, path, flags)?.handle)
@@ -71,6 +86,20 @@ impl Client<'_> {
     pub fn pipe(&mut self, flags: u16) -> Result<(u64, u64)> {
         let reply = self.ask(Request { flags, ..Request::new(Op::Pipe, 0) }, &mut [])?;
         Ok((reply.handle, reply.other))
+    }
+
+    /// A terminal: the end of who shows it, and the programs' end.
+    pub fn terminal(&mut self, flags: u16) -> Result<(u64, u64)> {
+        let reply = self.ask(Request { flags, ..Request::new(Op::Terminal, 0) }, &mut [])?;
+        Ok((reply.handle, reply.other))
+    }
+
+    /// Sets a terminal's mode, or its group; answers both.
+    pub fn set_terminal(&mut self, end: u64, flags: u16, group: u32) -> Result<(u16, u32)> {
+        let length = group.into();
+        let request = Request { flags, length, ..Request::new(Op::Terminal, end) };
+        let reply = self.ask(request, &mut [])?;
+        Ok((reply.flags, reply.value as u32))
     }
 
     /// Reads at the position.

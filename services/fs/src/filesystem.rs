@@ -148,15 +148,16 @@ macro_rules! file_system {
     };
 }
 
-/// Every file system there is. An enum, for a vtable would be of one ISA.
+/// Every file system there is. An enum, for a vtable would be of one ISA; each in a box, for what a
+/// small one leaves free in the enum would hold what the kernel's stack had there.
 #[derive(Debug)]
 pub enum AnyFs {
     /// In memory.
-    Ram(RamFs),
+    Ram(Box<RamFs>),
     /// On a device.
     Ext2(Box<Ext2>),
     /// Devices that are no hardware.
-    Dev(DevFs),
+    Dev(Box<DevFs>),
     /// Elsewhere.
     Served(Box<Served>),
     /// One that has to wait.

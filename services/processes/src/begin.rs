@@ -35,7 +35,7 @@ impl Processes {
         }
         self.records.insert(pid, record);
         self.spawns.insert(token, Spawning { pid, outcome: None });
-        self.parked.wake(Key::Next(kernel), call.effects);
+        self.call(kernel, call.effects);
         Err(Halt::Wait)
     }
 

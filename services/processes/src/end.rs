@@ -147,7 +147,7 @@ impl Processes {
     /// there. What it had asked for and is a process's child goes on, or not, as that parent does.
     pub(crate) fn bury(&mut self, life: Life, effects: &mut dyn Effects) {
         self.parked.gone(DomainId(life.kernel), Epoch(life.epoch));
-        self.asked.retain(|&token| Life::of(token) != life);
+        self.asked.retain(|&token, _| Life::of(token) != life);
         self.spawns.retain(|&token, _| Life::of(token) != life);
         for pid in self.records.find(|record| record.watch == Watch::By(life)) {
             self.abandon(pid, effects);

@@ -4,7 +4,7 @@
 //! at most one that its kernel has not heard of, the first one, unless a KILL comes.
 
 use crate::record::Stop;
-use crate::service::{Call, Key, Processes, Result};
+use crate::service::{Call, Processes, Result};
 use abi::process::{End, Errno, Reply, State, signal};
 use alloc::boxed::Box;
 use kernel_share::Effects;
@@ -50,7 +50,7 @@ impl Processes {
                     stop.signal = signal;
                 }
                 let kernel = record.kernel;
-                self.parked.wake(Key::Next(kernel), effects);
+                self.call(kernel, effects);
             }
             State::Ended => {}
         }

@@ -2,6 +2,7 @@
 
 use crate::record::is_number;
 use crate::service::{Call, Key, Processes, Result};
+use abi::boot::MAX_DOMAINS;
 use abi::process::{Errno, Listed, Reply};
 use zerocopy::IntoBytes;
 
@@ -36,6 +37,27 @@ impl Processes {
         for (room, (pid, record)) in rooms.zip(self.records.above(above)) {
             room.copy_from_slice(record.listed(pid).as_bytes());
             filled += size_of::<Listed>() as u32;
+        }
+        Ok(Reply { filled, ..Reply::default() })
+    }
+
+    /// How many processes each kernel has, as many kernels as there is room for.
+    pub(crate) fn do_load(&mut self, call: &mut Call<'_>) -> Result<Reply> {
+        call.flags(0)?;
+        let mut counts = [0u32; MAX_DOMAINS];
+        for (_, record) in self.records.iter().filter(|(_, record)| !record.is_over()) {
+            if let Some(count) = counts.get_mut(usize::from(record.kernel)) {
+                *count += 1;
+            }
+        }
+        let rooms = call.bulk.chunks_exact_mut(size_of::<u32>());
+        if rooms.len() == 0 {
+            return Err(Errno::Inval.into());
+        }
+        let mut filled = 0;
+        for (room, count) in rooms.zip(counts) {
+            room.copy_from_slice(&count.to_le_bytes());
+            filled += size_of::<u32>() as u32;
         }
         Ok(Reply { filled, ..Reply::default() })
     }

@@ -9,15 +9,19 @@
 //!         \-> parked at a key (Next, Wait) --wake of the key--> asked again
 //!         \-> parked under its token (Spawn) --begun, or not--> asked again: what became of it
 //! ```
+//! A kernel that asks for its news asks again when it is woken, and not before. A wake can be lost
+//! with the kernel that was to send it; so a step that calls a kernel wants the timer, and who does
+//! not come for [`PATIENCE`] is called again (`remind`), until it has come.
+//!
 //! Who asks again under a token that was not parked in this life of the table is told that it began
 //! anew ([`Errno::Restarted`]): so each kernel, whose `Next` waits here always, learns at once that
 //! it has to name what it runs.
 
-use crate::record::{Life, Records};
+use crate::record::{Life, Record, Records};
 use abi::boot::MAX_DOMAINS;
-use abi::process::{Errno, Op, PROCESSES, Reply, Request};
+use abi::process::{Errno, Op, PROCESSES, Reply, Request, State};
 use abi::program::BEGIN_BYTES;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use base::id::{DomainId, Epoch};
 use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
@@ -29,6 +33,12 @@ pub const SPAWNS: usize = 2 * PROCESSES;
 pub const BEGINNINGS: usize = 16 * BEGIN_BYTES;
 /// Bytes of an arena that hold all of the table when everything is full.
 pub const ARENA: usize = 1 << 20;
+
+/// When a kernel that was called for its news and did not come is called again, in ns.
+pub const PATIENCE: u64 = 500_000_000;
+
+/// How long a process waits for the next life of a kernel that is gone, in ns.
+pub const GRACE: u64 = 5_000_000_000;
 
 /// What can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,10 +114,14 @@ pub struct Processes {
     pub(crate) records: Records,
     pub(crate) parked: Parked<Key>,
     /// Who was parked there and was not answered, woken or not.
-    pub(crate) asked: BTreeSet<Token>,
+    pub(crate) asked: BTreeMap<Token, Key>,
     pub(crate) spawns: BTreeMap<Token, Spawning>,
     /// The newest epoch of each kernel that has asked; 0: none has.
     pub(crate) newest: [u16; MAX_DOMAINS],
+    /// Kernels whose newest life has ended: nothing waits for them longer than [`GRACE`].
+    pub(crate) away: [bool; MAX_DOMAINS],
+    /// This step has called a kernel for its news.
+    called: bool,
 }
 
 const _: () = {
@@ -123,13 +137,19 @@ impl Processes {
 
     /// A kernel asks: what of an earlier life of it is left goes, and an earlier life is not heard.
     fn hear(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
-        let newest = self.newest.get_mut(usize::from(token.kernel)).ok_or(Errno::Inval)?;
+        let at = usize::from(token.kernel);
+        let newest = self.newest.get_mut(at).ok_or(Errno::Inval)?;
         let before = *newest;
         let ahead = token.epoch.wrapping_sub(before) as i16;
         if before != 0 && ahead < 0 {
             return Err(Errno::Hostunreach.into());
         }
         *newest = token.epoch;
+        if (before == 0 || ahead > 0)
+            && let Some(away) = self.away.get_mut(at)
+        {
+            *away = false;
+        }
         if before != 0 && ahead > 0 {
             self.bury(Life { kernel: token.kernel, epoch: before }, effects);
         }
@@ -139,7 +159,7 @@ impl Processes {
     /// Was it parked in this life?
     fn resume(&mut self, token: Token) -> Result<()> {
         self.parked.forget(token);
-        if self.asked.remove(&token) { Ok(()) } else { Err(Errno::Restarted.into()) }
+        if self.asked.remove(&token).is_some() { Ok(()) } else { Err(Errno::Restarted.into()) }
     }
 
     fn perform(&mut self, call: &mut Call<'_>, again: bool) -> Result<Reply> {
@@ -166,6 +186,7 @@ impl Processes {
             Op::List => self.do_list(call),
             Op::Leave => self.do_leave(call),
             Op::Adopt => self.do_adopt(call),
+            Op::Load => self.do_load(call),
         }
     }
 
@@ -186,7 +207,7 @@ impl Processes {
             return None;
         }
         self.parked.park(token, key)?;
-        self.asked.insert(token);
+        self.asked.insert(token, key);
         Some(())
     }
 
@@ -210,9 +231,11 @@ impl Service for Processes {
         Processes {
             records: Records::new(lives),
             parked: Parked::new(WAITS),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             spawns: BTreeMap::new(),
             newest: [0; MAX_DOMAINS],
+            away: [false; MAX_DOMAINS],
+            called: false,
         }
     }
 
@@ -230,6 +253,21 @@ impl Service for Processes {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
+        let answer = self.hear_of(now, event, effects);
+        if core::mem::take(&mut self.called) {
+            effects.timer(now.saturating_add(PATIENCE));
+        }
+        answer
+    }
+}
+
+impl Processes {
+    fn hear_of(
+        &mut self,
+        now: u64,
+        event: Event<'_, Request>,
+        effects: &mut dyn Effects,
+    ) -> Answer<Reply> {
         match event {
             Event::Request { token, request, bulk } => {
                 self.cancel(token, effects);
@@ -239,21 +277,58 @@ impl Service for Processes {
                 return self.answer(Call { now, token, request, bulk, effects }, true);
             }
             Event::Cancel(token) => self.cancel(token, effects),
-            Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
-            Event::Timer => {}
+            Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
+            Event::Timer => self.remind(now, effects),
         }
         Answer::Heard
     }
-}
 
-impl Processes {
+    /// A kernel has something to hear.
+    pub(crate) fn call(&mut self, kernel: u8, effects: &mut dyn Effects) {
+        self.parked.wake(Key::Next(kernel), effects);
+        self.called = true;
+    }
+
+    /// Calls the kernels once more that ask for their news and have not come for them. What has
+    /// waited long enough for the next life of a kernel waits no more.
+    pub(crate) fn remind(&mut self, now: u64, effects: &mut dyn Effects) {
+        let away = self.away;
+        let waits = |record: &Record| {
+            let is_away = away.get(usize::from(record.kernel)) == Some(&true);
+            record.state == State::Waiting && is_away
+        };
+        for pid in self.records.find(waits) {
+            let began = self.records.get(pid).map_or(0, |record| record.began);
+            if now >= began.saturating_add(GRACE) {
+                self.fail(pid, Errno::Hostunreach, effects);
+            } else {
+                self.called = true;
+            }
+        }
+        let listens = |(&token, &key): (&Token, &Key)| matches!(key, Key::Next(_)).then_some(token);
+        for token in self.asked.iter().filter_map(listens) {
+            let life = Life::of(token);
+            if self.records.iter().any(|(_, record)| record.news(life).is_some()) {
+                effects.wake(token);
+                self.called = true;
+            }
+        }
+    }
+
     /// A life of a kernel has ended. What waits for that kernel waits no more, unless a newer life
     /// has asked for it already.
-    fn gone(&mut self, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
+    fn gone(&mut self, now: u64, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
         let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
         let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
-        self.bury(Life { kernel: kernel.0, epoch: epoch.0 }, effects);
+        let life = Life { kernel: kernel.0, epoch: epoch.0 };
+        self.asked.retain(|&token, _| Life::of(token) != life);
+        // It may have been the one that was to wake somebody.
+        self.remind(now, effects);
+        self.bury(life, effects);
         if !is_back {
+            if let Some(away) = self.away.get_mut(kernel.index()) {
+                *away = true;
+            }
             self.give_up(kernel.0, effects);
         }
     }

@@ -44,6 +44,8 @@ impl Custody for Own {}
 struct Kernel {
     instance: Instance<Processes, Own, Thread>,
     sequence: Cell<u32>,
+    /// Life of all kernels.
+    epoch: Cell<u16>,
 }
 
 impl Kernel {
@@ -53,7 +55,7 @@ impl Kernel {
         let arena = Arena::of(&mut memory[skip..skip + ARENA]).unwrap();
         let instance = Instance::new(Own(RefCell::new(arena)));
         instance.start().unwrap();
-        Kernel { instance, sequence: Cell::new(0) }
+        Kernel { instance, sequence: Cell::new(0), epoch: Cell::new(1) }
     }
 
     fn step(&self, event: Event<'_, Request>) -> Option<Errno> {
@@ -66,8 +68,13 @@ impl Kernel {
 
     /// How it goes; `None` when it is parked.
     fn ask(&self, request: Request, bulk: &mut [u8]) -> Option<Errno> {
+        self.ask_from(0, request, bulk)
+    }
+
+    fn ask_from(&self, kernel: u8, request: Request, bulk: &mut [u8]) -> Option<Errno> {
         self.sequence.set(self.sequence.get() + 1);
-        let token = Token::new(DomainId(0), Epoch(1), 1, self.sequence.get());
+        let epoch = Epoch(self.epoch.get());
+        let token = Token::new(DomainId(kernel), epoch, 1, self.sequence.get());
         self.step(Event::Request { token, request, bulk })
     }
 
@@ -92,12 +99,15 @@ fn a_full_table_has_room_and_leaves_nothing_behind() {
     // Maps that were used keep one empty node.
     const EMPTY: u64 = 4096;
     let before = kernel.instance.usage().used;
-    for _ in 0..30 {
+    for epoch in 1..=30 {
+        kernel.epoch.set(epoch);
+        let heard = kernel.ask_from(1, Request::new(Op::Load), &mut [0; 4]);
+        assert_eq!(heard, Some(Errno::Success));
         kernel.fill();
         let full = kernel.instance.usage().used;
         assert!(full < ARENA as u64 * 7 / 10, "{full} bytes: a step needs some too");
         for id in [0, 1] {
-            assert_eq!(kernel.step(Event::Gone(DomainId(id), Epoch(1))), None);
+            assert_eq!(kernel.step(Event::Gone(DomainId(id), Epoch(kernel.epoch.get()))), None);
         }
         assert!(kernel.instance.usage().used < before + EMPTY);
     }

@@ -107,7 +107,11 @@ impl<S: System> Shell<S> {
             return Ok(1);
         };
         self.out(format!("{}\n", job.title).as_bytes())?;
-        if name == "bg" { Ok(0) } else { Ok(self.await_job(&job, None)) }
+        if name == "bg" {
+            return Ok(0);
+        }
+        self.system.foreground(job.group.unwrap_or(0));
+        Ok(self.await_job(&job, None))
     }
 
     pub(super) fn kill(&mut self, arguments: &[String]) -> Run {

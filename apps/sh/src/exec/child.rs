@@ -61,9 +61,7 @@ impl<S: System> Shell<S> {
             group: plumbing.group,
         };
         let pid = self.system.spawn(&program)?;
-        if plumbing.group == Some(0) {
-            plumbing.group = Some(pid);
-        }
+        self.lead(plumbing, pid);
         drop(files);
         // It reads all of it before it does anything, so this ends.
         let given = self.write_all(&write, state.as_bytes());

@@ -183,7 +183,7 @@ impl<S: System> Shell<S> {
             let empty = self.empty().map(|file| Slot::File(Rc::new(file)));
             self.slots.extend(empty.ok().map(|slot| (0, slot)));
         }
-        let mut plumbing = Plumbing::new(self.state.options.has('m'));
+        let mut plumbing = Plumbing::behind(self.state.options.has('m'));
         let simple = item.rest.is_empty()
             && !item.first.negated
             && !item.first.timed

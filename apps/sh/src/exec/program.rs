@@ -26,11 +26,19 @@ pub(crate) struct Plumbing<F> {
     pipes: Vec<(Sink, Rc<F>, F)>,
     /// The group of all that begin; none: the shell's.
     pub group: Option<u32>,
+    /// They are at the terminal.
+    ahead: bool,
 }
 
 impl<F> Plumbing<F> {
+    /// For programs that are waited for.
     pub fn new(own_group: bool) -> Plumbing<F> {
-        Plumbing { pipes: Vec::new(), group: own_group.then_some(0) }
+        Plumbing { pipes: Vec::new(), group: own_group.then_some(0), ahead: true }
+    }
+
+    /// For those that are not.
+    pub fn behind(own_group: bool) -> Plumbing<F> {
+        Plumbing { ahead: false, ..Plumbing::new(own_group) }
     }
 }
 
@@ -183,10 +191,18 @@ impl<S: System> Shell<S> {
             started => started,
         };
         let pid = started?;
+        self.lead(plumbing, pid);
+        Ok(pid)
+    }
+
+    /// The first of a group leads it.
+    pub(super) fn lead(&mut self, plumbing: &mut Plumbing<S::File>, pid: u32) {
         if plumbing.group == Some(0) {
             plumbing.group = Some(pid);
+            if plumbing.ahead {
+                self.system.foreground(pid);
+            }
         }
-        Ok(pid)
     }
 
     /// Looks at a file that is no program.

@@ -3,7 +3,7 @@
 //! Debian has no Rust target for WASI: std is built from its source, and linked by `wasm-ld`
 //! against Debian's wasi-libc. A toolchain of rustup with the target brings all that itself.
 
-use super::{App, AppError, Source};
+use super::{App, AppError, Published, Source, sources};
 use crate::place::Place;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,15 +81,17 @@ pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppEr
             let folder = place.target.join(TRIPLE).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))
         }
-        Source::Crate { package, version, features } => {
+        Source::Crate { package, version, features, bin } => {
+            let bin = bin.as_ref().unwrap_or(package);
             let root = place.target.join("apps").join(format!("{package}-{version}"));
             let mut cargo = cargo(place, tools, "install");
-            cargo.args([package, "--version", &format!("={version}"), "--bin", package]);
+            cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
             cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
             cargo.args(["--features", &features.join(",")]).arg("--root").arg(&root);
             run(cargo, &app.name)?;
-            Ok(root.join("bin").join(format!("{package}.wasm")))
+            Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
+        Source::Published(published) => published_c(place, tools, app, published),
         Source::C { folder, defines, libraries } => {
             let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
             let mut clang = clang(place);
@@ -101,6 +103,32 @@ pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppEr
             Ok(made)
         }
     }
+}
+
+/// C of a crate, with what of ours makes a program of it. Warnings about it are its authors'.
+fn published_c(
+    place: &Place,
+    tools: &Tools,
+    app: &App,
+    published: &Published,
+) -> Result<PathBuf, AppError> {
+    let root = sources::of(place, &published.package, &published.version)?;
+    let folder = root.join(&published.folder);
+    let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
+    let mut clang = clang(place);
+    clang.args(published.defines.iter().map(|define| format!("-D{define}")));
+    for ours in published.ours.iter().filter_map(|file| file.parent()) {
+        clang.arg("-I").arg(ours.join("include"));
+    }
+    clang.arg("-w").arg("-I").arg(&folder).arg("-s").arg(&tools.start).args(&published.ours);
+    match &published.files[..] {
+        [] => clang.args(c_files(&folder)?),
+        files => clang.args(files.iter().map(|file| folder.join(file))),
+    };
+    clang.args(published.libraries.iter().map(|library| format!("-l{library}")));
+    clang.arg("-o").arg(&made);
+    run(clang, &app.name)?;
+    Ok(made)
 }
 
 fn c_files(folder: &Path) -> Result<Vec<PathBuf>, AppError> {

@@ -14,9 +14,16 @@ const RUST: &[&str] = &["Cargo.toml", "Cargo.lock"];
 pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
     let mut text = format!("{:?}\n{}\n", app.source, tools.versions);
     let own = match &app.source {
-        Source::Rust { package } => Some(PathBuf::from("apps").join(package)),
-        Source::Crate { .. } => None,
-        Source::C { folder, .. } => Some(folder.clone()),
+        Source::Rust { package } => vec![PathBuf::from("apps").join(package)],
+        Source::Crate { .. } => vec![],
+        Source::C { folder, .. } => vec![folder.clone()],
+        // With the headers beside them.
+        Source::Published(it) => {
+            let folders = it.ours.iter().filter_map(|file| file.parent());
+            let headers = folders.map(|folder| folder.join("include"));
+            let headers = headers.filter(|folder| place.root.join(folder).exists());
+            it.ours.iter().cloned().chain(headers).collect()
+        }
     };
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);

@@ -4,33 +4,28 @@ use super::host::{pattern, pull, push};
 use super::machine::demand;
 use super::peers::wait_for;
 use super::{Failure, PATIENCE, Rig};
+use crate::ext2;
 use crate::instance::Instance;
 use abi::soc::state;
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The disk's image, in the run folder.
-const IMAGE: &str = "disk.disk";
+pub(super) const IMAGE: &str = "disk.disk";
 /// A file that the host puts there, and its text.
 const FROM_HOST: (&str, &str) = ("from-host", "made by the host\n");
 /// How long nothing happens, for the disk to be idle.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A tool of e2fsprogs; not in everybody's PATH. What it said, if it ended like this or better.
-fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> Result<Vec<u8>, Failure> {
-    let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
-    let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
-    let output = Command::new(program).env("LC_ALL", "C").args(arguments).arg(image).output()?;
-    match output.status.code() {
-        Some(code) if code <= worst => Ok(output.stdout),
-        code => {
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            Err(Failure::Wrong(format!("{name} ended with {code:?}: {said}")))
-        }
-    }
+/// A tool of e2fsprogs on the image; what it said, if it ended like this or better.
+pub(super) fn tool(
+    name: &str,
+    arguments: &[&str],
+    image: &Path,
+    worst: i32,
+) -> Result<Vec<u8>, Failure> {
+    ext2::tool(name, arguments, image, worst).map_err(wrong)
 }
 
 /// A new file system with a file of the host's in it.
@@ -38,18 +33,20 @@ fn make(board: &Instance, block: u64) -> Result<(), Failure> {
     let (image, source) = (board.path(IMAGE), board.path("source"));
     std::fs::create_dir_all(&source)?;
     std::fs::write(source.join(FROM_HOST.0), FROM_HOST.1)?;
-    let (block, source) = (block.to_string(), source.display().to_string());
-    let arguments = ["-q", "-F", "-t", "ext2", "-b", &block, "-d", &source];
-    tool("mke2fs", &arguments, &image, 0).map(|_| ())
+    ext2::make(&image, block, &source, None).map_err(wrong)
+}
+
+fn wrong(why: anyhow::Error) -> Failure {
+    Failure::Wrong(format!("{why:#}"))
 }
 
 /// What a file holds, as debugfs sees it.
-fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
-    tool("debugfs", &["-R", &format!("cat /{path}")], &board.path(IMAGE), 0)
+pub(super) fn content(board: &Instance, path: &str) -> Result<Vec<u8>, Failure> {
+    ext2::content(&board.path(IMAGE), path).map_err(wrong)
 }
 
 /// Nothing is wrong with the file system, and it says so itself.
-fn clean(board: &Instance) -> Result<(), Failure> {
+pub(super) fn clean(board: &Instance) -> Result<(), Failure> {
     let image = board.path(IMAGE);
     tool("e2fsck", &["-fn"], &image, 0)?;
     let said = tool("dumpe2fs", &["-h"], &image, 0)?;
@@ -61,7 +58,7 @@ fn clean(board: &Instance) -> Result<(), Failure> {
     Err(Failure::Wrong(format!("the image says {state:?}")))
 }
 
-fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
+pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
     if found == wanted {
         return Ok(());
     }
@@ -70,7 +67,7 @@ fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failure> {
 }
 
 /// Waits until the disk is mounted.
-fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
+pub(super) fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
     mounted_at(rig, "/disk ", how)
 }
 
@@ -93,14 +90,22 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
 }
 
 /// Starts anew with a new file system.
-fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     rig.restart(|board| make(board, block))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
 }
 
+/// The same, and it is the root.
+pub fn begin_as_root(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+    rig.set_arguments("root=disk");
+    rig.restart(|board| make(board, block))?;
+    rig.expect("main> ", PATIENCE)?;
+    mounted_at(rig, "/ ", "free, ext2")
+}
+
 /// Nothing that failed.
-fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
+pub(super) fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
     let said = rig.ask("main", line, PATIENCE)?;
     if said.lines().any(|it| it.starts_with("! ")) {
         return Err(Failure::Wrong(format!("`{line}`: {said}")));
@@ -109,7 +114,7 @@ fn done(rig: &mut Rig, line: &str) -> Result<(), Failure> {
 }
 
 /// Turns the board off as its monitor does.
-fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("poweroff")?;
     rig.expect("powering off", PATIENCE)?;
     goes_off(rig)
@@ -220,10 +225,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
 
 /// The disk is the root of a board that says so.
 pub fn root(rig: &mut Rig) -> Result<(), Failure> {
-    rig.set_arguments("root=disk");
-    rig.restart(|board| make(board, 1024))?;
-    rig.expect("main> ", PATIENCE)?;
-    mounted_at(rig, "/ ", "free, ext2")?;
+    begin_as_root(rig, 1024)?;
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}fs cat {}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
     }

@@ -7,10 +7,13 @@ mod balloon;
 mod boot;
 mod calls;
 mod clock;
+mod corpus;
+mod crowd;
 mod disk;
 mod dma;
 mod files;
 mod host;
+mod hostile;
 mod machine;
 mod net;
 mod overlap;
@@ -19,7 +22,9 @@ mod programs;
 pub mod rig;
 mod services;
 mod statics;
+mod system;
 mod twins;
+mod weak;
 
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
@@ -76,12 +81,13 @@ pub const ALL: &[Scenario] = &[
     on("disk.ext2-delegated", "duo-delegated", |rig| disk::kept(rig, 4096)),
     on("disk.ext2-solo", "solo", disk::alone),
     on("disk.root", "duo", disk::root),
-    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..4)),
-    nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..140)),
+    on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..21)),
+    nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..300)),
     on("disk.lost", "duo", disk::lost),
     on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
     on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
     on("files.proc", "duo", files::proc),
+    on("disk.weak-lost", "duo", weak::lost),
     on("host.files", "duo", host::files),
     on("host.files-delegated", "duo-delegated", host::files),
     on("services.solo", "solo", services::alone),
@@ -106,6 +112,14 @@ pub const ALL: &[Scenario] = &[
     on("programs.traps", "duo", programs::traps),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
+    on("system.shell", "duo", system::shell),
+    on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
+    nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
+    on("corpus.light", "duo", corpus::light),
+    on("corpus.sqlite", "duo", corpus::database),
+    nightly("corpus.heavy", "duo", corpus::heavy),
+    on("programs.many", "duo", crowd::many),
+    on("programs.placed", "duo", crowd::placed),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),

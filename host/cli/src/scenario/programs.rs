@@ -14,34 +14,45 @@ use std::time::Instant;
 /// Its parts are at its top.
 const TOOL: &str = "tests/programs/tool.wat";
 /// What `pen exec` ends with when the program's kernel died.
-const LOST: u8 = 125;
+pub(super) const LOST: u8 = 125;
 /// And for a trap.
 const TRAPPED: u8 = 134;
 
-fn wrong(what: &str, found: impl std::fmt::Debug) -> Failure {
+/// What a scenario of programs finds wrong.
+pub fn wrong(what: &str, found: impl std::fmt::Debug) -> Failure {
     Failure::Wrong(format!("{what}: {found:?}"))
 }
 
-fn ready(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn ready(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     install(rig)
 }
 
 pub fn install(rig: &Rig) -> Result<(), Failure> {
+    install_as(rig, None, "tool")
+}
+
+/// The tool with a manifest and a name of its own.
+pub(super) fn install_as(rig: &Rig, manifest: Option<&Path>, name: &str) -> Result<(), Failure> {
     let place = Place::find()?;
     let tool = place.root.join(Path::new(TOOL));
-    let put = install::put(&place, &rig.instance, &tool, None, "tool");
+    let put = install::put(&place, &rig.instance, &tool, manifest, name);
     put.map(|_| ()).map_err(|why| wrong("install", format!("{why:#}")))
 }
 
 /// A program that runs beside the scenario.
-struct Running(Receiver<Result<Captured, String>>);
+pub struct Running(Receiver<Result<Captured, String>>);
 
 impl Running {
-    fn begin(instance: &Instance, kernel: &str, arguments: &[&str], input: &[u8]) -> Running {
+    pub fn begin(instance: &Instance, kernel: &str, arguments: &[&str], input: &[u8]) -> Running {
+        Running::of(instance, Line::on(kernel, "tool", arguments), input)
+    }
+
+    /// Begins what `pen exec` would with this line.
+    pub fn of(instance: &Instance, line: Line, input: &[u8]) -> Running {
         let (sender, ended) = channel();
         let instance = Instance::at(instance.folder.clone());
-        let (line, input) = (Line::on(kernel, "tool", arguments), input.to_vec());
+        let input = input.to_vec();
         std::thread::spawn(move || {
             let done = captured(&instance, &line, Some(input)).map_err(|why| format!("{why:#}"));
             // Whoever is gone has given up.
@@ -50,17 +61,23 @@ impl Running {
         Running(ended)
     }
 
-    fn end(self) -> Result<Captured, Failure> {
+    /// How it ended.
+    pub fn end(self) -> Result<Captured, Failure> {
         let done = self.0.recv_timeout(PATIENCE).map_err(|_| wrong("it does not end", ()))?;
         done.map_err(|why| wrong("exec", why))
     }
 }
 
-pub fn run(rig: &Rig, kernel: &str, arguments: &[&str], input: &[u8]) -> Result<Captured, Failure> {
+pub(super) fn run(
+    rig: &Rig,
+    kernel: &str,
+    arguments: &[&str],
+    input: &[u8],
+) -> Result<Captured, Failure> {
     Running::begin(&rig.instance, kernel, arguments, input).end()
 }
 
-fn says(
+pub(super) fn says(
     rig: &Rig,
     kernel: &str,
     arguments: &[&str],
@@ -132,19 +149,24 @@ pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
 
 /// KiB of main's memory that are free.
 fn free_memory(rig: &mut Rig) -> Result<u64, Failure> {
-    let said = rig.ask("main", "mem", PATIENCE)?;
+    free_memory_on(rig, "")
+}
+
+/// The same of the kernel that `on` leads to.
+pub(super) fn free_memory_on(rig: &mut Rig, on: &str) -> Result<u64, Failure> {
+    let said = rig.ask("main", &format!("{on}mem"), PATIENCE)?;
     let line = said.lines().find(|line| line.ends_with("KiB free"));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.ok_or_else(|| wrong("mem", said))
 }
 
 /// The number of the process that `ps` of any kernel shows on `kernel`, once it runs.
-fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
+pub(super) fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
     let start = Instant::now();
     loop {
         let said = rig.ask("main", "on shadow ps", PATIENCE)?;
         let is =
-            |words: &[&str]| matches!(words, [_, _, _, on, "running", "tool"] if *on == kernel);
+            |words: &[&str]| matches!(words, [_, _, _, on, "running", .., "tool"] if *on == kernel);
         let line = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         if let Some(words) = line.into_iter().find(|words| is(words)) {
             return Ok(words[0].to_string());
@@ -201,7 +223,7 @@ pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// The weak kernel runs again.
-fn back(rig: &mut Rig) -> Result<(), Failure> {
+pub(super) fn back(rig: &mut Rig) -> Result<(), Failure> {
     let start = Instant::now();
     while !rig.ask("main", "ping shadow", PATIENCE)?.contains("answer from") {
         if start.elapsed() > PATIENCE {

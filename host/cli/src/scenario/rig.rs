@@ -189,6 +189,11 @@ impl Rig {
         Ok(())
     }
 
+    /// Presses keys, without a return behind them.
+    pub fn type_keys(&mut self, keys: &str) -> Result<(), Failure> {
+        Ok(self.console.write_all(keys.as_bytes())?)
+    }
+
     /// Types `line` and answers everything up to the next prompt of `kernel`.
     pub fn ask(&mut self, kernel: &str, line: &str, patience: Duration) -> Result<String, Failure> {
         self.send(line)?;

@@ -11,12 +11,10 @@ use super::{NONSENSE, Stream, Trouble};
 use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
 use crate::monitor::{Failure, Session};
-use crate::processes::{self, with_table};
-use crate::services::Patience;
-use ::processes::client::{Ended, Spawn};
-use abi::fs::{Errno as FileError, Op, Poll, Request, flag, ready};
+use crate::processes::launch::{Launch, end_of, signal_group};
+use abi::fs::{Errno as FileError, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
-use abi::process::{End, Errno, flag as process_flag, signal};
+use abi::process::signal;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -25,12 +23,7 @@ use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
-use kernel_process::begin::{Given, Plan, encode};
-use kernel_process::wasi::rights;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// How long a process table that began anew may take to hear of what runs.
-const HEARSAY_NS: u64 = 2_000_000_000;
 
 /// What the feeder of a program's input has to know.
 struct Feed {
@@ -79,10 +72,6 @@ pub(super) fn file(why: FileError) -> Trouble {
     Trouble::Failed(Failure::Failed(explain(why)))
 }
 
-fn process(why: Errno) -> Trouble {
-    Trouble::Failed(processes::explain(why))
-}
-
 /// What the host asked for, in pieces.
 struct Asked<'a> {
     kernel: u32,
@@ -113,7 +102,9 @@ impl Stream {
         let root = with_files(&self.session, |client| client.root()).map_err(file)?;
         handles.keep(root);
         let (jobs, folders) = self.folders(names, &mut handles)?;
-        let pid = self.begin(&asked, [input, out, err, root], names, &folders.roots)?;
+        let named: Vec<_> = names.iter().map(Vec::as_slice).collect();
+        let given: Vec<_> = folders.roots.iter().copied().zip(named).collect();
+        let pid = self.begin(&asked, [input, out, err, root], &given)?;
         [input, out, err].into_iter().for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
@@ -123,78 +114,32 @@ impl Stream {
         let relayed = self.relay(pipes);
         drop(folders);
         if relayed.is_err() {
-            hang_up(&self.session, pid);
+            signal_group(&self.session, pid, signal::HUP);
         }
-        let (end, status) = self.wait(pid);
+        let (end, status) = end_of(&self.session, pid);
         feed.over.store(true, Ordering::Release);
         relayed?;
         let exit = Exit { kind: (end as u32).into(), status: status.into() };
         Ok(self.send(Kind::Exit, exit.as_bytes())?)
     }
 
-    /// How it ended. A table that began anew hears of what still runs a moment later; what it does
-    /// not hear of was lost with its kernel.
-    fn wait(&self, pid: u32) -> (End, u32) {
-        let mut deadline = None;
-        loop {
-            match with_table(&self.session, &Patience::ENDLESS, |t| t.wait(0, pid as i32)) {
-                Ok(Ended { end, status, .. }) => return (end, status),
-                Err(_) => {
-                    let now = arch::time::soc_time();
-                    if now > *deadline.get_or_insert(now + HEARSAY_NS) {
-                        return (End::Lost, 0);
-                    }
-                    self.kernel.scheduler.sleep_until(now + HEARSAY_NS / 20);
-                }
-            }
-        }
-    }
-
     fn begin(
         &self,
         asked: &Asked<'_>,
         handles: [u64; 4],
-        names: &[Vec<u8>],
-        roots: &[u64],
+        folders: &[(u64, &[u8])],
     ) -> Result<u32, Trouble> {
         let [input, out, err, root] = handles;
-        let stream = |descriptor, handle, rights| Given {
-            handle,
-            rights,
-            inheriting: 0,
-            descriptor,
-            name: None,
-        };
-        let directory = |descriptor, handle, name| Given {
-            handle,
-            rights: rights::DIRECTORY,
-            inheriting: rights::INHERITING,
-            descriptor,
-            name: Some(name),
-        };
-        let mut files = Vec::from([
-            stream(0, input, rights::STREAM),
-            stream(1, out, rights::STREAM),
-            stream(2, err, rights::STREAM),
-            directory(3, root, b"/"),
-        ]);
-        let folders = (4..).zip(roots.iter().zip(names));
-        files.extend(folders.map(|(at, (&root, name))| directory(at, root, name.as_slice())));
-        let plan = Plan {
+        let launch = Launch {
+            kernel: asked.kernel,
             path: asked.path,
             arguments: asked.arguments,
             environment: asked.environment,
-            memory: 0,
-            files: &files,
+            streams: [input, out, err],
+            root,
+            folders,
         };
-        let beginning = encode(&plan).map_err(|why| match why {
-            kernel_process::Errno::TOOBIG => process(Errno::Toobig),
-            _ => process(Errno::Inval),
-        })?;
-        let kernel = processes::place(self.kernel, asked.kernel).map_err(process)?;
-        let flags = process_flag::NEW_GROUP | process_flag::WATCHED;
-        let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
-        with_table(&self.session, &Patience::ENDLESS, |t| t.spawn(spawn)).map_err(process)
+        Ok(launch.begin(&self.session)?)
     }
 
     /// A thread that brings input. Without one the program finds its input's end.
@@ -230,22 +175,9 @@ impl Stream {
         let one =
             |&(handle, _): &(u64, Kind)| Poll { handle, want: ready::READ, ..Poll::default() };
         let mut polls: Vec<Poll> = pipes.iter().map(one).collect();
-        let bytes = size_of_val(&polls[..]) as u64;
-        let request = Request { flags: flag::WAIT, length: bytes, ..Request::new(Op::Poll, 0) };
-        let fs = &self.kernel.services.fs;
-        let reply = fs.ask(&self.session, request, polls.as_mut_slice().as_mut_bytes());
-        match reply {
-            Ok(reply) if reply.error == 0 => Ok(polls),
-            Ok(reply) => Err(reply.errno()),
-            Err(_) => Err(FileError::Io),
-        }
+        with_files(&self.session, |client| client.poll(&mut polls, flag::WAIT))?;
+        Ok(polls)
     }
-}
-
-/// The host is gone.
-fn hang_up(session: &Session, pid: u32) {
-    // A group that has ended needs no signal.
-    let _ = with_table(session, &Patience::ENDLESS, |t| t.kill(0, -(pid as i32), signal::HUP));
 }
 
 fn feeder(number: usize) {
@@ -268,17 +200,15 @@ fn feeder(number: usize) {
             Ok(Kind::Said) => super::folders::said(&session, &bytes),
             Ok(Kind::Signal) => {
                 let number = <[u8; 4]>::try_from(&bytes[..]).map_or(0, u32::from_le_bytes);
-                let group = -(feed.pid as i32);
-                let _ = with_table(&session, &Patience::ENDLESS, |table| {
-                    table.kill(0, group, u16::try_from(number).unwrap_or(signal::TERM))
-                });
+                let number = u16::try_from(number).unwrap_or(signal::TERM);
+                signal_group(&session, feed.pid, number);
             }
             _ => break,
         }
     }
     close(&session, &mut input);
     if !feed.over.load(Ordering::Acquire) {
-        hang_up(&session, feed.pid);
+        signal_group(&session, feed.pid, signal::HUP);
     }
 }
 

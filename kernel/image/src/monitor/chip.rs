@@ -79,7 +79,7 @@ fn peers(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     for (index, domain) in kernel.blob.domains().iter().enumerate() {
         let id = DomainId(index as u8);
         let (epoch, state) = kernel.soc.state(id);
-        let isa = if domain.isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+        let isa = abi::boot::isa::name(domain.isa);
         let role = ["?", "main", "shadow", "proxy"].get(domain.role as usize).unwrap_or(&"?");
         let name = abi::boot::text(&domain.name);
         write!(out, "  {name:<9} {isa:<8} {role:<7} {:<6} ", domain.cores)?;

@@ -112,10 +112,10 @@ fn settle_one(client: &mut Client<'_>, root: u64, name: &[u8]) -> Result<bool, E
 /// The same before the chip goes off.
 pub fn settle(session: &Session) -> Outcome {
     with_client(session, |client| {
-        let root = client.root()?;
-        let names = mounts(client, root)?;
-        let done = names.iter().try_for_each(|name| settle_one(client, root, name).map(|_| ()));
-        client.close(root).and(done)
+        client.at_root(|client, root| {
+            let names = mounts(client, root)?;
+            names.iter().try_for_each(|name| settle_one(client, root, name).map(|_| ()))
+        })
     })
 }
 
@@ -129,9 +129,8 @@ pub fn below<'a>(
             return ask(request, bulk);
         }
         let mut client = Client(ask);
-        let opened = client.root().and_then(|root| {
-            let opened = client.open(root, path.as_bytes(), flag::READ | flag::DIRECTORY);
-            client.close(root).and(opened)
+        let opened = client.at_root(|client, root| {
+            client.open(root, path.as_bytes(), flag::READ | flag::DIRECTORY)
         });
         match opened {
             Ok(handle) => Reply { handle, ..Reply::default() },

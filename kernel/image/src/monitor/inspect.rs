@@ -31,7 +31,7 @@ pub const COMMANDS: &[Command] = &[
 fn cpus(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let domain = kernel.domain();
-    let isa = if domain.isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+    let isa = abi::boot::isa::name(domain.isa);
     for core in 0..domain.cores as usize {
         let load = kernel.scheduler.core_info(core);
         writeln!(

@@ -32,10 +32,12 @@ mod watts;
 use crate::kernel::Kernel;
 use crate::panic::Text;
 use crate::peers::{Ask, CallFailure, Terms};
+use crate::terminal::{self, Pressed};
 use alloc::vec::Vec;
 use base::id::DomainId;
 use core::fmt::{self, Write};
 use kernel_msg::Level;
+use kernel_terminal::Keys;
 use line::{Edit, LINE, Line};
 pub use watts::{asked_frequency, gates_idle};
 
@@ -88,6 +90,16 @@ pub enum Failure {
     Failed(&'static str),
     /// The place to write went away or is full.
     Output,
+}
+
+impl Failure {
+    /// For people.
+    pub fn text(&self) -> &'static str {
+        match self {
+            Failure::Failed(text) => text,
+            Failure::Usage | Failure::Output => "refused",
+        }
+    }
 }
 
 impl From<CallFailure> for Failure {
@@ -153,12 +165,19 @@ pub fn thread(_: usize) {
     let mut line = Line::new();
     greet(kernel);
     scripted(kernel);
-    prompt(kernel);
+    let (mut keys, shared) = (Keys::new(), terminal::start(kernel));
+    if !shared {
+        prompt(kernel);
+    }
     loop {
         let mut bytes = [0; 64];
         let count = kernel.devices.read(kernel, &mut bytes);
         for &byte in &bytes[..count] {
-            typed(kernel, &mut line, byte);
+            match shared.then(|| terminal::press(kernel, &mut keys, byte)) {
+                Some(Pressed::Taken) => {}
+                Some(Pressed::Away) => prompt(kernel),
+                Some(Pressed::Monitors) | None => typed(kernel, &mut line, byte),
+            }
         }
     }
 }

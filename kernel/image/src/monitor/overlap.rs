@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[Command {
 const MOST: u64 = 200;
 /// What all names begin with.
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-/// The handles that both kernels use: the root, two files, both ends of a pipe.
+/// The handles that both kernels use: a directory, two files, both ends of a pipe.
 const HANDLES: usize = 5;
 
 /// Lines of what was asked here.
@@ -100,7 +100,12 @@ fn thread(_: usize) {
 
 /// Requests that both build on, before they begin.
 fn begin(session: &Session) -> Result<[u64; HANDLES], Failure> {
-    let root = done(asked(session, Request::new(Op::Root, 0), &mut [])?)?.handle;
+    // The root shows what else is mounted; here is nothing but what these requests make.
+    let top = done(asked(session, Request::new(Op::Root, 0), &mut [])?)?.handle;
+    let named = |op, flags| Request { name: 1, flags, ..Request::new(op, top) };
+    done(asked(session, named(Op::Mkdir, 0), &mut b"o".to_vec())?)?;
+    let open = named(Op::Open, flag::READ | flag::DIRECTORY);
+    let root = done(asked(session, open, &mut b"o".to_vec())?)?.handle;
     let flags = flag::READ | flag::WRITE | flag::CREATE | flag::APPEND;
     let open = Request { name: 1, flags, ..Request::new(Op::Open, root) };
     let first = done(asked(session, open, &mut b"a".to_vec())?)?.handle;

@@ -7,7 +7,12 @@ use abi::process::{End, Listed, State, signal};
 use core::fmt::Write;
 
 pub const COMMANDS: &[Command] = &[
-    Command { name: "ps", arguments: "", help: "processes of all kernels", run: list },
+    Command {
+        name: "ps",
+        arguments: "",
+        help: "processes of all kernels, what they used of cores and memory, what they asked",
+        run: list,
+    },
     Command {
         name: "kill",
         arguments: "PID|-GROUP [SIGNAL]",
@@ -31,14 +36,16 @@ fn list(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let all = with_table(session, &Patience::ENDLESS, |table| table.list()).map_err(explain)?;
     writeln!(
         out,
-        "  {:>5} {:>6} {:>5}  {:<8} {:<9} name",
-        "pid", "parent", "group", "kernel", "state"
+        "  {:>5} {:>6} {:>5}  {:<8} {:<9} {:>8} {:>7} {:>8}  name",
+        "pid", "parent", "group", "kernel", "state", "cpu ms", "KiB", "messages"
     )?;
     for process in &all {
         let domain = session.kernel.blob.domains().get(usize::from(process.kernel));
         let kernel = domain.map_or("?", |domain| abi::boot::text(&domain.name));
         write!(out, "  {:>5} {:>6} {:>5}  ", process.pid, process.parent, process.group)?;
-        write!(out, "{kernel:<8} {:<9} ", state(process))?;
+        let (cpu, memory) = (process.cpu / 1_000_000, process.memory >> 10);
+        write!(out, "{kernel:<8} {:<9} {cpu:>8} {memory:>7} ", state(process))?;
+        write!(out, "{:>8}  ", process.messages)?;
         writeln!(out, "{}", abi::boot::text(&process.name))?;
     }
     Ok(())

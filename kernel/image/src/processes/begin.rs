@@ -5,6 +5,7 @@
 //!                  \          \--> Begun(why not)                closes its files
 //! ```
 
+use super::accounts::account;
 use super::guest::Guest;
 use super::{Life, with_table};
 use crate::kernel::Kernel;
@@ -42,14 +43,17 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         thread: AtomicU64::new(0),
         asleep: WaitQueue::new(),
         messages: AtomicU64::new(0),
+        memory: AtomicU64::new(0),
     };
     put(&kernel.processes.living, pid, Arc::new(life));
     put(&kernel.processes.begun, pid, beginning.to_vec());
     if kernel.spawn("program", None, thread, pid as usize).is_err() {
         take(&kernel.processes.living, pid);
         take(&kernel.processes.begun, pid);
-        tell(session, pid, Err(Errno::Nomem));
+        return tell(session, pid, Err(Errno::Nomem));
     }
+    kernel.processes.count.fetch_add(1, Ordering::Release);
+    kernel.processes.some.wake_all(&kernel.scheduler);
 }
 
 /// What is taken out of a map is dropped without its lock.
@@ -176,7 +180,7 @@ fn close(guest: &mut Guest, handle: u64) {
 /// The directory of this path from the root.
 fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
     let failed = |reply: &Reply| Halt::from(WasiErrno::from(reply.errno()));
-    let root = guest.files(Request::new(Op::Root, 0), &mut [])?;
+    let root = guest.root()?;
     if root.error != 0 {
         return Err(failed(&root));
     }
@@ -207,13 +211,7 @@ fn run(
         report(life, &loaded, what);
     }
     ran.process.close_all(&mut ran.guest);
-    let thread = ThreadId::from_token(life.thread.load(Ordering::Relaxed));
-    let used = Account {
-        cpu: kernel.scheduler.ran(thread),
-        memory: ran.memory,
-        messages: life.messages.load(Ordering::Relaxed),
-    };
-    (ran.end, used)
+    (ran.end, account(&kernel.scheduler, life))
 }
 
 /// A trap, and where in the program it was, to the kernel's log.

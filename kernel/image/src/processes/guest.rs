@@ -1,5 +1,10 @@
 //! A program's way to its kernel: services, clocks, sleep. What it asks of a service with its own
 //! memory finds that memory there: a step does not fault for want of a page.
+//!
+//! Contract: `System` is all that a program reaches, and through it only requests that are for
+//! programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); the others are refused here,
+//! whatever the code above asked for. What a kernel asks on a program's behalf goes by
+//! [`Guest::root`] or by itself.
 
 use super::{Life, ask};
 use crate::idle;
@@ -42,6 +47,23 @@ impl Guest {
         bulk: &mut [u8],
         deadline: Option<u64>,
     ) -> Result<Option<fs::Reply>, Interrupted> {
+        if !fs::Op::from_code(request.op).is_some_and(fs::Op::is_for_programs) {
+            return Ok(Some(fs::Reply::error(FileError::Perm)));
+        }
+        self.carry(request, bulk, deadline)
+    }
+
+    /// A handle of the root directory, for what its program's manifest gives it.
+    pub fn root(&mut self) -> Result<fs::Reply, Interrupted> {
+        self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
+    }
+
+    fn carry(
+        &mut self,
+        request: fs::Request,
+        bulk: &mut [u8],
+        deadline: Option<u64>,
+    ) -> Result<Option<fs::Reply>, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
         if !programs::touch(bulk) {
             return Ok(Some(fs::Reply::error(FileError::Nomem)));
@@ -65,6 +87,10 @@ impl kernel_engine::Guest for Guest {
     fn stop_signal(&self) -> Option<u16> {
         self.life.stop_signal()
     }
+
+    fn has_memory(&self, bytes: u64) {
+        self.life.memory.fetch_max(bytes, Ordering::Relaxed);
+    }
 }
 
 impl System for Guest {
@@ -86,6 +112,9 @@ impl System for Guest {
         request: process::Request,
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted> {
+        if !process::Op::from_code(request.op).is_some_and(process::Op::is_for_programs) {
+            return Ok(process::Reply::error(Errno::Perm));
+        }
         self.life.messages.fetch_add(1, Ordering::Relaxed);
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
@@ -102,10 +131,12 @@ impl System for Guest {
     fn place(
         &mut self,
         wish: u32,
-        _directory: u64,
-        _path: &[u8],
+        directory: u64,
+        path: &[u8],
     ) -> Result<Result<u16, Errno>, Interrupted> {
-        Ok(super::place(self.kernel(), wish))
+        let placed = super::place(&self.session, wish, Some(directory), path);
+        idle::to_program(self.kernel());
+        Ok(placed)
     }
 
     fn monotonic(&mut self) -> u64 {

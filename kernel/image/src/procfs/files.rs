@@ -108,8 +108,7 @@ fn uptime(session: &Session, out: &mut Page) -> fmt::Result {
 
 fn version(session: &Session, out: &mut Page) -> fmt::Result {
     let kernel = session.kernel;
-    let isa = kernel.domain().isa;
-    let isa = if isa == abi::boot::isa::AARCH64 { "aarch64" } else { "riscv64" };
+    let isa = abi::boot::isa::name(kernel.domain().isa);
     let (name, board) = (kernel.name(), abi::boot::text(&kernel.blob.name));
     let version = env!("CARGO_PKG_VERSION");
     writeln!(out, "Penumbra {version} {name} {isa} on {board}, life {}", kernel.epoch.0)

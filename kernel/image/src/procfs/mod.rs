@@ -58,9 +58,7 @@ fn establish(session: &Session) -> Result<(), Errno> {
     let kernel = session.kernel;
     let seed = seed(kernel);
     with_files(session, |client| {
-        let root = client.root()?;
-        let done = furnish(client, root, kernel, &seed);
-        client.close(root).and(done)
+        client.at_root(|client, root| furnish(client, root, kernel, &seed))
     })
 }
 

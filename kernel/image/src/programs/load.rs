@@ -5,13 +5,14 @@
 //! by its file: which one, how long, and when it changed; a file that changed is read again.
 
 use super::Trace;
+use super::seam::Buffer;
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
-use abi::program::IMAGE_BYTES;
+use abi::program::{IMAGE_BYTES, ImageHead};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Manifest {
     pub memory: u64,
     /// Most descriptors; 0: as any other.
     pub files: u32,
+    /// For which cores: [`abi::program::class`].
+    pub class: u32,
 }
 
 /// A program that can be run.
@@ -101,11 +104,26 @@ impl<G: Guest> Programs<G> {
         if let Some(known) = self.find(file.known) {
             return Ok(known);
         }
-        let bytes = file.read()?;
-        let loaded = Arc::new(self.make(session.kernel, path, &bytes)?);
+        let mut bytes = file.read()?;
+        let loaded = Arc::new(self.make(session.kernel, path, bytes.bytes())?);
         drop(bytes);
         self.keep(file.known, loaded.clone());
         Ok(loaded)
+    }
+
+    /// For which cores the program `path` is: as of the one that `these` keep, or else as the head
+    /// of its file says, which is all that is read of it.
+    pub fn class(
+        these: Option<&Programs<G>>,
+        session: &Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<u32, Errno> {
+        let file = Image::open(session, directory, path)?;
+        match these.and_then(|these| these.find(file.known)) {
+            Some(loaded) => Ok(loaded.manifest.class),
+            None => file.class(),
+        }
     }
 
     fn find(&self, known: Known) -> Option<Arc<Loaded<G>>> {
@@ -164,6 +182,7 @@ impl Manifest {
             preopens: preopens.collect(),
             memory: image.memory,
             files: image.files,
+            class: image.class,
         }
     }
 }
@@ -187,14 +206,6 @@ struct Image<'a> {
     known: Known,
 }
 
-/// The end of a name of an image for this kernel.
-const fn suffix() -> &'static [u8] {
-    match arch::cpu::ISA {
-        isa::AARCH64 => b".aarch64",
-        _ => b".riscv64",
-    }
-}
-
 fn errno(why: FileError) -> Errno {
     match why {
         FileError::Noent | FileError::Notdir => Errno::Noent,
@@ -208,7 +219,7 @@ fn errno(why: FileError) -> Errno {
 
 impl<'a> Image<'a> {
     fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
-        let named = [path, suffix()].concat();
+        let named = [path, b".", isa::name(arch::cpu::ISA).as_bytes()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
         let relative = if directory.is_none() { &named[from..] } else { &named[..] };
         let opened = with_files(session, |client| {
@@ -230,11 +241,17 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    fn read(&self) -> Result<Vec<u8>, Errno> {
+    fn class(&self) -> Result<u32, Errno> {
+        let mut head = [0; size_of::<ImageHead>()];
+        let read = with_files(self.session, |client| client.read_at(self.handle, 0, &mut head));
+        let count = read.map_err(errno)?;
+        head.get(..count).and_then(kernel_seal::class_of).ok_or(Errno::Noexec)
+    }
+
+    fn read(&self) -> Result<Buffer, Errno> {
         let size = self.known.size as usize;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| Errno::Nomem)?;
-        bytes.resize(size, 0);
+        let mut buffer = Buffer::new(size).ok_or(Errno::Nomem)?;
+        let bytes = buffer.bytes();
         let mut done = 0;
         while done < size {
             let end = size.min(done + PIECE);
@@ -247,7 +264,7 @@ impl<'a> Image<'a> {
                 count => done += count,
             }
         }
-        Ok(bytes)
+        Ok(buffer)
     }
 }
 

@@ -14,6 +14,33 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 
+/// Memory of whole pages, wherever they lie: a heap has none as large as an image.
+pub struct Buffer {
+    start: VirtAddr,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Zeroed; `None`: there is no memory.
+    pub fn new(bytes: usize) -> Option<Buffer> {
+        let size = whole_pages(bytes.max(1));
+        let buffer = Buffer { start: SPACES.reserve(size).ok()?, bytes };
+        super::commit(buffer.start, size).ok().map(|()| buffer)
+    }
+
+    /// All of it.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: so many bytes were committed there for this buffer alone, until it is dropped.
+        unsafe { core::slice::from_raw_parts_mut(self.start.0 as *mut u8, self.bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        super::release(self.start);
+    }
+}
+
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 4;

@@ -78,6 +78,13 @@ impl World {
         }
     }
 
+    /// Whatever a program does, it asks for nothing that only kernels may.
+    fn note(&mut self, request: &Request) {
+        let allowed = Op::from_code(request.op).is_some_and(Op::is_for_programs);
+        assert!(allowed, "{request:?}");
+        self.requests.push(request.op);
+    }
+
     fn step(&mut self, thread: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let token = Token::new(DomainId(0), Epoch(1), thread, 0);
         let most = self.most.min(bulk.len());
@@ -103,7 +110,7 @@ impl World {
 
 impl System for World {
     fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
-        self.requests.push(request.op);
+        self.note(&request);
         loop {
             if let Some(reply) = self.step(1, request, bulk) {
                 return Ok(reply);
@@ -119,7 +126,7 @@ impl System for World {
         bulk: &mut [u8],
         deadline: u64,
     ) -> Result<Option<Reply>, Interrupted> {
-        self.requests.push(request.op);
+        self.note(&request);
         loop {
             if let Some(reply) = self.step(1, request, bulk) {
                 return Ok(Some(reply));
@@ -137,6 +144,8 @@ impl System for World {
         request: process::Request,
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted> {
+        let op = process::Op::from_code(request.op);
+        assert!(op.is_some_and(process::Op::is_for_programs), "{request:?}");
         self.asked.push((request, bulk.to_vec()));
         let reply = self.answers.pop_front().ok_or(Interrupted)?;
         let filled = bulk.len().min(reply.filled as usize);

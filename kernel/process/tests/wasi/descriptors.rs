@@ -207,9 +207,44 @@ fn pipes_are_made_and_read() {
 }
 
 #[test]
+fn only_a_terminal_has_a_mode() {
+    let mut program = Program::new();
+    let fd = program.file("file", b"");
+    assert_eq!(program.call("terminal", &[fd, 1, 0]), INVAL);
+    assert_eq!(program.call("terminal", &[1, 8, 0]), INVAL);
+    assert_eq!(program.call("terminal", &[77, 1, 0]), BADF);
+    program.end();
+}
+
+#[test]
 fn handles_of_an_earlier_life_are_stale() {
     let mut program = Program::new();
     program.world.vfs = fs::Vfs::with_budget(4, 1 << 20);
     assert_eq!(program.write(1, b"x"), Err(72));
     assert_eq!(program.open("x", 0, 0), Err(72));
+}
+
+#[test]
+fn a_terminal_is_told_from_other_devices() {
+    let mut program = Program::new();
+    let (screen, console) = program
+        .world
+        .with(|c| {
+            let root = c.root()?;
+            c.mount_devices(root, b"dev", b"seed")?;
+            c.close(root)?;
+            c.terminal(abi::fs::flag::CONSOLE)
+        })
+        .unwrap();
+    let wanted = rights::FD_READ | rights::FD_WRITE | rights::FD_SEEK;
+    for (path, seeks) in [("dev/null", rights::FD_SEEK), ("dev/console", 0)] {
+        let fd = program.open(path, 0, wanted).unwrap();
+        program.ok("fd_fdstat_get", &[fd, RESULT]);
+        assert_eq!(program.u64(RESULT) as u8, filetype::CHARACTER);
+        assert_eq!(program.u64(RESULT + 8) & rights::FD_SEEK, seeks, "{path}");
+        program.ok("fd_close", &[fd]);
+    }
+    let closed = program.world.with(|c| c.close(screen).and(c.close(console)));
+    closed.unwrap();
+    program.end();
 }

@@ -203,7 +203,9 @@ impl Model {
                 Ok(Reply { value: self.budget, other: free, ..Reply::default() })
             }
             Op::Poll => self.poll(r, bulk),
-            Op::Readdir | Op::Mount | Op::NextIo | Op::IoDone => Err(Errno::Notsup.into()),
+            Op::Readdir | Op::Mount | Op::NextIo | Op::IoDone | Op::Terminal => {
+                Err(Errno::Notsup.into())
+            }
             Op::NextJob | Op::JobDone | Op::Mounts | Op::Unmount => Err(Errno::Notsup.into()),
             _ => self.by_name(now, r, bulk),
         }

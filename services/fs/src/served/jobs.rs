@@ -1,10 +1,10 @@
 //! Jobs that wait to be taken or answered, and who serves.
 //!
-//! Contract: a job is given out once. Who serves is called when there is something to do, and again
-//! when it did not come within [`PATIENCE`]; who asked last is who serves.
+//! Contract: a job is given out once. Who serves is called when there is something to do
+//! ([`crate::vfs::listener`]); who asked last is who serves.
 
 use super::Ask;
-use crate::vfs::disks::PATIENCE;
+use crate::vfs::listener::Listener;
 use abi::fs::Errno;
 use abi::served::Job;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -39,12 +39,6 @@ pub struct Told<'a> {
     pub bulk: &'a [u8],
 }
 
-#[derive(Debug)]
-struct Listener {
-    token: Token,
-    called: Option<u64>,
-}
-
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Jobs {
@@ -56,7 +50,7 @@ pub(super) struct Jobs {
     server: Option<(DomainId, Epoch)>,
     /// It was there, and is no more.
     is_gone: bool,
-    listener: Option<Listener>,
+    listener: Listener,
 }
 
 impl Jobs {
@@ -64,7 +58,15 @@ impl Jobs {
     pub fn new(number: u64, lives: u32) -> Jobs {
         let (all, ahead) = (BTreeMap::new(), VecDeque::new());
         let life = number << 56 | u64::from(lives & 0xff_ffff) << 32;
-        Jobs { all, ahead, life, last: 0, server: None, is_gone: false, listener: None }
+        Jobs {
+            all,
+            ahead,
+            life,
+            last: 0,
+            server: None,
+            is_gone: false,
+            listener: Listener::default(),
+        }
     }
 
     /// Another server's; numbers go on, so that none of the last one's is meant.
@@ -132,9 +134,10 @@ impl Jobs {
     /// The next one, for who serves from now on.
     pub fn take(&mut self, by: Token, room: usize) -> Result<Option<Told<'_>>, Errno> {
         let who = (by.kernel(), by.epoch());
-        (self.server, self.is_gone, self.listener) = (Some(who), false, None);
+        (self.server, self.is_gone) = (Some(who), false);
+        self.listener.came();
         let Some(number) = self.ahead.front().copied() else {
-            self.listener = Some(Listener { token: by, called: None });
+            self.listener.listens(by);
             return Ok(None);
         };
         let job = self.all.get_mut(&number).ok_or(Errno::Io)?;
@@ -167,19 +170,13 @@ impl Jobs {
 
     /// Some do not listen any more.
     pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.listener.take_if(|listener| who(listener.token));
+        self.listener.deafen(who);
     }
 
     /// Calls who listens, if there is anything to do.
     pub fn call(&mut self, now: u64, effects: &mut dyn Effects) {
-        if self.ahead.is_empty() {
-            return;
-        }
-        if let Some(listener) = &mut self.listener
-            && listener.called.is_none_or(|at| now >= at.saturating_add(PATIENCE))
-        {
-            listener.called = Some(now);
-            effects.wake(listener.token);
+        if !self.ahead.is_empty() {
+            self.listener.call(now, effects);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::handles::{Opening, Place, Target};
 use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Times};
 use crate::ramfs::content::LARGEST;
-use abi::fs::{Errno, Op, Reply, Stat, flag, kind};
+use abi::fs::{Errno, Op, Reply, Stat, flag, kind, ready};
 
 impl Vfs {
     /// An opening that may be used so.
@@ -36,6 +36,10 @@ impl Vfs {
             _ if at => return Err(Errno::Spipe.into()),
             Target::Reader(pipe) => self.read_pipe(call, &opening, pipe, length)?,
             Target::Writer(_) => return Err(Errno::Badf.into()),
+            terminal => {
+                let (input, _) = self.sides(terminal).ok_or(Errno::Badf)?;
+                self.read_pipe(call, &opening, input, length)?
+            }
         };
         Ok(Reply { value: done as u64, filled: done as u32, ..Reply::default() })
     }
@@ -75,6 +79,13 @@ impl Vfs {
             _ if at => return Err(Errno::Spipe.into()),
             Target::Writer(pipe) => self.write_pipe(call, &opening, pipe, length)?,
             Target::Reader(_) => return Err(Errno::Badf.into()),
+            terminal => {
+                let (_, output) = self.sides(terminal).ok_or(Errno::Badf)?;
+                if length == 0 && matches!(terminal, Target::Screen(_)) {
+                    self.end_input(output, call.effects);
+                }
+                self.write_pipe(call, &opening, output, length)?
+            }
         };
         Ok(Reply { value: done as u64, ..Reply::default() })
     }
@@ -160,6 +171,9 @@ impl Vfs {
                 let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
                 Stat { kind: kind::PIPE, links: 1, size: pipe.held() as u64, ..Stat::default() }
             }
+            Target::Terminal(_) | Target::Screen(_) => {
+                Stat { kind: kind::CHARACTER, links: 1, ..Stat::default() }
+            }
         };
         Ok(Reply { stat, flags: opening.flags, ..Reply::default() })
     }
@@ -184,7 +198,6 @@ impl Vfs {
 
     /// What a handle is ready for, and how many bytes go without waiting.
     pub(super) fn readiness(&mut self, opening: &Opening, want: u16) -> Result<(u16, u64)> {
-        use abi::fs::ready;
         let found = match opening.target {
             Target::Node(place) => {
                 let got = self.on(place, |fs, node| fs.poll(node, want))?;
@@ -193,24 +206,41 @@ impl Vfs {
                 let ahead = file.size.saturating_sub(opening.position);
                 return Ok((got & want, if is_file { ahead } else { 0 }));
             }
-            Target::Reader(at) => {
-                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
-                let hangup = if pipe.writer { 0 } else { ready::HANGUP };
-                let got = want & ready::READ;
-                (Key::Readable(at), pipe.readable(), got, hangup, pipe.held())
-            }
-            Target::Writer(at) => {
-                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
-                let hangup = if pipe.reader { 0 } else { ready::HANGUP };
-                let got = want & ready::WRITE;
-                (Key::Writable(at), pipe.writable(), got, hangup, pipe.room())
-            }
+            Target::Reader(at) => return self.to_read(at, want),
+            Target::Writer(at) => return self.to_write(at, want),
+            terminal => self.sides(terminal).ok_or(Errno::Badf)?,
         };
-        let (key, is_ready, got, hangup, bytes) = found;
-        if is_ready && got | hangup != 0 {
-            return Ok((got | hangup, bytes as u64));
+        // Whoever wants both is woken by what comes in; what goes out is waited for by a write.
+        let (input, output) = found;
+        match self.to_write(output, want) {
+            Ok(found) if want & ready::WRITE != 0 => Ok(found),
+            written if want & ready::READ == 0 => written,
+            _ => self.to_read(input, want),
         }
-        Err(Halt::Park(key))
+    }
+
+    fn to_read(&self, at: u32, want: u16) -> Result<(u16, u64)> {
+        let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
+        let hangup = if pipe.writer { 0 } else { ready::HANGUP };
+        let got = want & ready::READ;
+        let found = Ok((got | hangup, pipe.held() as u64));
+        if pipe.readable() && got | hangup != 0 {
+            found
+        } else {
+            Err(Halt::Park(Key::Readable(at)))
+        }
+    }
+
+    fn to_write(&self, at: u32, want: u16) -> Result<(u16, u64)> {
+        let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
+        let hangup = if pipe.reader { 0 } else { ready::HANGUP };
+        let got = want & ready::WRITE;
+        let found = Ok((got | hangup, pipe.room() as u64));
+        if pipe.writable() && got | hangup != 0 {
+            found
+        } else {
+            Err(Halt::Park(Key::Writable(at)))
+        }
     }
 }
 

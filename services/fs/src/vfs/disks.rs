@@ -6,11 +6,11 @@
 //!             wakes who listens            ^-- its kernel died: once more --+
 //! ```
 //! Contract: nothing goes to a disk twice at a time, and what was taken by a kernel that died is
-//! done again: reads, writes and flushes may be. Whoever listens waits without asking again; so a
-//! step that finds it called in vain for [`PATIENCE`] calls it again, and whoever waits for the
-//! disk asks again after a while and makes such a step. Who asks last is who listens.
+//! done again: reads, writes and flushes may be. Whoever listens is called ([`super::listener`]);
+//! whoever waits for the disk asks again after a while and makes a step that looks.
 
 use super::handles::Place;
+use super::listener::Listener;
 use super::{Call, Halt, MOUNTS, Result, Vfs};
 use crate::ext2::{Ext2, Io, What};
 use crate::filesystem::AnyFs;
@@ -25,8 +25,6 @@ use kernel_share::{Effects, Token};
 const AHEAD: usize = 8;
 /// Most that are taken at a time.
 pub const OUT: usize = 16;
-/// When who was called and did not come is called again, in ns.
-pub const PATIENCE: u64 = 500_000_000;
 /// Largest number of a disk.
 pub const DISKS: u64 = 64;
 
@@ -39,20 +37,13 @@ struct Out {
     came: Vec<u8>,
 }
 
-/// Who waits for something to do.
-#[derive(Debug)]
-struct Listener {
-    token: Token,
-    called: Option<u64>,
-}
-
 /// What a mounted file system is on.
 #[derive(Debug)]
 pub struct Disk {
     number: u64,
     ahead: VecDeque<Io>,
     out: BTreeMap<u64, Out>,
-    listener: Option<Listener>,
+    listener: Listener,
     last: u32,
 }
 
@@ -60,19 +51,13 @@ impl Disk {
     /// With nothing to do yet.
     pub fn new(number: u64) -> Disk {
         let (ahead, out) = (VecDeque::new(), BTreeMap::new());
-        Disk { number, ahead, out, listener: None, last: 0 }
+        Disk { number, ahead, out, listener: Listener::default(), last: 0 }
     }
 
     /// Calls who listens, if there is anything to do.
     fn call(&mut self, now: u64, effects: &mut dyn Effects) {
-        if self.ahead.is_empty() {
-            return;
-        }
-        if let Some(listener) = &mut self.listener
-            && listener.called.is_none_or(|at| now >= at.saturating_add(PATIENCE))
-        {
-            listener.called = Some(now);
-            effects.wake(listener.token);
+        if !self.ahead.is_empty() {
+            self.listener.call(now, effects);
         }
     }
 
@@ -165,7 +150,7 @@ impl Vfs {
             return rest(disk, number, call);
         }
         self.stirred = true;
-        disk.listener = None;
+        disk.listener.came();
         if disk.out.len() >= OUT {
             return Err(Errno::Busy.into());
         }
@@ -175,7 +160,7 @@ impl Vfs {
         match disk.take(lives, (token.kernel(), token.epoch())) {
             Some((number, io)) => Ok(told(number, io, call.bulk)),
             None => {
-                disk.listener = Some(Listener { token, called: None });
+                disk.listener.listens(token);
                 Err(Halt::Listen)
             }
         }
@@ -227,7 +212,7 @@ impl Vfs {
     /// Some do not listen any more.
     pub(super) fn deafen(&mut self, who: impl Fn(Token) -> bool) {
         for disk in self.disks() {
-            disk.listener.take_if(|listener| who(listener.token));
+            disk.listener.deafen(&who);
         }
         self.deafen_servers(who);
     }

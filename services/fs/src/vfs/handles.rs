@@ -34,6 +34,10 @@ pub enum Target {
     Reader(u32),
     /// The end that is written.
     Writer(u32),
+    /// A terminal, on its programs' side.
+    Terminal(u32),
+    /// A terminal, on the side of who shows it.
+    Screen(u32),
 }
 
 /// What one open made; duplicates share it.

@@ -7,7 +7,9 @@
 //! - [`handles`]  what is open, and whose it is
 //! - [`walk`]     from a path to what it leads to
 //! - [`pipe`]     pipes
+//! - [`terminal`]  terminals
 //! - [`disks`]   what file systems ask of disks, and who drives those
+//! - [`listener`]  who waits for something to do, and is called
 //! - [`servers`]  what served file systems ask of who serves them
 //! - [`devices`]  the same without disks: for tests and tools
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`  the operations
@@ -16,6 +18,7 @@ mod data;
 pub mod devices;
 pub mod disks;
 pub mod handles;
+pub mod listener;
 mod listing;
 mod mounts;
 mod opening;
@@ -25,6 +28,7 @@ mod polling;
 pub mod servers;
 #[cfg(test)]
 pub mod slow;
+pub mod terminal;
 pub mod walk;
 
 use crate::filesystem::{self, AnyFs, FileSystem, Node, Stop};
@@ -36,6 +40,7 @@ use disks::Disk;
 use handles::{Handles, Place, Target};
 use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use pipe::Pipe;
+use terminal::Terminal;
 
 /// What the root file system may take, when nobody says otherwise.
 pub const BUDGET: u64 = 8 * 1024 * 1024;
@@ -132,6 +137,9 @@ pub struct Vfs {
     /// Which of them is the root.
     top: u32,
     pipes: Table<Pipe>,
+    terminals: Table<Terminal>,
+    /// Which of them `/dev/console` is.
+    console: Option<u32>,
     parked: Parked<Key>,
     /// When what changed is written at the latest.
     write_at: Option<u64>,
@@ -152,7 +160,7 @@ const _: () = {
 impl Vfs {
     /// With a ramfs of `budget` bytes at its root.
     pub fn with_budget(lives: u32, budget: u64) -> Vfs {
-        Vfs::with_root(lives, AnyFs::Ram(RamFs::new(budget)))
+        Vfs::with_root(lives, AnyFs::Ram(Box::new(RamFs::new(budget))))
     }
 
     /// With this file system at its root.
@@ -170,6 +178,8 @@ impl Vfs {
             }]),
             top: 0,
             pipes: Table::new(pipe::PIPES),
+            terminals: Table::new(terminal::TERMINALS),
+            console: None,
             parked: Parked::new(WAITS),
             write_at: None,
             stirred: false,
@@ -223,7 +233,7 @@ impl Vfs {
     fn node(&self, handle: u64) -> Result<Place> {
         match self.handles.get(handle)?.target {
             Target::Node(place) => Ok(place),
-            Target::Reader(_) | Target::Writer(_) => Err(Errno::Inval.into()),
+            _ => Err(Errno::Inval.into()),
         }
     }
 
@@ -248,6 +258,8 @@ impl Vfs {
             })?,
             Target::Node(_) => {}
             Target::Reader(at) | Target::Writer(at) => self.leave(at, target, last, effects),
+            Target::Terminal(_) | Target::Screen(_) if last => self.leave_terminal(target, effects),
+            Target::Terminal(_) | Target::Screen(_) => {}
         }
         Ok(())
     }
@@ -329,6 +341,7 @@ impl Vfs {
             Op::Mount => self.do_mount(call),
             Op::NextIo => self.do_next_io(call),
             Op::IoDone => self.do_io_done(call),
+            Op::Terminal => self.do_terminal(call),
             Op::NextJob => self.do_next_job(call),
             Op::JobDone => self.do_job_done(call),
             Op::Mounts => self.do_mounts(call),

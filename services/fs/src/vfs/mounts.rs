@@ -151,8 +151,8 @@ impl Vfs {
     /// A file system that is on no disk; what a served one may take the root has less.
     fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
         match call.request.second {
-            source::MEMORY => Ok(AnyFs::Ram(RamFs::new(call.request.length))),
-            source::DEVICES => Ok(AnyFs::Dev(DevFs::new(call.other()?))),
+            source::MEMORY => Ok(AnyFs::Ram(Box::new(RamFs::new(call.request.length)))),
+            source::DEVICES => Ok(AnyFs::Dev(Box::new(DevFs::new(call.other()?)))),
             from => {
                 let number = from.wrapping_sub(source::SERVED);
                 let is_number = from >= source::SERVED && (1..=SERVERS).contains(&number);

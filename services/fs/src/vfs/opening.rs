@@ -53,6 +53,9 @@ impl Vfs {
         self.handles.room(1)?;
         let place = match found.node {
             Some(_) if exclusive => return Err(Errno::Exist.into()),
+            Some(place) if self.is_console(place)? => {
+                return self.open_console(call, flags & KEPT);
+            }
             Some(place) => self.check_open(place, flags, found.slash)?,
             None if !create => return Err(Errno::Noent.into()),
             // Nothing that can wait comes behind this: asked again, it would find its own file.
@@ -67,6 +70,11 @@ impl Vfs {
         self.give(call, place, flags)
     }
 
+    /// A terminal has handles of its own.
+    fn is_console(&mut self, place: Place) -> Result<bool> {
+        Ok(self.on(place, |fs, node| Ok(fs.special(node)))? == Some(Special::Console))
+    }
+
     /// May what is there be opened so?
     fn check_open(&mut self, place: Place, flags: u16, slash: bool) -> Result<Place> {
         let writes = flag::WRITE | flag::CREATE | flag::TRUNCATE;
@@ -76,11 +84,7 @@ impl Vfs {
             _ if slash || flags & flag::DIRECTORY != 0 => Err(Errno::Notdir.into()),
             Kind::Link => Err(Errno::Loop.into()),
             Kind::File => Ok(place),
-            // A terminal has handles of its own.
-            Kind::Character => match self.on(place, |fs, node| Ok(fs.special(node)))? {
-                Some(Special::Console) => Err(Errno::Nosys.into()),
-                None => Ok(place),
-            },
+            Kind::Character => Ok(place),
         }
     }
 

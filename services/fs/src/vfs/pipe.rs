@@ -10,6 +10,8 @@ use alloc::collections::VecDeque;
 pub const CAPACITY: usize = 16 * 1024;
 /// Most bytes that go in whole.
 pub const ATOMIC: usize = 4096;
+/// Most ends in a pipe that goes on.
+const ENDS: usize = 8;
 /// Most pipes.
 pub const PIPES: u32 = 256;
 
@@ -17,6 +19,8 @@ pub const PIPES: u32 = 256;
 #[derive(Debug)]
 pub struct Pipe {
     data: VecDeque<u8>,
+    /// Ends that are read once each: how many bytes are before each, behind the one before.
+    ends: VecDeque<usize>,
     /// Somebody can read.
     pub reader: bool,
     /// Somebody can write.
@@ -26,7 +30,7 @@ pub struct Pipe {
 impl Pipe {
     /// An empty one, both ends open.
     pub fn open() -> Pipe {
-        Pipe { data: VecDeque::new(), reader: true, writer: true }
+        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reader: true, writer: true }
     }
 
     /// Bytes in it.
@@ -41,10 +45,18 @@ impl Pipe {
 
     /// Takes bytes out; `None` when it has to wait.
     pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
-        if self.data.is_empty() && self.writer && !into.is_empty() {
-            return None;
+        let before = self.ends.front().copied().unwrap_or(usize::MAX);
+        if before == 0 && !into.is_empty() {
+            self.ends.pop_front();
+            return Some(0);
         }
-        let length = into.len().min(self.data.len());
+        if self.data.is_empty() && !into.is_empty() {
+            return if self.writer { None } else { Some(0) };
+        }
+        let length = into.len().min(self.data.len()).min(before);
+        if let Some(before) = self.ends.front_mut() {
+            *before -= length;
+        }
         let (first, second) = self.data.as_slices();
         let cut = first.len().min(length);
         into[..cut].copy_from_slice(&first[..cut]);
@@ -71,9 +83,17 @@ impl Pipe {
         if length <= ATOMIC { length > self.room() } else { self.room() == 0 }
     }
 
+    /// Whoever reads finds an end behind what is in it now. More than a few are one.
+    pub fn mark_end(&mut self) {
+        let before = self.data.len() - self.ends.iter().sum::<usize>();
+        if self.ends.len() < ENDS && self.ends.try_reserve(1).is_ok() {
+            self.ends.push_back(before);
+        }
+    }
+
     /// Would a read not wait?
     pub fn readable(&self) -> bool {
-        !self.data.is_empty() || !self.writer
+        !self.data.is_empty() || !self.ends.is_empty() || !self.writer
     }
 
     /// Would a write of [`ATOMIC`] bytes not wait?

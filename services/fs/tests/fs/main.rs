@@ -10,3 +10,4 @@ mod paths;
 mod pipes;
 mod served;
 mod space;
+mod terminals;

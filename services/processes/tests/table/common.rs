@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 /// What a step asked for.
 #[derive(Debug, Default)]
-pub struct Woken(pub Vec<Token>);
+pub struct Woken(pub Vec<Token>, pub Option<u64>);
 
 impl Effects for Woken {
     fn wake(&mut self, token: Token) {
@@ -19,8 +19,8 @@ impl Effects for Woken {
     fn wake_all(&mut self) {
         unreachable!("no state is lost here")
     }
-    fn timer(&mut self, _at: u64) {
-        unreachable!("nothing happens by itself")
+    fn timer(&mut self, at: u64) {
+        self.1 = Some(self.1.map_or(at, |before| before.min(at)));
     }
 }
 
@@ -122,6 +122,15 @@ impl World {
 
     pub fn take_woken(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.woken.0)
+    }
+
+    /// The time comes that the table asked for; did it ask?
+    pub fn tick(&mut self) -> bool {
+        let Some(at) = self.woken.1.take() else { return false };
+        assert!(at >= self.now, "in the past");
+        self.now = at;
+        self.tell(Event::Timer);
+        true
     }
 
     /// What a kernel has to do now.

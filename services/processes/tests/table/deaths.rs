@@ -5,6 +5,7 @@ use abi::process::{End, Errno, Op, Request, State, flag, signal};
 use base::id::{DomainId, Epoch};
 use kernel_share::{Event, Token};
 use processes::client::{Account, News, Running};
+use processes::service::{GRACE, PATIENCE};
 
 fn ended(world: &mut World, kernel: u8, pid: u32) {
     world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default())).unwrap();
@@ -195,4 +196,47 @@ fn an_adopted_child_of_somebody_unknown_leaves_nothing() {
     world.with(1, |c| c.adopt(child)).unwrap();
     ended(&mut world, 1, 11);
     assert_eq!(world.table.census(), (0, 0));
+}
+
+/// It may be back soon, and is not waited for without end.
+#[test]
+fn nothing_waits_for_ever_for_a_kernel_that_is_gone() {
+    let mut world = World::new();
+    let (request, mut bulk) = spawn(1, 0, 0);
+    world.run(1, 0, 0);
+    world.gone(1);
+    let waits = world.park(0, request, &mut bulk);
+    let begun = world.now;
+    // What it sent before it died.
+    world.done(1, Request::new(Op::List), &mut [0; 100]);
+    while world.take_woken().is_empty() {
+        assert!(world.tick());
+    }
+    assert!(world.now - begun >= GRACE && world.now - begun < GRACE + PATIENCE);
+    let reply = world.again(waits, request, &mut bulk).unwrap();
+    assert_eq!((reply.errno(), world.table.census()), (Errno::Hostunreach, (0, 0)));
+    assert!(!world.tick());
+    world.park(0, request, &mut bulk);
+    world.epochs[1] += 1;
+    world.fetch(1);
+    while world.tick() {}
+    assert_eq!(world.table.census(), (1, 1), "it is back, and may take as long as it likes");
+}
+
+#[test]
+fn the_load_of_kernels_is_what_lives_there() {
+    let mut world = World::new();
+    let load = |world: &mut World| {
+        let mut counts = [7; 3];
+        world.with(0, |c| c.load(&mut counts)).unwrap();
+        counts
+    };
+    assert_eq!(load(&mut world), [0; 3]);
+    let shell = world.shell();
+    let child = world.run(2, shell, 0);
+    world.run(2, 0, 0);
+    assert_eq!(load(&mut world), [1, 0, 2]);
+    ended(&mut world, 2, child);
+    assert_eq!(load(&mut world), [1, 0, 1], "it has ended, and its parent has not asked");
+    assert_eq!(world.errno(0, Request::new(Op::Load), &mut [0; 3]), Errno::Inval);
 }

@@ -98,3 +98,36 @@ fn a_group_is_killed_whole() {
     world.with(1, |c| c.ended(leader, End::Signal, 2, Account::default())).unwrap();
     assert_eq!(world.with(0, |c| c.kill(0, group, signal::NONE)), Ok(()));
 }
+
+/// A kernel that was called for a signal and did not come is called again, and the table wants no
+/// timer once it has come.
+#[test]
+fn a_kernel_that_does_not_come_is_called_again() {
+    let mut world = World::new();
+    let pid = world.run(1, 0, 0);
+    while world.tick() {}
+    let listens = world.park(1, Request::new(Op::Next), &mut []);
+    assert!(!world.tick(), "there is nothing to hear");
+    world.with(0, |c| c.kill(0, pid as i32, signal::TERM)).unwrap();
+    assert_eq!(world.take_woken(), [listens]);
+    for _ in 0..3 {
+        assert!(world.tick());
+        assert_eq!(world.take_woken(), [listens]);
+    }
+    let reply = world.again(listens, Request::new(Op::Next), &mut []).unwrap();
+    assert_eq!((reply.pid, reply.status), (pid, signal::TERM.into()));
+    assert!(world.tick());
+    assert_eq!((world.take_woken(), world.tick()), (vec![], false));
+}
+
+/// The kernel that was to wake another one dies before it does.
+#[test]
+fn the_death_of_who_was_to_wake_a_kernel_wakes_it() {
+    let mut world = World::new();
+    let pid = world.run(1, 0, 0);
+    let listens = world.park(1, Request::new(Op::Next), &mut []);
+    world.with(2, |c| c.kill(0, pid as i32, signal::TERM)).unwrap();
+    world.take_woken();
+    world.gone(2);
+    assert_eq!(world.take_woken(), [listens]);
+}

@@ -5,7 +5,9 @@
 //! - a child whose parent lives, and what is watched, goes with an answer to a wait and not
 //!   otherwise; what nobody will ask for is not there once it has ended;
 //! - nobody is parked who could be answered, and nobody of a dead kernel;
-//! - when all processes have ended everybody has been answered.
+//! - when all processes have ended everybody has been answered;
+//! - all of this also where half of the wakes of kernels that ask for their news are lost, once
+//!   the time has come that the table asked for.
 
 use crate::common::*;
 use abi::process::{End, Errno, Listed, Op, PROCESSES, Reply, Request, State, flag, signal};
@@ -22,6 +24,8 @@ struct Play {
     seed: u64,
     /// A kernel dies once in so many times 32 operations.
     deaths: u64,
+    /// Wakes of kernels get lost.
+    loses: bool,
     parked: BTreeMap<Token, (Request, Vec<u8>)>,
     /// What each kernel runs: has it begun?
     runs: [BTreeMap<u32, bool>; KERNELS as usize],
@@ -54,6 +58,7 @@ impl Play {
             random: Prng::new(seed),
             seed,
             deaths: 4,
+            loses: false,
             parked: BTreeMap::new(),
             runs: [const { BTreeMap::new() }; KERNELS as usize],
             watched: BTreeMap::new(),
@@ -95,12 +100,37 @@ impl Play {
         let mut woken = self.world.take_woken();
         while !woken.is_empty() {
             let token = woken.swap_remove(self.random.below(woken.len() as u64) as usize);
+            if self.loses && self.is_lost(token) {
+                continue;
+            }
             let parked = self.parked.remove(&token);
             let (request, mut bulk) = parked.expect("who is woken was parked, once");
             let reply = self.world.again(token, request, &mut bulk);
             self.heard(token, request, bulk, reply);
             woken.extend(self.world.take_woken());
         }
+    }
+
+    /// Is the wake of a kernel that asks for its news lost?
+    fn is_lost(&mut self, token: Token) -> bool {
+        let (request, _) = self.parked.get(&token).expect("who is woken was parked");
+        request.op == Op::Next as u16 && self.random.chance(1, 2)
+    }
+
+    /// The time comes that the table asked for, and no wake is lost: then it asks for none.
+    fn catch_up(&mut self) {
+        let loses = std::mem::replace(&mut self.loses, false);
+        // Some wait for a kernel that does not come back.
+        let waiting = self.list().into_values().filter(|listed| state(listed) == State::Waiting);
+        self.excused.extend(waiting.map(|listed| listed.pid));
+        for round in 0.. {
+            assert!(round < 13, "seed {}: the table is not content", self.seed);
+            if !self.world.tick() {
+                break;
+            }
+            self.drain();
+        }
+        self.loses = loses;
     }
 
     fn heard(&mut self, token: Token, request: Request, bulk: Vec<u8>, reply: Option<Reply>) {
@@ -270,6 +300,9 @@ impl Play {
             }
             _ => self.spawn(kernel, None),
         }
+        if self.loses {
+            self.catch_up();
+        }
         self.check(&before);
         self.excused.clear();
     }
@@ -332,6 +365,7 @@ impl Play {
                 for pid in self.runs[usize::from(kernel)].keys().copied().collect::<Vec<_>>() {
                     self.end(kernel, pid);
                 }
+                self.catch_up();
                 self.check(&before);
             }
         }
@@ -344,6 +378,16 @@ impl Play {
         (0..KERNELS as u8).for_each(|kernel| self.world.gone(kernel));
         assert_eq!(self.world.table.census(), (0, 0), "seed {}", self.seed);
         assert!(self.world.take_woken().is_empty(), "seed {}", self.seed);
+    }
+}
+
+#[test]
+fn a_wake_that_is_lost_is_made_good() {
+    for seed in 0..1000 {
+        let mut play = Play::new(seed);
+        play.loses = true;
+        (0..150).for_each(|_| play.operate(6));
+        play.finish();
     }
 }
 

@@ -10,7 +10,8 @@ use base::id::{DomainId, Epoch};
 use fs::exercise::exercise;
 use fs::ext2::memory;
 use fs::vfs::devices::DELAY;
-use fs::vfs::disks::{OUT, PATIENCE};
+use fs::vfs::disks::OUT;
+use fs::vfs::listener::PATIENCE;
 use kernel_share::Event;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;

@@ -1,0 +1,88 @@
+//! All imports once more, and what each of their numbers is: for whoever calls them on purpose with
+//! numbers that make sense, or that almost do.
+
+/// An import, and its numbers:
+///
+/// ```text
+///   D a directory   F a file         p a path   l its bytes      i pieces   n how many of them
+///   o a result      b s a buffer, its bytes     q a subscription            S a Spawn
+///   0 1 9 this number of 32 bits                Z 0 of 64 bits
+/// ```
+pub const IMPORTS: &[(&str, &str)] = &[
+    ("args_get", "oo"),
+    ("args_sizes_get", "oo"),
+    ("environ_get", "oo"),
+    ("environ_sizes_get", "oo"),
+    ("clock_res_get", "1o"),
+    ("clock_time_get", "1Zo"),
+    ("fd_advise", "FZZ0"),
+    ("fd_allocate", "FZZ"),
+    ("fd_close", "F"),
+    ("fd_datasync", "F"),
+    ("fd_fdstat_get", "Fo"),
+    ("fd_fdstat_set_flags", "F0"),
+    ("fd_fdstat_set_rights", "FZZ"),
+    ("fd_filestat_get", "Fo"),
+    ("fd_filestat_set_size", "FZ"),
+    ("fd_filestat_set_times", "FZZ0"),
+    ("fd_pread", "FinZo"),
+    ("fd_prestat_get", "Do"),
+    ("fd_prestat_dir_name", "Dbs"),
+    ("fd_pwrite", "FinZo"),
+    ("fd_read", "Fino"),
+    ("fd_readdir", "DbsZo"),
+    ("fd_renumber", "FF"),
+    ("fd_seek", "FZ0o"),
+    ("fd_sync", "F"),
+    ("fd_tell", "Fo"),
+    ("fd_write", "Fino"),
+    ("path_create_directory", "Dpl"),
+    ("path_filestat_get", "D0plo"),
+    ("path_filestat_set_times", "D0plZZ0"),
+    ("path_link", "D0plDpl"),
+    ("path_open", "D0pl0ZZ0o"),
+    ("path_readlink", "Dplbso"),
+    ("path_remove_directory", "Dpl"),
+    ("path_rename", "DplDpl"),
+    ("path_symlink", "plDpl"),
+    ("path_unlink_file", "Dpl"),
+    ("poll_oneoff", "qbno"),
+    ("proc_exit", "0"),
+    ("proc_raise", "0"),
+    ("random_get", "bs"),
+    ("sched_yield", ""),
+    ("sock_accept", "F0o"),
+    ("sock_recv", "Fin0oo"),
+    ("sock_send", "Fin0o"),
+    ("sock_shutdown", "F0"),
+    ("spawn", "So"),
+    ("wait", "01o"),
+    ("kill", "90"),
+    ("group", "00"),
+    ("self", "o"),
+    ("list", "0bso"),
+    ("pipe", "o"),
+    ("dup", "Fo"),
+    ("terminal", "F00"),
+];
+
+/// Those that are not WASI's.
+pub const OWN: [&str; 9] =
+    ["spawn", "wait", "kill", "group", "self", "list", "pipe", "dup", "terminal"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel_process::FUNCTIONS;
+    use kernel_process::functions::Type;
+
+    #[test]
+    fn every_import_is_here_as_it_is() {
+        assert_eq!(IMPORTS.len(), FUNCTIONS.len());
+        for (function, (name, numbers)) in FUNCTIONS.iter().zip(IMPORTS) {
+            assert_eq!((function.name, function.module == "penumbra"), (*name, OWN.contains(name)));
+            let sizes = numbers.chars().map(|kind| if kind == 'Z' { Type::I64 } else { Type::I32 });
+            assert!(sizes.eq(function.parameters.iter().copied()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What bytes say: calls with numbers, and what is written to memory before.
+//!
+//! Contract: any bytes are deeds, and the same bytes the same ones. Numbers are often ones that
+//! make sense, or almost, since a fuzzer that only guesses gets nowhere.
+
+use crate::MEMORY;
+use crate::imports::IMPORTS;
+use kernel_process::FUNCTIONS;
+use kernel_process::functions::Type;
+
+/// One thing that the program does.
+#[derive(Debug, Default)]
+pub struct Deed {
+    /// First, bytes to memory.
+    pub writes: Vec<(u32, Vec<u8>)>,
+    /// A function by its place, and its numbers.
+    pub call: Option<(usize, Vec<u64>)>,
+}
+
+/// Where the program keeps what; a text, a list, a result may be at each.
+const PLACES: [u32; 8] = [0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000, 0x4000, 0xfff0];
+
+/// Paths, good and otherwise.
+const TEXTS: [&[u8]; 24] = [
+    b"a",
+    b"b",
+    b"in",
+    b"in/a",
+    b"link",
+    b"out",
+    b"up",
+    b"..",
+    b"../secret",
+    b"../outside/x",
+    b"/secret",
+    b"/",
+    b".",
+    b"",
+    b"in/..",
+    b"in/../../secret",
+    b"up/secret",
+    b"up/outside",
+    b"out/",
+    b"self/self/up/x",
+    b"a\0b",
+    b"\xff\xfe",
+    b"in//../a",
+    b"../../../../../..",
+];
+
+/// Bytes, read from the front.
+pub struct Input<'a>(&'a [u8]);
+
+/// Puts what makes sense to some places, for the start.
+pub fn furnish(memory: &mut [u8]) {
+    let mut put = |at: u32, bytes: &[u8]| {
+        memory[at as usize..][..bytes.len()].copy_from_slice(bytes);
+    };
+    put(PLACES[0], b"a");
+    put(PLACES[1], b"in");
+    put(PLACES[2], &pieces(&[(PLACES[5], 64), (PLACES[6], 300)]));
+    put(PLACES[3], &spawn(PLACES[0], 1));
+}
+
+fn pieces(all: &[(u32, u32)]) -> Vec<u8> {
+    let words = all.iter().flat_map(|(at, bytes)| [*at, *bytes]);
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+/// A [`abi::program::Spawn`].
+fn spawn(path: u32, length: u32) -> Vec<u8> {
+    let words = [path, length, PLACES[1], 0, 0, 0, 0, 0, 3, u32::MAX, 0, 0];
+    words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+}
+
+/// A subscription to a clock or to a descriptor.
+fn subscription(kind: u8, what: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 48];
+    bytes[0] = kind;
+    bytes[8] = kind;
+    bytes[16..20].copy_from_slice(&what.to_le_bytes());
+    bytes
+}
+
+impl<'a> Input<'a> {
+    /// All of them.
+    pub fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input(bytes)
+    }
+
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes([(); 4].map(|()| self.byte()))
+    }
+
+    /// Yes or no.
+    pub fn chance(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    fn place(&mut self) -> u32 {
+        PLACES[usize::from(self.byte()) % PLACES.len()]
+    }
+
+    /// What comes next; `None`: that was all.
+    pub fn deed(&mut self) -> Option<Deed> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let which = usize::from(self.byte()) % 72;
+        let mut deed = Deed::default();
+        let Some(function) = FUNCTIONS.get(which) else {
+            deed.writes.push((self.place(), self.contents()));
+            return Some(deed);
+        };
+        let kinds = IMPORTS[which].1.chars().zip(function.parameters);
+        let (wild, mut length) = (self.byte().is_multiple_of(3), 0);
+        let mut numbers = vec![];
+        for (kind, size) in kinds {
+            let guess = wild || self.byte().is_multiple_of(16);
+            numbers.push(match guess {
+                true => self.number(*size),
+                false => self.sensible(kind, &mut deed, &mut length),
+            });
+        }
+        deed.call = Some((which, numbers));
+        Some(deed)
+    }
+
+    /// A number that makes sense, with what has to be in memory for that. `length`: of what the
+    /// last one leads to.
+    fn sensible(&mut self, kind: char, deed: &mut Deed, length: &mut u64) -> u64 {
+        let (at, contents) = (self.place(), usize::from(self.byte()));
+        let mut put = |bytes: Vec<u8>| {
+            deed.writes.push((at, bytes));
+            u64::from(at)
+        };
+        match kind {
+            'D' => [3, 3, 3, 4, 5][contents % 5],
+            'F' => [4, 5, 6, 7, 8, 1, 0, 3][contents % 8],
+            'p' => {
+                let text = TEXTS[contents % TEXTS.len()];
+                *length = text.len() as u64;
+                put(text.to_vec())
+            }
+            'i' => put(pieces(&[(self.place(), contents as u32), (self.place(), 9)])),
+            'q' => put(subscription(contents as u8 % 4, contents as u32 % 6)),
+            'S' => put(spawn(self.place(), 1 + contents as u32 % 4)),
+            'l' => *length,
+            'n' => 1 + contents as u64 % 2,
+            's' => contents as u64,
+            'o' | 'b' => u64::from(at),
+            'Z' => [0, 0, 1, 100, u64::MAX, 0x0fff_ffff, 0x0fff_ffff, 0x66][contents % 8],
+            '9' => contents as u64 % 8,
+            digit if contents.is_multiple_of(2) => u64::from(digit.to_digit(10).unwrap_or(0)),
+            _ => contents as u64 % 16,
+        }
+    }
+
+    fn number(&mut self, size: Type) -> u64 {
+        let edge = MEMORY as u64;
+        let value = match self.byte() % 16 {
+            0..5 => u64::from(self.place()),
+            5..8 => u64::from(self.byte() % 6),
+            8 => u64::from(self.byte()),
+            9 => 3,
+            10 => (edge + 4).wrapping_sub(u64::from(self.byte())),
+            11 => u64::MAX.wrapping_sub(u64::from(self.byte())),
+            12 => (1u64 << (self.byte() % 64)).wrapping_sub(u64::from(self.chance())),
+            13 => u64::from(self.word()),
+            14 => 1 << 31,
+            _ => u64::from(self.word()) | u64::from(self.word()) << 32,
+        };
+        if size == Type::I32 { value & u64::from(u32::MAX) } else { value }
+    }
+
+    /// What is written to memory: things that functions look for.
+    fn contents(&mut self) -> Vec<u8> {
+        match self.byte() % 8 {
+            0..3 => TEXTS[usize::from(self.byte()) % TEXTS.len()].to_vec(),
+            3 => pieces(&[(self.place(), u32::from(self.byte())), (self.place(), 70)]),
+            4 => pieces(&[(self.word(), self.word()), (0xfffe, self.word() % 5)]),
+            5 => subscription(self.byte() % 4, u32::from(self.byte() % 6)),
+            6 => spawn(self.place(), u32::from(self.byte() % 16)),
+            _ => (0..self.byte() % 64).map(|_| self.byte()).collect(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A program that means no good, as bytes: they say which imports are called, with which numbers,
+//! over which memory. Behind the functions are the real file service and the real process table.
+//!
+//! ```text
+//!   bytes --[`input`]--> a deed --[`kernel_process::call`]--> [`world`]: fs, processes
+//!                                  \--> [`watch`]: is everything as it must be?
+//! ```
+//! Contract: [`exercise`] takes any bytes and panics when something is not as it must be:
+//!
+//! - nothing panics, and what comes back is an error of WASI's;
+//! - memory changes only where a result belongs ([`results`]);
+//! - descriptors stay within their number, and rights never grow;
+//! - what lies outside of the preopened directory stays as it is, and nobody reads it;
+//! - at the end everything is given back: the services know of no handle and no process.
+//!
+//! So it is a target for a fuzzer (`fuzz/`), and with bytes of a seed an ordinary test.
+#![allow(clippy::unwrap_used, reason = "what cannot be is what it looks for")]
+
+pub mod imports;
+mod input;
+mod results;
+mod watch;
+mod world;
+
+use base::prng::Prng;
+use input::{Deed, Input};
+use kernel_process::wasi::rights;
+use kernel_process::{FUNCTIONS, Process, Stop};
+use watch::Watch;
+use world::World;
+
+/// Bytes of the program's memory.
+pub const MEMORY: usize = 1 << 16;
+/// Most descriptors it may have.
+pub const DESCRIPTORS: u32 = 24;
+/// Most bytes that mean something.
+const LONGEST: usize = 1 << 16;
+
+/// A process, its memory, and all that is around it.
+struct Session {
+    process: Process,
+    memory: Vec<u8>,
+    world: World,
+    watch: Watch,
+}
+
+/// Does what the bytes say. Which functions did what they were asked, a bit each.
+pub fn exercise(bytes: &[u8]) -> u64 {
+    let mut input = Input::new(&bytes[..bytes.len().min(LONGEST)]);
+    let restricted = input.chance();
+    let mut session = Session::new(restricted);
+    let mut worked = 0;
+    while let Some(deed) = input.deed() {
+        worked |= session.carry_out(&deed);
+    }
+    session.end();
+    worked
+}
+
+/// The bytes of a seed.
+pub fn bytes_of(seed: u64) -> Vec<u8> {
+    let mut prng = Prng::new(seed);
+    let length = 64 + prng.below(4096);
+    (0..length).map(|_| prng.next() as u8).collect()
+}
+
+impl Session {
+    fn new(restricted: bool) -> Session {
+        let mut world = World::new();
+        let mut process = Process::new(DESCRIPTORS).unwrap();
+        process.add_arguments(b"it\0-v\0").unwrap();
+        process.add_environment(b"A=b\0").unwrap();
+        for (number, handle) in (0..).zip(world.streams()) {
+            process.give(&mut world, number, handle, (rights::STREAM, 0), None).unwrap();
+        }
+        let jail = world.jail();
+        let all = if restricted { rights::READ_ONLY } else { rights::INHERITING };
+        process.give(&mut world, 3, jail, (all, all), Some(b"/jail")).unwrap();
+        let file = world.file();
+        process.give(&mut world, 4, file, (all & rights::FILE, 0), None).unwrap();
+        let mut memory = vec![0; MEMORY];
+        input::furnish(&mut memory);
+        let watch = Watch::new(&mut process, &mut world);
+        Session { process, memory, world, watch }
+    }
+
+    /// The functions that did what they were asked, a bit each.
+    fn carry_out(&mut self, deed: &Deed) -> u64 {
+        for (at, bytes) in &deed.writes {
+            let (from, to) = (*at as usize, (*at as usize + bytes.len()).min(MEMORY));
+            self.memory[from..to].copy_from_slice(&bytes[..to - from]);
+        }
+        let Some((place, numbers)) = &deed.call else { return 0 };
+        u64::from(self.call(*place, numbers) == Ok(0)) << place
+    }
+
+    fn call(&mut self, place: usize, numbers: &[u64]) -> Result<u16, Stop> {
+        let (function, before) = (&FUNCTIONS[place], self.memory.clone());
+        let (memory, world) = (&mut self.memory, &mut self.world);
+        let answer = (function.entry)(&mut self.process, memory, world, numbers);
+        let what = || format!("{}({numbers:x?}) = {answer:x?}", function.name);
+        if let Ok(error) = answer {
+            assert!(error <= 76, "{}: no error of WASI's", what());
+        }
+        let allowed = results::of(function.name, numbers, &before);
+        if let Some(at) = watch::changed(&before, memory, &allowed) {
+            panic!("{}: changed memory at {at:#x}, where no result is: {allowed:x?}", what());
+        }
+        let Session { process, world, watch, .. } = self;
+        watch.look(process, world, function.name, numbers, &what);
+        answer
+    }
+
+    fn end(mut self) {
+        self.watch.nothing_was_read(&self.memory);
+        self.process.close_all(&mut self.world);
+        assert_eq!(self.process.descriptors(), 0);
+        self.world.end();
+    }
+}

@@ -1,0 +1,102 @@
+//! What must hold whatever a program does.
+
+use crate::results::Ranges;
+use crate::world::{SECRET, World};
+use crate::{DESCRIPTORS, MEMORY};
+use kernel_process::Process;
+
+/// Rights of a descriptor, and what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rights {
+    kind: u8,
+    base: u64,
+    inheriting: u64,
+}
+
+/// The kinds that a preopened directory leads to: directory, file, link.
+const NAMED: [u8; 3] = [3, 4, 7];
+
+impl Rights {
+    /// May something with `self` come of `other`?
+    fn within(self, base: u64, inheriting: u64) -> bool {
+        self.base & !base == 0 && self.inheriting & !inheriting == 0
+    }
+}
+
+/// What was seen last.
+pub struct Watch {
+    rights: Vec<Option<Rights>>,
+    outside: Vec<u64>,
+}
+
+impl Watch {
+    /// The beginning.
+    pub fn new(process: &mut Process, world: &mut World) -> Watch {
+        Watch { rights: all(process, world), outside: world.outside() }
+    }
+
+    /// After a call.
+    pub fn look(
+        &mut self,
+        process: &mut Process,
+        world: &mut World,
+        name: &str,
+        numbers: &[u64],
+        what: &dyn Fn() -> String,
+    ) {
+        assert!(process.descriptors() <= DESCRIPTORS as usize, "{}: too many", what());
+        let now = all(process, world);
+        assert_eq!(now.iter().flatten().count(), process.descriptors(), "{}", what());
+        for (number, (before, now)) in self.rights.iter().zip(&now).enumerate() {
+            let (Some(now), false) = (now, now == before) else { continue };
+            let good = self.may_have(number, *now, name, numbers);
+            assert!(good, "{}: {number} has {now:x?} now, and had {before:x?}", what());
+        }
+        assert_eq!(world.outside(), self.outside, "{}: what lies outside changed", what());
+        self.rights = now;
+    }
+
+    /// Where may these rights come from?
+    fn may_have(&self, number: usize, now: Rights, name: &str, numbers: &[u64]) -> bool {
+        let first = numbers.first().and_then(|fd| self.rights.get(*fd as usize).copied().flatten());
+        match (name, self.rights[number]) {
+            ("path_open", None) => {
+                first.is_some_and(|from| now.within(from.inheriting, from.inheriting))
+            }
+            ("dup", None) => first == Some(now),
+            ("fd_renumber", _) => first == Some(now) && numbers[1] == number as u64,
+            ("pipe", None) => !NAMED.contains(&now.kind) && now.inheriting == 0,
+            ("fd_fdstat_set_rights", Some(before)) => {
+                now.kind == before.kind && now.within(before.base, before.inheriting)
+            }
+            _ => false,
+        }
+    }
+
+    /// The secret is nowhere in memory.
+    pub fn nothing_was_read(&self, memory: &[u8]) {
+        let found = memory.windows(SECRET.len()).position(|bytes| bytes == SECRET);
+        assert_eq!(found, None, "what lies outside was read");
+    }
+}
+
+/// Rights of all descriptors.
+fn all(process: &mut Process, world: &mut World) -> Vec<Option<Rights>> {
+    let one = |number: u32| {
+        let mut stat = [0; 24];
+        let answer = process.fd_fdstat_get(&mut stat, world, number, 0);
+        let word = |at: usize| u64::from_le_bytes(stat[at..at + 8].try_into().unwrap());
+        let rights = Rights { kind: stat[0], base: word(8), inheriting: word(16) };
+        answer.is_ok().then_some(rights)
+    };
+    (0..DESCRIPTORS).map(one).collect()
+}
+
+/// The first byte that changed outside of these ranges.
+pub fn changed(before: &[u8], after: &[u8], allowed: &Ranges) -> Option<usize> {
+    if before == after {
+        return None;
+    }
+    (0..MEMORY)
+        .find(|at| before[*at] != after[*at] && !allowed.iter().any(|range| range.contains(at)))
+}

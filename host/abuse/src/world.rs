@@ -1,0 +1,310 @@
+//! A kernel for one process: the real services, clocks and randomness of a seed. Children begin,
+//! have files, and end when somebody waits for them.
+
+use abi::fs::{Errno, Reply, Request, flag};
+use abi::process::{self, End, Op};
+use abi::program::Identity;
+use base::id::{DomainId, Epoch};
+use base::prng::Prng;
+use fs::Vfs;
+use fs::client::Client;
+use kernel_process::errno::Interrupted;
+use kernel_process::{Process, System};
+use kernel_share::{Answer, Effects, Event, Service, Token};
+use processes::Processes;
+use processes::client::{Account, Client as Table, News};
+
+/// What is in the file outside, and nowhere else.
+pub const SECRET: &[u8] = b"nobody may know this";
+/// The process, which the table knows as a child of the system.
+const KERNEL: DomainId = DomainId(0);
+
+struct Nobody;
+
+impl Effects for Nobody {
+    fn wake(&mut self, _token: Token) {}
+    fn wake_all(&mut self) {}
+    fn timer(&mut self, _at: u64) {}
+}
+
+/// Who a thread of the kernel is.
+fn token(thread: u64) -> Token {
+    Token::new(KERNEL, Epoch(1), thread, 0)
+}
+
+/// The kernel.
+pub struct World {
+    vfs: Vfs,
+    table: Processes,
+    now: u64,
+    prng: Prng,
+    pid: u32,
+    /// Children that run.
+    children: Vec<u32>,
+    /// The other ends of the process's streams, and the root.
+    mine: Vec<u64>,
+    root: u64,
+}
+
+impl World {
+    /// With files inside of `/jail` and outside, and the process in the table.
+    pub fn new() -> World {
+        let mut world = World {
+            vfs: Vfs::with_budget(3, 1 << 20),
+            table: Processes::start(1),
+            now: 1_000_000,
+            prng: Prng::new(1),
+            pid: 0,
+            children: vec![],
+            mine: vec![],
+            root: 0,
+        };
+        world.root = world.with(|client| client.root()).unwrap();
+        let root = world.root;
+        world.with(|client| {
+            for (path, text) in [(&b"secret"[..], SECRET), (b"outside/x", SECRET)] {
+                let _ = client.mkdir(root, b"outside");
+                let file = client.open(root, path, flag::CREATE | flag::WRITE).unwrap();
+                client.write_all(file, text).unwrap();
+                client.close(file).unwrap();
+            }
+            client.mkdir(root, b"jail").unwrap();
+            client.mkdir(root, b"jail/in").unwrap();
+            let links: [(&[u8], &[u8]); 4] = [
+                (b"../secret", b"jail/out"),
+                (b"..", b"jail/up"),
+                (b".", b"jail/self"),
+                (b"in/a", b"jail/link"),
+            ];
+            for (text, path) in links {
+                client.symlink(root, text, path).unwrap();
+            }
+        });
+        world.enrol();
+        world
+    }
+
+    /// The process itself, begun by the system.
+    fn enrol(&mut self) {
+        let beginning = kernel_process::begin::encode(&kernel_process::begin::Plan {
+            path: b"/bin/it",
+            ..Default::default()
+        });
+        let mut bulk = beginning.unwrap();
+        let flags = process::flag::WATCHED;
+        let length = bulk.len() as u32;
+        let request = process::Request { flags, length, ..process::Request::new(Op::Spawn) };
+        let reply = self.processes(request, &mut bulk).unwrap();
+        assert_eq!(reply.error, 0);
+        self.pid = reply.pid;
+        self.children.clear();
+    }
+
+    /// Three streams for the process.
+    pub fn streams(&mut self) -> [u64; 3] {
+        [false, true, true].map(|writes| {
+            let (read, write) = self.with(|client| client.pipe(0)).unwrap();
+            self.mine.push(if writes { read } else { write });
+            if writes { write } else { read }
+        })
+    }
+
+    /// A handle of the directory that the process may use.
+    pub fn jail(&mut self) -> u64 {
+        let root = self.root;
+        let flags = flag::READ | flag::DIRECTORY;
+        self.with(|client| client.open(root, b"jail", flags)).unwrap()
+    }
+
+    /// One of a file in it.
+    pub fn file(&mut self) -> u64 {
+        let root = self.root;
+        let flags = flag::READ | flag::WRITE | flag::CREATE;
+        self.with(|client| {
+            let file = client.open(root, b"jail/a", flags)?;
+            client.write_all(file, &[b'-'; 100]).map(|()| file)
+        })
+        .unwrap()
+    }
+
+    /// What nobody may change: a number for each thing to look at.
+    pub fn outside(&mut self) -> Vec<u64> {
+        let root = self.root;
+        let all: [&[u8]; 4] = [b".", b"secret", b"outside", b"outside/x"];
+        let stats = all.map(|path| self.with(|client| client.stat_path(root, path, 0)).unwrap());
+        let of = |stat: abi::fs::Stat| [stat.size, stat.modified, stat.changed, stat.node];
+        stats.into_iter().flat_map(of).collect()
+    }
+
+    fn step(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
+        match self.vfs.step(
+            self.now,
+            Event::Request { token: token(1), request, bulk },
+            &mut Nobody,
+        ) {
+            Answer::Done(reply) => Some(reply),
+            Answer::Parked => {
+                self.vfs.step(self.now, Event::Cancel(token(1)), &mut Nobody);
+                None
+            }
+            Answer::Heard => panic!("a request was only heard"),
+        }
+    }
+
+    fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        let mut ask = |request: Request, bulk: &mut [u8]| {
+            self.step(request, bulk).unwrap_or(Reply::error(Errno::Again))
+        };
+        what(&mut Client(&mut ask))
+    }
+
+    /// Asks the table what is answered at once; `None`: it would wait.
+    fn told<T>(
+        &mut self,
+        what: impl FnOnce(&mut Table<'_>) -> processes::client::Result<T>,
+    ) -> Option<T> {
+        let mut ask = |request: process::Request, bulk: &mut [u8]| {
+            let event = Event::Request { token: token(2), request, bulk };
+            match self.table.step(self.now, event, &mut Nobody) {
+                Answer::Done(reply) => reply,
+                _ => {
+                    self.table.step(self.now, Event::Cancel(token(2)), &mut Nobody);
+                    process::Reply::error(process::Errno::Intr)
+                }
+            }
+        };
+        what(&mut Table(&mut ask)).ok()
+    }
+
+    /// What a kernel's listener does: begins what is to begin, ends what is to end.
+    fn listen(&mut self) {
+        let mut room = vec![0; abi::program::BEGIN_BYTES];
+        while let Some(news) = self.told(|table| table.next(&mut room)) {
+            match news {
+                News::Begin { pid, bytes, .. } => self.begin(pid, &room[..bytes]),
+                News::Stop { pid, signal } => self.finish(pid, End::Signal, signal.into()),
+            }
+        }
+    }
+
+    /// A child: it gets its files and gives them back, for it does nothing with them.
+    fn begin(&mut self, pid: u32, bytes: &[u8]) {
+        let beginning = kernel_process::begin::decode(bytes).unwrap();
+        let how = match Process::begin(self, &beginning, crate::DESCRIPTORS) {
+            Ok(mut child) => {
+                child.close_all(self);
+                self.children.push(pid);
+                Ok(4096)
+            }
+            Err(_) => Err(process::Errno::Badf),
+        };
+        self.told(|table| table.begun(pid, how));
+    }
+
+    fn finish(&mut self, pid: u32, end: End, status: u32) {
+        self.children.retain(|child| *child != pid);
+        self.told(|table| table.ended(pid, end, status, Account::default()));
+    }
+
+    /// All is given back: no handle, nobody parked, no process.
+    pub fn end(mut self) {
+        self.listen();
+        while let Some(pid) = self.children.pop() {
+            self.finish(pid, End::Exit, 0);
+        }
+        let pid = self.pid;
+        self.finish(pid, End::Exit, 0);
+        self.told(|table| table.wait(0, pid as i32));
+        assert_eq!(self.table.census(), (0, 0), "processes, and who waits");
+        let mut mine = std::mem::take(&mut self.mine);
+        mine.push(self.root);
+        for handle in mine {
+            self.with(|client| client.close(handle)).unwrap();
+        }
+        assert_eq!(self.vfs.census(), (0, 0), "handles, and who waits");
+    }
+}
+
+impl System for World {
+    fn files(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Interrupted> {
+        self.step(request, bulk).ok_or(Interrupted)
+    }
+
+    fn files_until(
+        &mut self,
+        request: Request,
+        bulk: &mut [u8],
+        deadline: u64,
+    ) -> Result<Option<Reply>, Interrupted> {
+        let reply = self.step(request, bulk);
+        if reply.is_none() {
+            self.now = self.now.max(deadline.min(self.now + (1 << 40)));
+        }
+        Ok(reply)
+    }
+
+    fn processes(
+        &mut self,
+        request: process::Request,
+        bulk: &mut [u8],
+    ) -> Result<process::Reply, Interrupted> {
+        let mut event = Event::Request { token: token(1), request, bulk };
+        loop {
+            let answer = self.table.step(self.now, event, &mut Nobody);
+            if let Answer::Done(reply) = answer {
+                self.listen();
+                return Ok(reply);
+            }
+            let before = self.children.len();
+            self.listen();
+            // Who waits for a child sees one end.
+            if self.children.len() == before && !self.children.is_empty() {
+                let pid = self.children.remove(0);
+                self.finish(pid, End::Exit, 7);
+            } else if self.children.len() == before && request.op != Op::Spawn as u16 {
+                self.table.step(self.now, Event::Cancel(token(1)), &mut Nobody);
+                return Err(Interrupted);
+            }
+            event = Event::Again { token: token(1), request, bulk };
+        }
+    }
+
+    fn place(
+        &mut self,
+        wish: u32,
+        _directory: u64,
+        path: &[u8],
+    ) -> Result<Result<u16, process::Errno>, Interrupted> {
+        assert!(!path.is_empty());
+        let here = [0, abi::program::ANY_KERNEL].contains(&wish);
+        Ok(if here { Ok(0) } else { Err(process::Errno::Hostunreach) })
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        self.now = self.now.saturating_add(1);
+        self.now
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.now.saturating_add(1 << 60)
+    }
+
+    fn cpu_time(&mut self) -> u64 {
+        self.now / 2
+    }
+
+    fn random(&mut self, into: &mut [u8]) {
+        into.fill_with(|| self.prng.next() as u8);
+    }
+
+    fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
+        self.now = self.now.max(deadline);
+        Ok(())
+    }
+
+    fn yield_now(&mut self) {}
+
+    fn identity(&self) -> Identity {
+        Identity { pid: self.pid, parent: 0, group: self.pid, kernel: 0 }
+    }
+}

@@ -1,0 +1,121 @@
+//! Records that programs measure: `apps/bench` is built, installed on the board and run as
+//! `pen exec` runs it; what it says are the records.
+//!
+//! `program.native_ratio.ISA` is made here, of `program.mark` (instructions of `apps/bench/mark.c`
+//! as a program) and what the same source takes as an image of its own, compiled by clang for the
+//! chip, on the same emulator (`apps/bench/native`). Both must give the same checksum.
+
+use super::{Bench, PATIENCE, Said, said};
+use crate::exec::{Line, captured};
+use crate::instance::Instance;
+use crate::machine::Options;
+use crate::place::Place;
+use crate::scenario::{Parts, Rig};
+use crate::{apps, commands, install, kernels, lab};
+use anyhow::{Context, bail, ensure};
+use board::{Domain, Isa};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The program, and the one that it begins.
+const RECORDS: &str = "records";
+const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
+/// What comes of the mark.
+const RATIO: &str = "program.native_ratio";
+const MARK: (&str, &str) = ("program.mark", "program.sum");
+const NATIVE: (&str, &str) = ("native.mark", "native.sum");
+
+/// Runs the programs of a group on one board.
+pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
+    let first = &group[0];
+    let records = apps::build_for_test(place, RECORDS)?;
+    let (board, kernels) = commands::prepare(place, &first.board, kernels::Profile::Kernel)?;
+    let lab = match first.lab {
+        true => Some((lab::model::Choice::default(), lab::plugin()?)),
+        false => None,
+    };
+    let mut rig = Rig::start(&Parts {
+        folder: place.target.join("benches").join(&first.board),
+        soc: commands::soc_binary()?,
+        board_file: place.board_file(&first.board),
+        kernels,
+        options: Options { icount: first.icount, lab, arguments: None },
+    })?;
+    rig.expect(&format!("{}> ", board.main().name), PATIENCE)?;
+    install::put(place, &rig.instance, &records.wasm, None, RECORDS)?;
+    install::put(place, &rig.instance, &place.root.join(TINY.1), None, TINY.0)?;
+    let mut done: Vec<(&str, &str)> = vec![];
+    let mut all = vec![];
+    for bench in group {
+        let on = if bench.on.is_empty() { &board.main().name } else { &bench.on };
+        if done.contains(&(on, &bench.command)) {
+            continue;
+        }
+        done.push((on, &bench.command));
+        let mut found = run(&rig.instance, on, &bench.command)?;
+        let domain = board.domains.iter().find(|domain| domain.name == *on);
+        if let (Some(domain), Some(mark)) = (domain, value(&found, MARK.0)) {
+            let ratio = ratio(place, domain, mark, value(&found, MARK.1))?;
+            found.push((format!("{RATIO}.{}", domain.isa.name()), ratio, "ratio".to_string()));
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// What the program said.
+fn run(instance: &Instance, on: &str, command: &str) -> anyhow::Result<Vec<Said>> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let (name, arguments) = words.split_first().context("a record without a command")?;
+    let ended = captured(instance, &Line::on(on, name, arguments), None)?;
+    if ended.code != 0 {
+        bail!("{command} ended with {}: {}", ended.code, String::from_utf8_lossy(&ended.err));
+    }
+    Ok(String::from_utf8_lossy(&ended.out).lines().filter_map(said).collect())
+}
+
+fn value(all: &[Said], name: &str) -> Option<f64> {
+    all.iter().find(|said| said.0 == name).map(|said| said.1)
+}
+
+/// Of the speed that clang gives the chip, the part that a program has.
+fn ratio(place: &Place, domain: &Domain, mark: f64, sum: Option<f64>) -> anyhow::Result<f64> {
+    let native = native(place, domain)?;
+    let expected = value(&native, NATIVE.1);
+    ensure!(sum == expected, "the program computes {sum:?}, the native image {expected:?}");
+    let native = value(&native, NATIVE.0).context("the native image said no record")?;
+    Ok((native / mark * 1000.0).round() / 1000.0)
+}
+
+/// Compiles the image for the CPU of a domain, and runs it.
+fn native(place: &Place, domain: &Domain) -> anyhow::Result<Vec<Said>> {
+    let image = image(place, domain)?;
+    let (program, machine): (_, &[&str]) = match domain.isa {
+        Isa::Aarch64 => ("qemu-system-aarch64", &["-M", "virt,gic-version=2"]),
+        Isa::Riscv64 => ("qemu-system-riscv64", &["-M", "virt", "-bios", "none"]),
+    };
+    let mut qemu = Command::new(program);
+    qemu.args(machine).args(["-cpu", &domain.cpu, "-m", "128", "-nodefaults"]);
+    qemu.args(["-display", "none", "-serial", "stdio", "-icount", "shift=0,sleep=off"]);
+    let output = qemu.arg("-kernel").arg(image).output().context(program)?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(said).collect())
+}
+
+fn image(place: &Place, domain: &Domain) -> anyhow::Result<PathBuf> {
+    let made = place.target.join("apps").join(format!("mark.{}.elf", domain.isa.name()));
+    // Of RV64 the extensions that QEMU's rv64 has and the compiler of programs uses.
+    let (target, base): (&[&str], _) = match domain.isa {
+        Isa::Aarch64 => (&["--target=aarch64-none-elf", "-mcpu=cortex-a76"], "0x40200000"),
+        Isa::Riscv64 => (
+            &["--target=riscv64-none-elf", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany"],
+            "0x80000000",
+        ),
+    };
+    let mut clang = Command::new("clang-19");
+    clang.current_dir(place.root.join("apps/bench")).args(target);
+    clang.args(["-O2", "-ffreestanding", "-nostdlib", "-static", "-fuse-ld=lld-19"]);
+    clang.arg(format!("-Wl,-T,native/image.ld,--defsym=base={base}"));
+    clang.args(["native/start.c", "mark.c", "-o"]).arg(&made);
+    ensure!(clang.status().context("clang-19")?.success(), "the native image does not build");
+    Ok(made)
+}

@@ -1,0 +1,46 @@
+//! Tools of e2fsprogs, which make and judge the file systems on disks of boards.
+
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs one on an image; what it said, if it ended with `worst` or better. They are not in
+/// everybody's PATH.
+pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> anyhow::Result<Vec<u8>> {
+    let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
+    let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
+    let output = Command::new(&program).env("LC_ALL", "C").args(arguments).arg(image).output();
+    let output = output.with_context(|| program.display().to_string())?;
+    match output.status.code() {
+        Some(code) if code <= worst => Ok(output.stdout),
+        code => {
+            let said = [output.stdout, output.stderr].concat();
+            bail!("{name} ended with {code:?}: {}", String::from_utf8_lossy(&said))
+        }
+    }
+}
+
+/// Makes a file system of `folder` in an image of `bytes` bytes.
+pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyhow::Result<()> {
+    if let Some(bytes) = bytes {
+        let file = std::fs::File::create(image).with_context(|| image.display().to_string())?;
+        file.set_len(bytes)?;
+    }
+    let (block, folder) = (block.to_string(), folder.display().to_string());
+    let arguments = ["-q", "-F", "-t", "ext2", "-b", &block, "-E", "root_owner=0:0", "-d", &folder];
+    tool("mke2fs", &arguments, image, 0).map(|_| ())
+}
+
+/// What a file holds.
+pub fn content(image: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
+    tool("debugfs", &["-R", &format!("cat {path}")], image, 0)
+}
+
+/// Carries out commands of debugfs that change the image.
+pub fn change(image: &Path, commands: &[String]) -> anyhow::Result<()> {
+    let script = image.with_extension("commands");
+    std::fs::write(&script, commands.join("\n") + "\n").context(script.display().to_string())?;
+    let done = tool("debugfs", &["-w", "-f", &script.display().to_string()], image, 0);
+    std::fs::remove_file(&script).context(script.display().to_string())?;
+    done.map(|_| ())
+}

@@ -1,0 +1,166 @@
+//! Programs of others on both kernels, and by wasmtime on the host: what they say, how they end and
+//! the files that they make are the same.
+
+use super::host::{pull, push};
+use super::programs::{Running, wrong};
+use super::{Failure, PATIENCE, Rig, disk};
+use crate::exec::{Captured, Line};
+use crate::place::Place;
+use crate::{apps, install, reference};
+use std::path::Path;
+
+/// Inputs of the tree.
+const FOLDER: &str = "tests/corpus";
+
+/// What a program is given.
+struct Case {
+    /// Of apps/corpus.toml, or else of apps/apps.toml.
+    program: &'static str,
+    /// Its arguments.
+    arguments: &'static [&'static str],
+    /// Its input, a file of [`FOLDER`] or, beginning with a `+`, of so many lines of our own.
+    input: &'static str,
+    /// Files that it finds in `/`, named as its input is, and what they are called there.
+    finds: &'static [(&'static str, &'static str)],
+    /// Files that it makes.
+    makes: &'static [&'static str],
+}
+
+const LUA: Case = Case {
+    program: "lua",
+    arguments: &["/lua.lua", "/lines"],
+    input: "",
+    finds: &[("lua.lua", "lua.lua")],
+    makes: &["lines"],
+};
+const ZLIB: Case =
+    Case { program: "zlib", arguments: &["/packed"], input: "", finds: &[], makes: &["packed"] };
+const SQLITE: Case = Case {
+    program: "sqlite",
+    arguments: &["/people.db"],
+    input: "sqlite.sql",
+    finds: &[],
+    makes: &["people.db"],
+};
+const VARISAT: Case = Case {
+    program: "varisat",
+    arguments: &["/problem.cnf"],
+    input: "",
+    finds: &[("pigeons.cnf", "problem.cnf")],
+    makes: &[],
+};
+const SORT: Case = Case {
+    program: "coreutils",
+    arguments: &["sort", "-k", "2", "-o", "/sorted", "/lines"],
+    input: "",
+    finds: &[("+100000", "lines")],
+    makes: &["sorted"],
+};
+const HASH: Case = Case {
+    program: "coreutils",
+    arguments: &["sha256sum", "-", "/lines"],
+    input: "+200000",
+    finds: &[("+100000", "lines")],
+    makes: &[],
+};
+
+/// Small ones, in C.
+pub fn light(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    all(rig, &[LUA, ZLIB])
+}
+
+/// A database on an ext2, which is the root: the program is larger than the file system in memory.
+pub fn database(rig: &mut Rig) -> Result<(), Failure> {
+    disk::begin_as_root(rig, 4096)?;
+    all(rig, &[SQLITE])
+}
+
+/// What takes long to build.
+pub fn heavy(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    all(rig, &[VARISAT, SORT, HASH])
+}
+
+fn all(rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {
+    let place = Place::find()?;
+    for case in cases {
+        let failed = |why: Failure| Failure::Wrong(format!("{}: {why}", case.program));
+        one(&place, rig, case).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// What a run came to: how it ended, and the files that it made.
+#[derive(PartialEq, Eq)]
+struct Outcome(Captured, Vec<Vec<u8>>);
+
+fn one(place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Failure> {
+    let failed = |why: anyhow::Error| wrong("build", format!("{why:#}"));
+    let built = if case.program == "coreutils" {
+        apps::build(place, &[case.program.to_string()]).map(|mut all| all.remove(0))
+    } else {
+        apps::build_for_test(place, case.program)
+    };
+    let wasm = built.map_err(failed)?.wasm;
+    let put = install::put(place, &rig.instance, &wasm, None, case.program);
+    put.map_err(|why| wrong("install", format!("{why:#}")))?;
+    let wanted = on_host(place, rig, case, &wasm)?;
+    if wanted.0.code != 0 || wanted.0.out.is_empty() && wanted.1.is_empty() {
+        return Err(wrong("wasmtime's run says nothing", shown(&wanted.0)));
+    }
+    for kernel in ["main", "shadow"] {
+        let found = on_board(place, rig, case, kernel)?;
+        if found != wanted {
+            let said = [shown(&found.0), shown(&wanted.0)];
+            let files = found.1.iter().zip(&wanted.1).map(|(one, other)| one == other);
+            return Err(wrong(kernel, (said, files.collect::<Vec<_>>())));
+        }
+    }
+    Ok(())
+}
+
+fn shown(captured: &Captured) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("code {}, {:?}, {:?}", captured.code, text(&captured.out), text(&captured.err))
+}
+
+/// The bytes that a case names.
+fn content(place: &Place, name: &str) -> Result<Vec<u8>, Failure> {
+    let line = |at: u32| format!("{at} {:08x} line\n", at.wrapping_mul(2_654_435_761));
+    match name.strip_prefix('+').map(str::parse) {
+        Some(Ok(lines)) => Ok((0..lines).map(line).collect::<String>().into_bytes()),
+        _ if name.is_empty() => Ok(vec![]),
+        _ => Ok(std::fs::read(place.root.join(FOLDER).join(name))?),
+    }
+}
+
+fn on_board(place: &Place, rig: &mut Rig, case: &Case, kernel: &str) -> Result<Outcome, Failure> {
+    for (name, path) in case.finds {
+        let bytes = content(place, name)?;
+        push(&rig.instance, &bytes[..], path).map_err(|why| wrong("push", why))?;
+    }
+    let line = Line::on(kernel, case.program, case.arguments);
+    let ended = Running::of(&rig.instance, line, &content(place, case.input)?).end()?;
+    let mut made = vec![];
+    for path in case.makes {
+        made.push(pull(&rig.instance, path).map_err(|why| wrong(path, (why, shown(&ended))))?);
+        // The next one makes it itself.
+        rig.ask("main", &format!("fs rm {path}"), PATIENCE)?;
+    }
+    Ok(Outcome(ended, made))
+}
+
+fn on_host(place: &Place, rig: &Rig, case: &Case, wasm: &Path) -> Result<Outcome, Failure> {
+    let root = rig.instance.path(&format!("reference-{}", case.arguments[0].replace('/', "-")));
+    std::fs::create_dir_all(&root)?;
+    for (name, path) in case.finds {
+        std::fs::write(root.join(path), content(place, name)?)?;
+    }
+    let input = content(place, case.input)?;
+    let ended = reference::run(place, &root, wasm, case.program, case.arguments, input);
+    let ended = ended.map_err(|why| wrong("wasmtime", format!("{why:#}")))?;
+    let made = case.makes.iter().map(|path| std::fs::read(root.join(path)));
+    let made = made.collect::<std::io::Result<Vec<_>>>();
+    Ok(Outcome(ended, made?))
+}

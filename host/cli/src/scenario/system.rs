@@ -1,0 +1,139 @@
+//! The system on a board's disk, as people use it: the shell on the console, programs of both
+//! kernels in one pipeline, keys, the monitor behind ctrl-t, and what stays on the disk.
+
+use super::disk::{clean, content, poweroff};
+use super::{Failure, PATIENCE, Rig};
+use crate::place::Place;
+use crate::system;
+
+/// Ctrl-c, ctrl-d and ctrl-t.
+const INTERRUPT: &str = "\x03";
+const END: &str = "\x04";
+const AWAY: &str = "\x14";
+
+/// How the shell's prompt ends.
+const PROMPT: &str = " $ ";
+
+/// A board with a system on its disk, and the shell's first prompt.
+pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
+    let place = Place::find()?;
+    rig.set_arguments(&system::arguments(""));
+    rig.restart(|instance| {
+        // One of an earlier run would be kept, with what is on it.
+        std::fs::remove_file(instance.path("disk.disk"))?;
+        let board = instance.board().map_err(|why| Failure::Wrong(format!("{why:#}")))?;
+        let made = system::prepare(&place, instance, &board);
+        made.map_err(|why| Failure::Wrong(format!("{why:#}")))
+    })?;
+    rig.expect("one system on every core", PATIENCE)?;
+    rig.expect("/ $ ", PATIENCE).map(|_| ())
+}
+
+/// What a line of the shell's language says.
+pub(super) fn ask(rig: &mut Rig, line: &str) -> Result<String, Failure> {
+    // The line itself is shown too, and does not look like its end.
+    rig.send(&format!("{line}; echo E\"\"ND $?"))?;
+    let said = rig.expect("END ", PATIENCE)?;
+    let status = rig.expect("\n", PATIENCE)?;
+    // What is typed before the shell asks for it is shown twice.
+    rig.expect(PROMPT, PATIENCE)?;
+    let said = said.split_once('\n').map_or("", |(_, said)| said);
+    let said = said.strip_suffix("END ").unwrap_or(said);
+    Ok(format!("{}[{}]", said.replace('\r', ""), status.trim()))
+}
+
+pub(super) fn says(rig: &mut Rig, line: &str, wanted: &str) -> Result<(), Failure> {
+    let found = ask(rig, line)?;
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!("`{line}` says {found:?}, not {wanted:?}")))
+}
+
+/// What people do at a console.
+pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig)?;
+    says(rig, "echo hello | cat", "hello\n[0]")?;
+    says(rig, "false", "[1]")?;
+    says(rig, "no-such-program", "sh: no-such-program: not found\n[127]")?;
+    says(rig, "cd /home; pwd; ls", "/home\nreadme\n[0]")?;
+    across(rig)?;
+    keys(rig)?;
+    monitor(rig)?;
+    kept(rig)
+}
+
+/// Pipelines, jobs and signals over both kernels.
+fn across(rig: &mut Rig) -> Result<(), Failure> {
+    says(rig, "seq 2000 | KERNEL=1 sort -rn | head -n 2", "2000\n1999\n[0]")?;
+    says(rig, "KERNEL=1 seq 300 | KERNEL=0 wc -l", "300\n[0]")?;
+    let ended = ask(rig, "KERNEL=1 sh -c 'kill -TERM $$; echo not'")?;
+    if !ended.contains("ended by signal 15 (TERM)") || !ended.ends_with("[143]") {
+        return Err(Failure::Wrong(ended));
+    }
+    let listed = ask(rig, "KERNEL=1 sleep 1000 & sleep 1; ps")?;
+    let is_there = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], [_, _, _, "1", "runs", .., "coreutils"])
+    };
+    if !listed.lines().any(is_there) {
+        return Err(Failure::Wrong(format!("ps says {listed:?}")));
+    }
+    let ended = ask(rig, "kill %1; wait %1")?;
+    if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// What is typed to programs, and keys that end them.
+fn keys(rig: &mut Rig) -> Result<(), Failure> {
+    rig.send("cat > typed")?;
+    rig.expect("cat > typed", PATIENCE)?;
+    rig.expect("\n", PATIENCE)?;
+    rig.send("first line")?;
+    rig.send("secondd\x7f line")?;
+    rig.type_keys(END)?;
+    rig.expect("/home $ ", PATIENCE)?;
+    says(rig, "cat typed", "first line\nsecond line\n[0]")?;
+    rig.send("sleep 1000")?;
+    rig.expect("\n", PATIENCE)?;
+    // It may not have begun yet: who is in front then drops the line.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    rig.type_keys(INTERRUPT)?;
+    rig.expect("^C", PATIENCE)?;
+    rig.expect("/home $ ", PATIENCE)?;
+    says(rig, "echo $?", "130\n[0]")
+}
+
+fn monitor(rig: &mut Rig) -> Result<(), Failure> {
+    rig.type_keys(AWAY)?;
+    rig.expect("main> ", PATIENCE)?;
+    let said = rig.ask("main", "ps", PATIENCE)?;
+    if !said.contains("sh") {
+        return Err(Failure::Wrong(format!("the monitor's ps says {said:?}")));
+    }
+    rig.type_keys(AWAY)?;
+    rig.expect("\n", PATIENCE)?;
+    says(rig, "echo back", "back\n[0]")?;
+    rig.send("exit 3")?;
+    rig.expect("/ $ ", PATIENCE)?;
+    says(rig, "cd /home; echo again", "again\n[0]")
+}
+
+/// What was written is there the next time, and the file system is in order.
+fn kept(rig: &mut Rig) -> Result<(), Failure> {
+    let script = "echo 'echo script $1; exit 7' > script; sh script x";
+    says(rig, script, "script x\n[7]")?;
+    rig.type_keys(AWAY)?;
+    rig.expect("main> ", PATIENCE)?;
+    poweroff(rig)?;
+    rig.restart(|board| {
+        clean(board)?;
+        let typed = content(board, "home/typed")?;
+        let text = String::from_utf8_lossy(&typed);
+        if text == "first line\nsecond line\n" {
+            return Ok(());
+        }
+        Err(Failure::Wrong(format!("the disk has {text:?}")))
+    })?;
+    rig.expect("/ $ ", PATIENCE)?;
+    says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")
+}

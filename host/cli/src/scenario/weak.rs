@@ -1,0 +1,86 @@
+//! The weak kernel dies under programs that write to the disk.
+
+use super::disk::{IMAGE, begin, clean, content, poweroff, same, tool};
+use super::host::{pattern, pull};
+use super::peers::wait_for;
+use super::programs::{LOST, Running, back, install, pid_on, run, says, wrong};
+use super::{Failure, PATIENCE, Rig};
+use abi::soc::state;
+use std::time::{Duration, Instant};
+
+/// Programs on the weak kernel write files and make them durable; it is killed: they are reported
+/// lost, one on the strong kernel goes on, what was made durable is there, and the weak kernel runs
+/// programs again.
+pub fn lost(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig, 1024)?;
+    install(rig)?;
+    let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    let mut kept = Vec::new();
+    for round in 0..3u64 {
+        for file in 0..3 {
+            let (name, bytes) = (format!("kept-{round}-{file}"), pattern(round * 3 + file, 20_000));
+            says(rig, "shadow", &["keep", &format!("disk/{name}")], &bytes, b"")?;
+            kept.push((name, bytes));
+        }
+        let here = Running::begin(&rig.instance, "main", &["zzz"], b"");
+        let alive = pid_on(rig, "main")?;
+        let writes = Running::begin(&rig.instance, "shadow", &["log", "disk/log"], b"");
+        let dead = pid_on(rig, "shadow")?;
+        std::thread::sleep(Duration::from_millis(200 + round * 97));
+        rig.kill("shadow")?;
+        let found = writes.end()?;
+        if found.code != LOST {
+            return Err(wrong("a program of a kernel that died", found));
+        }
+        epoch = wait_for(rig, "came back", |now, state| now > epoch && state == state::RUNNING)?;
+        back(rig)?;
+        check(rig, &alive, &dead)?;
+        for (name, bytes) in &kept {
+            let found = pull(&rig.instance, &format!("disk/{name}")).map_err(Failure::Wrong)?;
+            same(name, &found, bytes)?;
+        }
+        rig.ask("main", &format!("kill {alive}"), PATIENCE)?;
+        let found = here.end()?;
+        if found.code != 128 + 15 {
+            return Err(wrong("a program of the kernel that lives", found));
+        }
+        // Files in memory may have begun anew with that death, and the program with them.
+        install(rig)?;
+        says(rig, "shadow", &["args", "back"], b"", b"back\n")?;
+        // Then nobody has checked the disk, and nothing more is written to it.
+        if rig.ask("main", "fs df", PATIENCE)?.contains("not unmounted") {
+            let refused = run(rig, "shadow", &["keep", "disk/more"], b"")?;
+            if refused.err != b"tool: error 69\n" {
+                return Err(wrong("a file on a disk that is read-only", refused));
+            }
+            break;
+        }
+    }
+    poweroff(rig)?;
+    tool("e2fsck", &["-fy"], &rig.instance.path(IMAGE), 1)?;
+    clean(&rig.instance)?;
+    kept.iter().try_for_each(|(name, bytes)| same(name, &content(&rig.instance, name)?, bytes))
+}
+
+/// The table knows who lives, and the disk is mounted: a moment after either began anew.
+fn check(rig: &mut Rig, alive: &str, dead: &str) -> Result<(), Failure> {
+    let has = |said: &str, first: &str| {
+        said.lines().any(|line| line.split_whitespace().next() == Some(first))
+    };
+    for (line, is, is_not) in
+        [("ps", alive, dead), ("on shadow ps", alive, dead), ("fs df", "/disk", "/none")]
+    {
+        let start = Instant::now();
+        loop {
+            let said = rig.ask("main", line, PATIENCE)?;
+            if has(&said, is) && !has(&said, is_not) {
+                break;
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(wrong(line, said));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The system on a board's disk: an ext2 that is the root, with all programs of `apps/apps.toml`
+//! and what is in `apps/root`. The console of such a board runs the shell.
+//!
+//! ```text
+//! run/NAME/  system/    what is to be on the disk: bin/PROGRAM.ISA, sealed for this board, etc/...
+//!            disk.disk  made of it once; later only programs change there, when they did here
+//! ```
+//! What its users wrote stays: a disk is made anew only where there is none. `etc/system` on it
+//! says of which programs it is.
+
+use crate::instance::{Instance, InstanceError};
+use crate::place::Place;
+use crate::progress::Step;
+use crate::{apps, ext2, install};
+use anyhow::Context;
+use board::{Board, DeviceKind};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+/// The device that it is on.
+const DISK: &str = "disk";
+/// Bytes of a new one; only what is used takes room here.
+const BYTES: u64 = 128 << 20;
+/// Small ones, for the file service's memory is bounded, and its cache is so many blocks.
+const BLOCK: u64 = 2048;
+/// What the tree puts there.
+const ROOT: &str = "apps/root";
+/// Directories that programs expect.
+const FOLDERS: &[&str] = &["bin", "dev", "etc", "home", "mnt", "proc", "sys", "tmp"];
+/// What says of which programs a disk is.
+const VERSION: &str = "etc/system";
+
+/// Can a board have it?
+pub fn fits(board: &Board) -> bool {
+    let disk = |d: &board::Device| d.kind == DeviceKind::Block && d.name == DISK;
+    board.devices.iter().any(disk)
+}
+
+/// Command line of kernels that have it.
+pub fn arguments(board: &str) -> String {
+    let words = format!("root={DISK} init=/bin/sh");
+    if board.is_empty() { words } else { format!("{words} {board}") }
+}
+
+/// Sees to a disk with it in the folder of a board that does not run.
+pub fn prepare(place: &Place, instance: &Instance, board: &Board) -> anyhow::Result<()> {
+    let programs = apps::build(place, &[])?;
+    let step = Step::begin("preparing the system's disk");
+    let files = bin(place, &programs, board, &instance.lasting_key()?)?;
+    let version = version(&files);
+    let image = instance.path(&format!("{DISK}.disk"));
+    let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };
+    if known.as_deref() != Some(version.as_bytes()) {
+        let staged = instance.path("system");
+        stage(place, &files, &version, &staged)?;
+        match known {
+            // It is one of ours, and somebody's files may be there.
+            Some(known) if known.starts_with(b"penumbra ") => renew(&image, &staged)?,
+            _ => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
+        }
+    }
+    step.done();
+    Ok(())
+}
+
+/// Images of all of a board's disks: those that are there, and new ones of zeros.
+pub fn disks(instance: &Instance, board: &Board) -> Result<(), InstanceError> {
+    for device in board.devices.iter().filter(|d| d.kind == DeviceKind::Block) {
+        let path = instance.path(&format!("{}.disk", device.name));
+        let image = File::options().create(true).append(true).open(&path);
+        // One that somebody made may be larger.
+        let grow = |image: File| image.set_len(image.metadata()?.len().max(device.disk));
+        image.and_then(grow).map_err(|why| InstanceError::File(path, why))?;
+    }
+    Ok(())
+}
+
+/// What is in `bin`: names, and bytes.
+fn bin(
+    place: &Place,
+    programs: &[apps::Built],
+    board: &Board,
+    key: &[u8; 32],
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let applets = place.target.join("apps").join("applets");
+    let names = std::fs::read(&applets).context(applets.display().to_string())?;
+    let mut files = vec![(".applets".to_string(), names)];
+    for program in programs {
+        for (isa, image) in install::images(place, &program.wasm, None, board, key)? {
+            files.push((format!("{}.{}", program.name, isa.name()), image));
+        }
+    }
+    Ok(files)
+}
+
+/// What says which programs those are.
+fn version(files: &[(String, Vec<u8>)]) -> String {
+    let mut hasher = DefaultHasher::new();
+    files.hash(&mut hasher);
+    format!("penumbra {:016x}\n", hasher.finish())
+}
+
+/// Puts all that belongs on the disk into `staged`.
+fn stage(
+    place: &Place,
+    files: &[(String, Vec<u8>)],
+    version: &str,
+    staged: &Path,
+) -> anyhow::Result<()> {
+    if staged.exists() {
+        std::fs::remove_dir_all(staged).context(staged.display().to_string())?;
+    }
+    for folder in FOLDERS {
+        let folder = staged.join(folder);
+        std::fs::create_dir_all(&folder).context(folder.display().to_string())?;
+    }
+    copy(&place.root.join(ROOT), staged)?;
+    for (name, bytes) in files {
+        let path = staged.join("bin").join(name);
+        std::fs::write(&path, bytes).context(path.display().to_string())?;
+    }
+    let path = staged.join(VERSION);
+    std::fs::write(&path, version).context(path.display().to_string())
+}
+
+/// All files of a folder, with their folders.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to).context(to.display().to_string())?;
+    for entry in std::fs::read_dir(from).context(from.display().to_string())? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target).context(path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Programs on the disk become those that are staged.
+fn renew(image: &Path, staged: &Path) -> anyhow::Result<()> {
+    // Power may have been cut.
+    ext2::tool("e2fsck", &["-fp"], image, 1)?;
+    let mut files = vec![PathBuf::from(VERSION)];
+    for entry in std::fs::read_dir(staged.join("bin"))? {
+        files.push(Path::new("bin").join(entry?.file_name()));
+    }
+    let one = |path: &PathBuf| {
+        let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let write = format!("write \"{}\" {name}", staged.join(path).display());
+        [format!("cd /{folder}"), format!("rm {name}"), write]
+    };
+    ext2::change(image, &files.iter().flat_map(one).collect::<Vec<String>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_renewed_and_keeps_what_is_not_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let (staged, image) = (folder.path().join("staged"), folder.path().join("it.disk"));
+        let put = |path: &str, text: &str| {
+            let path = staged.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("bin/sh.aarch64", "first");
+        put("home/mine", "kept");
+        put(VERSION, "penumbra 1\n");
+        ext2::make(&image, 1024, &staged, Some(4 << 20)).unwrap();
+        std::fs::remove_dir_all(staged.join("home")).unwrap();
+        put("bin/sh.aarch64", "second, and longer");
+        put("bin/new.riscv64", "new");
+        put(VERSION, "penumbra 2\n");
+        renew(&image, &staged).unwrap();
+        let content = |path| String::from_utf8(ext2::content(&image, path).unwrap()).unwrap();
+        assert_eq!(content("bin/sh.aarch64"), "second, and longer");
+        assert_eq!(content("bin/new.riscv64"), "new");
+        assert_eq!(content("home/mine"), "kept");
+        assert_eq!(content(VERSION), "penumbra 2\n");
+        ext2::tool("e2fsck", &["-fn"], &image, 0).unwrap();
+    }
+
+    #[test]
+    fn the_command_line_keeps_what_the_board_says() {
+        assert_eq!(arguments(""), "root=disk init=/bin/sh");
+        assert_eq!(arguments("twins=on run=x"), "root=disk init=/bin/sh twins=on run=x");
+    }
+}

@@ -1,0 +1,104 @@
+//! `pen-smith`: valid modules of nonsense, as programs that somebody could install.
+//!
+//! ```text
+//! pen-smith SEED COUNT FOLDER IMPORTS    FOLDER/smith-0.wasm ... smith-(COUNT - 1).wasm
+//! ```
+//! The same seed gives the same modules. Each has a memory and a `_start`, and uses only what a
+//! kernel's engine knows (`docs/programs.md`). Every third imports nothing; the others call, with
+//! anything at all, what the module in the file IMPORTS imports.
+
+use base::prng::Prng;
+use std::path::Path;
+use std::process::ExitCode;
+use wasm_smith::{Config, Module};
+
+/// What each of them has.
+const EXPORTS: &str = "(module (func (export \"_start\")) (memory (export \"memory\") 1 64))";
+/// Random bytes that a module is made of.
+const BYTES: usize = 8192;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match &arguments[..] {
+        [seed, count, folder, imports] => make(seed, count, Path::new(folder), imports),
+        _ => Err("usage: pen-smith SEED COUNT FOLDER IMPORTS".to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("pen-smith: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make(seed: &str, count: &str, folder: &Path, imports: &str) -> Result<(), String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
+    let (seed, count) = (number(seed)?, number(count)?);
+    let imports = std::fs::read_to_string(imports).map_err(|e| format!("{imports}: {e}"))?;
+    for index in 0..count {
+        let imports = if index % 3 == 0 { "(module)" } else { &imports };
+        let bytes = module(seed.wrapping_mul(1 << 20).wrapping_add(index), imports)?;
+        let path = folder.join(format!("smith-{index}.wasm"));
+        std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// One of a seed. A seed whose bytes do not suffice is followed by another.
+fn module(seed: u64, imports: &str) -> Result<Vec<u8>, String> {
+    let parsed = |text: &str| wat::parse_str(text).map_err(|e| e.to_string());
+    let config = config(parsed(EXPORTS)?, parsed(imports)?);
+    let mut prng = Prng::new(seed);
+    loop {
+        let bytes: Vec<u8> = (0..BYTES).map(|_| prng.next() as u8).collect();
+        let mut source = arbitrary::Unstructured::new(&bytes);
+        if let Ok(module) = Module::new(config.clone(), &mut source) {
+            return Ok(module.to_bytes());
+        }
+    }
+}
+
+fn config(exports: Vec<u8>, imports: Vec<u8>) -> Config {
+    Config {
+        exports: Some(exports),
+        available_imports: Some(imports),
+        allow_start_export: true,
+        min_funcs: 4,
+        max_funcs: 24,
+        max_instructions: 400,
+        max_table_elements: 10_000,
+        // Numbers must be the same on each ISA.
+        canonicalize_nans: true,
+        // What the engine is built without, or one of the ISAs lacks.
+        compact_imports_enabled: false,
+        custom_page_sizes_enabled: false,
+        exceptions_enabled: false,
+        gc_enabled: false,
+        memory64_enabled: false,
+        reference_types_enabled: false,
+        relaxed_simd_enabled: false,
+        shared_everything_threads_enabled: false,
+        simd_enabled: false,
+        threads_enabled: false,
+        wide_arithmetic_enabled: false,
+        ..Config::default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_module() {
+        let imports = "(module (import \"m\" \"f\" (func (param i32) (result i32))))";
+        for seed in 0..20 {
+            let (one, other) = (module(seed, imports).unwrap(), module(seed, imports).unwrap());
+            assert_eq!(one, other);
+            assert!(one.starts_with(b"\0asm"));
+            assert_ne!(one, module(seed + 1, imports).unwrap());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Processes without a parent: what the host asks for, and what the console runs. They get an
+//! input, an output, a place for errors, and the root directory.
+
+use super::{explain, place, with_table};
+use crate::monitor::{Failure, Session};
+use crate::services::Patience;
+use ::processes::client::{Ended, Spawn};
+use abi::process::{End, Errno, flag};
+use alloc::vec::Vec;
+use kernel_process::begin::{Given, Plan, encode};
+use kernel_process::wasi::rights;
+
+/// How long a process table that began anew may take to hear of what runs.
+const HEARSAY_NS: u64 = 2_000_000_000;
+
+/// What is to run.
+pub struct Launch<'a> {
+    /// Which kernel, or `ANY_KERNEL`.
+    pub kernel: u32,
+    /// Where the program is, from the root.
+    pub path: &'a [u8],
+    /// Its name first; each with a NUL.
+    pub arguments: &'a [u8],
+    /// `NAME=VALUE`, each with a NUL.
+    pub environment: &'a [u8],
+    /// Handles of its input, output and errors.
+    pub streams: [u64; 3],
+    /// A handle of the root directory.
+    pub root: u64,
+    /// Handles of more directories, and what it calls each.
+    pub folders: &'a [(u64, &'a [u8])],
+}
+
+impl Launch<'_> {
+    /// Begins it in a group of its own; its number.
+    pub fn begin(&self, session: &Session) -> Result<u32, Failure> {
+        let beginning = self.encoded().map_err(explain)?;
+        let kernel = place(session, self.kernel, None, self.path).map_err(explain)?;
+        let flags = flag::NEW_GROUP | flag::WATCHED;
+        let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
+        with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn)).map_err(explain)
+    }
+
+    fn encoded(&self) -> Result<Vec<u8>, Errno> {
+        let [input, out, err] = self.streams;
+        let stream = |descriptor, handle| Given {
+            handle,
+            rights: rights::STREAM,
+            inheriting: 0,
+            descriptor,
+            name: None,
+        };
+        let directory = |descriptor, handle, name| Given {
+            handle,
+            rights: rights::DIRECTORY,
+            inheriting: rights::INHERITING,
+            descriptor,
+            name: Some(name),
+        };
+        let root = directory(3, self.root, b"/".as_slice());
+        let mut files = Vec::from([stream(0, input), stream(1, out), stream(2, err), root]);
+        files.extend((4..).zip(self.folders).map(|(at, &(it, name))| directory(at, it, name)));
+        let plan = Plan {
+            path: self.path,
+            arguments: self.arguments,
+            environment: self.environment,
+            memory: 0,
+            files: &files,
+        };
+        encode(&plan).map_err(|why| match why {
+            kernel_process::Errno::TOOBIG => Errno::Toobig,
+            _ => Errno::Inval,
+        })
+    }
+}
+
+/// How such a process ended. A table that began anew hears of what still runs a moment later; what
+/// it does not hear of was lost with its kernel.
+pub fn end_of(session: &Session, pid: u32) -> (End, u32) {
+    let mut deadline = None;
+    loop {
+        match with_table(session, &Patience::ENDLESS, |table| table.wait(0, pid as i32)) {
+            Ok(Ended { end, status, .. }) => return (end, status),
+            Err(_) => {
+                let now = arch::time::soc_time();
+                if now > *deadline.get_or_insert(now + HEARSAY_NS) {
+                    return (End::Lost, 0);
+                }
+                session.kernel.scheduler.sleep_until(now + HEARSAY_NS / 20);
+            }
+        }
+    }
+}
+
+/// A signal for the group that process `pid` began.
+pub fn signal_group(session: &Session, pid: u32, signal: u16) {
+    // A group that has ended needs none.
+    let group = -(pid as i32);
+    let _ = with_table(session, &Patience::ENDLESS, |table| table.kill(0, group, signal));
+}

@@ -1,0 +1,83 @@
+//! Where a new process runs: what `kernel_place` has to know, from the board, the chip page, this
+//! kernel's memory, and the process table.
+
+use super::with_table;
+use crate::kernel::Kernel;
+use crate::monitor::Session;
+use crate::procs::Ask;
+use crate::programs;
+use crate::services::Patience;
+use abi::boot::{MAX_DOMAINS, role};
+use abi::process::Errno;
+use abi::program::{ANY_KERNEL, class};
+use abi::soc::state;
+use base::id::DomainId;
+use kernel_place::{Facts, Refused, needs_load};
+use kernel_share::Mode;
+
+/// Which kernel runs the program `path`, from the file service's handle `directory` or from the
+/// root, for somebody who wishes for the kernel `wish`. It is awake then.
+pub fn place(
+    session: &Session,
+    wish: u32,
+    directory: Option<u64>,
+    path: &[u8],
+) -> Result<u16, Errno> {
+    let kernel = session.kernel;
+    let mut board = [Facts::default(); MAX_DOMAINS];
+    let facts = board.get_mut(..kernel.blob.domains().len()).ok_or(Errno::Inval)?;
+    facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
+    let wish = (wish != ANY_KERNEL).then_some(wish);
+    let mut class = class::NORMAL;
+    if wish.is_none() && facts.iter().filter(|facts| facts.is_there).count() > 1 {
+        // What is wrong with a program is told by the kernel that begins it.
+        class = kernel.processes.class(session, directory, path).unwrap_or(class);
+        if needs_load(class, facts) {
+            count(session, facts);
+        }
+    }
+    let placed = kernel_place::place(wish, class, kernel.me.index(), facts);
+    let at = placed.map_err(|why| match why {
+        Refused::NoSuch => Errno::Inval,
+        Refused::NotThere => Errno::Hostunreach,
+    })?;
+    let id = DomainId(at as u8);
+    if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
+}
+
+/// What this kernel knows of one. Where each has a process table of its own nobody but itself can
+/// be asked.
+fn about(kernel: &Kernel, at: usize) -> Facts {
+    let id = DomainId(at as u8);
+    let Some(domain) = kernel.blob.domains().get(at) else { return Facts::default() };
+    let mode = kernel.services.processes.mode();
+    let apart = matches!(mode, Mode::Private | Mode::Independent);
+    let (epoch, state) = kernel.soc.state(id);
+    let is_me = id == kernel.me;
+    Facts {
+        is_there: is_me || !apart && epoch != 0 && state != state::DEAD,
+        is_strong: domain.role == role::MAIN,
+        cores: domain.cores,
+        processes: 0,
+        free: is_me.then(programs::room),
+    }
+}
+
+/// How many processes each kernel has. A table that does not answer leaves that to the spawn.
+fn count(session: &Session, facts: &mut [Facts]) {
+    let mut counts = [0; MAX_DOMAINS];
+    let asked = with_table(session, &Patience::ENDLESS, |table| table.load(&mut counts));
+    if asked.is_ok() {
+        facts.iter_mut().zip(counts).for_each(|(facts, count)| facts.processes = count);
+    }
+}
+
+/// A kernel that sleeps hears of no news; does it live?
+fn wake(session: &Session, id: DomainId) -> bool {
+    match session.kernel.soc.state(id).1 {
+        state::OFF | state::INACTIVE | state::COLD => {
+            session.call(id, Ask::SlowEcho, &[], &mut []).is_ok()
+        }
+        _ => true,
+    }
+}
