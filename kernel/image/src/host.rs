@@ -1,4 +1,5 @@
-//! What the host may ask of a running board (`abi::host`): files in and out, and programs.
+//! What the host may ask of a running board (`abi::host`): files in and out, programs, and folders
+//! of its own that these see.
 //!
 //! A thread accepts streams, each is served by a thread of its own. Nothing that the host sends is
 //! trusted: what is no frame ends its stream.
@@ -83,7 +84,8 @@ impl Stream {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
             Kind::Exec => self.exec(&bytes, &[]),
-            Kind::Folder => self.exec_with_folders(&mut bytes),
+            Kind::Given => self.exec_with_folders(&mut bytes),
+            Kind::Folder => self.folder(&bytes),
             _ => Err(NONSENSE),
         });
         match done {

@@ -3,6 +3,7 @@
 //! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
 //! having waited meanwhile if it had to. Nothing here knows how.
 
+use crate::served;
 use abi::fs::{Dirent, Errno, Mounted, Op, Poll, Reply, Request, Stat, flag, reply_flag, source};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -238,14 +239,14 @@ impl Client<'_> {
         self.two(request, name, seed).map(|_| ())
     }
 
-    /// A served file system that is nowhere: a handle of its root.
-    pub fn mount_held(&mut self, root: u64, number: u64, memory: u64) -> Result<u64> {
-        let (second, flags, length) = (source::SERVED + number, flag::HELD, memory);
-        let request = Request { second, flags, length, ..Request::new(Op::Mount, root) };
-        Ok(self.ask(request, &mut [])?.handle)
+    /// A served file system that is nowhere, which `mounts` shows by `name`: a handle of its root.
+    pub fn mount_held(&mut self, number: u64, name: &[u8]) -> Result<u64> {
+        let (second, flags) = (source::SERVED + number, flag::HELD);
+        let request = Request { second, flags, length: served::MEMORY, ..Request::new(Op::Mount, 0) };
+        Ok(self.two(request, name, &[])?.handle)
     }
 
-    /// Its end.
+    /// The end of one that is held.
     pub fn unmount(&mut self, number: u64) -> Result<()> {
         self.ask(Request::new(Op::Unmount, source::SERVED + number), &mut []).map(|_| ())
     }

@@ -7,6 +7,7 @@
 //! ```
 //! A host that goes away hangs up: the program's group gets HUP.
 
+use super::folders::Held;
 use super::{NONSENSE, Stream, Trouble};
 use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
@@ -37,23 +38,23 @@ struct Feed {
 static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
 
 /// Handles of this kernel, closed when they are dropped.
-pub(super) struct Handles<'a> {
+struct Handles<'a> {
     session: &'a Session,
-    pub(super) all: Vec<u64>,
+    all: Vec<u64>,
 }
 
 impl Handles<'_> {
-    pub(super) fn keep(&mut self, handle: u64) -> u64 {
+    fn keep(&mut self, handle: u64) -> u64 {
         self.all.push(handle);
         handle
     }
 
-    pub(super) fn pipe(&mut self) -> Result<(u64, u64), Trouble> {
+    fn pipe(&mut self) -> Result<(u64, u64), Trouble> {
         let (read, write) = with_files(self.session, |client| client.pipe(0)).map_err(file)?;
         Ok((self.keep(read), self.keep(write)))
     }
 
-    pub(super) fn close(&mut self, handle: u64) {
+    fn close(&mut self, handle: u64) {
         self.all.retain(|&other| other != handle);
         // It is ours; if the service began anew it is gone anyway.
         let _ = with_files(self.session, |client| client.close(handle));
@@ -92,8 +93,8 @@ impl<'a> Asked<'a> {
 }
 
 impl Stream {
-    /// Runs what `bytes` ask for.
-    pub(super) fn exec(&self, bytes: &[u8], names: &[Vec<u8>]) -> Result<(), Trouble> {
+    /// Runs what `bytes` ask for; the program gets `folders`.
+    pub(super) fn exec(&self, bytes: &[u8], folders: &[Held]) -> Result<(), Trouble> {
         let asked = Asked::parse(bytes).ok_or(NONSENSE)?;
         let mut handles = Handles { session: &self.session, all: Vec::new() };
         let (input, feed) = handles.pipe()?;
@@ -101,18 +102,16 @@ impl Stream {
         let (errors, err) = handles.pipe()?;
         let root = with_files(&self.session, |client| client.root()).map_err(file)?;
         handles.keep(root);
-        let (jobs, folders) = self.folders(names, &mut handles)?;
-        let named: Vec<_> = names.iter().map(Vec::as_slice).collect();
-        let given: Vec<_> = folders.roots.iter().copied().zip(named).collect();
-        let pid = self.begin(&asked, [input, out, err, root], &given)?;
-        [input, out, err].into_iter().for_each(|handle| handles.close(handle));
+        for folder in folders {
+            handles.keep(folder.handle);
+        }
+        let pid = self.begin(&asked, [input, out, err, root], folders)?;
+        let begun = folders.iter().map(|folder| folder.handle);
+        [input, out, err].into_iter().chain(begun).for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
-        let mut pipes = Vec::from([(output, Kind::Out), (errors, Kind::Err)]);
-        pipes.extend(jobs.map(|jobs| (jobs, Kind::Job)));
-        let relayed = self.relay(pipes);
-        drop(folders);
+        let relayed = self.relay([(output, Kind::Out), (errors, Kind::Err)]);
         if relayed.is_err() {
             signal_group(&self.session, pid, signal::HUP);
         }
@@ -127,9 +126,11 @@ impl Stream {
         &self,
         asked: &Asked<'_>,
         handles: [u64; 4],
-        folders: &[(u64, &[u8])],
+        folders: &[Held],
     ) -> Result<u32, Trouble> {
         let [input, out, err, root] = handles;
+        let folders: Vec<(u64, &[u8])> =
+            folders.iter().map(|folder| (folder.handle, folder.name.as_slice())).collect();
         let launch = Launch {
             kernel: asked.kernel,
             path: asked.path,
@@ -137,7 +138,7 @@ impl Stream {
             environment: asked.environment,
             streams: [input, out, err],
             root,
-            folders,
+            folders: &folders,
         };
         Ok(launch.begin(&self.session)?)
     }
@@ -155,17 +156,20 @@ impl Stream {
     }
 
     /// What the program writes, until nobody can write any more.
-    fn relay(&self, mut pipes: Vec<(u64, Kind)>) -> Result<(), Gone> {
+    fn relay(&self, mut pipes: [(u64, Kind); 2]) -> Result<(), Gone> {
+        let mut open = 2;
         let mut bytes = vec![0; LARGEST];
-        // What is to be done for a program that has ended is nobody's concern.
-        while pipes.iter().any(|(_, kind)| *kind != Kind::Job) {
-            let Ok(polled) = self.poll(&pipes) else { return Ok(()) };
+        while open > 0 {
+            let Ok(polled) = self.poll(&pipes[..open]) else { return Ok(()) };
             let ready = polled.iter().position(|poll| poll.got != 0 || poll.error != 0);
             let Some(at) = ready else { continue };
             let (handle, kind) = pipes[at];
             match with_files(&self.session, |client| client.read(handle, &mut bytes)) {
                 Ok(count) if count > 0 => self.send(kind, &bytes[..count])?,
-                _ => drop(pipes.remove(at)),
+                _ => {
+                    pipes.swap(at, open - 1);
+                    open -= 1;
+                }
             }
         }
         Ok(())
@@ -197,7 +201,6 @@ fn feeder(number: usize) {
                 }
             }
             Ok(Kind::End) => close(&session, &mut input),
-            Ok(Kind::Said) => super::folders::said(&session, &bytes),
             Ok(Kind::Signal) => {
                 let number = <[u8; 4]>::try_from(&bytes[..]).map_or(0, u32::from_le_bytes);
                 let number = u16::try_from(number).unwrap_or(signal::TERM);

@@ -1,156 +1,190 @@
 //! Folders of the host that a program sees (`pen exec --dir`): served file systems, whose jobs go to
-//! the host, and whose answers come from there.
+//! the host, each folder's over a stream of its own.
 //!
 //! ```text
-//!   program --> fs --NextJob--> this thread, one a folder --pipe--> relay --Job--> host
-//!                ^--JobDone-- feeder <-------------------------------------Said---/
+//!   program --> fs --NextJob--> carrier --Job--> host
+//!                ^---JobDone-- the stream's thread <--Said-- host
 //! ```
-//! Contract: a folder is there as long as its program's streams, and belongs to nobody else: it has
-//! no name in the file system. The host is asked about nothing behind that.
+//! Contract: a folder is there as long as its stream, and has no name in the file system: who has no
+//! handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and the
+//! file system disappears. Its number is free when nobody takes jobs by it any more.
 
-use super::exec::{Handles, file};
+use super::exec::file;
 use super::{NONSENSE, Stream, Trouble};
-use crate::monitor::Session;
 use crate::monitor::files::with_files;
-use crate::procfs::post::Post;
+use crate::monitor::{Failure, Session};
+use crate::procfs::post::{Post, Taken};
 use crate::services::ServiceFailure;
-use abi::fs::Errno;
+use abi::fs::{Errno, PATH, flag};
 use abi::host::{FOLDERS, FolderJob, FolderSaid, Kind};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
+use core::ops::RangeInclusive;
+use drivers::streams::Id;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Numbers of servers that are folders': kernels have those before.
-const NUMBERS: core::ops::RangeInclusive<u64> = 32..=63;
+/// Numbers of servers that are folders; those of kernels are smaller.
+const NUMBERS: RangeInclusive<u64> = 32..=63;
+/// A pause while the service cannot be asked, in ns.
+const PAUSE: u64 = 100_000_000;
+/// What a program asks for that comes too late.
+const OVER: Trouble = Trouble::Failed(Failure::Failed("a folder is not served any more"));
 
-/// What a folder's thread has to know: its place among the program's, and where jobs are written.
-static CARRIED: Lock<BTreeMap<u64, (u32, u64)>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
-
-/// Folders of one program; with it they end.
-pub(super) struct Folders<'a> {
-    session: &'a Session,
-    numbers: Vec<u64>,
-    /// A handle of each.
-    pub(super) roots: Vec<u64>,
+/// A folder.
+struct Folder {
+    /// Its stream.
+    stream: Id,
+    /// What programs call it.
+    name: Vec<u8>,
+    /// A handle of its root, while the stream is there.
+    root: Option<u64>,
 }
 
-impl Drop for Folders<'_> {
-    fn drop(&mut self) {
-        for &number in &self.numbers {
-            // If the service began anew it is gone anyway.
-            let _ = with_files(self.session, |client| client.unmount(number));
-        }
-    }
+/// All that have a carrier, by their numbers.
+static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+
+/// A handle of a folder's root, for one program.
+pub(super) struct Held {
+    pub(super) handle: u64,
+    pub(super) name: Vec<u8>,
 }
 
 impl Stream {
-    /// A program with folders: their names come first.
+    /// A program with folders: their numbers come first.
     pub(super) fn exec_with_folders(&self, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
-        let mut names = Vec::from([bytes.clone()]);
+        let mut held = Vec::new();
+        let done = self.collect(bytes, &mut held).and_then(|()| self.exec(bytes, &held));
+        // Those that a program got are closed, which does no harm.
+        for folder in held {
+            let _ = with_files(&self.session, |client| client.close(folder.handle));
+        }
+        done
+    }
+
+    fn collect(&self, bytes: &mut Vec<u8>, held: &mut Vec<Held>) -> Result<(), Trouble> {
         loop {
+            let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| NONSENSE)?;
+            if held.len() == FOLDERS {
+                return Err(NONSENSE);
+            }
+            held.push(self.held(u32::from_le_bytes(number).into())?);
             match self.receive(bytes)? {
-                Kind::Folder if names.len() < FOLDERS => names.push(bytes.clone()),
-                Kind::Exec => return self.exec(bytes, &names),
+                Kind::Given => {}
+                Kind::Exec => return Ok(()),
                 _ => return Err(NONSENSE),
             }
         }
     }
 
-    /// Makes them; and where jobs for the host can be read, if there are any.
-    pub(super) fn folders<'a>(
-        &'a self,
-        names: &[Vec<u8>],
-        handles: &mut Handles<'a>,
-    ) -> Result<(Option<u64>, Folders<'a>), Trouble> {
-        let session = &self.session;
-        let mut folders = Folders { session, numbers: Vec::new(), roots: Vec::new() };
-        if names.is_empty() {
-            return Ok((None, folders));
-        }
-        let (jobs, write) = handles.pipe()?;
-        for at in 0..names.len() as u32 {
-            let (number, root) = mount(session)?;
-            folders.numbers.push(number);
-            folders.roots.push(handles.keep(root));
-            let own = with_files(session, |client| client.dup(write)).map_err(file)?;
-            let before = CARRIED.lock().insert(number, (at, own));
-            drop(before);
-            if self.kernel.spawn("folder", None, thread, number as usize).is_err() {
-                let taken = CARRIED.lock().remove(&number);
-                drop(taken);
-                let _ = with_files(session, |client| client.close(own));
-                return Err(file(Errno::Nomem));
-            }
-        }
-        handles.close(write);
-        Ok((Some(jobs), folders))
+    /// A handle of the folder `number`.
+    fn held(&self, number: u64) -> Result<Held, Trouble> {
+        let found = ALL.lock().get(&number).and_then(|it| Some((it.root?, it.name.clone())));
+        let (root, name) = found.ok_or(OVER)?;
+        let handle = with_files(&self.session, |client| client.dup(root)).map_err(file)?;
+        Ok(Held { handle, name })
     }
-}
 
-/// One more served file system: its number, and a handle of its root.
-fn mount(session: &Session) -> Result<(u64, u64), Trouble> {
-    let made = with_files(session, |client| {
-        let root = client.root()?;
-        let mut made = Err(Errno::Nfile);
-        for number in NUMBERS {
-            match client.mount_held(root, number, fs::served::MEMORY) {
-                Err(Errno::Busy) => {}
-                Ok(held) => {
-                    made = Ok((number, held));
-                    break;
-                }
-                Err(why) => {
-                    made = Err(why);
-                    break;
-                }
-            }
+    /// Serves a folder until the host ends the stream.
+    pub(super) fn folder(&self, name: &[u8]) -> Result<(), Trouble> {
+        let is_name = name.first() == Some(&b'/') && name.len() <= PATH && !name.contains(&0);
+        if !is_name || core::str::from_utf8(name).is_err() {
+            return Err(NONSENSE);
         }
-        client.close(root).and(made)
-    });
-    made.map_err(file)
+        let number = self.reserve(name)?;
+        let begun = self.mount(number, name).and_then(|()| {
+            let carrier = self.kernel.spawn("folder", None, carrier, number as usize);
+            carrier.map_err(|_| file(Errno::Nomem))
+        });
+        if let Err(why) = begun {
+            self.end(number);
+            let taken = ALL.lock().remove(&number);
+            drop(taken);
+            return Err(why);
+        }
+        let told = self.send(Kind::Done, &(number as u32).to_le_bytes());
+        // From here on the carrier alone sends.
+        let mut bytes = Vec::new();
+        while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::Said)) {
+            said(&self.session, &bytes);
+        }
+        self.end(number);
+        Err(Trouble::Gone)
+    }
+
+    /// A number that nobody has.
+    fn reserve(&self, name: &[u8]) -> Result<u64, Trouble> {
+        let folder = Folder { stream: self.id, name: name.to_vec(), root: None };
+        let mut all = ALL.lock();
+        let number = NUMBERS.into_iter().find(|number| !all.contains_key(number));
+        let number = number.ok_or(file(Errno::Nfile))?;
+        all.insert(number, folder);
+        Ok(number)
+    }
+
+    fn mount(&self, number: u64, name: &[u8]) -> Result<(), Trouble> {
+        let root = with_files(&self.session, |client| client.mount_held(number, name));
+        let root = root.map_err(file)?;
+        if let Some(folder) = ALL.lock().get_mut(&number) {
+            folder.root = Some(root);
+        }
+        Ok(())
+    }
+
+    /// Nobody gets it from now on, and who has it is told that it is gone.
+    fn end(&self, number: u64) {
+        let ours = |folder: &mut Folder| {
+            if folder.stream == self.id { folder.root.take() } else { None }
+        };
+        // Without one the service began anew, and has nothing of it.
+        let Some(root) = ALL.lock().get_mut(&number).and_then(ours) else { return };
+        let _ = with_files(&self.session, |client| client.unmount(number));
+        let _ = with_files(&self.session, |client| client.close(root));
+    }
 }
 
 /// Takes jobs until there is no such file system.
-fn thread(number: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let number = number as u64;
-    let taken = CARRIED.lock().remove(&number);
-    let Some((folder, pipe)) = taken else { return };
+fn carrier(number: usize) {
+    let (Some(kernel), number) = (crate::kernel::get(), number as u64) else { return };
+    let Some(id) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
     let session = Session::at(kernel, Level(0));
-    let post = Post::new(session, number);
+    let (stream, post) = (Stream { kernel, id, session }, Post::new(session, number));
+    let mut how = 0;
     loop {
-        match post.next(0) {
-            Ok(Ok(taken)) => {
-                let bytes = size_of_val(&taken.job) + taken.bulk.len();
-                let head = FolderJob {
-                    bytes: (bytes as u32).into(),
-                    folder: folder.into(),
-                    number: taken.number.into(),
-                };
-                let record = [head.as_bytes(), taken.job.as_bytes(), &taken.bulk].concat();
-                if with_files(&session, |client| client.write_all(pipe, &record)).is_err() {
-                    break;
-                }
+        match post.next(core::mem::take(&mut how)) {
+            Ok(Ok(taken)) => stream.carry(&post, &taken),
+            Ok(Err(Errno::Noent)) => break,
+            Err(ServiceFailure::Restarted) => {}
+            // Something may have been taken that never came here.
+            Ok(Err(_)) | Err(_) => {
+                how = flag::AFRESH;
+                kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
             }
-            Err(ServiceFailure::Home(_)) => {
-                kernel.scheduler.sleep_until(arch::time::soc_time() + 100_000_000);
-            }
-            Ok(Err(_)) | Err(_) => break,
         }
     }
-    let _ = with_files(&session, |client| client.close(pipe));
+    let taken = ALL.lock().remove(&number);
+    drop(taken);
+}
+
+impl Stream {
+    fn carry(&self, post: &Post, taken: &Taken) {
+        let head = FolderJob { number: taken.number.into() };
+        let record = [head.as_bytes(), taken.job.as_bytes(), &taken.bulk].concat();
+        if self.send(Kind::Job, &record).is_err() {
+            post.tell(taken.number, Err(Errno::Io));
+        }
+    }
 }
 
 /// The host has done a job.
-pub(super) fn said(session: &Session, bytes: &[u8]) {
+fn said(session: &Session, bytes: &[u8]) {
     let Ok((head, data)) = FolderSaid::read_from_prefix(bytes) else { return };
     let code = u16::try_from(head.error.get()).ok().and_then(Errno::from_code);
     let said = match code.unwrap_or(Errno::Io) {
         Errno::Success => Ok((head.value.get(), data.to_vec())),
         why => Err(why),
     };
-    // The number says whose it is.
+    // The job's number says whose it is.
     Post::new(*session, 0).tell(head.number.get(), said);
 }

@@ -133,14 +133,14 @@ impl Served {
         sound.map_err(|_| Errno::Inval)
     }
 
-    /// Another server's from now on; nobody has anything of the last one any more.
-    pub fn renew(&mut self, number: u64) {
+    /// What the kernel of `by` serves from now on; nobody has anything of the last one any more.
+    pub fn renew(&mut self, number: u64, by: Token) {
         self.forget(|_| true);
         self.number = number;
-        self.jobs.renew(number);
+        self.jobs.renew(number, by);
     }
 
-    /// It is not served any more, and who serves it is called to hear that.
+    /// It is not served any more, and who serves it is called to hear that. Nobody is number 0.
     pub fn end(&mut self, effects: &mut dyn Effects) {
         self.number = 0;
         self.jobs.end(effects);

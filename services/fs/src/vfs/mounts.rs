@@ -89,67 +89,12 @@ impl Vfs {
         Ok(Reply::default())
     }
 
-    /// One that is nowhere; in the place of one that has ended, if there is any.
-    fn do_hold(&mut self, call: &mut Call<'_>, flags: u16) -> Result<Reply> {
-        let from = call.request.second;
-        let number = from.wrapping_sub(source::SERVED);
-        if flags != flag::HELD || from < source::SERVED || !(1..=SERVERS).contains(&number) {
-            return Err(Errno::Inval.into());
-        }
-        if self.mounts.iter().any(|mount| mount.source == from) {
-            return Err(Errno::Busy.into());
-        }
-        self.handles.room(1)?;
-        let is_over = |mount: &Mount| mount.is_held && mount.source == source::MEMORY;
-        let mut ended = (0u32..).zip(&self.mounts).filter(|(_, mount)| is_over(mount));
-        let ended = ended.find(|(at, _)| !self.handles.leads_to(*at)).map(|(at, _)| at);
-        let mount = match ended {
-            Some(at) => at,
-            None => {
-                self.room_to_mount()?;
-                let (fs, path) = (self.fresh(call)?, b"?".to_vec());
-                let (is_shown, is_held) = (false, true);
-                self.mounts.push(Mount {
-                    fs,
-                    over: None,
-                    path,
-                    is_shown,
-                    is_held,
-                    source: from,
-                    disk: None,
-                });
-                self.mounts.len() as u32 - 1
-            }
-        };
-        let Some(held) = self.mounts.get_mut(mount as usize) else { return Err(Errno::Io.into()) };
-        held.source = from;
-        let AnyFs::Served(fs) = &mut held.fs else { return Err(Errno::Io.into()) };
-        fs.renew(number);
-        let node = held.fs.root();
-        self.give(call, Place { mount, node }, flag::READ)
-    }
-
-    /// Ends a held one: who asks it fails, and who serves it is told so.
-    pub(super) fn do_unmount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        call.flags(0)?;
-        let from = call.request.handle;
-        let is_it = |mount: &&mut Mount| mount.is_held && mount.source == from;
-        let found = self.mounts.iter_mut().find(is_it).filter(|_| from != source::MEMORY);
-        let held = found.ok_or(Errno::Noent)?;
-        held.source = source::MEMORY;
-        if let AnyFs::Served(fs) = &mut held.fs {
-            fs.end(call.effects);
-        }
-        self.stirred = true;
-        Ok(Reply::default())
-    }
-
-    fn room_to_mount(&self) -> Result<()> {
+    pub(super) fn room_to_mount(&self) -> Result<()> {
         if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
     }
 
     /// A file system that is on no disk; what a served one may take the root has less.
-    fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
+    pub(super) fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
         match call.request.second {
             source::MEMORY => Ok(AnyFs::Ram(Box::new(RamFs::new(call.request.length)))),
             source::DEVICES => Ok(AnyFs::Dev(Box::new(DevFs::new(call.other()?)))),
@@ -216,10 +161,8 @@ impl Vfs {
         let (length, from) = (call.length(), call.request.offset);
         let (mut at, mut count, mut flags) = (0, 0, reply_flag::END);
         let top = self.top;
-        for (number, mount) in (0u32..).zip(&mut self.mounts) {
-            if u64::from(number) < from {
-                continue;
-            }
+        let there = (0u32..).zip(&mut self.mounts).filter(|(_, mount)| !mount.has_ended());
+        for (number, mount) in there.skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             // What has to be asked for it is not waited for.
             let is_served = matches!(mount.fs, AnyFs::Served(_));
             let space = if is_served { None } else { mount.fs.space().ok() }.unwrap_or_default();
