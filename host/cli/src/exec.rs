@@ -5,8 +5,8 @@
 //!   stdin   --thread-->  Data ..., End  --+
 //!   ctrl-c  --thread-->  Signal         --+--> one stream --> Out, Err  --> stdout, stderr
 //!                                                             Exit      --> exit code
-//!   folders <--Job-- what the program wants of them; Said goes back
 //! ```
+//! Folders of this host that the program sees ([`folders`]) have streams of their own.
 //! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
 //! one is started for as long as the program does.
 //!
@@ -26,7 +26,7 @@ use abi::process::{End, signal};
 use abi::program::{ANY_KERNEL, FOLDER, trap};
 use anyhow::{Context, bail, ensure};
 use board::Board;
-use folders::Folders;
+use folders::{Folders, Serving};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, Read, Write};
@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod folder;
 mod folders;
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,8 @@ pub struct Line {
     /// Of its environment; may come several times.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A folder of this host that it sees, by which name; may come several times.
+    /// A folder of this host that it sees, writes included, and by which path; may come several
+    /// times.
     #[arg(long, value_name = "HOST:GUEST")]
     dir: Vec<String>,
     /// What it may do, where a file is installed first.
@@ -151,18 +153,18 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     };
     ensure!(file.is_some() || line.manifest.is_none(), "--manifest is for a .wasm file");
     ensure!(file.is_none_or(Path::exists), "{}: no such file", line.program);
+    let folders = Folders::open(&line.dir)?;
     let instance = board(place, line.board.as_deref(), session)?;
     let request = request(line, &name, kernel(&instance.board()?, line.on.as_deref())?)?;
     if let Some(file) = file {
         install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
     }
-    let mut folders = Folders::open(&line.dir)?;
+    let serving = folders.serve(&instance)?;
     let mut stream = Stream::open(&instance)?;
-    begin(&mut stream, &request, &folders, session)?;
-    let shared = session.clone();
-    std::thread::spawn(move || input(std::io::stdin(), &shared));
-    let mut ends = (std::io::stdout(), std::io::stderr());
-    output(&mut stream, &name, (&mut ends.0, &mut ends.1), &mut folders, session)
+    begin(&mut stream, &request, &serving, session)?;
+    let session = session.clone();
+    std::thread::spawn(move || input(std::io::stdin(), &session));
+    output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 /// The board that was asked for, or the only one that runs, or one that is started now.
@@ -229,12 +231,12 @@ fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
 fn begin(
     stream: &mut Stream,
     request: &[u8],
-    folders: &Folders,
+    serving: &Serving,
     session: &Session,
 ) -> anyhow::Result<()> {
     let mut sender = stream.sender()?;
-    for name in folders.names() {
-        sender.send(Kind::Folder, name.as_bytes())?;
+    for number in serving.numbers() {
+        sender.send(Kind::Given, number)?;
     }
     sender.send(Kind::Exec, request)?;
     *lock(&session.sender) = Some(sender);
@@ -260,22 +262,14 @@ fn input(mut from: impl Read, session: &Session) {
 fn output(
     stream: &mut Stream,
     name: &str,
-    (out, err): (&mut impl Write, &mut impl Write),
-    folders: &mut Folders,
-    session: &Session,
+    out: &mut impl Write,
+    err: &mut impl Write,
 ) -> anyhow::Result<u8> {
     loop {
         let (kind, data) = stream.receive()?;
         let written = match kind {
             Kind::Out => out.write_all(&data).and_then(|()| out.flush()),
             Kind::Err => err.write_all(&data).and_then(|()| err.flush()),
-            Kind::Job => {
-                for said in folders.perform(&data)? {
-                    // Nobody who listens any more needs no answer.
-                    session.send(Kind::Said, &said);
-                }
-                Ok(())
-            }
             Kind::Exit => {
                 let exit = Exit::read_from_bytes(&data).ok();
                 let (code, why) = ending(&exit.context("the board sends an end without sense")?);
@@ -333,24 +327,37 @@ pub struct Captured {
     pub err: Vec<u8>,
 }
 
-/// Runs what is installed as `name` with `input`, as `pen exec` does.
+/// A program that runs, without anybody who hears it. Who drops it is gone, as a `pen exec` that
+/// was killed.
+pub struct Begun {
+    stream: Stream,
+    session: Arc<Session>,
+    _serving: Serving,
+}
+
+/// Begins what is installed.
+pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
+    let session = Arc::new(Session::default());
+    let on = kernel(&instance.board()?, line.on.as_deref())?;
+    let _serving = Folders::open(&line.dir)?.serve(instance)?;
+    let mut stream = Stream::open(instance)?;
+    begin(&mut stream, &request(line, &line.program, on)?, &_serving, &session)?;
+    Ok(Begun { stream, session, _serving })
+}
+
+/// Runs what is installed with `input`, as `pen exec` does.
 pub fn captured(
     instance: &Instance,
     line: &Line,
     input: Option<Vec<u8>>,
 ) -> anyhow::Result<Captured> {
-    let session = Arc::new(Session::default());
-    let on = kernel(&instance.board()?, line.on.as_deref())?;
-    let mut stream = Stream::open(instance)?;
-    let mut folders = Folders::open(&line.dir)?;
-    begin(&mut stream, &request(line, &line.program, on)?, &folders, &session)?;
+    let mut begun = begun(instance, line)?;
     if let Some(bytes) = input {
-        let session = session.clone();
+        let session = begun.session.clone();
         std::thread::spawn(move || self::input(&bytes[..], &session));
     }
     let (mut out, mut err) = (vec![], vec![]);
-    let ends = (&mut out, &mut err);
-    let code = output(&mut stream, &line.program, ends, &mut folders, &session)?;
+    let code = output(&mut begun.stream, &line.program, &mut out, &mut err)?;
     Ok(Captured { code, out, err })
 }
 
@@ -358,6 +365,11 @@ impl Line {
     /// `PROGRAM ARGUMENTS`, on whichever kernel.
     pub fn anywhere(program: &str, arguments: &[&str]) -> Line {
         Line { on: None, ..Line::on("", program, arguments) }
+    }
+
+    /// The same with `--dir` for each of these.
+    pub fn with(self, folders: &[String]) -> Line {
+        Line { dir: folders.to_vec(), ..self }
     }
 
     /// `--on KERNEL PROGRAM ARGUMENTS`

@@ -10,6 +10,7 @@ fn line(arguments: &[&str], env: &[&str]) -> Line {
     Line {
         on: None,
         env: own(env),
+        dir: vec![],
         manifest: None,
         board: None,
         program: "it".to_string(),
@@ -58,7 +59,13 @@ fn played(
     });
     let mut stream = Stream::on(ours, "test").unwrap();
     let session = Session::default();
-    begin(&mut stream, &request(&line(&[], &[]), "it", ANY_KERNEL).unwrap(), &session).unwrap();
+    begin(
+        &mut stream,
+        &request(&line(&[], &[]), "it", ANY_KERNEL).unwrap(),
+        &Serving::default(),
+        &session,
+    )
+    .unwrap();
     super::input(input, &session);
     let (mut out, mut err) = (vec![], vec![]);
     let code = output(&mut stream, "it", &mut out, &mut err);
