@@ -19,6 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
+#[cfg(test)]
+mod tests;
+
 /// Most nodes that are known at a time.
 const NODES: usize = 1 << 20;
 /// The host's numbers of files are moved by so much: the board's begin with the root.
@@ -109,7 +112,7 @@ impl Folder {
         match Task::from_code(job.task).ok_or(Errno::Nosys)? {
             Task::Lookup => {
                 let path = self.path(job.node)?.join(name(first)?);
-                self.known(path)
+                self.node(job.node).and_then(|_| self.known(path))
             }
             Task::Stat => {
                 let path = self.path(job.node)?;

@@ -146,3 +146,27 @@ fn what_does_not_go_through_is_told_before() {
     let request = request(&line(&[&fits], &[]), "it", ANY_KERNEL);
     assert_eq!(request.unwrap().len(), LARGEST);
 }
+
+#[test]
+fn folders_that_cannot_be_are_told_before() {
+    let folder = std::env::temp_dir().display().to_string();
+    let refused = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| line.replace("HERE", &folder)).collect();
+        format!("{:#}", Folders::open(&lines).unwrap_err())
+    };
+    for line in ["HERE", "", ":", ":/guest"] {
+        assert!(refused(&[line]).contains("write HOST:GUEST"), "{line}");
+    }
+    for line in ["HERE:", "HERE:guest", "HERE:./guest"] {
+        assert!(refused(&[line]).contains("is to begin with /"), "{line}");
+    }
+    for line in ["HERE:/", "HERE:/guest/", "HERE:/a//b", "HERE:/a/../b", "HERE:/."] {
+        assert!(refused(&[line]).contains("no . or .."), "{line}");
+    }
+    let missing = refused(&["HERE/no-such-folder:/guest"]);
+    assert!(missing.contains("no-such-folder: No such file"), "{missing}");
+    assert!(refused(&["Cargo.toml:/guest"]).contains("Not a directory"));
+    assert!(refused(&["HERE:/one", "HERE:/one"]).contains("another folder /one"));
+    assert!(refused(&["HERE:/one"; 9]).contains("at most 8"));
+    assert!(Folders::open(&[format!("{folder}:/a/b"), format!("{folder}:/c")]).is_ok());
+}
