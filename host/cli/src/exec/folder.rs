@@ -75,6 +75,11 @@ fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
     Ok(OsStr::from_bytes(bytes))
 }
 
+fn changes(task: Task) -> bool {
+    use Task::{Link, Make, Rename, Rmdir, SetSize, SetTimes, Unlink, Write};
+    matches!(task, Write | SetSize | SetTimes | Make | Link | Unlink | Rmdir | Rename)
+}
+
 fn nothing<T>(_: T) -> (u64, Vec<u8>) {
     (0, Vec::new())
 }
@@ -106,10 +111,18 @@ impl Folder {
         Ok(Folder { top, nodes: HashMap::new() })
     }
 
-    /// Does a job; `bulk` is what is behind its head.
+    /// Does a job; `bulk` is what is behind its head. What we may not change is read-only.
     pub fn perform(&mut self, job: &Job, bulk: &[u8]) -> Said {
         let (first, rest) = bulk.split_at_checked(job.name.into()).ok_or(Errno::Inval)?;
-        match Task::from_code(job.task).ok_or(Errno::Nosys)? {
+        let task = Task::from_code(job.task).ok_or(Errno::Nosys)?;
+        self.done(task, job, first, rest).map_err(|why| match why {
+            Errno::Perm if changes(task) => Errno::Rofs,
+            other => other,
+        })
+    }
+
+    fn done(&mut self, task: Task, job: &Job, first: &[u8], rest: &[u8]) -> Said {
+        match task {
             Task::Lookup => {
                 let path = self.path(job.node)?.join(name(first)?);
                 self.node(job.node).and_then(|_| self.known(path))

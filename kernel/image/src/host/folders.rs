@@ -1,5 +1,5 @@
-//! Folders of the host that a program sees (`pen exec --dir`): served file systems, whose jobs go to
-//! the host, each folder's over a stream of its own.
+//! Folders of the host that a program sees (`pen exec --dir`): served file systems, whose jobs go
+//! to the host, each folder's over a stream of its own.
 //!
 //! ```text
 //!   program --> fs --NextJob--> carrier --Job--> host
