@@ -54,6 +54,8 @@ impl Host {
     fn new(rig: &Rig, kernel: &str) -> Result<Host, Failure> {
         let outside = rig.instance.path(&format!("host-{kernel}"));
         let (one, other) = (outside.join("one"), outside.join("other"));
+        // An earlier run's.
+        let _ = fs::remove_dir_all(&outside);
         fs::create_dir_all(&one)?;
         fs::create_dir_all(&other)?;
         fs::write(outside.join("secret"), "secret")?;

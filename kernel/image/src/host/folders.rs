@@ -5,9 +5,9 @@
 //!   program --> fs --NextJob--> carrier --Job--> host
 //!                ^---JobDone-- the stream's thread <--Said-- host
 //! ```
-//! Contract: a folder is there as long as its stream, and has no name in the file system: who has no
-//! handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and the
-//! file system disappears. Its number is free when nobody takes jobs by it any more.
+//! Contract: a folder is there as long as its stream, and has no name in the file system: who has
+//! no handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and
+//! the file system disappears. Its number is free when nobody takes jobs by it any more.
 
 use super::exec::file;
 use super::{NONSENSE, Stream, Trouble};
