@@ -241,8 +241,8 @@ impl Client<'_> {
 
     /// A served file system that is nowhere, which `mounts` shows by `name`: a handle of its root.
     pub fn mount_held(&mut self, number: u64, name: &[u8]) -> Result<u64> {
-        let (second, flags) = (source::SERVED + number, flag::HELD);
-        let request = Request { second, flags, length: served::MEMORY, ..Request::new(Op::Mount, 0) };
+        let (second, flags, length) = (source::SERVED + number, flag::HELD, served::MEMORY);
+        let request = Request { second, flags, length, ..Request::new(Op::Mount, 0) };
         Ok(self.two(request, name, &[])?.handle)
     }
 
