@@ -194,6 +194,7 @@ impl Folder {
     }
 
     /// All about what is there; from now on its node is known.
+    #[allow(clippy::unnecessary_cast, reason = "other hosts have other widths")]
     fn known(&mut self, path: PathBuf) -> Said {
         let Found { kind, stat: found, .. } = self.at(&path)?;
         let node = if path.as_os_str().is_empty() { ROOT } else { number(found.st_ino) };
