@@ -106,8 +106,8 @@ impl Stream {
             handles.keep(folder.handle);
         }
         let pid = self.begin(&asked, [input, out, err, root], folders)?;
-        let begun = folders.iter().map(|folder| folder.handle);
-        [input, out, err].into_iter().chain(begun).for_each(|handle| handles.close(handle));
+        let given = folders.iter().map(|folder| folder.handle);
+        [input, out, err].into_iter().chain(given).for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
