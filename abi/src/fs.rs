@@ -33,6 +33,7 @@
 //! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
 //! | NextJob | server | | AFRESH | see [`crate::served`] |
 //! | JobDone | its number | what it found | `second`: [`Errno`]; `offset`: a number; `length` | |
+//! | Unmount | [`source`] | | | |
 //! | Mounts | | | `offset`: from which on, `length` | [`Mounted`]s in bulk, END |
 
 mod lists;
@@ -115,6 +116,8 @@ codes! {
         JobDone = 34,
         /// All file systems that there are.
         Mounts = 35,
+        /// Ends what is mounted as HELD.
+        Unmount = 36,
     }
 }
 
@@ -238,6 +241,8 @@ pub mod flag {
     pub const GROUP: u16 = 1 << 3;
     /// Mount: under a name in the root directory, whatever the root is; no directory is needed.
     pub const SHOWN: u16 = 1 << 2;
+    /// Mount: nowhere; the answer is a handle of its root. For what is served.
+    pub const HELD: u16 = 1 << 3;
     /// NextIo: what this kernel took before is not being done: it is to be done again. NextJob: it
     /// is not done at all.
     pub const AFRESH: u16 = 1;

@@ -7,10 +7,13 @@
 //! | Push, the path; Data ...; End | a file goes in, whole or not at all | Done, or Failed: why |
 //! | Pull, the path | a file comes out | Data ..., End; or Failed: why |
 //! | Exec, [`Exec`] and what is behind it | a program runs | Out, Err ..., Exit; or Failed: why |
+//! | Folder, its name; Said ... | the host serves a folder | Done, its number; Job ... |
 //!
 //! While a program runs the host sends Data for its input, End behind the last of it, and Signal.
+//! Before Exec it may say which folders the program gets: Given, the number of one, each. A folder
+//! is there as long as its own stream; what it is asked are jobs of [`crate::served`].
 
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Where the board listens.
@@ -43,6 +46,14 @@ crate::codes::codes! {
         Exit = 10,
         /// A signal for it: its number, 4 bytes.
         Signal = 11,
+        /// The host serves a folder: the path by which programs know it.
+        Folder = 12,
+        /// What is to be done with it: [`FolderJob`], and what is behind it.
+        Job = 13,
+        /// What became of one: [`FolderSaid`], and bytes.
+        Said = 14,
+        /// Before Exec: a folder that the program gets, by its number, 4 bytes.
+        Given = 15,
     }
 }
 
@@ -87,6 +98,35 @@ pub struct Frame {
     pub bytes: U32,
 }
 
+/// Most folders of a program.
+pub const FOLDERS: usize = 8;
+
+/// What is to be done with a folder. Behind it: a [`crate::served::Job`], what is behind that.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct FolderJob {
+    /// To answer with.
+    pub number: U64,
+}
+
+/// What became of it. Behind it: bytes.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+pub struct FolderSaid {
+    /// The job's.
+    pub number: U64,
+    /// The job's number in its answer.
+    pub value: U64,
+    /// [`crate::fs::Errno`].
+    pub error: U32,
+}
+
+const _: () = assert!(size_of::<FolderJob>() == 8 && size_of::<FolderSaid>() == 20);
+const _: () = assert!(size_of::<FolderJob>() + crate::served::ROOM <= LARGEST);
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Exec>() == 16 && size_of::<Exit>() == 8);
 
 impl Frame {

@@ -232,7 +232,7 @@ mod tests {
     fn so_is_the_list_for_tests() {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["lua", "zlib", "sqlite", "varisat", "records"]);
+        assert_eq!(names, ["lua", "zlib", "sqlite", "varisat", "folder", "records"]);
         assert!(all.iter().all(|app| app.applets.is_empty()));
     }
 

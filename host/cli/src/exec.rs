@@ -6,6 +6,7 @@
 //!   ctrl-c  --thread-->  Signal         --+--> one stream --> Out, Err  --> stdout, stderr
 //!                                                             Exit      --> exit code
 //! ```
+//! Folders of this host that the program sees ([`folders`]) have streams of their own.
 //! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
 //! one is started for as long as the program does.
 //!
@@ -25,6 +26,7 @@ use abi::process::{End, signal};
 use abi::program::{ANY_KERNEL, FOLDER, trap};
 use anyhow::{Context, bail, ensure};
 use board::Board;
+use folders::{Folders, Serving};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, Read, Write};
@@ -33,6 +35,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod folder;
+mod folders;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +58,10 @@ pub struct Line {
     /// Of its environment; may come several times.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// A folder of this host that it sees, writes included, and by which path; may come several
+    /// times.
+    #[arg(long, value_name = "HOST:GUEST")]
+    dir: Vec<String>,
     /// What it may do, where a file is installed first.
     #[arg(long)]
     manifest: Option<PathBuf>,
@@ -145,13 +153,15 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     };
     ensure!(file.is_some() || line.manifest.is_none(), "--manifest is for a .wasm file");
     ensure!(file.is_none_or(Path::exists), "{}: no such file", line.program);
+    let folders = Folders::open(&line.dir)?;
     let instance = board(place, line.board.as_deref(), session)?;
     let request = request(line, &name, kernel(&instance.board()?, line.on.as_deref())?)?;
     if let Some(file) = file {
         install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
     }
+    let serving = folders.serve(&instance)?;
     let mut stream = Stream::open(&instance)?;
-    begin(&mut stream, &request, session)?;
+    begin(&mut stream, &request, &serving, session)?;
     let session = session.clone();
     std::thread::spawn(move || input(std::io::stdin(), &session));
     output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
@@ -218,8 +228,16 @@ fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Asks for the program; from here on it is who is told of signals.
-fn begin(stream: &mut Stream, request: &[u8], session: &Session) -> anyhow::Result<()> {
+fn begin(
+    stream: &mut Stream,
+    request: &[u8],
+    serving: &Serving,
+    session: &Session,
+) -> anyhow::Result<()> {
     let mut sender = stream.sender()?;
+    for number in serving.numbers() {
+        sender.send(Kind::Given, number)?;
+    }
     sender.send(Kind::Exec, request)?;
     *lock(&session.sender) = Some(sender);
     Ok(())
@@ -309,21 +327,37 @@ pub struct Captured {
     pub err: Vec<u8>,
 }
 
-/// Runs what is installed as `name` with `input`, as `pen exec` does.
+/// A program that runs, without anybody who hears it. Who drops it is gone, as a `pen exec` that
+/// was killed.
+pub struct Begun {
+    stream: Stream,
+    session: Arc<Session>,
+    _serving: Serving,
+}
+
+/// Begins what is installed.
+pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
+    let session = Arc::new(Session::default());
+    let on = kernel(&instance.board()?, line.on.as_deref())?;
+    let _serving = Folders::open(&line.dir)?.serve(instance)?;
+    let mut stream = Stream::open(instance)?;
+    begin(&mut stream, &request(line, &line.program, on)?, &_serving, &session)?;
+    Ok(Begun { stream, session, _serving })
+}
+
+/// Runs what is installed with `input`, as `pen exec` does.
 pub fn captured(
     instance: &Instance,
     line: &Line,
     input: Option<Vec<u8>>,
 ) -> anyhow::Result<Captured> {
-    let session = Arc::new(Session::default());
-    let on = kernel(&instance.board()?, line.on.as_deref())?;
-    let mut stream = Stream::open(instance)?;
-    begin(&mut stream, &request(line, &line.program, on)?, &session)?;
+    let mut begun = begun(instance, line)?;
     if let Some(bytes) = input {
+        let session = begun.session.clone();
         std::thread::spawn(move || self::input(&bytes[..], &session));
     }
     let (mut out, mut err) = (vec![], vec![]);
-    let code = output(&mut stream, &line.program, &mut out, &mut err)?;
+    let code = output(&mut begun.stream, &line.program, &mut out, &mut err)?;
     Ok(Captured { code, out, err })
 }
 
@@ -333,11 +367,17 @@ impl Line {
         Line { on: None, ..Line::on("", program, arguments) }
     }
 
+    /// The same with `--dir` for each of these.
+    pub fn with(self, folders: &[String]) -> Line {
+        Line { dir: folders.to_vec(), ..self }
+    }
+
     /// `--on KERNEL PROGRAM ARGUMENTS`
     pub fn on(kernel: &str, program: &str, arguments: &[&str]) -> Line {
         Line {
             on: Some(kernel.to_string()),
             env: vec!["COLOUR=blue".to_string()],
+            dir: vec![],
             manifest: None,
             board: None,
             program: program.to_string(),

@@ -5,6 +5,7 @@ use crate::instance::{Instance, VSOCK};
 use abi::host::{Frame, Kind, LARGEST, PORT};
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
@@ -30,6 +31,12 @@ impl Sender {
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Ends the stream, for who receives from it too.
+    pub fn end(&self) {
+        // One that has ended needs nothing.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
@@ -66,7 +73,8 @@ impl Stream {
         Ok(Sender(self.sender.0.try_clone()?))
     }
 
-    fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
+    /// As [`Sender::send`].
+    pub fn send(&mut self, kind: Kind, data: &[u8]) -> anyhow::Result<bool> {
         self.sender.send(kind, data)
     }
 

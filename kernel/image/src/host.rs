@@ -1,9 +1,11 @@
-//! What the host may ask of a running board (`abi::host`): files in and out, and programs.
+//! What the host may ask of a running board (`abi::host`): files in and out, programs, and folders
+//! of its own that these see.
 //!
 //! A thread accepts streams, each is served by a thread of its own. Nothing that the host sends is
 //! trusted: what is no frame ends its stream.
 
 mod exec;
+mod folders;
 
 use crate::devices::streams::Gone;
 use crate::kernel::Kernel;
@@ -81,7 +83,9 @@ impl Stream {
         let done = self.receive(&mut bytes).and_then(|kind| match kind {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
-            Kind::Exec => self.exec(&bytes),
+            Kind::Exec => self.exec(&bytes, &[]),
+            Kind::Given => self.exec_with_folders(&mut bytes),
+            Kind::Folder => self.folder(&bytes),
             _ => Err(NONSENSE),
         });
         match done {

@@ -231,6 +231,7 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str) {
         environment: ENVIRONMENT,
         streams: [ends.programs; 3],
         root,
+        folders: &[],
     };
     let begun = launch.begin(session);
     // What it was given is its own.

@@ -3,6 +3,7 @@
 //! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
 //! having waited meanwhile if it had to. Nothing here knows how.
 
+use crate::served;
 use abi::fs::{Dirent, Errno, Mounted, Op, Poll, Reply, Request, Stat, flag, reply_flag, source};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -236,6 +237,18 @@ impl Client<'_> {
         let (second, flags) = (source::DEVICES, flag::SHOWN);
         let request = Request { second, flags, ..Request::new(Op::Mount, root) };
         self.two(request, name, seed).map(|_| ())
+    }
+
+    /// A served file system that is nowhere, which `mounts` shows by `name`: a handle of its root.
+    pub fn mount_held(&mut self, number: u64, name: &[u8]) -> Result<u64> {
+        let (second, flags, length) = (source::SERVED + number, flag::HELD, served::MEMORY);
+        let request = Request { second, flags, length, ..Request::new(Op::Mount, 0) };
+        Ok(self.two(request, name, &[])?.handle)
+    }
+
+    /// The end of one that is held.
+    pub fn unmount(&mut self, number: u64) -> Result<()> {
+        self.ask(Request::new(Op::Unmount, source::SERVED + number), &mut []).map(|_| ())
     }
 
     /// All that is mounted, with its path.

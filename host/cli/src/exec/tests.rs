@@ -10,6 +10,7 @@ fn line(arguments: &[&str], env: &[&str]) -> Line {
     Line {
         on: None,
         env: own(env),
+        dir: vec![],
         manifest: None,
         board: None,
         program: "it".to_string(),
@@ -58,7 +59,13 @@ fn played(
     });
     let mut stream = Stream::on(ours, "test").unwrap();
     let session = Session::default();
-    begin(&mut stream, &request(&line(&[], &[]), "it", ANY_KERNEL).unwrap(), &session).unwrap();
+    begin(
+        &mut stream,
+        &request(&line(&[], &[]), "it", ANY_KERNEL).unwrap(),
+        &Serving::default(),
+        &session,
+    )
+    .unwrap();
     super::input(input, &session);
     let (mut out, mut err) = (vec![], vec![]);
     let code = output(&mut stream, "it", &mut out, &mut err);
@@ -138,4 +145,28 @@ fn what_does_not_go_through_is_told_before() {
     let fits = "a".repeat(LARGEST - 16 - "/bin/it".len() - "it\0".len() - 1);
     let request = request(&line(&[&fits], &[]), "it", ANY_KERNEL);
     assert_eq!(request.unwrap().len(), LARGEST);
+}
+
+#[test]
+fn folders_that_cannot_be_are_told_before() {
+    let folder = std::env::temp_dir().display().to_string();
+    let refused = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| line.replace("HERE", &folder)).collect();
+        format!("{:#}", Folders::open(&lines).unwrap_err())
+    };
+    for line in ["HERE", "", ":", ":/guest"] {
+        assert!(refused(&[line]).contains("write HOST:GUEST"), "{line}");
+    }
+    for line in ["HERE:", "HERE:guest", "HERE:./guest"] {
+        assert!(refused(&[line]).contains("is to begin with /"), "{line}");
+    }
+    for line in ["HERE:/", "HERE:/guest/", "HERE:/a//b", "HERE:/a/../b", "HERE:/."] {
+        assert!(refused(&[line]).contains("no . or .."), "{line}");
+    }
+    let missing = refused(&["HERE/no-such-folder:/guest"]);
+    assert!(missing.contains("no-such-folder: No such file"), "{missing}");
+    assert!(refused(&["Cargo.toml:/guest"]).contains("Not a directory"));
+    assert!(refused(&["HERE:/one", "HERE:/one"]).contains("another folder /one"));
+    assert!(refused(&["HERE:/one"; 9]).contains("at most 8"));
+    assert!(Folders::open(&[format!("{folder}:/a/b"), format!("{folder}:/c")]).is_ok());
 }

@@ -12,6 +12,7 @@ mod crowd;
 mod disk;
 mod dma;
 mod files;
+mod folders;
 mod host;
 mod hostile;
 mod machine;
@@ -112,6 +113,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.traps", "duo", programs::traps),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
+    on("exec.dir", "duo", folders::served),
     on("system.shell", "duo", system::shell),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
     nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),

@@ -7,6 +7,7 @@
 //! ```
 //! A host that goes away hangs up: the program's group gets HUP.
 
+use super::folders::Held;
 use super::{NONSENSE, Stream, Trouble};
 use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
@@ -68,7 +69,7 @@ impl Drop for Handles<'_> {
     }
 }
 
-fn file(why: FileError) -> Trouble {
+pub(super) fn file(why: FileError) -> Trouble {
     Trouble::Failed(Failure::Failed(explain(why)))
 }
 
@@ -92,8 +93,8 @@ impl<'a> Asked<'a> {
 }
 
 impl Stream {
-    /// Runs what `bytes` ask for.
-    pub(super) fn exec(&self, bytes: &[u8]) -> Result<(), Trouble> {
+    /// Runs what `bytes` ask for; the program gets `folders`.
+    pub(super) fn exec(&self, bytes: &[u8], folders: &[Held]) -> Result<(), Trouble> {
         let asked = Asked::parse(bytes).ok_or(NONSENSE)?;
         let mut handles = Handles { session: &self.session, all: Vec::new() };
         let (input, feed) = handles.pipe()?;
@@ -101,8 +102,12 @@ impl Stream {
         let (errors, err) = handles.pipe()?;
         let root = with_files(&self.session, |client| client.root()).map_err(file)?;
         handles.keep(root);
-        let pid = self.begin(&asked, [input, out, err, root])?;
-        [input, out, err].into_iter().for_each(|handle| handles.close(handle));
+        for folder in folders {
+            handles.keep(folder.handle);
+        }
+        let pid = self.begin(&asked, [input, out, err, root], folders)?;
+        let given = folders.iter().map(|folder| folder.handle);
+        [input, out, err].into_iter().chain(given).for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
         handles.all.retain(|&handle| handle != feed.input);
         self.feed(&feed);
@@ -117,8 +122,15 @@ impl Stream {
         Ok(self.send(Kind::Exit, exit.as_bytes())?)
     }
 
-    fn begin(&self, asked: &Asked<'_>, handles: [u64; 4]) -> Result<u32, Trouble> {
+    fn begin(
+        &self,
+        asked: &Asked<'_>,
+        handles: [u64; 4],
+        folders: &[Held],
+    ) -> Result<u32, Trouble> {
         let [input, out, err, root] = handles;
+        let folders: Vec<(u64, &[u8])> =
+            folders.iter().map(|folder| (folder.handle, folder.name.as_slice())).collect();
         let launch = Launch {
             kernel: asked.kernel,
             path: asked.path,
@@ -126,6 +138,7 @@ impl Stream {
             environment: asked.environment,
             streams: [input, out, err],
             root,
+            folders: &folders,
         };
         Ok(launch.begin(&self.session)?)
     }

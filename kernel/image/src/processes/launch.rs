@@ -6,6 +6,7 @@ use crate::monitor::{Failure, Session};
 use crate::services::Patience;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
+use alloc::vec::Vec;
 use kernel_process::begin::{Given, Plan, encode};
 use kernel_process::wasi::rights;
 
@@ -26,6 +27,8 @@ pub struct Launch<'a> {
     pub streams: [u64; 3],
     /// A handle of the root directory.
     pub root: u64,
+    /// Handles of more directories, and what it calls each.
+    pub folders: &'a [(u64, &'a [u8])],
 }
 
 impl Launch<'_> {
@@ -38,7 +41,7 @@ impl Launch<'_> {
         with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn)).map_err(explain)
     }
 
-    fn encoded(&self) -> Result<alloc::vec::Vec<u8>, Errno> {
+    fn encoded(&self) -> Result<Vec<u8>, Errno> {
         let [input, out, err] = self.streams;
         let stream = |descriptor, handle| Given {
             handle,
@@ -47,14 +50,16 @@ impl Launch<'_> {
             descriptor,
             name: None,
         };
-        let root = Given {
-            handle: self.root,
+        let directory = |descriptor, handle, name| Given {
+            handle,
             rights: rights::DIRECTORY,
             inheriting: rights::INHERITING,
-            descriptor: 3,
-            name: Some(b"/"),
+            descriptor,
+            name: Some(name),
         };
-        let files = [stream(0, input), stream(1, out), stream(2, err), root];
+        let root = directory(3, self.root, b"/".as_slice());
+        let mut files = Vec::from([stream(0, input), stream(1, out), stream(2, err), root]);
+        files.extend((4..).zip(self.folders).map(|(at, &(it, name))| directory(at, it, name)));
         let plan = Plan {
             path: self.path,
             arguments: self.arguments,

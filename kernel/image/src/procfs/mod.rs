@@ -12,7 +12,7 @@
 //! too many others were read meanwhile.
 
 mod files;
-mod post;
+pub mod post;
 
 use crate::kernel::Kernel;
 use crate::monitor::Session;

@@ -25,10 +25,13 @@ pub struct Post {
 }
 
 /// A job that was taken.
-struct Taken {
-    number: u64,
-    job: Job,
-    bulk: Vec<u8>,
+pub struct Taken {
+    /// To answer with.
+    pub number: u64,
+    /// What is asked.
+    pub job: Job,
+    /// What is behind it.
+    pub bulk: Vec<u8>,
 }
 
 impl Post {
@@ -69,7 +72,7 @@ impl Post {
     }
 
     /// Waits for the next job, and takes it.
-    fn next(&self, flags: u16) -> Result<Result<Taken, Errno>, ServiceFailure> {
+    pub fn next(&self, flags: u16) -> Result<Result<Taken, Errno>, ServiceFailure> {
         let mut room = vec![0; ROOM];
         let request = Request { flags, ..Request::new(Op::NextJob, self.number) };
         let fs = &self.kernel().services.fs;
@@ -85,7 +88,12 @@ impl Post {
 
     fn perform(&self, taken: &Taken, answer: Answer<'_>) {
         let (name, rest) = taken.bulk.split_at_checked(taken.job.name.into()).unwrap_or_default();
-        let (error, value, mut data) = match answer(&taken.job, name, rest) {
+        self.tell(taken.number, answer(&taken.job, name, rest));
+    }
+
+    /// Tells what became of a job.
+    pub fn tell(&self, number: u64, said: Said) {
+        let (error, value, mut data) = match said {
             Ok((value, data)) => (Errno::Success, value, data),
             Err(why) => (why, 0, Vec::new()),
         };
@@ -93,7 +101,7 @@ impl Post {
             second: error as u64,
             offset: value,
             length: data.len() as u64,
-            ..Request::new(Op::JobDone, taken.number)
+            ..Request::new(Op::JobDone, number)
         };
         // Who does not hear it asks again, or has given up.
         let fs = &self.kernel().services.fs;

@@ -206,7 +206,7 @@ impl Model {
             Op::Readdir | Op::Mount | Op::NextIo | Op::IoDone | Op::Terminal => {
                 Err(Errno::Notsup.into())
             }
-            Op::NextJob | Op::JobDone | Op::Mounts => Err(Errno::Notsup.into()),
+            Op::NextJob | Op::JobDone | Op::Mounts | Op::Unmount => Err(Errno::Notsup.into()),
             _ => self.by_name(now, r, bulk),
         }
     }

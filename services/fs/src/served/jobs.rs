@@ -69,6 +69,20 @@ impl Jobs {
         }
     }
 
+    /// Another number, which the kernel of `by` serves; jobs are counted on, so that none of the
+    /// last one's is meant.
+    pub fn renew(&mut self, number: u64, by: Token) {
+        self.life = number << 56 | self.life & ((1 << 56) - 1);
+        (self.server, self.is_gone) = (Some((by.kernel(), by.epoch())), false);
+        self.listener.came();
+    }
+
+    /// Nobody serves any more; who listens is called.
+    pub fn end(&mut self, effects: &mut dyn Effects) {
+        (self.server, self.is_gone) = (None, true);
+        self.listener.dismiss(effects);
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }

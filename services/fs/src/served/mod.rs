@@ -133,13 +133,29 @@ impl Served {
         sound.map_err(|_| Errno::Inval)
     }
 
-    /// A kernel's life has ended: nobody of it asks or serves any more.
-    pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) {
+    /// What the kernel of `by` serves from now on; nobody has anything of the last one any more.
+    pub fn renew(&mut self, number: u64, by: Token) {
+        self.forget(|_| true);
+        self.number = number;
+        self.jobs.renew(number, by);
+    }
+
+    /// It is not served any more, and who serves it is called to hear that. Nobody is number 0.
+    pub fn end(&mut self, effects: &mut dyn Effects) {
+        self.number = 0;
+        self.jobs.end(effects);
+        self.fail(|_| true);
+    }
+
+    /// A kernel's life has ended: nobody of it asks or serves any more; true: it served.
+    pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) -> bool {
         let theirs = |token: Token| (token.kernel(), token.epoch()) == (kernel, epoch);
         self.forget(theirs);
-        if self.jobs.gone(kernel, epoch) {
+        let served = self.jobs.gone(kernel, epoch);
+        if served {
             self.fail(|_| true);
         }
+        served
     }
 
     /// Nobody of these listens any more.

@@ -76,7 +76,15 @@ impl Vfs {
         }
         self.on(place, |fs, node| fs.hold(node))?;
         let (over, path) = (Some(place), Vec::new());
-        self.mounts.push(Mount { fs, over, path, is_shown: false, source: 0, disk });
+        self.mounts.push(Mount {
+            fs,
+            over,
+            path,
+            is_shown: false,
+            is_held: false,
+            source: 0,
+            disk,
+        });
         Ok(self.mounts.len() as u32 - 1)
     }
 

@@ -157,6 +157,15 @@ impl Handles {
         Some((self.name(place).ok()?, place + 1))
     }
 
+    /// Does anything lead into this file system?
+    pub fn leads_to(&self, mount: u32) -> bool {
+        let leads = |opening: &Opening| match opening.target {
+            Target::Node(place) => place.mount == mount,
+            _ => false,
+        };
+        (0..self.openings.places()).any(|at| self.openings.get(at).is_some_and(leads))
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.handles.count()

@@ -29,6 +29,13 @@ impl Listener {
         self.0 = None;
     }
 
+    /// There will be nothing to do: it is called to hear that.
+    pub fn dismiss(&mut self, effects: &mut dyn Effects) {
+        if let Some(waiting) = self.0.take() {
+            effects.wake(waiting.token);
+        }
+    }
+
     /// Some listen no more.
     pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
         self.0.take_if(|waiting| who(waiting.token));

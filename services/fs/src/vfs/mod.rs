@@ -12,12 +12,13 @@
 //! - [`listener`]  who waits for something to do, and is called
 //! - [`servers`]  what served file systems ask of who serves them
 //! - [`devices`]  the same without disks: for tests and tools
-//! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`  the operations
+//! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`, `held`  the operations
 
 mod data;
 pub mod devices;
 pub mod disks;
 pub mod handles;
+mod held;
 pub mod listener;
 mod listing;
 mod mounts;
@@ -86,7 +87,9 @@ struct Mount {
     path: Vec<u8>,
     /// Is it shown in the root, whatever that is?
     is_shown: bool,
-    /// `abi::fs::source`.
+    /// Is it nowhere, but behind handles? ([`held`])
+    is_held: bool,
+    /// `abi::fs::source`; 0 where a held one has ended.
     source: u64,
     /// What it is on.
     disk: Option<Box<Disk>>,
@@ -170,6 +173,7 @@ impl Vfs {
                 over: None,
                 path: Vec::new(),
                 is_shown: false,
+                is_held: false,
                 source: 0,
                 disk: None,
             }]),
@@ -341,6 +345,7 @@ impl Vfs {
             Op::NextJob => self.do_next_job(call),
             Op::JobDone => self.do_job_done(call),
             Op::Mounts => self.do_mounts(call),
+            Op::Unmount => self.do_unmount(call),
             Op::Readdir => self.do_readdir(call),
             Op::Poll => self.do_poll(call),
         }
@@ -397,7 +402,7 @@ impl Service for Vfs {
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 self.take_back(kernel, epoch);
-                self.servers_gone(kernel, epoch);
+                self.servers_gone(kernel, epoch, effects);
                 let mut from = 0;
                 while let Some((handle, next)) = self.handles.owned(kernel.0, epoch.0, from) {
                     // It was found: closing it cannot fail.

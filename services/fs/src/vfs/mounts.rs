@@ -21,7 +21,10 @@ pub const SERVERS: u64 = 64;
 
 impl Vfs {
     pub(super) fn do_mount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(flag::READ | flag::TOP | flag::SHOWN)?;
+        let flags = call.flags(flag::READ | flag::TOP | flag::SHOWN | flag::HELD)?;
+        if flags & flag::HELD != 0 {
+            return self.do_hold(call, flags);
+        }
         if flags & flag::SHOWN != 0 {
             return self.do_show(call, flags);
         }
@@ -73,17 +76,25 @@ impl Vfs {
         }
         self.room_to_mount()?;
         let fs = self.fresh(call)?;
-        let mount = Mount { fs, over: None, path, is_shown: true, source: from, disk: None };
+        let mount = Mount {
+            fs,
+            over: None,
+            path,
+            is_shown: true,
+            is_held: false,
+            source: from,
+            disk: None,
+        };
         self.mounts.push(mount);
         Ok(Reply::default())
     }
 
-    fn room_to_mount(&self) -> Result<()> {
+    pub(super) fn room_to_mount(&self) -> Result<()> {
         if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
     }
 
     /// A file system that is on no disk; what a served one may take the root has less.
-    fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
+    pub(super) fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
         match call.request.second {
             source::MEMORY => Ok(AnyFs::Ram(Box::new(RamFs::new(call.request.length)))),
             source::DEVICES => Ok(AnyFs::Dev(Box::new(DevFs::new(call.other()?)))),
@@ -150,10 +161,8 @@ impl Vfs {
         let (length, from) = (call.length(), call.request.offset);
         let (mut at, mut count, mut flags) = (0, 0, reply_flag::END);
         let top = self.top;
-        for (number, mount) in (0u32..).zip(&mut self.mounts) {
-            if u64::from(number) < from {
-                continue;
-            }
+        let there = (0u32..).zip(&mut self.mounts).filter(|(_, mount)| !mount.has_ended());
+        for (number, mount) in there.skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             // What has to be asked for it is not waited for.
             let is_served = matches!(mount.fs, AnyFs::Served(_));
             let space = if is_served { None } else { mount.fs.space().ok() }.unwrap_or_default();

@@ -30,7 +30,7 @@ impl Vfs {
     }
 
     /// A handle of a node, which is held from now on.
-    fn give(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
+    pub(super) fn give(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
         self.handles.room(1)?;
         self.on(place, |fs, node| fs.hold(node))?;
         let opening = Opening::new(Target::Node(place), flags & KEPT);

@@ -22,7 +22,8 @@ impl Vfs {
         let afresh = call.flags(flag::AFRESH)? != 0;
         let (token, wanted) = (call.token, call.request.handle);
         self.stirred = true;
-        let fs = self.served().find(|fs| fs.number() == wanted).ok_or(Errno::Noent)?;
+        let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;
+        let fs = self.served().find(is_it).ok_or(Errno::Noent)?;
         let Some(told) = fs.take(token, call.bulk.len(), afresh)? else {
             return Err(Halt::Listen);
         };
@@ -71,8 +72,18 @@ impl Vfs {
     }
 
     /// A kernel's life has ended.
-    pub(super) fn servers_gone(&mut self, kernel: DomainId, epoch: Epoch) {
-        self.served().for_each(|fs| fs.gone(kernel, epoch));
+    pub(super) fn servers_gone(
+        &mut self,
+        kernel: DomainId,
+        epoch: Epoch,
+        effects: &mut dyn Effects,
+    ) {
+        for mount in &mut self.mounts {
+            let AnyFs::Served(fs) = &mut mount.fs else { continue };
+            if fs.gone(kernel, epoch) {
+                mount.end(effects);
+            }
+        }
         self.stirred = true;
     }
 

@@ -17,7 +17,16 @@ fn a_handle_of_an_earlier_life_says_so_and_a_closed_one_is_bad() {
     let file = solo.with(|c| c.open(root, b"f", RW)).unwrap();
     solo.vfs = Vfs::start(4);
     // These are about no handle.
-    let others = [Op::Root, Op::Pipe, Op::Poll, Op::NextIo, Op::NextJob, Op::JobDone, Op::Mounts];
+    let others = [
+        Op::Root,
+        Op::Pipe,
+        Op::Poll,
+        Op::NextIo,
+        Op::NextJob,
+        Op::JobDone,
+        Op::Mounts,
+        Op::Unmount,
+    ];
     for op in Op::ALL.iter().filter(|op| !others.contains(op)) {
         let request = Request { length: 1, ..Request::new(*op, file) };
         assert_eq!(solo.ask(request, &mut [0]).errno(), Errno::Restarted, "{op:?}");

@@ -4,6 +4,7 @@
 mod common;
 mod ext2;
 mod handles;
+mod held;
 mod hostile;
 mod model;
 mod paths;

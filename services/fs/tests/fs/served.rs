@@ -15,11 +15,11 @@ use kernel_share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Who serves: thread 9 of kernel 1.
-fn server() -> Token {
+pub fn server() -> Token {
     token(1, 9)
 }
 
-type Said = Result<(u64, Vec<u8>), Errno>;
+pub type Said = Result<(u64, Vec<u8>), Errno>;
 
 /// A ramfs that is served.
 struct Ram {
@@ -113,21 +113,21 @@ impl Ram {
 }
 
 /// The service with such a file system at its root.
-struct Board {
-    vfs: Vfs,
-    now: u64,
-    woken: Woken,
+pub struct Board {
+    pub vfs: Vfs,
+    pub now: u64,
+    pub woken: Woken,
     ram: Ram,
 }
 
 impl Board {
-    fn new() -> Board {
+    pub fn new() -> Board {
         let vfs = Vfs::with_root(3, AnyFs::Served(Box::new(Served::new(1, 3))));
         let ram = Ram { fs: RamFs::new(8 << 20), jobs: 0 };
         Board { vfs, now: 1000, woken: Woken::default(), ram }
     }
 
-    fn step(
+    pub fn step(
         &mut self,
         again: bool,
         token: Token,
@@ -147,7 +147,7 @@ impl Board {
     }
 
     /// Takes the next job, if there is one.
-    fn take(&mut self) -> Option<(u64, Job, Vec<u8>)> {
+    pub fn take(&mut self) -> Option<(u64, Job, Vec<u8>)> {
         let mut room = vec![0; ROOM];
         let reply = self.step(false, server(), Request::new(Op::NextJob, 1), &mut room)?;
         assert_eq!(reply.error, 0);
@@ -156,7 +156,7 @@ impl Board {
         Some((reply.handle, job, bulk.to_vec()))
     }
 
-    fn tell(&mut self, number: u64, said: Said) -> Errno {
+    pub fn tell(&mut self, number: u64, said: Said) -> Errno {
         let (error, offset, mut data) = match said {
             Ok((value, data)) => (0, value, data),
             Err(why) => (why as u64, 0, Vec::new()),
@@ -168,7 +168,7 @@ impl Board {
     }
 
     /// Does the next job; false: there is none.
-    fn serve(&mut self) -> bool {
+    pub fn serve(&mut self) -> bool {
         let Some((number, job, bulk)) = self.take() else { return false };
         let said = self.ram.answer(&job, &bulk);
         assert_eq!(self.tell(number, said), Errno::Success);
@@ -186,11 +186,11 @@ impl Board {
         reply.unwrap()
     }
 
-    fn with<R>(&mut self, work: impl FnOnce(&mut Client<'_>) -> R) -> R {
+    pub fn with<R>(&mut self, work: impl FnOnce(&mut Client<'_>) -> R) -> R {
         work(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
     }
 
-    fn root(&mut self) -> u64 {
+    pub fn root(&mut self) -> u64 {
         self.with(|client| client.root()).unwrap()
     }
 }

@@ -1,0 +1,338 @@
+//! A folder of the host, as a program on a board sees it (`pen exec --dir`): the board sends jobs
+//! (`abi::served`), here they are done.
+//!
+//! Contract: nothing leads out of a folder. A node is a path of plain names within it, which this
+//! host's kernel resolves beneath it, without links and other file systems, and which has to lead
+//! to the file that it was found as. Links are texts to us, and the board follows them. What is no
+//! file, directory or link is never opened. Whatever the board sends ends in an error at worst.
+
+use abi::fs::{Dirent, Errno, FIRST_COOKIE, Stat, kind};
+use abi::served::{DATA, Job, ROOT, Task, given};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT,
+};
+use rustix::io::Errno as HostErrno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use zerocopy::IntoBytes;
+
+#[cfg(test)]
+mod tests;
+
+/// Most nodes that are known at a time.
+const NODES: usize = 1 << 20;
+/// The host's numbers of files are moved by so much: the board's begin with the root.
+const FIRST: u64 = ROOT + 1;
+
+/// What becomes of a job: a number and bytes.
+pub type Said = Result<(u64, Vec<u8>), Errno>;
+
+/// A folder, and where in it the nodes are that the board was told of.
+#[derive(Debug)]
+pub struct Folder {
+    top: OwnedFd,
+    nodes: HashMap<u64, PathBuf>,
+}
+
+/// What was found: itself, without having been opened, and what it is.
+struct Found {
+    file: OwnedFd,
+    kind: u8,
+    stat: rustix::fs::Stat,
+}
+
+/// What the board is told.
+fn told(why: HostErrno) -> Errno {
+    match why {
+        HostErrno::NOENT => Errno::Noent,
+        HostErrno::EXIST => Errno::Exist,
+        HostErrno::NOTDIR => Errno::Notdir,
+        HostErrno::ISDIR => Errno::Isdir,
+        HostErrno::NOTEMPTY => Errno::Notempty,
+        HostErrno::NOSPC | HostErrno::DQUOT => Errno::Nospc,
+        HostErrno::NAMETOOLONG => Errno::Nametoolong,
+        HostErrno::INVAL => Errno::Inval,
+        HostErrno::LOOP => Errno::Loop,
+        HostErrno::XDEV => Errno::Xdev,
+        HostErrno::MLINK => Errno::Mlink,
+        HostErrno::ROFS => Errno::Rofs,
+        HostErrno::FBIG => Errno::Fbig,
+        HostErrno::ACCESS | HostErrno::PERM => Errno::Perm,
+        HostErrno::BUSY => Errno::Busy,
+        _ => Errno::Io,
+    }
+}
+
+/// A plain name.
+fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
+    let plain = !bytes.is_empty() && bytes != b"." && bytes != b"..";
+    if !plain || bytes.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        return Err(Errno::Inval);
+    }
+    Ok(OsStr::from_bytes(bytes))
+}
+
+fn changes(task: Task) -> bool {
+    use Task::{Link, Make, Rename, Rmdir, SetSize, SetTimes, Unlink, Write};
+    matches!(task, Write | SetSize | SetTimes | Make | Link | Unlink | Rmdir | Rename)
+}
+
+fn nothing<T>(_: T) -> (u64, Vec<u8>) {
+    (0, Vec::new())
+}
+
+fn number(inode: u64) -> u64 {
+    inode.saturating_add(FIRST)
+}
+
+impl Found {
+    /// A path to this very file, which opens it.
+    fn itself(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if self.kind == kind::LINK {
+            return Err(Errno::Inval);
+        }
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        rustix::fs::open(self.itself(), flags, Mode::empty()).map_err(told)
+    }
+}
+
+impl Folder {
+    /// The folder at `path`.
+    pub fn open(path: &Path) -> std::io::Result<Folder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Folder { top, nodes: HashMap::new() })
+    }
+
+    /// Does a job; `bulk` is what is behind its head. What we may not change is read-only.
+    pub fn perform(&mut self, job: &Job, bulk: &[u8]) -> Said {
+        let (first, rest) = bulk.split_at_checked(job.name.into()).ok_or(Errno::Inval)?;
+        let task = Task::from_code(job.task).ok_or(Errno::Nosys)?;
+        self.done(task, job, first, rest).map_err(|why| match why {
+            Errno::Perm if changes(task) => Errno::Rofs,
+            other => other,
+        })
+    }
+
+    fn done(&mut self, task: Task, job: &Job, first: &[u8], rest: &[u8]) -> Said {
+        match task {
+            Task::Lookup => {
+                let path = self.path(job.node)?.join(name(first)?);
+                self.node(job.node).and_then(|_| self.known(path))
+            }
+            Task::Stat => {
+                let path = self.path(job.node)?;
+                self.node(job.node).and_then(|_| self.known(path))
+            }
+            Task::Parent => self.parent(job.node),
+            Task::ReadLink => {
+                let text = rustix::fs::readlinkat(self.node(job.node)?.file, "", Vec::new());
+                text.map(|text| (0, text.into_bytes())).map_err(told)
+            }
+            Task::List => self.list(job),
+            Task::Read => self.read(job),
+            Task::Write => {
+                let file = self.node(job.node)?.open(OFlags::WRONLY)?;
+                let bytes = rustix::io::pwrite(file, rest, job.offset).map_err(told)?;
+                Ok((bytes as u64, Vec::new()))
+            }
+            Task::SetSize => {
+                let file = self.node(job.node)?.open(OFlags::WRONLY)?;
+                rustix::fs::ftruncate(file, job.length).map(nothing).map_err(told)
+            }
+            Task::Allocate => Err(Errno::Notsup),
+            Task::SetTimes => self.set_times(job),
+            Task::Make => self.make(job, first, rest),
+            Task::Link => self.link(job, first),
+            Task::Unlink => self.remove(job, first, AtFlags::empty()),
+            Task::Rmdir => self.remove(job, first, AtFlags::REMOVEDIR),
+            Task::Rename => self.rename(job, first, rest),
+            Task::Sync => {
+                let file = self.node(job.node)?.open(OFlags::RDONLY)?;
+                rustix::fs::fsync(file).map(nothing).map_err(told)
+            }
+            Task::Space => {
+                let space = rustix::fs::fstatvfs(&self.top).map_err(told)?;
+                let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+                Ok((bytes(space.f_blocks), bytes(space.f_bavail).to_le_bytes().to_vec()))
+            }
+        }
+    }
+
+    /// Where a node is, as far as is known.
+    fn path(&self, node: u64) -> Result<PathBuf, Errno> {
+        match node {
+            ROOT => Ok(PathBuf::new()),
+            _ => self.nodes.get(&node).cloned().ok_or(Errno::Noent),
+        }
+    }
+
+    /// A node, if what is there is still the same.
+    fn node(&self, node: u64) -> Result<Found, Errno> {
+        let found = self.at(&self.path(node)?)?;
+        let is_it = node == ROOT || number(found.stat.st_ino) == node;
+        if is_it { Ok(found) } else { Err(Errno::Noent) }
+    }
+
+    /// What is there; a link is itself.
+    fn at(&self, path: &Path) -> Result<Found, Errno> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat2(&self.top, path, flags, Mode::empty(), resolve);
+        let file = file.map_err(told)?;
+        let stat = rustix::fs::fstat(&file).map_err(told)?;
+        let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).ok_or(Errno::Perm)?;
+        Ok(Found { file, kind, stat })
+    }
+
+    /// All about what is there; from now on its node is known.
+    #[allow(clippy::unnecessary_cast, reason = "other hosts have other widths")]
+    fn known(&mut self, path: PathBuf) -> Said {
+        let Found { kind, stat: found, .. } = self.at(&path)?;
+        let node = if path.as_os_str().is_empty() { ROOT } else { number(found.st_ino) };
+        if node != ROOT {
+            if self.nodes.len() >= NODES && !self.nodes.contains_key(&node) {
+                return Err(Errno::Nfile);
+            }
+            self.nodes.insert(node, path);
+        }
+        let time = |seconds: i64, ns: u64| {
+            u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(ns)
+        };
+        let stat = Stat {
+            node,
+            kind,
+            links: found.st_nlink as u64,
+            size: u64::try_from(found.st_size).unwrap_or(0),
+            accessed: time(found.st_atime, found.st_atime_nsec as u64),
+            modified: time(found.st_mtime, found.st_mtime_nsec as u64),
+            changed: time(found.st_ctime, found.st_ctime_nsec as u64),
+            ..Stat::default()
+        };
+        Ok((0, stat.as_bytes().to_vec()))
+    }
+
+    fn parent(&mut self, node: u64) -> Said {
+        let path = self.path(node)?;
+        let above = path.parent().unwrap_or(Path::new(""));
+        if above.as_os_str().is_empty() {
+            return Ok((ROOT, Vec::new()));
+        }
+        let node = number(self.at(above)?.stat.st_ino);
+        self.nodes.insert(node, above.to_path_buf());
+        Ok((node, Vec::new()))
+    }
+
+    /// Entries in the order of their names: a cookie is a place in it.
+    fn list(&self, job: &Job) -> Said {
+        let directory = self.node(job.node)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut all = Vec::new();
+        for entry in Dir::read_from(directory).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..")
+                && let Some(kind) = kind_of(entry.file_type())
+            {
+                all.push((name.to_vec(), number(entry.ino()), kind));
+            }
+        }
+        all.sort();
+        let mut data = Vec::new();
+        for (cookie, (name, node, kind)) in (FIRST_COOKIE..).zip(all) {
+            if cookie < job.offset {
+                continue;
+            }
+            if data.len() + size_of::<Dirent>() + name.len() > DATA {
+                return Ok((0, data));
+            }
+            let length = name.len() as u32;
+            let head = Dirent { next: cookie + 1, node, name: length, kind, reserved: [0; 3] };
+            data.extend_from_slice(head.as_bytes());
+            data.extend_from_slice(&name);
+        }
+        Ok((1, data))
+    }
+
+    fn read(&self, job: &Job) -> Said {
+        let file = self.node(job.node)?.open(OFlags::RDONLY)?;
+        let mut data = vec![0; usize::try_from(job.length).unwrap_or(DATA).min(DATA)];
+        let bytes = rustix::io::pread(file, &mut data, job.offset).map_err(told)?;
+        data.truncate(bytes);
+        Ok((0, data))
+    }
+
+    fn set_times(&self, job: &Job) -> Said {
+        let time = |flag: u16, ns: u64| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: if job.flags & flag == 0 { UTIME_OMIT } else { (ns % 1_000_000_000) as i64 },
+        };
+        let times = Timestamps {
+            last_access: time(given::ACCESSED, job.accessed),
+            last_modification: time(given::MODIFIED, job.modified),
+        };
+        let file = self.node(job.node)?.file;
+        rustix::fs::utimensat(file, "", &times, AtFlags::EMPTY_PATH).map(nothing).map_err(told)
+    }
+
+    fn make(&mut self, job: &Job, first: &[u8], text: &[u8]) -> Said {
+        let (above, new) = (self.node(job.node)?.file, name(first)?);
+        match u8::try_from(job.flags) {
+            Ok(kind::DIRECTORY) => {
+                rustix::fs::mkdirat(above, new, Mode::from_raw_mode(0o777)).map_err(told)?;
+            }
+            Ok(kind::FILE) => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                rustix::fs::openat(above, new, flags, Mode::from_raw_mode(0o666)).map_err(told)?;
+            }
+            Ok(kind::LINK) => {
+                rustix::fs::symlinkat(OsStr::from_bytes(text), above, new).map_err(told)?;
+            }
+            _ => return Err(Errno::Inval),
+        }
+        let path = self.path(job.node)?.join(new);
+        self.known(path)
+    }
+
+    fn link(&self, job: &Job, first: &[u8]) -> Said {
+        let (from, to) = (self.node(job.second)?, self.node(job.node)?.file);
+        let (new, flags) = (name(first)?, AtFlags::SYMLINK_FOLLOW);
+        let done = rustix::fs::linkat(rustix::fs::CWD, from.itself(), to, new, flags);
+        done.map(nothing).map_err(told)
+    }
+
+    fn remove(&self, job: &Job, first: &[u8], flags: AtFlags) -> Said {
+        let above = self.node(job.node)?.file;
+        rustix::fs::unlinkat(above, name(first)?, flags).map(nothing).map_err(told)
+    }
+
+    fn rename(&mut self, job: &Job, first: &[u8], second: &[u8]) -> Said {
+        let (from, to) = (self.node(job.node)?.file, self.node(job.second)?.file);
+        let (old, new) = (name(first)?, name(second)?);
+        rustix::fs::renameat(from, old, to, new).map_err(told)?;
+        let (old, new) = (self.path(job.node)?.join(old), self.path(job.second)?.join(new));
+        for known in self.nodes.values_mut() {
+            if let Ok(rest) = known.strip_prefix(&old) {
+                *known = if rest.as_os_str().is_empty() { new.clone() } else { new.join(rest) };
+            }
+        }
+        Ok((0, Vec::new()))
+    }
+}
+
+/// What the board knows; other things of the host are not there.
+fn kind_of(found: FileType) -> Option<u8> {
+    match found {
+        FileType::Directory => Some(kind::DIRECTORY),
+        FileType::RegularFile => Some(kind::FILE),
+        FileType::Symlink => Some(kind::LINK),
+        _ => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! A folder, asked by a board that keeps the rules or does not.
+
+use super::*;
+use std::fs;
+use zerocopy::FromBytes;
+
+/// A folder in which there are a file, a directory with one, links out of it, and a pipe.
+struct Place {
+    path: PathBuf,
+    folder: Folder,
+    _whole: tempfile::TempDir,
+}
+
+fn place() -> Place {
+    let _whole = tempfile::tempdir().unwrap();
+    let path = _whole.path().to_path_buf();
+    let inside = path.join("inside");
+    fs::create_dir_all(inside.join("sub")).unwrap();
+    fs::write(path.join("secret"), "secret").unwrap();
+    fs::write(inside.join("file"), "file").unwrap();
+    fs::write(inside.join("sub/deep"), "deep").unwrap();
+    std::os::unix::fs::symlink("../secret", inside.join("out")).unwrap();
+    std::os::unix::fs::symlink("..", inside.join("up")).unwrap();
+    let pipe = rustix::fs::CWD;
+    rustix::fs::mknodat(pipe, inside.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    Place { folder: Folder::open(&inside).unwrap(), path, _whole }
+}
+
+fn job(task: Task, node: u64) -> Job {
+    Job { task: task as u16, node, ..Job::default() }
+}
+
+impl Place {
+    fn inside(&self, name: &str) -> PathBuf {
+        self.path.join("inside").join(name)
+    }
+
+    fn named(&mut self, job: Job, name: &[u8], rest: &[u8]) -> Said {
+        let job = Job { name: name.len() as u16, ..job };
+        self.folder.perform(&job, &[name, rest].concat())
+    }
+
+    fn find(&mut self, directory: u64, name: &str) -> Result<u64, Errno> {
+        let said = self.named(job(Task::Lookup, directory), name.as_bytes(), &[])?;
+        Ok(Stat::read_from_bytes(&said.1).unwrap().node)
+    }
+
+    fn read(&mut self, node: u64) -> Result<Vec<u8>, Errno> {
+        let read = Job { length: 2048, ..job(Task::Read, node) };
+        self.named(read, b"", &[]).map(|(_, data)| data)
+    }
+}
+
+#[test]
+fn what_is_there_is_found_read_and_written() {
+    let mut place = place();
+    let file = place.find(ROOT, "file").unwrap();
+    assert_eq!(place.read(file).unwrap(), b"file");
+    let write = Job { offset: 4, length: 5, ..job(Task::Write, file) };
+    assert_eq!(place.named(write, b"", b" more"), Ok((5, vec![])));
+    assert_eq!(fs::read(place.inside("file")).unwrap(), b"file more");
+    let sub = place.find(ROOT, "sub").unwrap();
+    let deep = place.find(sub, "deep").unwrap();
+    let above = place.named(job(Task::Parent, deep), b"", &[]).unwrap().0;
+    assert_eq!(above, sub);
+    assert_eq!(place.named(job(Task::Parent, sub), b"", &[]).unwrap().0, ROOT);
+    // What is in a directory goes with it.
+    let rename = Job { second: ROOT, ..job(Task::Rename, ROOT) };
+    place.named(rename, b"sub", b"other").unwrap();
+    assert_eq!(place.read(deep).unwrap(), b"deep");
+    let times =
+        Job { flags: given::MODIFIED, modified: 5_000_000_007, ..job(Task::SetTimes, deep) };
+    place.named(times, b"", &[]).unwrap();
+    let stat = place.named(job(Task::Stat, deep), b"", &[]).unwrap().1;
+    assert_eq!(Stat::read_from_bytes(&stat).unwrap().modified, 5_000_000_007);
+    let link = Job { second: deep, ..job(Task::Link, ROOT) };
+    place.named(link, b"hard", &[]).unwrap();
+    assert_eq!(fs::read(place.inside("hard")).unwrap(), b"deep");
+    assert!(place.named(job(Task::Space, ROOT), b"", &[]).unwrap().0 > 0);
+}
+
+#[test]
+fn a_list_comes_in_pieces_and_says_where_it_ends() {
+    let mut place = place();
+    for at in 0..300 {
+        fs::write(place.inside(&format!("file-with-a-long-name-{at:03}")), "").unwrap();
+    }
+    let (mut names, mut cookie, mut pieces) = (vec![], 0, 0);
+    loop {
+        let list = Job { offset: cookie, length: DATA as u64, ..job(Task::List, ROOT) };
+        let (end, data) = place.named(list, b"", &[]).unwrap();
+        let mut rest = &data[..];
+        while let Ok((head, behind)) = Dirent::read_from_prefix(rest) {
+            let (name, behind) = behind.split_at(head.name as usize);
+            names.push(String::from_utf8(name.to_vec()).unwrap());
+            (cookie, rest) = (head.next, behind);
+        }
+        pieces += 1;
+        if end != 0 {
+            break;
+        }
+    }
+    // A pipe is nothing that the board knows.
+    assert_eq!((names.len(), names.contains(&"pipe".to_string())), (304, false));
+    assert!(names.is_sorted() && pieces > 4);
+}
+
+#[test]
+fn nothing_leads_out() {
+    let mut place = place();
+    for name in ["..", ".", "", "sub/deep", "../secret", "a\0b"] {
+        assert_eq!(place.find(ROOT, name), Err(Errno::Inval), "{name}");
+    }
+    // Links are found, and are texts.
+    let out = place.find(ROOT, "out").unwrap();
+    assert_eq!(place.named(job(Task::ReadLink, out), b"", &[]).unwrap().1, b"../secret");
+    let write = Job { length: 1, ..job(Task::Write, out) };
+    let size = job(Task::SetSize, out);
+    for (what, data) in [(job(Task::Read, out), &[][..]), (write, b"x"), (size, &[])] {
+        assert_eq!(place.named(what, b"", data), Err(Errno::Inval));
+    }
+    let up = place.find(ROOT, "up").unwrap();
+    assert!(place.find(up, "secret").is_err());
+    let make = Job { flags: kind::FILE.into(), ..job(Task::Make, up) };
+    assert!(place.named(make, b"new", &[]).is_err());
+    assert!(place.named(job(Task::Unlink, up), b"secret", &[]).is_err());
+    assert!(place.named(job(Task::List, up), b"", &[]).is_err());
+    // A directory that becomes a link under our feet is not followed.
+    let sub = place.find(ROOT, "sub").unwrap();
+    let deep = place.find(sub, "deep").unwrap();
+    fs::rename(place.inside("sub"), place.path.join("sub")).unwrap();
+    std::os::unix::fs::symlink("../sub", place.inside("sub")).unwrap();
+    assert_eq!(place.read(deep), Err(Errno::Loop));
+    assert_eq!(place.find(sub, "deep"), Err(Errno::Noent));
+    assert_eq!(fs::read(place.path.join("secret")).unwrap(), b"secret");
+    // What is no file is not opened.
+    assert_eq!(place.find(ROOT, "pipe"), Err(Errno::Perm));
+}
+
+#[test]
+fn another_file_of_the_name_is_not_the_same() {
+    let mut place = place();
+    let file = place.find(ROOT, "file").unwrap();
+    fs::write(place.inside("new"), "new").unwrap();
+    fs::rename(place.inside("new"), place.inside("file")).unwrap();
+    assert_eq!(place.read(file), Err(Errno::Noent));
+    let again = place.find(ROOT, "file").unwrap();
+    assert_eq!(place.read(again).unwrap(), b"new");
+    assert_eq!(place.read(again + 1000), Err(Errno::Noent));
+    fs::remove_dir_all(place.path.join("inside")).unwrap();
+    assert_eq!(place.find(ROOT, "file"), Err(Errno::Noent));
+}
+
+#[test]
+fn nonsense_is_an_error() {
+    let mut place = place();
+    let mut state = 3u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+        (state >> 20) % below
+    };
+    let file = place.find(ROOT, "file").unwrap();
+    for _ in 0..5000 {
+        let mut bytes = vec![0; size_of::<Job>() + random(40) as usize];
+        bytes.iter_mut().for_each(|byte| *byte = random(256) as u8);
+        let (mut job, bulk) = Job::read_from_prefix(&bytes).unwrap();
+        job.task = random(20) as u16;
+        job.name = random(20) as u16;
+        job.node = [ROOT, file, job.node][random(3) as usize];
+        job.length = random(1 << 20);
+        job.offset >>= random(64);
+        // Any answer will do.
+        let _ = place.folder.perform(&job, bulk);
+    }
+    assert_eq!(fs::read(place.path.join("secret")).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(&place.path).unwrap().count(), 2);
+}

@@ -1,0 +1,115 @@
+//! Folders of this host that a program on a board sees (`pen exec --dir`): which ones, and a stream
+//! with the board for each of them.
+//!
+//! ```text
+//!   board --Job--> thread --> folder
+//!         <--Said--
+//! ```
+//! The board knows a folder as long as its stream: until the program ends, or we do.
+
+use super::folder::{Folder, Said};
+use crate::instance::Instance;
+use crate::transfer::{Sender, Stream};
+use abi::fs::{Errno, PATH};
+use abi::host::{FOLDERS, FolderJob, FolderSaid, Kind};
+use abi::served::Job;
+use anyhow::{Context, bail, ensure};
+use std::path::Path;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Folders that were asked for, by the paths that the program knows them by.
+#[derive(Debug, Default)]
+pub struct Folders(Vec<(String, Folder)>);
+
+/// Folders that the board knows, until this is dropped.
+#[derive(Default)]
+pub struct Serving {
+    numbers: Vec<[u8; 4]>,
+    streams: Vec<Sender>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.streams.iter().for_each(Sender::end);
+    }
+}
+
+impl Folders {
+    /// Each `HOST:GUEST`.
+    pub fn open(lines: &[String]) -> anyhow::Result<Folders> {
+        ensure!(lines.len() <= FOLDERS, "--dir: {} folders; at most {FOLDERS}", lines.len());
+        let mut all: Vec<(String, Folder)> = vec![];
+        for line in lines {
+            let (host, guest) =
+                line.rsplit_once(':').with_context(|| format!("--dir {line}: write HOST:GUEST"))?;
+            ensure!(!host.is_empty(), "--dir {line}: write HOST:GUEST");
+            check(guest).with_context(|| format!("--dir {line}"))?;
+            let is_twice = all.iter().any(|(other, _)| other == guest);
+            ensure!(!is_twice, "--dir {line}: there is another folder {guest}");
+            let folder = Folder::open(Path::new(host));
+            all.push((guest.to_string(), folder.with_context(|| format!("--dir {line}: {host}"))?));
+        }
+        Ok(Folders(all))
+    }
+
+    /// Serves them to the board, each by a thread.
+    pub fn serve(self, instance: &Instance) -> anyhow::Result<Serving> {
+        let mut serving = Serving::default();
+        for (name, folder) in self.0 {
+            let mut stream = Stream::open(instance)?;
+            stream.send(Kind::Folder, name.as_bytes())?;
+            let (kind, data) = stream.receive()?;
+            let number = <[u8; 4]>::try_from(&data[..]).ok().filter(|_| kind == Kind::Done);
+            let number =
+                number.with_context(|| format!("the board answers {kind:?} to a folder"))?;
+            serving.numbers.push(number);
+            serving.streams.push(stream.sender()?);
+            std::thread::spawn(move || serve(folder, stream));
+        }
+        Ok(serving)
+    }
+}
+
+impl Serving {
+    /// What the board calls them.
+    pub fn numbers(&self) -> &[[u8; 4]] {
+        &self.numbers
+    }
+}
+
+/// Is this a path that a program may know a folder by?
+fn check(guest: &str) -> anyhow::Result<()> {
+    let Some(names) = guest.strip_prefix('/') else {
+        bail!("the program's name for it, \"{guest}\", is to begin with /");
+    };
+    let is_plain = names.split('/').all(|name| !matches!(name, "" | "." | ".."));
+    ensure!(
+        is_plain,
+        "the program's name for it, \"{guest}\", is to be names behind /, no . or .."
+    );
+    ensure!(guest.len() <= PATH && !guest.contains('\0'), "a name that no program can use");
+    Ok(())
+}
+
+/// Does what comes, until there is nobody who asks.
+fn serve(mut folder: Folder, mut stream: Stream) {
+    while let Ok((Kind::Job, data)) = stream.receive() {
+        let Ok((head, rest)) = FolderJob::read_from_prefix(&data) else { break };
+        let said = match Job::read_from_prefix(rest) {
+            Ok((job, bulk)) => folder.perform(&job, bulk),
+            Err(_) => Err(Errno::Inval),
+        };
+        if !stream.send(Kind::Said, &answer(head.number.get(), said)).unwrap_or(false) {
+            break;
+        }
+    }
+}
+
+fn answer(number: u64, said: Said) -> Vec<u8> {
+    let (error, value, data) = match said {
+        Ok((value, data)) => (Errno::Success, value, data),
+        Err(why) => (why, 0, vec![]),
+    };
+    let (number, value, error) = (number.into(), value.into(), (error as u32).into());
+    [FolderSaid { number, value, error }.as_bytes(), &data].concat()
+}

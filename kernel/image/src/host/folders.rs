@@ -1,0 +1,190 @@
+//! Folders of the host that a program sees (`pen exec --dir`): served file systems, whose jobs go
+//! to the host, each folder's over a stream of its own.
+//!
+//! ```text
+//!   program --> fs --NextJob--> carrier --Job--> host
+//!                ^---JobDone-- the stream's thread <--Said-- host
+//! ```
+//! Contract: a folder is there as long as its stream, and has no name in the file system: who has
+//! no handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and
+//! the file system disappears. Its number is free when nobody takes jobs by it any more.
+
+use super::exec::file;
+use super::{NONSENSE, Stream, Trouble};
+use crate::monitor::files::with_files;
+use crate::monitor::{Failure, Session};
+use crate::procfs::post::{Post, Taken};
+use crate::services::ServiceFailure;
+use abi::fs::{Errno, PATH, flag};
+use abi::host::{FOLDERS, FolderJob, FolderSaid, Kind};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use arch::lock::Lock;
+use core::ops::RangeInclusive;
+use drivers::streams::Id;
+use kernel_msg::Level;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Numbers of servers that are folders; those of kernels are smaller.
+const NUMBERS: RangeInclusive<u64> = 32..=63;
+/// A pause while the service cannot be asked, in ns.
+const PAUSE: u64 = 100_000_000;
+/// What a program asks for that comes too late.
+const OVER: Trouble = Trouble::Failed(Failure::Failed("a folder is not served any more"));
+
+/// A folder.
+struct Folder {
+    /// Its stream.
+    stream: Id,
+    /// What programs call it.
+    name: Vec<u8>,
+    /// A handle of its root, while the stream is there.
+    root: Option<u64>,
+}
+
+/// All that have a carrier, by their numbers.
+static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+
+/// A handle of a folder's root, for one program.
+pub(super) struct Held {
+    pub(super) handle: u64,
+    pub(super) name: Vec<u8>,
+}
+
+impl Stream {
+    /// A program with folders: their numbers come first.
+    pub(super) fn exec_with_folders(&self, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
+        let mut held = Vec::new();
+        let done = self.collect(bytes, &mut held).and_then(|()| self.exec(bytes, &held));
+        // Those that a program got are closed, which does no harm.
+        for folder in held {
+            let _ = with_files(&self.session, |client| client.close(folder.handle));
+        }
+        done
+    }
+
+    fn collect(&self, bytes: &mut Vec<u8>, held: &mut Vec<Held>) -> Result<(), Trouble> {
+        loop {
+            let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| NONSENSE)?;
+            if held.len() == FOLDERS {
+                return Err(NONSENSE);
+            }
+            held.push(self.held(u32::from_le_bytes(number).into())?);
+            match self.receive(bytes)? {
+                Kind::Given => {}
+                Kind::Exec => return Ok(()),
+                _ => return Err(NONSENSE),
+            }
+        }
+    }
+
+    /// A handle of the folder `number`.
+    fn held(&self, number: u64) -> Result<Held, Trouble> {
+        let found = ALL.lock().get(&number).and_then(|it| Some((it.root?, it.name.clone())));
+        let (root, name) = found.ok_or(OVER)?;
+        let handle = with_files(&self.session, |client| client.dup(root)).map_err(file)?;
+        Ok(Held { handle, name })
+    }
+
+    /// Serves a folder until the host ends the stream.
+    pub(super) fn folder(&self, name: &[u8]) -> Result<(), Trouble> {
+        let is_name = name.first() == Some(&b'/') && name.len() <= PATH && !name.contains(&0);
+        if !is_name || core::str::from_utf8(name).is_err() {
+            return Err(NONSENSE);
+        }
+        let number = self.reserve(name)?;
+        let begun = self.mount(number, name).and_then(|()| {
+            let carrier = self.kernel.spawn("folder", None, carrier, number as usize);
+            carrier.map_err(|_| file(Errno::Nomem))
+        });
+        if let Err(why) = begun {
+            self.end(number);
+            let taken = ALL.lock().remove(&number);
+            drop(taken);
+            return Err(why);
+        }
+        let told = self.send(Kind::Done, &(number as u32).to_le_bytes());
+        // From here on the carrier alone sends.
+        let mut bytes = Vec::new();
+        while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::Said)) {
+            said(&self.session, &bytes);
+        }
+        self.end(number);
+        Err(Trouble::Gone)
+    }
+
+    /// A number that nobody has.
+    fn reserve(&self, name: &[u8]) -> Result<u64, Trouble> {
+        let folder = Folder { stream: self.id, name: name.to_vec(), root: None };
+        let mut all = ALL.lock();
+        let number = NUMBERS.into_iter().find(|number| !all.contains_key(number));
+        let number = number.ok_or(file(Errno::Nfile))?;
+        all.insert(number, folder);
+        Ok(number)
+    }
+
+    fn mount(&self, number: u64, name: &[u8]) -> Result<(), Trouble> {
+        let root = with_files(&self.session, |client| client.mount_held(number, name));
+        let root = root.map_err(file)?;
+        if let Some(folder) = ALL.lock().get_mut(&number) {
+            folder.root = Some(root);
+        }
+        Ok(())
+    }
+
+    /// Nobody gets it from now on, and who has it is told that it is gone.
+    fn end(&self, number: u64) {
+        let ours = |folder: &mut Folder| {
+            if folder.stream == self.id { folder.root.take() } else { None }
+        };
+        // Without one the service began anew, and has nothing of it.
+        let Some(root) = ALL.lock().get_mut(&number).and_then(ours) else { return };
+        let _ = with_files(&self.session, |client| client.unmount(number));
+        let _ = with_files(&self.session, |client| client.close(root));
+    }
+}
+
+/// Takes jobs until there is no such file system.
+fn carrier(number: usize) {
+    let (Some(kernel), number) = (crate::kernel::get(), number as u64) else { return };
+    let Some(id) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
+    let session = Session::at(kernel, Level(0));
+    let (stream, post) = (Stream { kernel, id, session }, Post::new(session, number));
+    let mut how = 0;
+    loop {
+        match post.next(core::mem::take(&mut how)) {
+            Ok(Ok(taken)) => stream.carry(&post, &taken),
+            Ok(Err(Errno::Noent)) => break,
+            Err(ServiceFailure::Restarted) => {}
+            // Something may have been taken that never came here.
+            Ok(Err(_)) | Err(_) => {
+                how = flag::AFRESH;
+                kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+            }
+        }
+    }
+    let taken = ALL.lock().remove(&number);
+    drop(taken);
+}
+
+impl Stream {
+    fn carry(&self, post: &Post, taken: &Taken) {
+        let head = FolderJob { number: taken.number.into() };
+        let record = [head.as_bytes(), taken.job.as_bytes(), &taken.bulk].concat();
+        if self.send(Kind::Job, &record).is_err() {
+            post.tell(taken.number, Err(Errno::Io));
+        }
+    }
+}
+
+/// The host has done a job.
+fn said(session: &Session, bytes: &[u8]) {
+    let Ok((head, data)) = FolderSaid::read_from_prefix(bytes) else { return };
+    let code = u16::try_from(head.error.get()).ok().and_then(Errno::from_code);
+    let said = match code.unwrap_or(Errno::Io) {
+        Errno::Success => Ok((head.value.get(), data.to_vec())),
+        why => Err(why),
+    };
+    // The job's number says whose it is.
+    Post::new(*session, 0).tell(head.number.get(), said);
+}
