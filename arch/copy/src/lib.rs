@@ -19,11 +19,9 @@
 
 mod whole;
 
-use whole::{Quad, Whole, all};
+use whole::{Block, Pair, Quad, Whole, block, pair, quad};
 
 /// What moves at a time.
-type Block = ((Quad, Quad), (Quad, Quad));
-
 const BLOCK: usize = size_of::<Block>();
 
 /// The first and the last `T` of `n` bytes, at least one `T` and at most two.
@@ -54,7 +52,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
         } else if n > 64 {
             ends::<Block>(to, from, n);
         } else if n > 32 {
-            ends::<(Quad, Quad)>(to, from, n);
+            ends::<Pair>(to, from, n);
         } else if n >= 16 {
             ends::<Quad>(to, from, n);
         } else if n >= 8 {
@@ -103,12 +101,12 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
 /// `n` bytes at `to` may be written.
 #[inline(always)]
 pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
-    let quad = all(byte);
+    let quad = quad(byte);
     let word = u64::from_ne_bytes([byte; 8]);
     // SAFETY: each store lies in the `n` bytes.
     unsafe {
         if n > BLOCK {
-            let block = ((quad, quad), (quad, quad));
+            let block = block(quad);
             let (last, mut at) = (to.add(n - BLOCK), to);
             while (at as usize) < last as usize {
                 block.put(at);
@@ -116,8 +114,8 @@ pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
             }
             block.put(last);
         } else if n >= 32 {
-            (quad, quad).put(to);
-            (quad, quad).put(to.add(n - 32));
+            pair(quad).put(to);
+            pair(quad).put(to.add(n - 32));
         } else if n >= 16 {
             quad.put(to);
             quad.put(to.add(n - 16));

@@ -1,0 +1,114 @@
+//! As AArch64 does it.
+
+use super::Whole;
+use core::arch::aarch64::{uint8x16_t, vdupq_n_u8};
+use core::arch::asm;
+
+/// 16 bytes.
+pub type Quad = uint8x16_t;
+
+/// 32 bytes.
+#[derive(Clone, Copy)]
+pub struct Pair(Quad, Quad);
+
+/// 64 bytes.
+#[derive(Clone, Copy)]
+pub struct Block(Pair, Pair);
+
+/// All of its bytes `byte`.
+#[inline(always)]
+pub fn quad(byte: u8) -> Quad {
+    // SAFETY: every AArch64 core of ours has the instruction.
+    unsafe { vdupq_n_u8(byte) }
+}
+
+/// Twice `quad`.
+#[inline(always)]
+pub fn pair(quad: Quad) -> Pair {
+    Pair(quad, quad)
+}
+
+/// Four times `quad`.
+#[inline(always)]
+pub fn block(quad: Quad) -> Block {
+    Block(pair(quad), pair(quad))
+}
+
+macro_rules! whole {
+    ($type:ty, $class:ident, $load:literal, $store:literal) => {
+        impl Whole for $type {
+            #[inline(always)]
+            unsafe fn get(at: *const u8) -> Self {
+                let value;
+                // SAFETY: the caller's.
+                unsafe {
+                    asm!($load, value = lateout($class) value, at = in(reg) at,
+                        options(nostack, preserves_flags, readonly));
+                }
+                value
+            }
+            #[inline(always)]
+            unsafe fn put(self, at: *mut u8) {
+                // SAFETY: the caller's.
+                unsafe {
+                    asm!($store, value = in($class) self, at = in(reg) at,
+                        options(nostack, preserves_flags));
+                }
+            }
+        }
+    };
+}
+
+whole!(u16, reg, "ldrh {value:w}, [{at}]", "strh {value:w}, [{at}]");
+whole!(u32, reg, "ldr {value:w}, [{at}]", "str {value:w}, [{at}]");
+whole!(u64, reg, "ldr {value}, [{at}]", "str {value}, [{at}]");
+whole!(Quad, vreg, "ldr {value:q}, [{at}]", "str {value:q}, [{at}]");
+
+impl Whole for Pair {
+    #[inline(always)]
+    unsafe fn get(at: *const u8) -> Pair {
+        let (one, two);
+        // SAFETY: the caller's.
+        unsafe {
+            asm!("ldp {one:q}, {two:q}, [{at}]", at = in(reg) at,
+                one = lateout(vreg) one, two = lateout(vreg) two,
+                options(nostack, preserves_flags, readonly));
+        }
+        Pair(one, two)
+    }
+    #[inline(always)]
+    unsafe fn put(self, at: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe {
+            asm!("stp {one:q}, {two:q}, [{at}]", at = in(reg) at,
+                one = in(vreg) self.0, two = in(vreg) self.1,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+impl Whole for Block {
+    #[inline(always)]
+    unsafe fn get(at: *const u8) -> Block {
+        let (one, two, three, four);
+        // SAFETY: the caller's.
+        unsafe {
+            asm!("ldp {one:q}, {two:q}, [{at}]", "ldp {three:q}, {four:q}, [{at}, #32]",
+                at = in(reg) at, one = out(vreg) one, two = out(vreg) two,
+                three = lateout(vreg) three, four = lateout(vreg) four,
+                options(nostack, preserves_flags, readonly));
+        }
+        Block(Pair(one, two), Pair(three, four))
+    }
+    #[inline(always)]
+    unsafe fn put(self, at: *mut u8) {
+        let Block(Pair(one, two), Pair(three, four)) = self;
+        // SAFETY: the caller's.
+        unsafe {
+            asm!("stp {one:q}, {two:q}, [{at}]", "stp {three:q}, {four:q}, [{at}, #32]",
+                at = in(reg) at, one = in(vreg) one, two = in(vreg) two,
+                three = in(vreg) three, four = in(vreg) four,
+                options(nostack, preserves_flags));
+        }
+    }
+}
