@@ -255,12 +255,14 @@ impl Devices {
         self.block.driver.lock().as_ref().map(Block::is_read_only)
     }
 
+    /// How large it is. `None`: there is none.
+    pub fn disk_sectors(&self) -> Option<u64> {
+        self.block.driver.lock().as_ref().map(Block::sectors)
+    }
+
     /// Writes, flushes and reads back the last sector, which it leaves as it was.
     pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
-        let sectors = match &*self.block.driver.lock() {
-            Some(block) => block.sectors(),
-            None => return Err("this kernel drives no disk"),
-        };
+        let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
         if self.disk_is_taken.load(Ordering::Relaxed) {
             return Err("a file system has the disk: `fs df`");
         }

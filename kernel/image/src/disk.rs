@@ -4,7 +4,9 @@
 //! An ext2 on the disk is mounted at a directory with the disk's name, or at the root where the
 //! board's command line says `root=NAME`. Who executes the file service does not matter: the thread
 //! asks it like anybody, and listens without asking again while there is nothing to do. Where the
-//! service began anew, the disk is mounted anew.
+//! service began anew, the disk is mounted anew. With `ram=NAME` it is a disk in memory ([`medium`]).
+
+mod medium;
 
 use crate::kernel::Kernel;
 use crate::monitor::Session;
@@ -14,9 +16,10 @@ use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use drivers::block::{self, BUFFER, BlockError, SECTOR};
+use drivers::block::{BUFFER, SECTOR};
 use fs::client::Client;
 use kernel_msg::Level;
+use medium::Medium;
 
 /// Where a superblock is, and its bytes.
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
@@ -41,7 +44,14 @@ fn thread(_: usize) {
     let session = Session::at(kernel, Level(0));
     let name = abi::boot::text(&found.name);
     let top = kernel.option("root=") == Some(name);
-    Disk { kernel, session, number, name, top }.serve();
+    let medium = match kernel.option("ram=") == Some(name) {
+        true => Medium::copied(kernel),
+        false => Ok(Medium::Device),
+    };
+    match medium {
+        Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
+        Err(why) => crate::log!("{name}: no copy of it in memory: {why}"),
+    }
 }
 
 /// What is to be done.
@@ -60,14 +70,14 @@ struct Disk {
     name: &'static str,
     /// It is the root.
     top: bool,
+    /// What holds it.
+    medium: Medium,
 }
 
 impl Disk {
-    fn serve(&self) {
+    fn serve(&mut self) {
         let mut superblock = [0; SUPERBLOCK.1];
-        let sector = SUPERBLOCK.0 / SECTOR as u64;
-        let read = block::Request::Read(SUPERBLOCK.1);
-        let read = self.kernel.devices.transfer(self.kernel, sector, read, &mut superblock);
+        let read = self.medium.read(self.kernel, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
         self.kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
         let mut how = flag::AFRESH;
@@ -99,7 +109,8 @@ impl Disk {
     }
 
     fn mount(&self, memory: u64) -> Result<Result<(), Errno>, ServiceFailure> {
-        let read_only = self.kernel.devices.disk_is_read_only() == Some(true);
+        let on_device = matches!(self.medium, Medium::Device);
+        let read_only = on_device && self.kernel.devices.disk_is_read_only() == Some(true);
         let how = if read_only { flag::READ } else { 0 } | if self.top { flag::TOP } else { 0 };
         let name = if self.top { b".".as_slice() } else { self.name.as_bytes() };
         let fs = &self.kernel.services.fs;
@@ -145,22 +156,13 @@ impl Disk {
         Ok(Ok(Job { number, what, sector: reply.value / SECTOR as u64, data }))
     }
 
-    /// Has the driver do it, and tells how it went.
-    fn perform(&self, mut job: Job) {
-        let (devices, kernel) = (&self.kernel.devices, self.kernel);
+    /// Does it, and tells how it went.
+    fn perform(&mut self, mut job: Job) {
+        let kernel = self.kernel;
         let done = match job.what {
-            io::READ => {
-                let read = block::Request::Read(job.data.len());
-                devices.transfer(kernel, job.sector, read, &mut job.data)
-            }
-            io::WRITE => {
-                devices.transfer(kernel, job.sector, block::Request::Write(&job.data), &mut [])
-            }
-            _ => match devices.transfer(kernel, 0, block::Request::Flush, &mut []) {
-                // Whatever it answered to is durable.
-                Err(BlockError::Unsupported) => Ok(()),
-                done => done,
-            },
+            io::READ => self.medium.read(kernel, job.sector, &mut job.data),
+            io::WRITE => self.medium.write(kernel, job.sector, &job.data),
+            _ => self.medium.flush(kernel),
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { job.data.as_mut_slice() } else { &mut [] };

@@ -16,6 +16,7 @@ use anyhow::{Context, bail, ensure};
 use board::{Domain, Isa};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// The program, and the one that it begins.
 const RECORDS: &str = "records";
@@ -25,6 +26,8 @@ const FILES: &str = "records files";
 /// The disk's image, in a board's folder.
 const IMAGE: &str = "disk.disk";
 const DISK_BYTES: u64 = 16 << 20;
+/// Which the kernel copies into its memory: what a device takes is no instructions.
+const IN_MEMORY: &str = "ram=disk";
 /// What comes of the mark.
 const RATIO: &str = "program.native_ratio";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
@@ -40,7 +43,8 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         false => None,
     };
     let folder = place.target.join("benches").join(&first.board);
-    if group.iter().any(|bench| bench.command.starts_with(FILES)) {
+    let has_files = group.iter().any(|bench| bench.command.starts_with(FILES));
+    if has_files {
         format(&folder)?;
     }
     let mut rig = Rig::start(&Parts {
@@ -48,9 +52,17 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         soc: commands::soc_binary()?,
         board_file: place.board_file(&first.board),
         kernels,
-        options: Options { icount: first.icount, lab, arguments: None },
+        options: Options {
+            icount: first.icount,
+            lab,
+            arguments: has_files.then(|| IN_MEMORY.to_string()),
+        },
     })?;
     rig.expect(&format!("{}> ", board.main().name), PATIENCE)?;
+    let begun = Instant::now();
+    while has_files && !rig.ask(&board.main().name, "fs df", PATIENCE)?.contains("/disk") {
+        ensure!(begun.elapsed() < PATIENCE, "the disk is not mounted");
+    }
     install::put(place, &rig.instance, &records.wasm, None, RECORDS)?;
     install::put(place, &rig.instance, &place.root.join(TINY.1), None, TINY.0)?;
     let mut done: Vec<(&str, &str)> = vec![];

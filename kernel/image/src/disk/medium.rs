@@ -1,0 +1,110 @@
+//! Where a disk's blocks are: on the device, or in memory (`ram=NAME` on the board's command line).
+//!
+//! A disk in memory begins as what is on the device, which is read once and never written: what
+//! changes is gone when its kernel ends.
+
+use crate::kernel::Kernel;
+use alloc::vec::Vec;
+use drivers::block::{BUFFER, BlockError, Request, SECTOR};
+
+/// Bytes of a piece: as many requests to the device.
+const PIECE: usize = 16 * BUFFER;
+
+/// Of one disk.
+pub enum Medium {
+    /// The device of this kernel.
+    Device,
+    /// All of it, in pieces; the last one may be shorter.
+    Memory(Vec<Vec<u8>>),
+}
+
+impl Medium {
+    /// All that is on the device.
+    pub fn copied(kernel: &'static Kernel) -> Result<Medium, &'static str> {
+        let sectors = kernel.devices.disk_sectors().ok_or("there is no device")?;
+        let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
+        let bytes = bytes.ok_or("it is too large")?;
+        let (mut pieces, mut device) = (Vec::new(), Medium::Device);
+        pieces.try_reserve_exact(bytes.div_ceil(PIECE)).map_err(|_| "there is no memory for it")?;
+        for from in (0..bytes).step_by(PIECE) {
+            let mut piece = Vec::new();
+            let length = PIECE.min(bytes - from);
+            piece.try_reserve_exact(length).map_err(|_| "there is no memory for it")?;
+            piece.resize(length, 0);
+            for (at, part) in piece.chunks_mut(BUFFER).enumerate() {
+                let sector = (from + at * BUFFER) / SECTOR;
+                device.read(kernel, sector as u64, part).map_err(|_| "it cannot be read")?;
+            }
+            pieces.push(piece);
+        }
+        Ok(Medium::Memory(pieces))
+    }
+
+    /// Whole sectors.
+    pub fn read(
+        &mut self,
+        kernel: &'static Kernel,
+        sector: u64,
+        into: &mut [u8],
+    ) -> Result<(), BlockError> {
+        match self {
+            Medium::Device => {
+                kernel.devices.transfer(kernel, sector, Request::Read(into.len()), into)
+            }
+            Medium::Memory(pieces) => each(pieces, sector, into.len(), |part, range| {
+                into[range].copy_from_slice(part);
+            }),
+        }
+    }
+
+    /// Whole sectors.
+    pub fn write(
+        &mut self,
+        kernel: &'static Kernel,
+        sector: u64,
+        data: &[u8],
+    ) -> Result<(), BlockError> {
+        match self {
+            Medium::Device => {
+                kernel.devices.transfer(kernel, sector, Request::Write(data), &mut [])
+            }
+            Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
+                part.copy_from_slice(&data[range]);
+            }),
+        }
+    }
+
+    /// What was written is durable, as far as the medium is.
+    pub fn flush(&mut self, kernel: &'static Kernel) -> Result<(), BlockError> {
+        match self {
+            Medium::Device => match kernel.devices.transfer(kernel, 0, Request::Flush, &mut []) {
+                // Whatever it answered to is durable.
+                Err(BlockError::Unsupported) => Ok(()),
+                done => done,
+            },
+            Medium::Memory(_) => Ok(()),
+        }
+    }
+}
+
+/// Shows `work` the parts of the pieces that hold `length` bytes from a sector on, each with its
+/// range of those bytes.
+fn each(
+    pieces: &mut [Vec<u8>],
+    sector: u64,
+    length: usize,
+    mut work: impl FnMut(&mut [u8], core::ops::Range<usize>),
+) -> Result<(), BlockError> {
+    let sector = usize::try_from(sector).map_err(|_| BlockError::Range)?;
+    let first = sector.checked_mul(SECTOR).ok_or(BlockError::Range)?;
+    let mut done = 0;
+    while done < length {
+        let (piece, offset) = ((first + done) / PIECE, (first + done) % PIECE);
+        let rest = pieces.get_mut(piece).and_then(|piece| piece.get_mut(offset..));
+        let rest = rest.filter(|rest| !rest.is_empty()).ok_or(BlockError::Range)?;
+        let count = rest.len().min(length - done);
+        work(&mut rest[..count], done..done + count);
+        done += count;
+    }
+    Ok(())
+}
