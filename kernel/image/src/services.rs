@@ -30,7 +30,7 @@ pub use frames::{SharedFrames, kind as frames_kind};
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
-use kernel_sched::{ThreadId, WaitQueue};
+use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 use kernel_share::{Current, Mode, Outbox, Service, Token, carry};
 pub use patience::Patience;
 pub use served::{Served, shared_keeping};
@@ -97,15 +97,12 @@ pub struct Services {
     /// Epoch of each kernel, as far as the services have been told.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
-    /// Tokens that were woken, by their sequence: a wake may come before who is parked sleeps, and
-    /// a thread that waits for something else meanwhile would forget it.
-    woken: [AtomicU32; WOKEN],
+    /// Of each thread, the last of its tokens that was woken: a wake may come before who is parked
+    /// sleeps, and a thread that waits for something else meanwhile would forget it.
+    woken: [AtomicU32; MAX_THREADS],
     /// How often everybody was woken.
     all_woken: AtomicU64,
 }
-
-/// Wakes that are remembered. Two tokens of one place cost the first one a second.
-const WOKEN: usize = 256;
 
 /// A line of `services`.
 pub struct Line {
@@ -130,7 +127,7 @@ impl Services {
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
             sequence: AtomicU64::new(1),
-            woken: [const { AtomicU32::new(0) }; WOKEN],
+            woken: [const { AtomicU32::new(0) }; MAX_THREADS],
             all_woken: AtomicU64::new(0),
         }
     }
@@ -169,13 +166,13 @@ impl Services {
     }
 
     fn woken(&self, token: Token) -> &AtomicU32 {
-        &self.woken[token.sequence as usize % WOKEN]
+        &self.woken[ThreadId::from_token(token.thread).index() % MAX_THREADS]
     }
 
     /// Before a request may be parked: wakes of before do not count. Answers what
     /// [`Services::sleep`] wants to know.
     fn expect_wake(&self, token: Token) -> u64 {
-        self.woken(token).store(0, Ordering::Relaxed);
+        self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
         self.all_woken.load(Ordering::Relaxed)
     }
 
@@ -210,7 +207,11 @@ impl Services {
         if token.kernel() != kernel.me {
             kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
         } else if token.epoch() == kernel.epoch {
-            self.woken(token).store(token.sequence, Ordering::Relaxed);
+            let woken = self.woken(token);
+            // A late wake of what its thread asked before is none of what it asks now.
+            if token.sequence.wrapping_sub(woken.load(Ordering::Relaxed)) == 1 {
+                woken.store(token.sequence, Ordering::Relaxed);
+            }
             kernel.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }
