@@ -1,7 +1,7 @@
 //! Pieces that are loaded and stored at any address by one or two instructions.
 //!
-//! Kernels are compiled for aligned accesses only, since the stub runs with the MMU off, where there
-//! are no others; so the compiler would take an unaligned load apart. `aarch64.rs` says which
+//! Kernels are compiled for aligned accesses only, since the stub runs with the MMU off, where
+//! there are no others; so the compiler would take an unaligned load apart. `aarch64.rs` says which
 //! instruction it is. For the tests on a host the compiler knows.
 
 #[cfg_attr(all(target_os = "none", target_arch = "aarch64"), path = "aarch64.rs")]

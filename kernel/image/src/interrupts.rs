@@ -76,8 +76,8 @@ fn note(interrupt: Interrupt) {
     }
 }
 
-/// What was interrupted goes on; if it is a program's, its core polls nothing from here on. One that
-/// is to be stopped goes on where it ends.
+/// What was interrupted goes on; if it is a program's, its core polls nothing from here on. One
+/// that is to be stopped goes on where it ends.
 #[inline(never)]
 fn onward(kernel: &'static kernel::Kernel, frame: &mut TrapFrame) {
     // The interrupted code's stack is this one.

@@ -7,8 +7,8 @@
 //!                \-> Restarted: names all that live here
 //! ```
 //! A program sees a signal when it next asks for something, and when it waits. One that computes
-//! goes on at its program's way out, behind the next interrupt of its core; `listen` sees to it that
-//! there are some, for the first one may find the program on its way out of a call.
+//! goes on at its program's way out, behind the next interrupt of its core; `listen` sees to it
+//! that there are some, for the first may find the program on its way out of a call.
 
 mod accounts;
 mod begin;
