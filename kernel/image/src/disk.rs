@@ -4,7 +4,7 @@
 //! An ext2 on the disk is mounted at a directory with the disk's name, or at the root where the
 //! board's command line says `root=NAME`. Who executes the file service does not matter: the thread
 //! asks it like anybody, and listens without asking again while there is nothing to do. Where the
-//! service began anew, the disk is mounted anew. With `ram=NAME` it is a disk in memory: [`medium`].
+//! service began anew, the disk is mounted anew. With `ram=NAME` it is one in memory: [`medium`].
 
 mod medium;
 
