@@ -21,6 +21,21 @@ pub struct Parked<K> {
     most: usize,
 }
 
+/// Places that a list keeps though nobody waits.
+const KEPT: usize = 16;
+
+/// Gives back what a list has no use for. The state it is part of may be full: then it stays.
+fn trim<T: Copy>(list: &mut Vec<T>) {
+    if list.capacity() <= KEPT || list.len() > list.capacity() / 4 {
+        return;
+    }
+    let mut less = Vec::new();
+    if less.try_reserve_exact(KEPT.max(2 * list.len())).is_ok() {
+        less.extend_from_slice(list);
+        *list = less;
+    }
+}
+
 impl<K: Copy + Ord> Parked<K> {
     /// Nobody yet, and `most` places in which somebody may wait.
     pub const fn new(most: usize) -> Self {
@@ -60,6 +75,12 @@ impl<K: Copy + Ord> Parked<K> {
                 self.order.remove(at);
             }
         }
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        trim(&mut self.waits);
+        trim(&mut self.order);
     }
 
     /// Wakes all who wait for `key`.
@@ -88,6 +109,7 @@ impl<K: Copy + Ord> Parked<K> {
         let lost = |t: &Token| t.kernel() == kernel && t.epoch() == epoch;
         self.waits.retain(|wait| !lost(&wait.0));
         self.order.retain(|wait| !lost(&wait.2));
+        self.trim();
     }
 
     /// How many tokens are parked.

@@ -410,7 +410,7 @@ fn a_full_table_goes_on() {
     for seed in 0..4 {
         let mut play = Play { deaths: 100, ..Play::new(seed) };
         let mut full = 0;
-        for _ in 0..4000 {
+        for _ in 0..12_000 {
             play.operate(1);
             full += u32::from(play.world.table.census().0 == PROCESSES);
         }
