@@ -3,6 +3,7 @@
 ;;   args      its arguments, a line each          cat      its input to its output
 ;;   env       its environment, a line each        exit N   ends with code N
 ;;   spin      a loop that calls nothing           zzz      sleeps for an hour
+;;   fill      fills its memory, for ever: almost all of that is the engine's
 ;;   bad       the traps: bad unreachable, memory, division, stack, null, table
 ;;   grow      grows its memory until it cannot, touches all of it, says how many pages it had
 ;;   put F     its input into the file F           type F   the file F to its output
@@ -129,6 +130,11 @@
     (call $check (call $environ (i32.const 1024) (i32.const 4096)))
     (call $strings (i32.const 0) (i32.load (i32.const 0))))
   (func $spin (loop $for_ever (br $for_ever)))
+  (func $fill
+    (drop (memory.grow (i32.const 64)))
+    (loop $for_ever
+      (memory.fill (i32.const 65536) (i32.const 1) (i32.const 4194304))
+      (br $for_ever)))
   (func $sleep
     (i64.store (i32.const 200) (i64.const 0))
     (i32.store (i32.const 208) (i32.const 0))
@@ -227,6 +233,7 @@
             (i32.const 112))
           (then (call $spin))
           (else (call $identity)))))
+    (if (call $is (i32.const 102)) (then (call $fill)))
     (if (call $is (i32.const 122)) (then (call $sleep)))
     (if (call $is (i32.const 98)) (then (call $bad)))
     (if (call $is (i32.const 103)) (then (call $grow)))

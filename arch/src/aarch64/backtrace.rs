@@ -21,6 +21,15 @@ pub fn fp() -> u64 {
 
 /// Visits the return address of each frame from the one at `fp` outwards.
 pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
+    redirect(fp, &mut |pc| {
+        visit(pc);
+        None
+    });
+}
+
+/// The same; the first frame for which `visit` says so returns to another address. That it may is
+/// for the caller to know, as of a [`super::trap::TrapFrame`]'s pc.
+pub fn redirect(fp: u64, visit: &mut dyn FnMut(u64) -> Option<u64>) {
     let mut at = fp;
     for _ in 0..MAX_FRAMES {
         if at % 8 != 0 || at < VA_OFFSET || !is_readable(at) || !is_readable(at.wrapping_add(8)) {
@@ -31,7 +40,11 @@ pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
         if pc == 0 {
             return;
         }
-        visit(pc);
+        if let Some(to) = visit(pc) {
+            // SAFETY: that word was just read, and lies in a stack.
+            unsafe { ((at + 8) as *mut u64).write_volatile(to) };
+            return;
+        }
         if next <= at {
             return;
         }

@@ -3,6 +3,9 @@
 /// Visits nothing.
 pub fn frames(_fp: u64, _visit: &mut dyn FnMut(u64)) {}
 
+/// Visits nothing.
+pub fn redirect(_fp: u64, _visit: &mut dyn FnMut(u64) -> Option<u64>) {}
+
 /// 0: unknown.
 pub fn fp() -> u64 {
     0

@@ -86,8 +86,8 @@ impl<G: Guest> Program<G> {
     }
 
     /// Where a process goes on that is to end: at a function that traps at once. It can from any
-    /// instruction of a function, since each might trap, but not from code between programs and
-    /// the engine. Any context.
+    /// instruction of a function, since each might trap, and come back there from whatever that has
+    /// called; not from code between programs and the engine. Any context.
     pub fn way_out(&self, address: u64) -> Option<u64> {
         let within = self.functions.pieces.iter().any(|piece| piece.contains(&address));
         self.functions.way_out.filter(|_| within)

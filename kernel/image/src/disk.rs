@@ -45,7 +45,10 @@ fn thread(_: usize) {
     let name = abi::boot::text(&found.name);
     let top = kernel.option("root=") == Some(name);
     let medium = match kernel.option("ram=") == Some(name) {
-        true => Medium::copied(kernel),
+        true => {
+            kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
+            Medium::copied(kernel)
+        }
         false => Ok(Medium::Device),
     };
     match medium {

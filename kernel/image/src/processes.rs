@@ -6,9 +6,9 @@
 //!                \-> Stop: the signal to its thread, wherever that is
 //!                \-> Restarted: names all that live here
 //! ```
-//! A program sees a signal when it next asks for something, and when it waits. One that computes
-//! goes on at its program's way out, behind the next interrupt of its core; `listen` sees to it
-//! that there are some, for the first may find the program on its way out of a call.
+//! A program sees a signal when it waits. One that runs goes on at its program's way out, behind the
+//! next interrupt of its core, or comes back there from what it has called; `listen` sees to it that
+//! there are some, for the first may find it where it can do neither.
 
 mod accounts;
 mod begin;
@@ -19,7 +19,7 @@ mod place;
 use crate::interrupts::core_kind;
 use crate::kernel::Kernel;
 use crate::monitor::{Failure, Session};
-use crate::programs::{Loaded, Programs, is_inside};
+use crate::programs::{Loaded, Programs};
 use crate::services::{Patience, ServiceFailure};
 use crate::shootdown;
 use ::processes::client::{Client, News, Running};
@@ -143,21 +143,22 @@ impl Processes {
         interrupt_cores();
     }
 
-    /// An interrupt of a program is over: if its process is to end, it goes on there.
+    /// An interrupt of a program, or of what it has called, is over: if its process is to end, it
+    /// goes on there, or comes back there.
     #[cold]
     #[inline(never)]
     pub fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
-        // Within a program's code nobody holds a lock.
-        if !is_inside(frame.pc()) {
-            return;
-        }
         let me = kernel.scheduler.current().token();
-        let living = self.living.lock();
-        let life = living.values().find(|life| life.thread.load(Ordering::Relaxed) == me);
-        let stopped = life.filter(|life| life.stop_signal().is_some());
-        let program = stopped.and_then(|life| life.program.get());
-        if let Some(way_out) = program.and_then(|program| program.way_out(frame.pc())) {
-            frame.set_pc(way_out);
+        let life = {
+            // Who holds a lock is not interrupted.
+            let living = self.living.lock();
+            living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
+        };
+        let stopped = life.as_ref().filter(|life| life.stop_signal().is_some());
+        let Some(program) = stopped.and_then(|life| life.program.get()) else { return };
+        match program.way_out(frame.pc()) {
+            Some(way_out) => frame.set_pc(way_out),
+            None => arch::backtrace::redirect(frame.fp(), &mut |pc| program.way_out(pc)),
         }
     }
 }
@@ -219,18 +220,29 @@ pub fn listen(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let mut room = vec![0; BEGIN_BYTES];
+    let mut due = 0;
     loop {
-        let soon = Patience::IDLE.until(arch::time::soc_time() + STOP_NS);
-        let patience = if some_stop() { soon } else { Patience::IDLE };
+        let mut patience = Patience::IDLE;
+        if some_stop() {
+            let now = arch::time::soc_time();
+            if now >= due {
+                interrupt_cores();
+                due = now + STOP_NS;
+            }
+            patience = patience.until(due);
+        }
         let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
             Ok(News::Begin { pid, parent, group, bytes }) => {
                 begin::begin(&session, (pid, parent, group), &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => kernel.processes.stop(kernel, pid, signal),
-            Err(Errno::Intr) => interrupt_cores(),
+            Err(Errno::Intr) => {}
             Err(Errno::Restarted) => name_all(&session),
-            Err(_) => kernel.scheduler.sleep_until(arch::time::soc_time() + AWAY_NS),
+            Err(_) => {
+                let pause = if some_stop() { STOP_NS } else { AWAY_NS };
+                kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
+            }
         }
     }
 }

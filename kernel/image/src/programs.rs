@@ -48,7 +48,10 @@ fn has_room(bytes: u64) -> bool {
 /// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.
 fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     if !has_room(bytes) {
-        return Err(SpaceError::NoMemory);
+        stack::forget();
+        if !has_room(bytes) {
+            return Err(SpaceError::NoMemory);
+        }
     }
     SPACES.open(start, bytes)
 }

@@ -99,7 +99,7 @@ pub struct Services {
     sequence: AtomicU64,
     /// Of each thread, the last of its tokens that was woken: a wake may come before who is parked
     /// sleeps, and a thread that waits for something else meanwhile would forget it.
-    woken: [AtomicU32; MAX_THREADS],
+    woken: Box<[AtomicU32; MAX_THREADS]>,
     /// How often everybody was woken.
     all_woken: AtomicU64,
 }
@@ -127,7 +127,7 @@ impl Services {
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
             sequence: AtomicU64::new(1),
-            woken: [const { AtomicU32::new(0) }; MAX_THREADS],
+            woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
         }
     }
@@ -207,11 +207,10 @@ impl Services {
         if token.kernel() != kernel.me {
             kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
         } else if token.epoch() == kernel.epoch {
-            let woken = self.woken(token);
             // A late wake of what its thread asked before is none of what it asks now.
-            if token.sequence.wrapping_sub(woken.load(Ordering::Relaxed)) == 1 {
-                woken.store(token.sequence, Ordering::Relaxed);
-            }
+            let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
+            let order = Ordering::Relaxed;
+            let _ = self.woken(token).compare_exchange(before, now, order, order);
             kernel.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }

@@ -22,6 +22,8 @@ use zerocopy::IntoBytes;
 #[cfg(test)]
 mod tests;
 
+/// Most lists that are kept.
+const LISTS: usize = 16;
 /// Most nodes that are known at a time.
 const NODES: usize = 1 << 20;
 /// The host's numbers of files are moved by so much: the board's begin with the root.
@@ -35,7 +37,12 @@ pub type Said = Result<(u64, Vec<u8>), Errno>;
 pub struct Folder {
     top: OwnedFd,
     nodes: HashMap<u64, PathBuf>,
+    /// What was in some of them when somebody began to list it.
+    lists: HashMap<u64, Vec<Entry>>,
 }
+
+/// In a folder: its name, its node, what it is.
+type Entry = (Vec<u8>, u64, u8);
 
 /// What was found: itself, without having been opened, and what it is.
 struct Found {
@@ -108,7 +115,7 @@ impl Folder {
     pub fn open(path: &Path) -> std::io::Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Folder { top, nodes: HashMap::new() })
+        Ok(Folder { top, nodes: HashMap::new(), lists: HashMap::new() })
     }
 
     /// Does a job; `bulk` is what is behind its head. What we may not change is read-only.
@@ -231,20 +238,17 @@ impl Folder {
         Ok((node, Vec::new()))
     }
 
-    /// Entries in the order of their names: a cookie is a place in it.
-    fn list(&self, job: &Job) -> Said {
-        let directory = self.node(job.node)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut all = Vec::new();
-        for entry in Dir::read_from(directory).map_err(told)? {
-            let entry = entry.map_err(told)?;
-            let name = entry.file_name().to_bytes();
-            if !matches!(name, b"." | b"..")
-                && let Some(kind) = kind_of(entry.file_type())
-            {
-                all.push((name.to_vec(), number(entry.ino()), kind));
+    /// Entries in the order of their names: a cookie is a place among those that were there when
+    /// the list began, so that who removes what it is told misses nothing.
+    fn list(&mut self, job: &Job) -> Said {
+        if job.offset <= FIRST_COOKIE || !self.lists.contains_key(&job.node) {
+            let entries = self.entries(job.node)?;
+            if self.lists.len() >= LISTS {
+                self.lists.clear();
             }
+            self.lists.insert(job.node, entries);
         }
-        all.sort();
+        let all = self.lists.get(&job.node).map_or(&[][..], Vec::as_slice);
         let mut data = Vec::new();
         for (cookie, (name, node, kind)) in (FIRST_COOKIE..).zip(all) {
             if cookie < job.offset {
@@ -253,12 +257,35 @@ impl Folder {
             if data.len() + size_of::<Dirent>() + name.len() > DATA {
                 return Ok((0, data));
             }
-            let length = name.len() as u32;
+            let (node, kind, length) = (*node, *kind, name.len() as u32);
             let head = Dirent { next: cookie + 1, node, name: length, kind, reserved: [0; 3] };
             data.extend_from_slice(head.as_bytes());
-            data.extend_from_slice(&name);
+            data.extend_from_slice(name);
         }
         Ok((1, data))
+    }
+
+    /// What is in a folder now, in order.
+    fn entries(&self, node: u64) -> Result<Vec<Entry>, Errno> {
+        let directory = self.node(node)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut all = Vec::new();
+        for entry in Dir::read_from(&directory).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                let found =
+                    rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+                kind = found.map_or(kind, |stat| FileType::from_raw_mode(stat.st_mode));
+            }
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..")
+                && let Some(kind) = kind_of(kind)
+            {
+                all.push((name.to_vec(), number(entry.ino()), kind));
+            }
+        }
+        all.sort();
+        Ok(all)
     }
 
     fn read(&self, job: &Job) -> Said {

@@ -178,11 +178,11 @@ pub(super) fn pid_on(rig: &mut Rig, kernel: &str) -> Result<String, Failure> {
 }
 
 /// A signal from either kernel ends what runs on the other: asleep, in a read, in a loop that asks
-/// for nothing.
+/// for nothing, in one that is in the engine almost always.
 pub fn killed(rig: &mut Rig) -> Result<(), Failure> {
     ready(rig)?;
     for (kernel, from) in [("main", "on shadow "), ("shadow", ""), ("shadow", "on shadow ")] {
-        for what in ["zzz", "spin"] {
+        for what in ["zzz", "spin", "fill"] {
             let running = Running::begin(&rig.instance, kernel, &[what], b"");
             let pid = pid_on(rig, kernel)?;
             rig.ask("main", &format!("{from}kill {pid} INT"), PATIENCE)?;

@@ -4,7 +4,9 @@
 //! changes is gone when its kernel ends.
 
 use crate::kernel::Kernel;
+use crate::memory::FRAMES;
 use alloc::vec::Vec;
+use base::addr::PAGE;
 use drivers::block::{BUFFER, BlockError, Request, SECTOR};
 
 /// Bytes of a piece: as many requests to the device.
@@ -23,7 +25,8 @@ impl Medium {
     pub fn copied(kernel: &'static Kernel) -> Result<Medium, &'static str> {
         let sectors = kernel.devices.disk_sectors().ok_or("there is no device")?;
         let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
-        let bytes = bytes.ok_or("it is too large")?;
+        let most = FRAMES.free_count() * PAGE as usize / 2;
+        let bytes = bytes.filter(|&bytes| bytes <= most).ok_or("it takes too much of it")?;
         let (mut pieces, mut device) = (Vec::new(), Medium::Device);
         pieces.try_reserve_exact(bytes.div_ceil(PIECE)).map_err(|_| "there is no memory for it")?;
         for from in (0..bytes).step_by(PIECE) {

@@ -107,7 +107,7 @@ impl Stream {
         // From here on the carrier alone sends.
         let mut bytes = Vec::new();
         while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::Said)) {
-            said(&self.session, &bytes);
+            said(&self.session, number, &bytes);
         }
         self.end(number);
         Err(Trouble::Gone)
@@ -139,7 +139,11 @@ impl Stream {
         };
         // Without one the service began anew, and has nothing of it.
         let Some(root) = ALL.lock().get_mut(&number).and_then(ours) else { return };
-        let _ = with_files(&self.session, |client| client.unmount(number));
+        let gone = |done| matches!(done, Ok(()) | Err(Errno::Noent | Errno::Restarted));
+        // Without it whoever asks would wait, and its carrier for ever.
+        while !gone(with_files(&self.session, |client| client.unmount(number))) {
+            self.kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
+        }
         let _ = with_files(&self.session, |client| client.close(root));
     }
 }
@@ -177,9 +181,12 @@ impl Stream {
     }
 }
 
-/// The host has done a job.
-fn said(session: &Session, bytes: &[u8]) {
+/// The host has done a job of the folder `server`; it answers none of another's.
+fn said(session: &Session, server: u64, bytes: &[u8]) {
     let Ok((head, data)) = FolderSaid::read_from_prefix(bytes) else { return };
+    if head.number.get() >> 56 != server {
+        return;
+    }
     let code = u16::try_from(head.error.get()).ok().and_then(Errno::from_code);
     let said = match code.unwrap_or(Errno::Io) {
         Errno::Success => Ok((head.value.get(), data.to_vec())),

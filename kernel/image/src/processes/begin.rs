@@ -16,6 +16,7 @@ use ::processes::client::Account;
 use abi::fs::{Op, Reply, Request, flag};
 use abi::process::{End as How, Errno};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -209,18 +210,19 @@ fn run(
     };
     crate::idle::to_program(kernel);
     let mut ran = programs.run(&loaded, process, guest, limits);
+    let trace = loaded.backtrace();
     if let End::Trap(_, what) = &ran.end {
-        report(life, &loaded, what);
+        report(life, what, &trace);
     }
     ran.process.close_all(&mut ran.guest);
     (ran.end, account(&kernel.scheduler, life))
 }
 
 /// A trap, and where in the program it was, to the kernel's log.
-fn report(life: &Life, loaded: &Loaded<Guest>, what: &str) {
-    let name = alloc::string::String::from_utf8_lossy(&life.name);
+fn report(life: &Life, what: &str, trace: &[String]) {
+    let name = String::from_utf8_lossy(&life.name);
     crate::log!("process {} ({name}): {what}", life.pid);
-    for line in loaded.backtrace() {
+    for line in trace {
         crate::log!("  {line}");
     }
 }
