@@ -88,8 +88,9 @@
 //! early:    put(byte: u8)                            this domain's own UART, polled; the early log
 //! backtrace: frames(fp: u64, visit: &mut dyn FnMut(u64))   return addresses, bounded, checked
 //! pointers
-//!   redirect(fp: u64, visit: &mut dyn FnMut(u64) -> Option<u64>)     the same; the first frame for
-//! which it says so returns there
+//!   redirect((pc, fp), of_programs: &dyn Fn(u64) -> bool,
+//!       visit: &mut dyn FnMut(u64) -> Option<u64>)     the same of interrupted code; the first
+//! frame for which it says so returns there
 //!   fp() -> u64                              the caller's frame pointer
 //! image:    layout() -> ImageLayout {text, rodata, data, bss.. start/end VAs from linker
 //! symbols}  (neutral type)

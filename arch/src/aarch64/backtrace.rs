@@ -21,15 +21,20 @@ pub fn fp() -> u64 {
 
 /// Visits the return address of each frame from the one at `fp` outwards.
 pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
-    redirect(fp, &mut |pc| {
+    redirect((0, fp), &|_| false, &mut |pc| {
         visit(pc);
         None
     });
 }
 
-/// The same; the first frame for which `visit` says so returns to another address. That it may is
-/// for the caller to know, as of a [`super::trap::TrapFrame`]'s pc.
-pub fn redirect(fp: u64, visit: &mut dyn FnMut(u64) -> Option<u64>) {
+/// The same, for code that was interrupted at `pc`; the first frame for which `visit` says so
+/// returns to another address. That it may is for the caller to know, as of the pc of a
+/// [`super::trap::TrapFrame`]. `of_programs`: is it code that Cranelift made?
+pub fn redirect(
+    (_, fp): (u64, u64),
+    _of_programs: &dyn Fn(u64) -> bool,
+    visit: &mut dyn FnMut(u64) -> Option<u64>,
+) {
     let mut at = fp;
     for _ in 0..MAX_FRAMES {
         if at % 8 != 0 || at < VA_OFFSET || !is_readable(at) || !is_readable(at.wrapping_add(8)) {

@@ -4,7 +4,12 @@
 pub fn frames(_fp: u64, _visit: &mut dyn FnMut(u64)) {}
 
 /// Visits nothing.
-pub fn redirect(_fp: u64, _visit: &mut dyn FnMut(u64) -> Option<u64>) {}
+pub fn redirect(
+    _from: (u64, u64),
+    _of_programs: &dyn Fn(u64) -> bool,
+    _visit: &mut dyn FnMut(u64) -> Option<u64>,
+) {
+}
 
 /// 0: unknown.
 pub fn fp() -> u64 {

@@ -20,18 +20,25 @@ pub fn fp() -> u64 {
 
 /// Visits the return address of each frame from the one at `fp` outwards.
 pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
-    redirect(fp, &mut |pc| {
+    redirect((0, fp), &|_| false, &mut |pc| {
         visit(pc);
         None
     });
 }
 
-/// The same; the first frame for which `visit` says so returns to another address. That it may is
-/// for the caller to know, as of a [`super::trap::TrapFrame`]'s pc.
-pub fn redirect(fp: u64, visit: &mut dyn FnMut(u64) -> Option<u64>) {
+/// The same, for code that was interrupted at `pc`; the first frame for which `visit` says so
+/// returns to another address. That it may is for the caller to know, as of the pc of a
+/// [`super::trap::TrapFrame`]. `of_programs`: is it code that Cranelift made? Its frame pointers
+/// point at their records.
+pub fn redirect(
+    (pc, fp): (u64, u64),
+    of_programs: &dyn Fn(u64) -> bool,
+    visit: &mut dyn FnMut(u64) -> Option<u64>,
+) {
+    let mut within = pc;
     let mut at = fp;
     for _ in 0..MAX_FRAMES {
-        let record = at.wrapping_sub(16);
+        let record = if of_programs(within) { at } else { at.wrapping_sub(16) };
         if record % 8 != 0 || !mmu::is_readable(record) || !mmu::is_readable(record + 8) {
             return;
         }
@@ -48,6 +55,6 @@ pub fn redirect(fp: u64, visit: &mut dyn FnMut(u64) -> Option<u64>) {
         if next <= at {
             return;
         }
-        at = next;
+        (at, within) = (next, pc);
     }
 }

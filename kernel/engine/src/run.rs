@@ -5,8 +5,8 @@
 //!                                           --> a trap: Trap
 //!                                           --> told to stop, in a call or in a loop: Signal
 //! ```
-//! A program that is to stop is stopped by its kernel, which lets it go on, or come back from what it
-//! has called, at [`Program::way_out`]: the trap there is the signal's.
+//! A program that is to stop is stopped by its kernel, which lets it go on, or come back from what
+//! it has called, at [`Program::way_out`]: the trap there is the signal's.
 
 use crate::imports::{self, Inside};
 use crate::program::Program;

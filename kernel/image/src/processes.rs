@@ -6,9 +6,9 @@
 //!                \-> Stop: the signal to its thread, wherever that is
 //!                \-> Restarted: names all that live here
 //! ```
-//! A program sees a signal when it waits. One that runs goes on at its program's way out, behind the
-//! next interrupt of its core, or comes back there from what it has called; `listen` sees to it that
-//! there are some, for the first may find it where it can do neither.
+//! A program sees a signal when it waits. One that runs goes on at its program's way out, behind
+//! the next interrupt of its core, or comes back there from what it has called; `listen` sees to it
+//! that there are some, for the first may find it where it can do neither.
 
 mod accounts;
 mod begin;
@@ -158,7 +158,11 @@ impl Processes {
         let Some(program) = stopped.and_then(|life| life.program.get()) else { return };
         match program.way_out(frame.pc()) {
             Some(way_out) => frame.set_pc(way_out),
-            None => arch::backtrace::redirect(frame.fp(), &mut |pc| program.way_out(pc)),
+            None => {
+                let from = (frame.pc(), frame.fp());
+                let of_programs = |pc| program.holds(pc);
+                arch::backtrace::redirect(from, &of_programs, &mut |pc| program.way_out(pc));
+            }
         }
     }
 }

@@ -184,6 +184,11 @@ impl Manifest {
 }
 
 impl<G: Guest> Loaded<G> {
+    /// Is it at an address of its code? Any context.
+    pub fn holds(&self, address: u64) -> bool {
+        self.program.holds(address)
+    }
+
     /// Where it goes on to end, if it can from `address`. Any context.
     pub fn way_out(&self, address: u64) -> Option<u64> {
         self.program.way_out(address)
