@@ -104,8 +104,8 @@ const _: fn() -> ! = imp::power::cpu_off;
 // early, backtrace, image
 const _: fn(u8) = imp::early::put;
 const _: fn(u64, &mut dyn FnMut(u64)) = imp::backtrace::frames;
-const _: fn((u64, u64), &dyn Fn(u64) -> bool, &mut dyn FnMut(u64) -> Option<u64>) =
-    imp::backtrace::redirect;
+type Redirect = fn((u64, u64), &dyn Fn(u64) -> bool, &mut dyn FnMut(u64) -> Option<u64>);
+const _: Redirect = imp::backtrace::redirect;
 const _: fn() -> u64 = imp::backtrace::fp;
 const _: fn() -> ImageLayout = imp::image::layout;
 const _: fn() -> u64 = imp::image::staging_pa;
