@@ -123,6 +123,7 @@ fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
 fn flags(place: &Place) -> String {
     let mut flags =
         vec!["-Crelocation-model=pie".to_string(), "-Cforce-frame-pointers=yes".to_string()];
+    flags.push("-Ctarget-feature=-strict-align".to_string());
     if let Some(linker) = &place.linker {
         flags.push(format!("-Clinker={}", linker.display()));
         flags.push("-Clinker-flavor=ld.lld".to_string());
