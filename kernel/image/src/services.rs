@@ -14,6 +14,7 @@
 //! listens ([`Served::listen`]) is woken once more by the service instead.
 
 mod frames;
+mod given;
 mod keeping;
 mod patience;
 mod served;
@@ -27,6 +28,7 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use frames::{SharedFrames, kind as frames_kind};
+use given::Given;
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
@@ -102,6 +104,7 @@ pub struct Services {
     woken: Box<[AtomicU32; MAX_THREADS]>,
     /// How often everybody was woken.
     all_woken: AtomicU64,
+    given: Given,
 }
 
 /// A line of `services`.
@@ -129,6 +132,7 @@ impl Services {
             sequence: AtomicU64::new(1),
             woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
+            given: Given::new(),
         }
     }
 
@@ -173,6 +177,7 @@ impl Services {
     /// [`Services::sleep`] wants to know.
     fn expect_wake(&self, token: Token) -> u64 {
         self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
+        self.given.open(token);
         self.all_woken.load(Ordering::Relaxed)
     }
 
@@ -184,6 +189,12 @@ impl Services {
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
         });
+    }
+
+    /// Gives bytes to who waits here under this token, if it does.
+    fn give(&self, kernel: &Kernel, token: Token, bytes: &[u8]) -> bool {
+        let is_ours = token.kernel() == kernel.me && token.epoch() == kernel.epoch;
+        is_ours && self.given.put(token, bytes)
     }
 
     fn wake_all(&self, kernel: &Kernel) {

@@ -13,15 +13,18 @@
 //!   asked ----------------------> over +-------------------------------> record removed
 //! ```
 //!
-//! So data always moves in a step that its receiver began: `bulk` is memory of the asker, reached
-//! by the step directly where it runs in the asker's kernel, and carried by messages where it does
-//! not. A service cannot tell the difference, nor in which mode it is shared.
+//! `bulk` is memory of the asker, reached by the step directly where it runs in the asker's kernel,
+//! and carried by messages where it does not. So data moves in a step that its receiver began, or
+//! is given with the wake where a little is all that it waits for ([`Effects::give`]). A service cannot tell the difference, nor in which mode it is shared.
 
 use crate::plain::Plain;
 use base::id::{DomainId, Epoch};
 use base::port::Words;
 use core::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Most bytes that are given.
+pub const GIVEN: usize = 128;
 
 /// Who asked: a thread of a kernel in one of that kernel's lives, and its how manieth request.
 #[repr(C)]
@@ -141,6 +144,12 @@ pub struct Device<'a> {
 pub trait Effects {
     /// Who is parked under this token may ask again.
     fn wake(&mut self, token: Token);
+    /// Who is parked under this token has these bytes as its answer ([`Service::given`]), and is
+    /// woken. False: that cannot be, and nothing has happened. Where it asked in another kernel it
+    /// cannot: a wake may be lost, and costs a second; a lost answer would be lost.
+    fn give(&mut self, _token: Token, _bytes: &[u8]) -> bool {
+        false
+    }
     /// Everybody who is parked may ask again: the state that knew them is gone.
     fn wake_all(&mut self);
     /// Sends [`Event::Timer`] at this time (soc ns), or earlier; a later call of the same step
@@ -172,6 +181,11 @@ pub trait Service: Sized {
 
     /// Bytes at the beginning of bulk that hold an answer.
     fn filled(reply: &Self::Reply) -> usize;
+
+    /// The reply to a request that a step gave so many bytes ([`Effects::give`]), which are in bulk.
+    fn given(_request: &Self::Request, _length: usize) -> Option<Self::Reply> {
+        None
+    }
 
     /// One event. `now` is the chip's time in ns.
     fn step(

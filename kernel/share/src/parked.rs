@@ -68,6 +68,9 @@ impl<K: Copy + Ord> Parked<K> {
     /// Removes all of `token`.
     pub fn forget(&mut self, token: Token) {
         let from = self.waits.partition_point(|wait| wait.0 < token);
+        if self.waits.get(from).is_none_or(|wait| wait.0 != token) {
+            return;
+        }
         let own = self.waits[from..].iter().take_while(|wait| wait.0 == token).count();
         for (_, key, number) in self.waits.drain(from..from + own) {
             let wait = self.order.binary_search_by(|known| (known.0, known.1).cmp(&(key, number)));
@@ -81,6 +84,14 @@ impl<K: Copy + Ord> Parked<K> {
     fn trim(&mut self) {
         trim(&mut self.waits);
         trim(&mut self.order);
+    }
+
+    /// Who waits for `key`, if it is one.
+    pub fn only(&self, key: K) -> Option<Token> {
+        let from = self.order.partition_point(|wait| wait.0 < key);
+        let mut waiting = self.order[from..].iter().take_while(|wait| wait.0 == key);
+        let first = waiting.next()?;
+        waiting.next().is_none().then_some(first.2)
     }
 
     /// Wakes all who wait for `key`.

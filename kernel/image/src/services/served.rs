@@ -34,6 +34,7 @@ type Drives = fn(&'static Kernel) -> Option<Device<'static>>;
 
 /// What a step asks for, and the device that it drives.
 struct Asked {
+    kernel: &'static Kernel,
     outbox: Outbox,
     device: Option<Device<'static>>,
 }
@@ -41,6 +42,13 @@ struct Asked {
 impl Effects for Asked {
     fn wake(&mut self, token: Token) {
         self.outbox.wake(token);
+    }
+    fn give(&mut self, token: Token, bytes: &[u8]) -> bool {
+        let is_given = self.kernel.services.give(self.kernel, token, bytes);
+        if is_given {
+            self.outbox.wake(token);
+        }
+        is_given
     }
     fn wake_all(&mut self) {
         self.outbox.wake_all();
@@ -162,6 +170,10 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
             kernel.services.sleep(kernel, token, all_woken, patience);
+            if let Some(length) = kernel.services.given.take(token, bulk) {
+                let reply = S::given(&request, length);
+                return reply.map(Some).ok_or(ServiceFailure::Nonsense);
+            }
             if patience.is_over() {
                 return self.cancel(session, token, request).map(|()| None);
             }
@@ -210,7 +222,8 @@ impl<S: Service + Shareable> Served<S> {
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
-        let mut asked = Asked { outbox: Outbox::new(), device: (self.drives)(kernel) };
+        let device = (self.drives)(kernel);
+        let mut asked = Asked { kernel, outbox: Outbox::new(), device };
         let now = arch::time::soc_time();
         let answer = kernel.scheduler.unpreempted(|| {
             let answer = instance.step(now, event, &mut asked);

@@ -53,7 +53,10 @@ impl Vfs {
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
         let done = pipe.read(&mut call.bulk[..length]);
-        let done = done.ok_or_else(|| self.wait(opening, Key::Readable(at)))?;
+        let Some(done) = done else {
+            pipe.waits(call.token, length);
+            return Err(self.wait(opening, Key::Readable(at)));
+        };
         if done != 0 {
             self.parked.wake(Key::Writable(at), call.effects);
         }
@@ -98,6 +101,13 @@ impl Vfs {
         length: usize,
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
+        if let Some(reader) = self.parked.only(Key::Readable(at))
+            && pipe.is_answer(reader, length)
+            && call.effects.give(reader, &call.bulk[..length])
+        {
+            self.parked.forget(reader);
+            return Ok(length);
+        }
         let done = pipe.write(&call.bulk[..length])?;
         let done = done.ok_or_else(|| self.wait(opening, Key::Writable(at)))?;
         if done != 0 {

@@ -5,6 +5,7 @@
 
 use abi::fs::Errno;
 use alloc::collections::VecDeque;
+use kernel_share::Token;
 
 /// Bytes that a pipe holds.
 pub const CAPACITY: usize = 16 * 1024;
@@ -21,6 +22,8 @@ pub struct Pipe {
     data: VecDeque<u8>,
     /// Ends that are read once each: how many bytes are before each, behind the one before.
     ends: VecDeque<usize>,
+    /// Whose read waits, if it still does: who came last, and how much it takes.
+    reading: Option<(Token, usize)>,
     /// Somebody can read.
     pub reader: bool,
     /// Somebody can write.
@@ -30,7 +33,7 @@ pub struct Pipe {
 impl Pipe {
     /// An empty one, both ends open.
     pub fn open() -> Pipe {
-        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reader: true, writer: true }
+        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reading: None, reader: true, writer: true }
     }
 
     /// Bytes in it.
@@ -63,6 +66,17 @@ impl Pipe {
         into[cut..length].copy_from_slice(&second[..length - cut]);
         self.data.drain(..length);
         Some(length)
+    }
+
+    /// This read has to wait.
+    pub fn waits(&mut self, token: Token, length: usize) {
+        self.reading = Some((token, length));
+    }
+
+    /// May a write of so many bytes be the answer to that read, unless somebody else waits too?
+    pub fn is_answer(&self, token: Token, length: usize) -> bool {
+        let fits = |(whose, room)| whose == token && (1..=room).contains(&length);
+        self.reader && !self.readable() && self.reading.is_some_and(fits)
     }
 
     /// Puts bytes in; `None` when it has to wait.
