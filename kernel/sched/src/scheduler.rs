@@ -16,6 +16,7 @@ use arch::types::Interrupt;
 use arch::{cpu, hold, time, timer};
 use base::id::CoreId;
 use base::port::Stacks;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Behind everything that may wake a thread.
 pub const RANK: Rank = Rank::leaf(200, "scheduler");
@@ -70,6 +71,8 @@ pub struct CoreInfo {
 /// The scheduler of one kernel.
 pub struct Scheduler {
     pub(crate) table: Lock<Table>,
+    /// Of each core, the token of who runs there: written there, with the lock held.
+    running: Box<[AtomicU64]>,
     contexts: Contexts,
     joins: Box<[WaitQueue]>,
     stacks: &'static (dyn Stacks + Sync),
@@ -88,8 +91,11 @@ fn here() -> usize {
 impl Scheduler {
     /// For `cores` cores; each joins with [`Scheduler::run`].
     pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), before: BeforeSleep) -> Self {
+        let table = Table::new(cores);
+        let running = (0..cores).map(|core| AtomicU64::new(table.current(core).token()));
         Scheduler {
-            table: Lock::new(RANK, Table::new(cores)),
+            running: running.collect(),
+            table: Lock::new(RANK, table),
             contexts: Contexts::new(),
             joins: (0..MAX_THREADS).map(|_| WaitQueue::new()).collect(),
             stacks,
@@ -164,8 +170,12 @@ impl Scheduler {
 
     /// The caller.
     pub fn current(&self) -> ThreadId {
-        self.table.lock().current(here())
+        let on = cpu::irqs_off();
+        let token = self.running[here()].load(Ordering::Relaxed);
+        cpu::irqs_restore(on);
+        ThreadId::from_token(token)
     }
+
 
     /// Keeps the caller on the core it is on while it does `work`.
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -334,6 +344,7 @@ impl Scheduler {
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
+        self.running[core].store(table.current(core).token(), Ordering::Relaxed);
         self.settle(&mut table);
         if from != to {
             self.contexts.switch(from, to);
