@@ -27,7 +27,8 @@ pub fn awake(kernel: &Kernel) {
 /// The core goes on in a program, which polls nothing: behind each interrupt of one, and behind
 /// each wait of one in the kernel, where this thread may have come onto another core.
 pub fn to_program(kernel: &Kernel) {
-    loop {
+    // Whom nobody else is there for nobody rings.
+    while kernel.peers.exist() {
         let away = {
             let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
             let place = match attendance.place() {

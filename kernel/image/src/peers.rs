@@ -106,9 +106,14 @@ impl Peers {
         self.peers.get(id.index())?.as_deref()
     }
 
+    /// Are there any?
+    pub fn exist(&self) -> bool {
+        self.iter().next().is_some()
+    }
+
     /// Serves from now on. Who has no peers has nothing to look at, ever.
     pub fn open(&self, kernel: &Kernel) {
-        self.open.store(self.iter().next().is_some(), Ordering::Release);
+        self.open.store(self.exist(), Ordering::Release);
         self.look_at_chip(kernel);
         self.poll(kernel);
     }

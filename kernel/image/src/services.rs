@@ -184,7 +184,8 @@ impl Services {
     /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`], or
     /// as long as it has patience.
     fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64, patience: &Patience<'_>) {
-        kernel.scheduler.wait_until(&self.parked, patience.next_look(), || {
+        let next_look = patience.next_look(!kernel.peers.exist());
+        kernel.scheduler.wait_until(&self.parked, next_look, || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
