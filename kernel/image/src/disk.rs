@@ -14,10 +14,10 @@ use crate::services::{Patience, ServiceFailure};
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use drivers::block::{BUFFER, SECTOR};
+use drivers::block::SECTOR;
 use fs::client::Client;
+use fs::ext2::LONGEST;
 use kernel_msg::Level;
 use medium::Medium;
 
@@ -57,12 +57,12 @@ fn thread(_: usize) {
     }
 }
 
-/// What is to be done.
+/// What is to be done, with so many bytes of the thread's buffer.
 struct Job {
     number: u64,
     what: u16,
     sector: u64,
-    data: Vec<u8>,
+    bytes: usize,
 }
 
 /// The disk, and who asks on its behalf.
@@ -84,10 +84,11 @@ impl Disk {
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
         self.kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
         let mut how = flag::AFRESH;
+        let mut buffer = vec![0; LONGEST];
         loop {
-            let next = self.next(core::mem::take(&mut how));
+            let next = self.next(core::mem::take(&mut how), &mut buffer);
             match next {
-                Ok(Ok(job)) => self.perform(job),
+                Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
                     Ok(Ok(())) => crate::log!("{}: ext2, mounted", self.name),
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
@@ -133,42 +134,40 @@ impl Disk {
     }
 
     /// Waits for the next thing to do, and takes it.
-    fn next(&self, flags: u16) -> Result<Result<Job, Errno>, ServiceFailure> {
-        let mut data = vec![0; BUFFER];
+    fn next(&self, flags: u16, buffer: &mut [u8]) -> Result<Result<Job, Errno>, ServiceFailure> {
         let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
         let fs = &self.kernel.services.fs;
-        let reply = fs.ask_patiently(&self.session, request, &mut data, &Patience::IDLE)?;
+        let reply = fs.ask_patiently(&self.session, request, buffer, &Patience::IDLE)?;
         let reply = reply.ok_or(ServiceFailure::Nonsense)?;
         if reply.error != 0 {
             return Ok(Err(reply.errno()));
         }
         let (number, what) = (reply.handle, reply.flags);
-        let bytes = usize::try_from(reply.other).unwrap_or(usize::MAX).min(BUFFER);
+        let bytes = usize::try_from(reply.other).unwrap_or(usize::MAX).min(LONGEST);
         let mut came = reply.filled as usize;
         while what == io::WRITE && came < bytes {
             // A message between kernels carries less than a block.
             let offset = came as u64;
             let request = Request { second: number, offset, flags: 0, ..request };
-            let more = self.ask(request, data.get_mut(came..).unwrap_or_default())?;
+            let more = self.ask(request, buffer.get_mut(came..bytes).unwrap_or_default())?;
             if more.error != 0 || more.filled == 0 {
                 return Ok(Err(Errno::Restarted));
             }
             came += more.filled as usize;
         }
-        data.truncate(bytes);
-        Ok(Ok(Job { number, what, sector: reply.value / SECTOR as u64, data }))
+        Ok(Ok(Job { number, what, sector: reply.value / SECTOR as u64, bytes }))
     }
 
     /// Does it, and tells how it went.
-    fn perform(&mut self, mut job: Job) {
+    fn perform(&mut self, job: &Job, data: &mut [u8]) {
         let kernel = self.kernel;
         let done = match job.what {
-            io::READ => self.medium.read(kernel, job.sector, &mut job.data),
-            io::WRITE => self.medium.write(kernel, job.sector, &job.data),
+            io::READ => self.medium.read(kernel, job.sector, data),
+            io::WRITE => self.medium.write(kernel, job.sector, data),
             _ => self.medium.flush(kernel),
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
-        let data = if job.what == io::READ { job.data.as_mut_slice() } else { &mut [] };
+        let data = if job.what == io::READ { data } else { &mut [] };
         self.tell(job.number, flags, data);
     }
 

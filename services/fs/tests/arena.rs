@@ -260,7 +260,7 @@ impl OnDisk {
 
     /// Until there is nothing to do for the disk.
     fn drive(&mut self) {
-        let mut data = [0; 4096];
+        let mut data = [0; fs::ext2::LONGEST];
         while let Some(reply) = self.step(Request::new(Op::NextIo, 1), &mut data) {
             let (at, bytes) = (reply.value as usize, reply.other as usize);
             let mut length = 0;

@@ -28,12 +28,12 @@ pub(super) fn tool(
     ext2::tool(name, arguments, image, worst).map_err(wrong)
 }
 
-/// A new file system with a file of the host's in it.
-fn make(board: &Instance, block: u64) -> Result<(), Failure> {
+/// A new file system with a file of the host's in it, on a disk of its own size or of so many bytes.
+fn make(board: &Instance, block: u64, bytes: Option<u64>) -> Result<(), Failure> {
     let (image, source) = (board.path(IMAGE), board.path("source"));
     std::fs::create_dir_all(&source)?;
     std::fs::write(source.join(FROM_HOST.0), FROM_HOST.1)?;
-    ext2::make(&image, block, &source, None).map_err(wrong)
+    ext2::make(&image, block, &source, bytes).map_err(wrong)
 }
 
 fn wrong(why: anyhow::Error) -> Failure {
@@ -91,15 +91,15 @@ fn mounted_at(rig: &mut Rig, place: &str, how: &str) -> Result<(), Failure> {
 
 /// Starts anew with a new file system.
 pub fn begin(rig: &mut Rig, block: u64) -> Result<(), Failure> {
-    rig.restart(|board| make(board, block))?;
+    rig.restart(|board| make(board, block, None))?;
     rig.expect("main> ", PATIENCE)?;
     mounted(rig, "free, ext2")
 }
 
 /// The same, and it is the root.
-pub fn begin_as_root(rig: &mut Rig, block: u64) -> Result<(), Failure> {
+pub fn begin_as_root(rig: &mut Rig, block: u64, bytes: Option<u64>) -> Result<(), Failure> {
     rig.set_arguments("root=disk");
-    rig.restart(|board| make(board, block))?;
+    rig.restart(|board| make(board, block, bytes))?;
     rig.expect("main> ", PATIENCE)?;
     mounted_at(rig, "/ ", "free, ext2")
 }
@@ -225,7 +225,7 @@ pub fn alone(rig: &mut Rig) -> Result<(), Failure> {
 
 /// The disk is the root of a board that says so.
 pub fn root(rig: &mut Rig) -> Result<(), Failure> {
-    begin_as_root(rig, 1024)?;
+    begin_as_root(rig, 1024, None)?;
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}fs cat {}", FROM_HOST.0), FROM_HOST.1.trim_end())?;
     }

@@ -68,9 +68,10 @@ impl Medium {
         data: &[u8],
     ) -> Result<(), BlockError> {
         match self {
-            Medium::Device => {
-                kernel.devices.transfer(kernel, sector, Request::Write(data), &mut [])
-            }
+            Medium::Device => data.chunks(BUFFER).enumerate().try_for_each(|(at, piece)| {
+                let sector = sector + (at * BUFFER / SECTOR) as u64;
+                kernel.devices.transfer(kernel, sector, Request::Write(piece), &mut [])
+            }),
             Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
                 part.copy_from_slice(&data[range]);
             }),

@@ -86,15 +86,20 @@ impl Cache {
 
     /// A change.
     pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
-        self.fill(block, Box::default());
-        let Some(slot) = self.slots.get_mut(&block) else { return };
+        self.dirty.insert(block);
+        let Some(slot) = self.slots.get_mut(&block) else {
+            self.make_room();
+            let dirty = Some(class);
+            let slot = Slot { data, used: true, dirty, closing: false, frozen: None };
+            self.slots.insert(block, slot);
+            return;
+        };
         let before = core::mem::replace(&mut slot.data, data);
         if slot.closing && slot.frozen.is_none() {
             slot.frozen = Some(before);
         }
         slot.used = true;
         slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
-        self.dirty.insert(block);
     }
 
     /// What is dirty is the generation that closes.

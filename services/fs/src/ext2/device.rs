@@ -52,8 +52,8 @@ pub enum Flight {
     Mount(u32),
     /// A block that is wanted.
     Read(u32),
-    /// A block of the closing generation.
-    Write,
+    /// So many blocks of the closing generation.
+    Write(usize),
     /// The end of one of its phases.
     Flush,
 }
@@ -187,8 +187,10 @@ impl Ext2 {
                     self.device.spoil(block);
                 }
             }
-            Flight::Write => self.written(if good { Done::Written } else { Done::Failed }),
-            Flight::Flush => self.written(if good { Done::Flushed } else { Done::Failed }),
+            Flight::Write(blocks) => {
+                self.written(blocks, if good { Done::Written } else { Done::Failed });
+            }
+            Flight::Flush => self.written(0, if good { Done::Flushed } else { Done::Failed }),
         }
     }
 

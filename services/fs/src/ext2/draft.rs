@@ -21,7 +21,7 @@ use super::{Ext2, Result};
 use crate::filesystem::Stop;
 use abi::fs::Errno;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -71,16 +71,28 @@ pub enum Note {
 
 #[derive(Debug)]
 struct Page {
+    block: u32,
     data: Box<[u8]>,
     class: Class,
+}
+
+/// Where `key` is in what is sorted by it, or where it belongs; most comes at the end.
+fn find<T>(sorted: &[T], key: u32, of: impl Fn(&T) -> u32) -> core::result::Result<usize, usize> {
+    match sorted.last().map(&of) {
+        Some(last) if last == key => Ok(sorted.len() - 1),
+        Some(last) if last > key => sorted.binary_search_by_key(&key, of),
+        _ => Err(sorted.len()),
+    }
 }
 
 /// What an operation would change, and what it looked at.
 #[derive(Debug, Default)]
 pub struct Draft {
-    pages: BTreeMap<u32, Page>,
+    /// By block.
+    pages: Vec<Page>,
     pub notes: Vec<Note>,
-    looked: BTreeSet<u32>,
+    /// Sorted.
+    looked: Vec<u32>,
     missed: bool,
 }
 
@@ -88,6 +100,32 @@ impl Draft {
     /// Blocks that would change.
     pub fn len(&self) -> usize {
         self.pages.len()
+    }
+
+    fn find(&self, block: u32) -> core::result::Result<usize, usize> {
+        find(&self.pages, block, |page| page.block)
+    }
+
+    /// What a block is to hold.
+    fn put(&mut self, page: Page) -> &mut [u8] {
+        let at = self.find(page.block);
+        let (Ok(place) | Err(place)) = at;
+        match at {
+            Ok(place) => self.pages[place] = page,
+            Err(place) => self.pages.insert(place, page),
+        }
+        &mut self.pages[place].data
+    }
+
+    fn looks_at(&mut self, block: u32) {
+        if let Err(place) = find(&self.looked, block, |looked| *looked) {
+            self.looked.insert(place, block);
+        }
+    }
+
+    /// Has it looked at all of these?
+    fn covers(&self, blocks: &BTreeSet<u32>) -> bool {
+        blocks.iter().all(|block| self.looked.binary_search(block).is_ok())
     }
 }
 
@@ -100,19 +138,12 @@ pub struct Champion {
 impl Ext2 {
     /// What is in a block, as this operation left it.
     pub(super) fn view(&mut self, block: u32) -> Result<&[u8]> {
-        if self.draft.pages.contains_key(&block) {
-            let page = self.draft.pages.get(&block);
-            return page.map(|page| &*page.data).ok_or(Stop::Failed(Errno::Io));
+        if let Ok(at) = self.draft.find(block) {
+            return Ok(&self.draft.pages[at].data);
         }
-        self.need(block)?;
-        self.cache.get(block).ok_or(Stop::Failed(Errno::Io))
-    }
-
-    /// Waits for a block that is not here.
-    fn need(&mut self, block: u32) -> Result<()> {
-        self.draft.looked.insert(block);
-        if self.cache.has(block) {
-            return Ok(());
+        self.draft.looks_at(block);
+        if let Some(data) = self.cache.get(block) {
+            return Ok(data);
         }
         if self.device.bad.remove(&block) {
             return Err(Errno::Io.into());
@@ -123,11 +154,11 @@ impl Ext2 {
 
     /// Asks for a block that will be needed. False: it is not here yet.
     pub(super) fn prefetch(&mut self, block: u32) -> bool {
-        if self.draft.pages.contains_key(&block) || self.cache.has(block) {
+        if self.draft.find(block).is_ok() || self.cache.has(block) {
             return true;
         }
         if self.draft.looked.len() < self.cache.most() / 8 {
-            self.draft.looked.insert(block);
+            self.draft.looks_at(block);
         }
         self.device.want(block);
         false
@@ -135,25 +166,27 @@ impl Ext2 {
 
     /// A block, to change it.
     pub(super) fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8]> {
-        if !self.draft.pages.contains_key(&block) {
-            let data = self.view(block)?.into();
-            self.draft.pages.insert(block, Page { data, class });
+        if let Ok(at) = self.draft.find(block) {
+            return Ok(&mut self.draft.pages[at].data);
         }
-        let page = self.draft.pages.get_mut(&block);
-        page.map(|page| &mut *page.data).ok_or(Stop::Failed(Errno::Io))
+        let data = self.view(block)?.into();
+        Ok(self.draft.put(Page { block, data, class }))
     }
 
     /// A block of zeros, whatever was in it.
     pub(super) fn fresh(&mut self, block: u32) -> &mut [u8] {
         let data = vec![0; self.geometry.block].into_boxed_slice();
-        let page = Page { data, class: Class::First };
-        self.draft.pages.insert(block, page);
-        self.draft.pages.get_mut(&block).map(|page| &mut *page.data).unwrap_or_default()
+        self.draft.put(Page { block, data, class: Class::First })
+    }
+
+    /// A block of these bytes, whatever was in it.
+    pub(super) fn overwrite(&mut self, block: u32, bytes: &[u8]) {
+        self.draft.put(Page { block, data: bytes.into(), class: Class::First });
     }
 
     /// What was looked at so far has been learnt, and is not needed again.
     pub(super) fn draft_forget(&mut self) {
-        if self.cache.pinned().is_subset(&self.draft.looked) {
+        if self.draft.covers(self.cache.pinned()) {
             self.cache.pin(BTreeSet::new());
         }
         self.draft.looked.clear();
@@ -200,9 +233,9 @@ impl Ext2 {
     }
 
     fn commit(&mut self, draft: Draft) {
-        for (block, page) in draft.pages {
+        for Page { block, data, class } in draft.pages {
             self.device.overtake(block);
-            self.cache.store(block, page.data, page.class);
+            self.cache.store(block, data, class);
         }
         for note in draft.notes {
             self.apply(note);
@@ -211,11 +244,11 @@ impl Ext2 {
 
     fn champion<T>(&mut self, result: &Result<T>) {
         let looked = &self.draft.looked;
-        let same = self.cache.pinned().is_subset(looked);
+        let same = self.draft.covers(self.cache.pinned());
         let idle = self.cache.pinned().is_empty();
         if self.draft.missed && (idle || same) {
             if looked.len() <= self.cache.most() / 4 {
-                self.cache.pin(looked.clone());
+                self.cache.pin(looked.iter().copied().collect());
             }
             self.champion.patience = PATIENCE;
         } else if !idle {

@@ -103,12 +103,13 @@ impl Ext2 {
             self.trimmed(inode)?;
         }
         self.fetch_ends(&file, offset, length)?;
+        let mut goal = self.next_goal(inode, &file, offset / self.geometry.block as u64)?;
         let mut done = 0;
         while done < length && self.draft.len() < DRAFTED {
             let (place, at, part) = self.piece(offset + done as u64, length - done);
             let piece = from.get(done..done + part).ok_or(Errno::Io)?;
-            match self.write_block(inode, &mut file, place, at, piece) {
-                Ok(()) => done += part,
+            match self.write_block(&mut file, place, goal, at, piece) {
+                Ok(block) => (done, goal) = (done + part, block.saturating_add(1)),
                 Err(Stop::Failed(Errno::Nospc)) if done != 0 => break,
                 Err(stop) => return Err(stop),
             }
@@ -152,28 +153,23 @@ impl Ext2 {
         Ok(before.map_or(self.goal(inode), |before| before.saturating_add(1)))
     }
 
+    /// Writes a piece of a block, which is at `goal` if it is new and that is free; says where.
     fn write_block(
         &mut self,
-        inode: u32,
         file: &mut Inode,
         place: u64,
+        goal: u32,
         at: usize,
         piece: &[u8],
-    ) -> Result<()> {
-        let block = match self.map(file, place)? {
-            Some(block) => block,
-            None => {
-                let goal = self.next_goal(inode, file, place)?;
-                self.ensure(file, place, goal)?.0
-            }
-        };
-        let data = if piece.len() == self.geometry.block {
-            self.fresh(block)
-        } else {
-            self.edit(block, Class::First)?
-        };
+    ) -> Result<u32> {
+        let (block, new) = self.ensure(file, place, goal)?;
+        if piece.len() == self.geometry.block {
+            self.overwrite(block, piece);
+            return Ok(block);
+        }
+        let data = if new { self.fresh(block) } else { self.edit(block, Class::First)? };
         data.get_mut(at..at + piece.len()).ok_or(Errno::Io)?.copy_from_slice(piece);
-        Ok(())
+        Ok(block)
     }
 
     /// Waits until nothing is left behind the end of a file.
@@ -222,12 +218,17 @@ impl Ext2 {
         if offset + length as u64 > file.size {
             self.trimmed(inode)?;
         }
+        let mut goal = self.next_goal(inode, &file, offset / self.geometry.block as u64)?;
         let mut done = 0;
         while done < length && self.draft.len() < DRAFTED {
             let (place, _, part) = self.piece(offset + done as u64, length - done);
-            let goal = self.next_goal(inode, &file, place)?;
             match self.ensure(&mut file, place, goal) {
-                Ok(_) => done += part,
+                Ok((block, new)) => {
+                    if new {
+                        self.fresh(block);
+                    }
+                    (done, goal) = (done + part, block.saturating_add(1));
+                }
                 Err(Stop::Failed(Errno::Nospc)) if done != 0 => break,
                 Err(stop) => return Err(stop),
             }

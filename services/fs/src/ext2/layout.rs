@@ -22,6 +22,8 @@ pub const RO_COMPAT: u32 = 1 | LARGE_FILE;
 pub const LARGE_FILE: u32 = 2;
 /// A directory with a tree of hashes, which we do not keep up.
 pub const INDEX_FL: u32 = 0x1000;
+/// Most bytes of a block.
+pub const LARGEST_BLOCK: usize = 4096;
 /// Most names of an inode.
 pub const LINKS: u16 = 32_000;
 /// Bytes of a group's descriptor.
@@ -152,7 +154,7 @@ impl Geometry {
             return Err(Unfit::Features(unknown));
         }
         let log = get32(bytes, sb::LOG_BLOCK);
-        if log > 2 {
+        if log > LARGEST_BLOCK.ilog2() - 10 {
             return Err(Unfit::Geometry);
         }
         let block = 1024usize << log;

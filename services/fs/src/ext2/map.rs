@@ -57,8 +57,8 @@ impl Ext2 {
         if block == 0 { Ok(None) } else { self.check(block).map(Some) }
     }
 
-    /// The same, with a block of zeros where there was a hole; true when there was. The caller puts
-    /// the inode back.
+    /// The same, with a block where there was a hole; true when there was: then the caller says
+    /// what is in it. The caller puts the inode back.
     pub(super) fn ensure(
         &mut self,
         node: &mut Inode,
@@ -74,6 +74,9 @@ impl Ext2 {
         }
         for step in &way.steps[..way.levels] {
             let above = self.check(block)?;
+            if new {
+                self.fresh(above);
+            }
             block = self.pointer(above, *step)?;
             new = block == 0;
             if new {
@@ -84,10 +87,9 @@ impl Ext2 {
         Ok((self.check(block)?, new))
     }
 
-    /// One more block, of zeros.
+    /// One more block.
     fn grow(&mut self, node: &mut Inode, goal: u32) -> Result<u32> {
         let block = self.take_block(goal)?;
-        self.fresh(block);
         let sectors = self.geometry.block as u32 / 512;
         node.sectors = node.sectors.checked_add(sectors).ok_or(Errno::Fbig)?;
         Ok(block)

@@ -54,6 +54,8 @@ use writing::{Closing, Open};
 
 /// Fewest blocks of a cache: four operations of the largest kind.
 pub const CACHE: usize = 1024;
+/// Most bytes of one request to the device.
+pub const LONGEST: usize = writing::RUN * layout::LARGEST_BLOCK;
 
 /// The file system.
 #[derive(Debug)]

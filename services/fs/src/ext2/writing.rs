@@ -41,8 +41,10 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// Most writes under way.
+/// Most blocks whose write is under way.
 const FLYING: usize = 32;
+/// Most blocks, one behind the other, that are one write.
+pub const RUN: usize = 8;
 
 /// The generation that takes changes.
 #[derive(Debug, Default)]
@@ -169,22 +171,28 @@ impl Ext2 {
         if closing.flying >= FLYING {
             return None;
         }
-        let data = self.cache.closing(block)?.into();
-        closing.at += 1;
-        closing.flying += 1;
-        let id = self.device.start(Flight::Write);
+        let most = RUN.min(FLYING - closing.flying);
+        let run = phase[closing.at..].iter().zip(block..).take(most);
+        let run = run.take_while(|(next, wanted)| *next == wanted).count();
+        let mut data = Vec::with_capacity(run * self.geometry.block);
+        for next in (block..).take(run) {
+            data.extend_from_slice(self.cache.closing(next)?);
+        }
+        closing.at += run;
+        closing.flying += run;
+        let id = self.device.start(Flight::Write(run));
         let at = u64::from(block) * self.geometry.block as u64;
-        Some(Io { id, at, what: What::Write(data) })
+        Some(Io { id, at, what: What::Write(data.into_boxed_slice()) })
     }
 
-    /// A write or flush came back.
-    pub(super) fn written(&mut self, done: Done) {
+    /// A write of so many blocks, or a flush, came back.
+    pub(super) fn written(&mut self, blocks: usize, done: Done) {
         let Some(closing) = &mut self.closing else { return };
         closing.failed |= done == Done::Failed;
         if closing.flushing {
             closing.flushing = false;
         } else {
-            closing.flying = closing.flying.saturating_sub(1);
+            closing.flying = closing.flying.saturating_sub(blocks);
         }
         if closing.failed {
             if closing.flying == 0 {

@@ -393,10 +393,7 @@ impl Service for Vfs {
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
         let answer = match event {
-            Event::Request { token, request, bulk } => {
-                self.answer(Call { now, token, request, bulk, effects })
-            }
-            Event::Again { token, request, bulk } => {
+            Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 self.parked.forget(token);
                 self.answer(Call { now, token, request, bulk, effects })
             }

@@ -33,7 +33,13 @@ pub struct Pipe {
 impl Pipe {
     /// An empty one, both ends open.
     pub fn open() -> Pipe {
-        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reading: None, reader: true, writer: true }
+        Pipe {
+            data: VecDeque::new(),
+            ends: VecDeque::new(),
+            reading: None,
+            reader: true,
+            writer: true,
+        }
     }
 
     /// Bytes in it.

@@ -4,8 +4,9 @@ use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag, ready};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
+use fs::Vfs;
 use fs::vfs::pipe::{ATOMIC, CAPACITY, PIPES};
-use kernel_share::{Answer, Event, Service, Token};
+use kernel_share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -43,6 +44,113 @@ fn a_reader_waits_is_woken_once_and_reads() {
     assert_eq!(solo.take_woken(), [], "once");
     let reply = again(&mut solo, asker, read(reader, 8), &mut bulk).unwrap();
     assert_eq!((reply.filled, &bulk[..4]), (4, b"abcd".as_slice()));
+}
+
+/// A kernel in which everybody asks, and whoever waits can be given something.
+#[derive(Default)]
+struct Gives {
+    given: Vec<(Token, Vec<u8>)>,
+    woken: Vec<Token>,
+}
+
+impl Effects for Gives {
+    fn wake(&mut self, token: Token) {
+        self.woken.push(token);
+    }
+    fn give(&mut self, token: Token, bytes: &[u8]) -> bool {
+        self.given.push((token, bytes.to_vec()));
+        true
+    }
+    fn wake_all(&mut self) {
+        unreachable!("no state is lost here")
+    }
+    fn timer(&mut self, _at: u64) {}
+}
+
+fn giving(solo: &mut Solo, gives: &mut Gives, event: Event<'_, Request>) -> Option<Reply> {
+    match solo.vfs.step(solo.now, event, gives) {
+        Answer::Done(reply) => Some(reply),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_read_that_waits_alone_is_answered_by_the_write() {
+    let (mut solo, reader, writer) = piped();
+    let (one, two, mut gives) = (token(1, 5), token(1, 6), Gives::default());
+    let mut write_some = |solo: &mut Solo, length| {
+        let (token, bulk) = (token(1, 7), &mut [7; 8][..length]);
+        let event = Event::Request { token, request: write(writer, length), bulk };
+        assert_eq!(giving(solo, &mut gives, event).unwrap().value, length as u64);
+        (core::mem::take(&mut gives.given), core::mem::take(&mut gives.woken))
+    };
+    assert_eq!(solo.ask_as(one, read(reader, 4), &mut [0; 4]), None);
+    assert_eq!(write_some(&mut solo, 3), (vec![(one, vec![7; 3])], vec![]));
+    assert_eq!(solo.vfs.census().1, 0, "it waits no more");
+    assert_eq!(Vfs::given(&read(reader, 4), 3).map(|reply| reply.value), Some(3));
+    assert_eq!(Vfs::given(&write(writer, 4), 3), None);
+    assert_eq!(solo.with(|c| c.stat(reader)).unwrap().size, 0, "nothing is left");
+
+    assert_eq!(solo.ask_as(one, read(reader, 4), &mut [0; 4]), None);
+    assert_eq!(write_some(&mut solo, 5), (vec![], vec![one]), "more than it takes");
+    assert_eq!(again(&mut solo, one, read(reader, 8), &mut [0; 8]).unwrap().value, 5);
+
+    assert_eq!(solo.ask_as(one, read(reader, 4), &mut [0; 4]), None);
+    assert_eq!(solo.ask_as(two, read(reader, 4), &mut [0; 4]), None);
+    assert_eq!(write_some(&mut solo, 2), (vec![], vec![one, two]), "two wait");
+}
+
+/// Two readers, of whom each may be given what it waits for, cut off, or woken: every byte comes
+/// to one of them, in the order in which they were written.
+#[test]
+fn what_is_given_is_neither_lost_nor_told_twice() {
+    for seed in 0..200 {
+        let (mut solo, reader, writer) = piped();
+        let (mut random, mut gives) = (Prng::new(seed), Gives::default());
+        let (mut written, mut got) = (Vec::new(), Vec::new());
+        let mut waits = BTreeMap::new();
+        let last = 400;
+        for step in 0..=last + 600 {
+            let thread = 5 + random.below(2);
+            let length = 1 + random.below(12) as usize;
+            if step < last && random.chance(1, 2) {
+                let mut bulk: Vec<u8> = (0..length).map(|at| (written.len() + at) as u8).collect();
+                let event = Event::Request {
+                    token: token(1, 1),
+                    request: write(writer, length),
+                    bulk: &mut bulk,
+                };
+                if giving(&mut solo, &mut gives, event).is_some() {
+                    written.extend(bulk);
+                }
+                for (token, bytes) in gives.given.drain(..) {
+                    assert!(waits.remove(&token.thread).is_some_and(|room| bytes.len() <= room));
+                    got.extend(bytes);
+                }
+            } else if waits.contains_key(&thread) && random.chance(1, 3) {
+                let cancel = Event::Cancel(token(1, thread));
+                assert_eq!(giving(&mut solo, &mut gives, cancel), None);
+                waits.remove(&thread);
+            } else {
+                let room = waits.get(&thread).copied().unwrap_or(length);
+                let (token, mut bulk) = (token(1, thread), vec![0; room]);
+                let request = read(reader, room as u64);
+                let bulk_ref = &mut bulk;
+                let event = match waits.contains_key(&thread) {
+                    true => Event::Again { token, request, bulk: bulk_ref },
+                    false => Event::Request { token, request, bulk: bulk_ref },
+                };
+                match giving(&mut solo, &mut gives, event) {
+                    Some(reply) => {
+                        got.extend(&bulk[..reply.value as usize]);
+                        waits.remove(&thread);
+                    }
+                    None => drop(waits.insert(thread, room)),
+                }
+            }
+        }
+        assert_eq!(got, written, "seed {seed}");
+    }
 }
 
 #[test]

@@ -26,11 +26,15 @@ pub struct Disk {
     pub answered: u64,
     /// Answers to flushes, and does not flush.
     pub lies: bool,
+    /// What of a write is there in whole or not at all.
+    block: usize,
 }
 
 impl Disk {
     pub fn new(image: Vec<u8>, seed: u64) -> Disk {
+        let block = 1024 << image.get(1048).copied().unwrap_or_default().min(2);
         Disk {
+            block,
             durable: image.clone(),
             seen: image,
             cached: Vec::new(),
@@ -85,8 +89,10 @@ impl Disk {
         // Now and then most of it is there, now and then hardly any.
         let chance = self.random.below(5);
         for (from, data) in maybe {
-            if self.random.chance(chance, 4) {
-                self.durable[from..from + data.len()].copy_from_slice(&data);
+            for (from, block) in (from..).step_by(self.block).zip(data.chunks(self.block)) {
+                if self.random.chance(chance, 4) {
+                    self.durable[from..from + block.len()].copy_from_slice(block);
+                }
             }
         }
         self.durable
