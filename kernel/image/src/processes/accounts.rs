@@ -41,7 +41,7 @@ pub fn keep(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let (session, processes) = (Session::at(kernel, Level(0)), &kernel.processes);
     let mut told: BTreeMap<u32, Account> = BTreeMap::new();
-    let mut was_empty = false;
+    let mut was_empty = true;
     loop {
         kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
