@@ -66,6 +66,8 @@ const _: fn(&Table, &mut dyn FnMut(Mapping)) = Table::walk;
 const _: fn(&Table, VirtAddr) -> Option<Mapping> = Table::find;
 const _: unsafe fn(&Table) = Table::activate;
 const _: fn(&Table) -> PhysAddr = Table::root;
+const _: fn(&mut Table, VirtAddr, u64) -> Option<PhysAddr> = Table::prune;
+const _: fn(&Table) -> usize = Table::tables;
 type Pages = imp::mmu::Pages;
 type MakePages =
     fn(&mut Table, &dyn Frames, VirtAddr, PhysAddr, u64, Memory) -> Result<Pages, MapError>;

@@ -60,6 +60,10 @@
 //!       mappings; flushes this core
 //!   pages(&mut self, &dyn Frames, VirtAddr, PhysAddr, bytes, Memory) -> Result<Pages, MapError>
 //!   struct Pages: set(&self, page: u64, Option<Rights>)      one store; the caller flushes
+//!   prune(&mut self, VirtAddr, most: u64) -> Option<PhysAddr>    unhooks the lowest table on the
+//!       way there if it is empty and can map at most `most` bytes; the caller flushes all that it
+//!       could map (2 MiB or more, so that walks are forgotten too), then frees it
+//!   tables() -> usize                        how many it has, each a frame
 //!   walk(&self, &mut dyn FnMut(Mapping))     every leaf
 //!   find(&self, VirtAddr) -> Option<Mapping>     the leaf that maps an address
 //!   unsafe activate(&self)                   as the kernel's table on this core, lower half empty

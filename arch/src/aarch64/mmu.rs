@@ -27,6 +27,7 @@ const FLUSH_LIMIT: u64 = 512;
 /// A kernel's table. Never freed.
 pub struct PageTable {
     root: PhysAddr,
+    tables: usize,
 }
 
 /// An entry's place.
@@ -74,7 +75,7 @@ fn check(virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
 impl PageTable {
     /// An empty table.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
-        Ok(PageTable { root: new_table(frames)? })
+        Ok(PageTable { root: new_table(frames)?, tables: 1 })
     }
 
     /// Its physical address.
@@ -175,6 +176,7 @@ impl PageTable {
     /// Puts a fresh table into an empty slot and goes down.
     fn grow(&mut self, frames: &dyn Frames, slot: Slot, virt: VirtAddr) -> Result<Slot, MapError> {
         let table = new_table(frames)?;
+        self.tables += 1;
         publish(); // the walker must see zeroes before it sees the table
         slot.set(descriptor::table(table));
         Ok(down(slot, virt))
@@ -194,6 +196,29 @@ impl PageTable {
         }
         self.clear(virt, bytes);
         Ok(())
+    }
+
+    /// Takes out the lowest table on the way to `virt` if it is empty and can map at most `most`
+    /// bytes. Its frame is free when all that it can map was flushed on every core.
+    pub fn prune(&mut self, virt: VirtAddr, most: u64) -> Option<PhysAddr> {
+        let (mut slot, mut link) =
+            (Slot { table: self.root, index: index(virt, 0), level: 0 }, None);
+        while is_table(slot.get(), slot.level) {
+            link = Some(slot);
+            slot = down(slot, virt);
+        }
+        let link = link.filter(|link| span(link.level) <= most)?;
+        if (0..ENTRIES).any(|index| Slot { index, ..slot }.get() != 0) {
+            return None;
+        }
+        link.set(0);
+        self.tables -= 1;
+        Some(slot.table)
+    }
+
+    /// Tables that it has, each a frame.
+    pub fn tables(&self) -> usize {
+        self.tables
     }
 
     /// Clears the leaves of a range that consists of whole ones, and flushes.
@@ -300,7 +325,8 @@ fn publish() {
     unsafe { asm!("dsb ishst", "isb", options(nostack)) };
 }
 
-/// Drops translations of a range from the TLBs of all cores of the domain.
+/// Drops translations of a range from the TLBs of all cores of the domain, and what they remember
+/// of the tables on the way there.
 pub fn flush(virt: VirtAddr, bytes: u64) {
     let pages = bytes.div_ceil(PAGE);
     // SAFETY: dropping translations is always allowed; the barriers order it behind the table

@@ -1,7 +1,9 @@
-//! A page table as an ordered map of its leaves, with the refusals of the real ones.
+//! A page table as an ordered map of its leaves, with the refusals of the real ones and with their
+//! tables of pages.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::vec::Vec;
 
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -19,24 +21,29 @@ const SIZES: [u64; 3] = [1 << 30, 2 << 20, PAGE];
 /// First address of the upper half.
 const LOWEST: u64 = 0xffff_8000_0000_0000;
 
+/// What a table of pages maps.
+const TABLE: u64 = 2 << 20;
+
 /// The model.
 #[derive(Debug)]
 pub struct PageTable {
     root: PhysAddr,
     leaves: BTreeMap<u64, Mapping>,
+    /// Tables of pages, by what they map; no others are modelled.
+    tables: BTreeMap<u64, PhysAddr>,
 }
 
 impl PageTable {
     /// Empty; takes one frame, as a real one.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
         let root = frames.allocate(0).ok_or(MapError::NoMemory)?;
-        Ok(PageTable { root, leaves: BTreeMap::new() })
+        Ok(PageTable { root, leaves: BTreeMap::new(), tables: BTreeMap::new() })
     }
 
     /// Maps with the largest pages that fit.
     pub fn map(
         &mut self,
-        _frames: &dyn Frames,
+        frames: &dyn Frames,
         virt: VirtAddr,
         phys: PhysAddr,
         bytes: u64,
@@ -52,15 +59,40 @@ impl PageTable {
         if below.is_some_and(|(_, leaf)| leaf.virt.0 + (leaf.bytes - 1) >= virt.0) {
             return Err(MapError::Overlap);
         }
+        let mut leaves = Vec::new();
         let mut done = 0;
         while done < bytes {
             let (virt, phys) = (virt.plus(done), phys.plus(done));
             let fits = |size: &u64| (virt.0 | phys.0) % size == 0 && *size <= bytes - done;
             let bytes = SIZES.into_iter().find(fits).unwrap_or(PAGE);
-            self.leaves.insert(virt.0, Mapping { virt, phys, bytes, memory, rights });
+            leaves.push((virt.0, Mapping { virt, phys, bytes, memory, rights }));
             done += bytes;
         }
+        for (start, _) in leaves.iter().filter(|(_, leaf)| leaf.bytes == PAGE) {
+            self.grow(frames, *start)?;
+        }
+        self.leaves.extend(leaves);
         Ok(())
+    }
+
+    /// The table of pages for `virt`; it stays.
+    fn grow(&mut self, frames: &dyn Frames, virt: u64) -> Result<(), MapError> {
+        if let Entry::Vacant(table) = self.tables.entry(virt & !(TABLE - 1)) {
+            table.insert(frames.allocate(0).ok_or(MapError::NoMemory)?);
+        }
+        Ok(())
+    }
+
+    /// Takes out the table of pages for `virt` if it is empty and `most` is as much as it maps.
+    pub fn prune(&mut self, virt: VirtAddr, most: u64) -> Option<PhysAddr> {
+        let start = virt.0 & !(TABLE - 1);
+        let is_used = self.leaves.range(start..=start + (TABLE - 1)).next().is_some();
+        if is_used || most < TABLE { None } else { self.tables.remove(&start) }
+    }
+
+    /// Tables that it has, with the root.
+    pub fn tables(&self) -> usize {
+        1 + self.tables.len()
     }
 
     /// Pages to come; a model keeps their rights.
@@ -170,5 +202,17 @@ mod tests {
         assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), PAGE), Err(MapError::NotMapped));
         assert_eq!(table.unmap(VirtAddr(LOWEST + 0x20_0000), 2 << 20), Ok(()));
         assert_eq!(map(&mut table, 0x20_0000, 0x5000, 2 << 20), Ok(()));
+    }
+
+    #[test]
+    fn an_empty_table_of_pages_goes_once() {
+        let mut table = PageTable::new(&One).unwrap();
+        let at = VirtAddr(LOWEST + 0x40_0000);
+        table.map(&One, at, PhysAddr(0), PAGE, Memory::Cached, Rights::Read).unwrap();
+        assert_eq!((table.tables(), table.prune(at, 2 << 20)), (2, None), "it is in use");
+        table.unmap(at, PAGE).unwrap();
+        assert_eq!(table.prune(at, PAGE), None, "it maps more");
+        assert_eq!(table.prune(at, 1 << 30), Some(PhysAddr(PAGE)));
+        assert_eq!((table.tables(), table.prune(at, 1 << 30)), (1, None));
     }
 }

@@ -29,6 +29,7 @@ const MAX_SINGLE_FLUSHES: u64 = 64;
 /// One kernel's table.
 pub struct PageTable {
     root: PhysAddr,
+    tables: usize,
 }
 
 /// Where an entry is, and what it says.
@@ -41,7 +42,7 @@ struct Found {
 impl PageTable {
     /// An empty one.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
-        Ok(PageTable { root: PhysAddr(new_table(frames)?) })
+        Ok(PageTable { root: PhysAddr(new_table(frames)?), tables: 1 })
     }
 
     /// Maps `bytes` at `va` to `pa` with the largest leaves that fit; all of it or nothing.
@@ -133,7 +134,7 @@ impl PageTable {
             let at = va.0 + page * PAGE;
             let mut found = self.decides(at);
             while found.level > 0 && !pte::is_valid(found.entry) {
-                store(found.slot, pte::table(new_table(frames)?));
+                store(found.slot, pte::table(self.grow(frames)?));
                 found = self.decides(at);
             }
             if pte::is_valid(found.entry) {
@@ -156,12 +157,41 @@ impl PageTable {
             if pte::is_valid(found.entry) || found.level < level {
                 return Err(MapError::Overlap);
             }
-            let entry = if found.level == level { leaf } else { pte::table(new_table(frames)?) };
+            let entry = if found.level == level { leaf } else { pte::table(self.grow(frames)?) };
             store(found.slot, entry);
             if found.level == level {
                 return Ok(());
             }
         }
+    }
+
+    /// A zeroed table to link to.
+    fn grow(&mut self, frames: &dyn Frames) -> Result<u64, MapError> {
+        let table = new_table(frames)?;
+        self.tables += 1;
+        Ok(table)
+    }
+
+    /// Takes out the lowest table on the way to `va` if it is empty and can map at most `most`
+    /// bytes. Its frame is free when all that it can map was flushed on every core.
+    pub fn prune(&mut self, va: VirtAddr, most: u64) -> Option<PhysAddr> {
+        let above = self.decides(va.0).level + 1;
+        if above > ROOT_LEVEL || size_of_level(above) > most {
+            return None;
+        }
+        let link = descend(self.root.0, va.0, above);
+        let table = pte::address(link.entry);
+        if (0..ENTRIES).any(|index| load(slot_of(table, index)) != 0) {
+            return None;
+        }
+        store(link.slot, 0);
+        self.tables -= 1;
+        Some(PhysAddr(table))
+    }
+
+    /// Tables that it has, each a frame.
+    pub fn tables(&self) -> usize {
+        self.tables
     }
 
     /// The leaf that maps an address.
@@ -216,7 +246,8 @@ impl Pages {
     }
 }
 
-/// Forgets this range on this core.
+/// Forgets this range on this core; a long one, as 2 MiB are, with the tables on the way there: a
+/// fence for an address is about leaves only.
 pub fn flush(va: VirtAddr, bytes: u64) {
     if bytes.div_ceil(PAGE) > MAX_SINGLE_FLUSHES {
         // SAFETY: forgetting translations is always allowed.
@@ -237,12 +268,17 @@ pub(super) fn is_readable(va: u64) -> bool {
 }
 
 fn find(root: u64, va: u64) -> Found {
+    descend(root, va, 0)
+}
+
+/// The entry that decides, or the one of level `lowest` on the way there.
+fn descend(root: u64, va: u64, lowest: u32) -> Found {
     let mut table = root;
     let mut level = ROOT_LEVEL;
     loop {
         let slot = slot_of(table, (va >> (12 + 9 * level)) as usize % ENTRIES);
         let entry = load(slot);
-        if level == 0 || !pte::is_valid(entry) || pte::is_leaf(entry) {
+        if level == lowest || !pte::is_valid(entry) || pte::is_leaf(entry) {
             return Found { slot, entry, level };
         }
         table = pte::address(entry);

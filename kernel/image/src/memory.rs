@@ -3,10 +3,10 @@
 use crate::services::CoreHeap;
 use arch::lock::{Lock, Once};
 use arch::mmu::PageTable;
-use base::addr::{PhysAddr, VirtAddr};
+use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use kernel_mem::stacks::{Stack, Stacks};
+use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
 use kernel_share::Routed;
 
@@ -59,6 +59,16 @@ impl port::Stacks for KernelStacks {
 /// Unused stacks that keep their memory.
 const KEEP: usize = 8;
 
+/// Bytes of the page table; its first frames are the image's.
+pub fn tables() -> u64 {
+    TABLE.get().map_or(0, |table| table.lock().tables() as u64) * PAGE
+}
+
+/// Bytes of stacks that nobody runs on, with the `spare` ones that the scheduler keeps.
+pub fn unused_stacks(spare: usize) -> u64 {
+    (STACKS.idle() + spare) as u64 * STACK
+}
+
 /// Memory of this kernel, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
@@ -84,10 +94,10 @@ impl Use {
         let (start, end) = kernel_mem::mapping::image_range(&arch::image::layout());
         let image = end.0 - start.0;
         Use {
-            total: frames.total as u64 * base::addr::PAGE,
-            free: frames.free as u64 * base::addr::PAGE,
+            total: frames.total as u64 * PAGE,
+            free: frames.free as u64 * PAGE,
             image,
-            metadata: (frames.kept as u64 * base::addr::PAGE).saturating_sub(image),
+            metadata: (frames.kept as u64 * PAGE).saturating_sub(image),
             heap: heap.taken as u64,
             heap_live: heap.used as u64,
         }

@@ -10,7 +10,9 @@
 //!                                        commit: all of a range, at once
 //!                                        protect: committed pages read-only, or code
 //! ```
-//! Tables of the page table stay where a space was, for the next one.
+//! Tables of the page table stay where a space was, for the next one, but at most one that holds
+//! pages: who touches a page in each of many tables would otherwise have them taken for ever, in
+//! each slot, and nobody counts them.
 
 use arch::lock::Lock;
 use arch::mmu::PageTable;
@@ -29,8 +31,12 @@ pub const MAX_SPACES: usize = 1024;
 pub const AREA: VirtAddr = VirtAddr(0xffff_d000_0000_0000);
 /// Pages that come with a touched one.
 const AROUND: u64 = 4;
-/// Pages that are taken away between two flushes.
+/// Pages, or tables, that are taken away between two flushes.
 const BATCH: usize = 64;
+/// What a table of pages maps, and the largest that a slot has to itself.
+const TABLE: u64 = 2 << 20;
+const LARGEST: u64 = 1 << 30;
+const _: () = assert!(SLOT.is_multiple_of(LARGEST) && AREA.0.is_multiple_of(LARGEST));
 
 /// Why there is no such memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +71,11 @@ struct Space {
     open: u64,
     /// Pages that have memory.
     committed: u64,
+    /// Bytes up to the last of them.
+    reach: u64,
 }
 
-const FREE: Space = Space { bytes: 0, open: 0, committed: 0 };
+const FREE: Space = Space { bytes: 0, open: 0, committed: 0, reach: 0 };
 
 /// All spaces of a kernel.
 pub struct Spaces {
@@ -207,7 +215,11 @@ impl Spaces {
             // Another fault of the same page was faster.
             return if why == MapError::Overlap { Ok(false) } else { Err(SpaceError::NoMemory) };
         }
-        self.slots.lock()[slot].committed += 1;
+        let mut slots = self.slots.lock();
+        let space = &mut slots[slot];
+        space.committed += 1;
+        space.reach = space.reach.max(page + PAGE);
+        drop(slots);
         self.promised.fetch_sub(1, Ordering::Relaxed);
         Ok(true)
     }
@@ -238,7 +250,7 @@ impl Spaces {
     /// Gives all of it back. Nobody refers to it any more. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
-        let Space { open, mut committed, .. } = self.slots.lock()[slot];
+        let Space { open, mut committed, reach, .. } = self.slots.lock()[slot];
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
         let mut page = 0;
         while committed > 0 && page < open {
@@ -255,7 +267,31 @@ impl Spaces {
             taken[..count].iter().for_each(|&frame| from.frames.free(frame, 0));
             committed = committed.saturating_sub(count as u64);
         }
+        prune(at, reach, from, flush);
         self.slots.lock()[slot] = FREE;
+    }
+}
+
+/// Gives back the tables of a slot without pages, but for the first one. Nothing of them lies
+/// beyond `reach`.
+fn prune(at: VirtAddr, reach: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+    let mut end = reach.next_multiple_of(TABLE);
+    while end > TABLE {
+        let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);
+        while count + 2 <= BATCH && end > TABLE {
+            end -= TABLE;
+            // Behind the last table of pages the one that names them goes too.
+            for _ in 0..2 {
+                let table = from.table.lock().prune(at.plus(end), LARGEST);
+                let Some(table) = table else { break };
+                taken[count] = table;
+                count += 1;
+            }
+        }
+        if count > 0 {
+            flush(at, SLOT);
+            taken[..count].iter().for_each(|&table| from.frames.free(table, 0));
+        }
     }
 }
 

@@ -154,13 +154,25 @@ impl Scheduler {
     /// Waits until the thread has ended.
     pub fn join(&self, id: ThreadId) {
         self.wait(&self.joins[id.index()], || !self.is_alive(id));
-        let mut table = self.table.lock();
-        let surplus =
-            if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None };
-        drop(table);
-        if let Some(stack) = surplus {
+        self.trim();
+    }
+
+    /// Gives back the stacks of ended threads that are more than the next ones need. Not for who
+    /// ends or idles: it waits for other cores.
+    pub fn trim(&self) {
+        while let Some(stack) = self.surplus() {
             self.stacks.release(stack);
         }
+    }
+
+    fn surplus(&self) -> Option<usize> {
+        let mut table = self.table.lock();
+        if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None }
+    }
+
+    /// Stacks of ended threads that are kept for the next ones.
+    pub fn spare_stacks(&self) -> usize {
+        self.table.lock().spare_stacks.len()
     }
 
     /// Does it live?
@@ -175,7 +187,6 @@ impl Scheduler {
         cpu::irqs_restore(on);
         ThreadId::from_token(token)
     }
-
 
     /// Keeps the caller on the core it is on while it does `work`.
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {

@@ -59,6 +59,9 @@ fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         use_now.heap_live >> 10
     )?;
     writeln!(out, "  {:>8} KiB allocator's own tables", use_now.metadata >> 10)?;
+    writeln!(out, "  {:>8} KiB page tables", crate::memory::tables() >> 10)?;
+    let stacks = crate::memory::unused_stacks(kernel.scheduler.spare_stacks());
+    writeln!(out, "  {:>8} KiB stacks of threads that ended", stacks >> 10)?;
     writeln!(out, "  {:>8} KiB free", use_now.free >> 10)?;
     for region in kernel.blob.regions() {
         let kind = ["reserved", "staging", "uncached", "local", "global"];

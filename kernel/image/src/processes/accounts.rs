@@ -2,7 +2,8 @@
 //! of those that did anything worth telling since.
 //!
 //! Contract: no process, no wake-up; one that waits costs its kernel a look a second, and the table
-//! nothing.
+//! nothing. Each look gives back stacks of ended threads, for nobody joins those of processes; the
+//! last look is a second behind the one that found no process, as a thread outlives its process.
 
 use super::{Life, with_table};
 use crate::monitor::Session;
@@ -40,7 +41,9 @@ pub fn keep(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let (session, processes) = (Session::at(kernel, Level(0)), &kernel.processes);
     let mut told: BTreeMap<u32, Account> = BTreeMap::new();
+    let mut was_empty = true;
     loop {
+        kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
         let all: Vec<Arc<Life>> = processes.living.lock().values().cloned().collect();
         told.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
@@ -53,10 +56,12 @@ pub fn keep(_: usize) {
                 told.insert(life.pid, now);
             }
         }
-        if all.is_empty() {
+        let is_empty = all.is_empty();
+        if is_empty && was_empty {
             let is_new = || processes.count.load(Ordering::Acquire) != begun;
             kernel.scheduler.wait(&processes.some, is_new);
         }
+        was_empty = is_empty && !was_empty;
         drop(all);
         kernel.scheduler.sleep_until(arch::time::soc_time() + EVERY_NS);
     }

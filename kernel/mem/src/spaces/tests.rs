@@ -17,13 +17,19 @@ fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
     (manager, Lock::new(Rank::new(50, "page table"), table))
 }
 
+/// Free frames, those that the core keeps for itself included.
+fn free(frames: &MemoryManager) -> usize {
+    frames.flush_core();
+    frames.statistics().free
+}
+
 fn nothing(_: VirtAddr, _: u64) {}
 
 #[test]
 fn memory_comes_when_it_is_touched_and_goes_with_the_space() {
     let (frames, table) = kernel(4 * MIB);
     let from = From { table: &table, frames: &frames };
-    let before = frames.statistics().free;
+    let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(4 << 30).unwrap();
     assert_eq!(spaces.demand(at.0, from), Demand::Other, "nothing is open");
@@ -38,7 +44,7 @@ fn memory_comes_when_it_is_touched_and_goes_with_the_space() {
     spaces.open(at.plus(64 << 10), 64 << 10).unwrap();
     assert_eq!(spaces.demand(at.0 + (64 << 10), from), Demand::Met);
     spaces.release(at, from, &nothing);
-    assert_eq!(frames.statistics().free, before);
+    assert_eq!(free(&frames), before - 1, "all but the table");
     assert_eq!(spaces.promised(), 0);
     assert_eq!(spaces.demand(at.0, from), Demand::Other);
     assert_eq!(spaces.reserve(PAGE).unwrap(), at, "its slot is free again");
@@ -68,8 +74,7 @@ fn code_is_committed_then_protected() {
 fn without_memory_a_touch_says_so_and_nothing_is_lost() {
     let (frames, table) = kernel(MIB);
     let from = From { table: &table, frames: &frames };
-    frames.flush_core();
-    let before = frames.statistics().free;
+    let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(16 * MIB).unwrap();
     spaces.open(at, 16 * MIB).unwrap();
@@ -79,8 +84,7 @@ fn without_memory_a_touch_says_so_and_nothing_is_lost() {
     assert_eq!(last, Some(Demand::NoMemory));
     assert_eq!(spaces.commit(at, 16 * MIB, from), Err(SpaceError::NoMemory));
     spaces.release(at, from, &nothing);
-    frames.flush_core();
-    assert_eq!(frames.statistics().free, before);
+    assert_eq!(free(&frames), before - 1, "the slot's first table stays");
 }
 
 #[test]
@@ -94,4 +98,106 @@ fn limits_are_errors() {
     assert_eq!(spaces.open(all[7], 2 * PAGE), Err(SpaceError::Range));
     assert!(is_inside(all[MAX_SPACES - 1].0 + SLOT - 1));
     assert!(!is_inside(all[MAX_SPACES - 1].0 + SLOT));
+}
+
+/// One page in each of `tables` tables, from table `first` on.
+fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: From<'_>) {
+    spaces.open(at, (first + tables) * TABLE).unwrap();
+    for table in first..first + tables {
+        assert_eq!(spaces.demand(at.0 + table * TABLE + TABLE / 2, from), Demand::Met);
+    }
+}
+
+#[test]
+fn tables_of_who_touches_a_page_in_each_go_with_the_space() {
+    let (frames, table) = kernel(16 * MIB);
+    let from = From { table: &table, frames: &frames };
+    let (before, tables) = (free(&frames), || table.lock().tables());
+    let spaces = Spaces::new();
+    // A sleeper in each slot, so that the next program gets the next one.
+    for slot in 1..=20 {
+        let at = spaces.reserve(SLOT).unwrap();
+        touch_sparsely(&spaces, at, 0, 200, from);
+        assert_eq!(tables(), slot + 200);
+        spaces.release(at, from, &nothing);
+        assert_eq!(tables(), slot + 1, "a slot keeps its first one");
+        let at = spaces.reserve(PAGE).unwrap();
+        spaces.open(at, PAGE).unwrap();
+        spaces.commit(at, PAGE, from).unwrap();
+        assert_eq!(tables(), slot + 1, "which is there for the next");
+    }
+    assert_eq!(free(&frames), before - 20 * 2);
+}
+
+#[test]
+fn tables_are_flushed_before_they_are_freed() {
+    let (frames, table) = kernel(16 * MIB);
+    let from = From { table: &table, frames: &frames };
+    let before = free(&frames);
+    let spaces = Spaces::new();
+    let at = spaces.reserve(SLOT).unwrap();
+    let many = 3 * BATCH as u64;
+    touch_sparsely(&spaces, at, 1, many, from);
+    let whole = core::cell::Cell::new(0);
+    let flush = |start: VirtAddr, bytes| {
+        if bytes == SLOT {
+            let left = table.lock().tables() - 1;
+            assert_eq!(start, at);
+            assert!(
+                free(&frames) + left < before,
+                "those that are out, but not flushed, are not free"
+            );
+            whole.set(whole.get() + 1);
+        }
+    };
+    spaces.release(at, from, &flush);
+    assert_eq!((free(&frames), table.lock().tables()), (before, 1));
+    assert_eq!(whole.get(), many.div_ceil(BATCH as u64 - 1));
+}
+
+#[test]
+fn a_space_of_one_table_costs_no_flush_more() {
+    let (frames, table) = kernel(4 * MIB);
+    let from = From { table: &table, frames: &frames };
+    let spaces = Spaces::new();
+    let at = spaces.reserve(SLOT).unwrap();
+    spaces.open(at, 2 * MIB).unwrap();
+    assert_eq!(spaces.demand(at.0 + 2 * MIB - 1, from), Demand::Met);
+    spaces.release(at, from, &|_, bytes| assert!(bytes < SLOT));
+    assert_eq!(table.lock().tables(), 2);
+}
+
+#[test]
+fn tables_of_slots_are_their_own_by_seeds() {
+    for seed in 0..20 {
+        let (frames, table) = kernel(16 * MIB);
+        let from = From { table: &table, frames: &frames };
+        let spaces = Spaces::new();
+        let mut random = seed * 2 + 1;
+        let mut next = |below: u64| {
+            random = u64::wrapping_mul(random, 6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut all: Vec<(VirtAddr, Vec<u64>)> = Vec::new();
+        for _ in 0..200 {
+            if all.len() < 4 && next(2) == 0 {
+                let at = spaces.reserve(SLOT).unwrap();
+                spaces.open(at, 40 * MIB).unwrap();
+                all.push((at, Vec::new()));
+            } else if !all.is_empty() && next(3) == 0 {
+                let (at, _) = all.swap_remove(next(all.len() as u64) as usize);
+                spaces.release(at, from, &nothing);
+            } else if let Some((at, touched)) = all.first_mut() {
+                let offset = next(40 * MIB);
+                if spaces.demand(at.0 + offset, from) == Demand::Met {
+                    touched.push(offset);
+                }
+            }
+            let is_there = |at: VirtAddr| table.lock().find(at).is_some();
+            assert!(all.iter().all(|(at, pages)| pages.iter().all(|&p| is_there(at.plus(p)))));
+        }
+        all.iter().for_each(|(at, _)| spaces.release(*at, from, &nothing));
+        let kept = table.lock().tables() - 1;
+        assert!(kept <= 4, "{kept} tables of 4 slots");
+    }
 }
