@@ -15,7 +15,8 @@
 //!
 //! `bulk` is memory of the asker, reached by the step directly where it runs in the asker's kernel,
 //! and carried by messages where it does not. So data moves in a step that its receiver began, or
-//! is given with the wake where a little is all that it waits for ([`Effects::give`]). A service cannot tell the difference, nor in which mode it is shared.
+//! is given with the wake where a little is all that it waits for ([`Effects::give`]). A service
+//! cannot tell the difference, nor in which mode it is shared.
 
 use crate::plain::Plain;
 use base::id::{DomainId, Epoch};
@@ -182,7 +183,7 @@ pub trait Service: Sized {
     /// Bytes at the beginning of bulk that hold an answer.
     fn filled(reply: &Self::Reply) -> usize;
 
-    /// The reply to a request that a step gave so many bytes ([`Effects::give`]), which are in bulk.
+    /// The reply to a request that a step gave so many bytes ([`Effects::give`]): they are in bulk.
     fn given(_request: &Self::Request, _length: usize) -> Option<Self::Reply> {
         None
     }

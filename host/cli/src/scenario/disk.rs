@@ -28,7 +28,7 @@ pub(super) fn tool(
     ext2::tool(name, arguments, image, worst).map_err(wrong)
 }
 
-/// A new file system with a file of the host's in it, on a disk of its own size or of so many bytes.
+/// A new file system with a file of the host's in it: as large as the disk is, or of so many bytes.
 fn make(board: &Instance, block: u64, bytes: Option<u64>) -> Result<(), Failure> {
     let (image, source) = (board.path(IMAGE), board.path("source"));
     std::fs::create_dir_all(&source)?;

@@ -2,12 +2,13 @@
 //! writes, and the reader need not ask again.
 //!
 //! ```text
-//!   closed --asks--> open(sequence) --a step gives--> filling --> filled --the asker takes--> closed
+//!   closed --asks--> open(sequence) --a step gives--> filling --> filled --asker takes--> closed
 //!                          +--the asker comes back, for whatever reason--> closed
 //! ```
 //! Contract: each thread has one place, for its own requests of this kernel. A step gives to a
-//! request only while that waits, and who comes back closes its place before it does anything else,
-//! so nothing is given to who would not look. Whoever fills a place is in a step: that is soon over.
+//! request only while that waits, and who comes back closes its place before it does anything
+//! else, so nothing is given to who would not look. Whoever fills a place is in a step, which is
+//! soon over.
 
 use arch::attend;
 use core::sync::atomic::{AtomicU64, Ordering};

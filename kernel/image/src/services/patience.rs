@@ -1,8 +1,8 @@
 //! How long, and for whom, a request waits that its service parked.
 //!
 //! Contract: who gives up is forgotten by the service. Who is woken, or has waited a second, asks
-//! again (a wake may be lost on its way from another kernel); who is *idle* asks only when woken: a kernel with nothing to do
-//! touches no memory that others may hold.
+//! again (a wake may be lost on its way from another kernel); who is *idle* asks only when woken: a
+//! kernel with nothing to do touches no memory that others may hold.
 
 /// Of one request.
 #[derive(Clone, Copy)]
