@@ -79,6 +79,11 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
         if (to as usize).wrapping_sub(from as usize) >= n {
             let last = Block::get(from.add(n - BLOCK));
             let (mut into, mut out) = (to, from);
+            while left > 2 * BLOCK {
+                Block::get(out).put(into);
+                Block::get(out.add(BLOCK)).put(into.add(BLOCK));
+                (into, out, left) = (into.add(2 * BLOCK), out.add(2 * BLOCK), left - 2 * BLOCK);
+            }
             while left > BLOCK {
                 Block::get(out).put(into);
                 (into, out, left) = (into.add(BLOCK), out.add(BLOCK), left - BLOCK);

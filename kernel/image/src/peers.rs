@@ -147,10 +147,14 @@ impl Peers {
     }
 
     /// Looks at everything that may have come: replies, urgent requests, blockable ones.
+    #[inline]
     pub fn poll(&self, kernel: &Kernel) {
-        if !self.open.load(Ordering::Acquire) {
-            return;
+        if self.open.load(Ordering::Acquire) {
+            self.look_at_all(kernel);
         }
+    }
+
+    fn look_at_all(&self, kernel: &Kernel) {
         self.look_at_urgent(kernel, Look::All);
         for peer in self.iter() {
             peer.wake_answered(kernel);

@@ -11,6 +11,8 @@ mod load;
 mod seam;
 pub mod stack;
 
+use crate::balloon;
+use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -27,6 +29,9 @@ pub static SPACES: Spaces = Spaces::new();
 
 /// Frames that programs leave to their kernel, in bytes.
 const KEPT: u64 = 2 << 20;
+/// How often, and after how long, who found a block on its way looks again.
+const TRIES: u32 = 50;
+const PAUSE_NS: u64 = 2_000_000;
 
 /// Where memory for programs comes from.
 fn memory() -> Option<From<'static>> {
@@ -43,6 +48,23 @@ pub fn room() -> u64 {
 fn has_room(bytes: u64) -> bool {
     let free = FRAMES.free_count() as u64 * PAGE;
     free >= SPACES.promised().saturating_add(bytes).saturating_add(KEPT)
+}
+
+/// Sees to it that so many bytes may be promised, if blocks from the pool do it. From a thread
+/// without locks.
+fn make_room(kernel: &'static Kernel, bytes: u64) {
+    let Some(balloons) = &kernel.balloons else { return };
+    let mut tries = 0;
+    while !has_room(bytes) && tries < TRIES {
+        match balloons.deflate(kernel) {
+            Ok(_) => {}
+            Err(balloon::Failure::Busy) => {
+                tries += 1;
+                kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE_NS);
+            }
+            Err(balloon::Failure::Refused(_)) => return,
+        }
+    }
 }
 
 /// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.

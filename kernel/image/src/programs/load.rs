@@ -5,7 +5,7 @@
 //! by its file: which one, how long, and when it changed; a file that changed is read again.
 
 use super::Trace;
-use super::seam::Buffer;
+use super::seam::{self, Buffer};
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
@@ -99,6 +99,7 @@ impl<G: Guest> Programs<G> {
         if let Some(known) = self.find(file.known) {
             return Ok(known);
         }
+        self.make_room(session.kernel, file.known.size);
         let mut bytes = file.read()?;
         let loaded = Arc::new(self.make(session.kernel, path, bytes.bytes())?);
         drop(bytes);
@@ -139,6 +140,16 @@ impl<G: Guest> Programs<G> {
         drop(last);
     }
 
+    /// There is room for an image and its code at once, if programs that nobody runs make it, or
+    /// the pool does.
+    fn make_room(&self, kernel: &'static Kernel, image: u64) {
+        let wanted = 2 * image;
+        if !super::has_room(wanted) {
+            self.forget();
+            super::make_room(kernel, wanted);
+        }
+    }
+
     /// Forgets all that nobody runs, and stacks that nobody uses.
     pub fn forget(&self) {
         super::stack::forget();
@@ -153,8 +164,10 @@ impl<G: Guest> Programs<G> {
             crate::log!("{shown}: {}", why.text());
             Errno::Noexec
         })?;
+        let refusals = seam::refusals();
         let program = Program::load(&self.engine, &image).map_err(|why| match why {
             LoadError::NoMemory => Errno::Nomem,
+            LoadError::Refused(_) if seam::refusals() != refusals => Errno::Nomem,
             LoadError::NoStart => {
                 crate::log!("{shown}: it has no `_start`: a library, not a program");
                 Errno::Noexec

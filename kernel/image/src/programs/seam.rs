@@ -50,6 +50,13 @@ const REFUSED: i32 = -1;
 type TrapHandler = extern "C" fn(usize, usize, bool, usize);
 
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
+/// How often wasmtime asked for memory that is not there; it says so in words only.
+static REFUSALS: AtomicUsize = AtomicUsize::new(0);
+
+/// See there.
+pub fn refusals() -> usize {
+    REFUSALS.load(Ordering::Relaxed)
+}
 /// A word a thread, by its place.
 static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
 
@@ -67,6 +74,7 @@ extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i
     let Ok(start) = SPACES.reserve(bytes) else { return REFUSED };
     let made = if rights & WRITE != 0 { super::commit(start, bytes) } else { Ok(()) };
     if made.is_err() {
+        REFUSALS.fetch_add(1, Ordering::Relaxed);
         super::release(start);
         return REFUSED;
     }
