@@ -6,8 +6,9 @@
 //! beside it. Which clean block goes is the clock's choice: one that nobody used since the hand
 //! came by.
 
+use super::slots::{Numbered, Slots};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// When a dirty block is written.
@@ -23,6 +24,7 @@ pub enum Class {
 
 #[derive(Debug)]
 struct Slot {
+    block: u32,
     data: Box<[u8]>,
     used: bool,
     dirty: Option<Class>,
@@ -30,26 +32,28 @@ struct Slot {
     frozen: Option<Box<[u8]>>,
 }
 
+impl Numbered for Slot {
+    fn block(&self) -> u32 {
+        self.block
+    }
+}
+
 /// The cache.
 #[derive(Debug)]
 pub struct Cache {
     most: usize,
-    slots: BTreeMap<u32, Slot>,
-    dirty: BTreeSet<u32>,
+    slots: Slots<Slot>,
+    /// Each once, in no order.
+    dirty: Vec<u32>,
     pinned: BTreeSet<u32>,
-    hand: u32,
+    /// The place at which the search for room goes on.
+    hand: usize,
 }
 
 impl Cache {
     /// An empty one.
     pub fn new(most: usize) -> Cache {
-        Cache {
-            most,
-            slots: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            pinned: BTreeSet::new(),
-            hand: 0,
-        }
+        Cache { most, slots: Slots::new(), dirty: Vec::new(), pinned: BTreeSet::new(), hand: 0 }
     }
 
     /// Most blocks.
@@ -64,12 +68,12 @@ impl Cache {
 
     /// Is it here?
     pub fn has(&self, block: u32) -> bool {
-        self.slots.contains_key(&block)
+        self.slots.find(block).is_some()
     }
 
     /// What is in a block.
     pub fn get(&mut self, block: u32) -> Option<&[u8]> {
-        let slot = self.slots.get_mut(&block)?;
+        let slot = self.slots.get_mut(block)?;
         slot.used = true;
         Some(&slot.data)
     }
@@ -80,33 +84,42 @@ impl Cache {
             return;
         }
         self.make_room();
-        let slot = Slot { data, used: true, dirty: None, closing: false, frozen: None };
-        self.slots.insert(block, slot);
+        let slot = Slot { block, data, used: true, dirty: None, closing: false, frozen: None };
+        self.slots.insert(slot);
     }
 
     /// A change.
     pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
-        self.dirty.insert(block);
-        let Some(slot) = self.slots.get_mut(&block) else {
+        let Some(slot) = self.slots.get_mut(block) else {
             self.make_room();
             let dirty = Some(class);
-            let slot = Slot { data, used: true, dirty, closing: false, frozen: None };
-            self.slots.insert(block, slot);
-            return;
+            self.slots.insert(Slot {
+                block,
+                data,
+                used: true,
+                dirty,
+                closing: false,
+                frozen: None,
+            });
+            return self.dirty.push(block);
         };
         let before = core::mem::replace(&mut slot.data, data);
         if slot.closing && slot.frozen.is_none() {
             slot.frozen = Some(before);
         }
         slot.used = true;
+        if slot.dirty.is_none() {
+            self.dirty.push(block);
+        }
         slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
     }
 
     /// What is dirty is the generation that closes.
     pub fn close(&mut self) -> Vec<(u32, Class)> {
-        let mut all = Vec::new();
-        for block in core::mem::take(&mut self.dirty) {
-            if let Some(slot) = self.slots.get_mut(&block)
+        let mut all = Vec::with_capacity(self.dirty.len());
+        self.dirty.sort_unstable();
+        for block in self.dirty.drain(..) {
+            if let Some(slot) = self.slots.get_mut(block)
                 && let Some(class) = slot.dirty.take()
             {
                 slot.closing = true;
@@ -118,13 +131,13 @@ impl Cache {
 
     /// What a block of that generation was when it closed.
     pub fn closing(&self, block: u32) -> Option<&[u8]> {
-        let slot = self.slots.get(&block)?;
+        let slot = self.slots.get(block)?;
         Some(slot.frozen.as_ref().unwrap_or(&slot.data))
     }
 
     /// That generation is on the device.
     pub fn closed(&mut self, block: u32) {
-        if let Some(slot) = self.slots.get_mut(&block) {
+        if let Some(slot) = self.slots.get_mut(block) {
             (slot.closing, slot.frozen) = (false, None);
         }
     }
@@ -143,15 +156,15 @@ impl Cache {
         let mut looks = 2 * self.slots.len();
         while self.slots.len() >= self.most && looks > 0 {
             looks -= 1;
-            let next = self.slots.range_mut(self.hand..).next();
-            let Some((&block, slot)) = next else {
+            let Some(slot) = self.slots.at_mut(self.hand) else {
                 self.hand = 0;
                 continue;
             };
-            self.hand = block.saturating_add(1);
-            let stays = slot.dirty.is_some() || slot.closing || self.pinned.contains(&block);
-            if !stays && !core::mem::take(&mut slot.used) {
-                self.slots.remove(&block);
+            let stays = slot.dirty.is_some() || slot.closing || self.pinned.contains(&slot.block);
+            if stays || core::mem::take(&mut slot.used) {
+                self.hand += 1;
+            } else {
+                self.slots.remove(self.hand);
             }
         }
     }

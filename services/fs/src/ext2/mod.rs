@@ -11,6 +11,7 @@
 //! - [`mount`]    how it begins
 //! - [`device`]   what is asked of the device
 //! - [`cache`]    blocks in memory
+//! - [`slots`]    how one is found there
 //! - [`draft`]    an operation changes everything or nothing
 //! - [`writing`]  generations, and in which order they are written
 //! - [`tidy`]     what is done behind the requests
@@ -30,6 +31,7 @@ mod map;
 mod memory;
 mod mount;
 mod names;
+mod slots;
 mod tidy;
 mod writing;
 
