@@ -171,6 +171,11 @@ impl AnyFs {
         if let AnyFs::Ext2(fs) = self { fs.next_io() } else { None }
     }
 
+    /// What a write to its device is to write, from a byte of it on; how many bytes.
+    pub fn outgoing(&self, id: u64, from: usize, into: &mut [u8]) -> usize {
+        if let AnyFs::Ext2(fs) = self { fs.outgoing(id, from, into) } else { 0 }
+    }
+
     /// What became of a request to its device; `data` is what was read.
     pub fn io_done(&mut self, id: u64, good: bool, data: &[u8]) {
         if let AnyFs::Ext2(fs) = self {

@@ -5,7 +5,6 @@
 //! still be lost until a [`What::Flush`] that was asked for behind the answer is answered, too.
 
 use super::{Ext2, Result, writing::Done};
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Keys of waits: below these a block's number.
@@ -24,18 +23,18 @@ pub mod key {
 pub const WANTED: usize = 256;
 
 /// What the device has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Read so many bytes.
     Read(usize),
-    /// Write these.
-    Write(Box<[u8]>),
+    /// Write so many bytes, which [`Ext2::outgoing`] tells.
+    Write(usize),
     /// Make durable whatever was answered before.
     Flush,
 }
 
 /// A request to the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
     /// For [`Ext2::io_done`].
     pub id: u64,
@@ -52,8 +51,8 @@ pub enum Flight {
     Mount(u32),
     /// A block that is wanted.
     Read(u32),
-    /// So many blocks of the closing generation.
-    Write(usize),
+    /// Blocks of the closing generation, from this one on.
+    Write(u32, usize),
     /// The end of one of its phases.
     Flush,
 }
@@ -187,11 +186,27 @@ impl Ext2 {
                     self.device.spoil(block);
                 }
             }
-            Flight::Write(blocks) => {
+            Flight::Write(_, blocks) => {
                 self.written(blocks, if good { Done::Written } else { Done::Failed });
             }
             Flight::Flush => self.written(0, if good { Done::Flushed } else { Done::Failed }),
         }
+    }
+
+    /// What a write is to write, from byte `from` of it on, until that is not asked for any more;
+    /// how many bytes that are.
+    pub fn outgoing(&self, id: u64, from: usize, into: &mut [u8]) -> usize {
+        let Some(Flight::Write(first, blocks)) = self.device.flights.get(&id) else { return 0 };
+        let (size, mut done) = (self.geometry.block, 0);
+        while done < into.len() && (from + done) / size < *blocks {
+            let (place, at) = ((from + done) / size, (from + done) % size);
+            let Some(data) = self.cache.closing(first + place as u32) else { break };
+            let (Some(data), Some(into)) = (data.get(at..), into.get_mut(done..)) else { break };
+            let length = data.len().min(into.len());
+            into[..length].copy_from_slice(&data[..length]);
+            done += length;
+        }
+        done
     }
 
     /// Has it nothing to do with the device?

@@ -174,15 +174,11 @@ impl Ext2 {
         let most = RUN.min(FLYING - closing.flying);
         let run = phase[closing.at..].iter().zip(block..).take(most);
         let run = run.take_while(|(next, wanted)| *next == wanted).count();
-        let mut data = Vec::with_capacity(run * self.geometry.block);
-        for next in (block..).take(run) {
-            data.extend_from_slice(self.cache.closing(next)?);
-        }
         closing.at += run;
         closing.flying += run;
-        let id = self.device.start(Flight::Write(run));
-        let at = u64::from(block) * self.geometry.block as u64;
-        Some(Io { id, at, what: What::Write(data.into_boxed_slice()) })
+        let id = self.device.start(Flight::Write(block, run));
+        let size = self.geometry.block;
+        Some(Io { id, at: u64::from(block) * size as u64, what: What::Write(run * size) })
     }
 
     /// A write of so many blocks, or a flush, came back.

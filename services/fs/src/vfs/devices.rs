@@ -26,6 +26,11 @@ impl Vfs {
         mounts.find_map(|(mount, at)| Some((at, mount.fs.next_io()?)))
     }
 
+    /// What a write to a mount's device is to write, from a byte of it on; how many bytes.
+    pub fn outgoing(&self, mount: u32, id: u64, from: usize, into: &mut [u8]) -> usize {
+        self.mounts.get(mount as usize).map_or(0, |mount| mount.fs.outgoing(id, from, into))
+    }
+
     /// What became of a request to a mount's device; `data` is what was read. Whoever waited for it
     /// is woken.
     pub fn io_done(

@@ -62,30 +62,25 @@ impl Disk {
     }
 
     /// Takes the next request; in this life of the service nothing else has its number.
-    fn take(&mut self, lives: u32, by: (DomainId, Epoch)) -> Option<(u64, &Io)> {
+    fn take(&mut self, lives: u32, by: (DomainId, Epoch)) -> Option<(u64, Io)> {
         let io = self.ahead.pop_front()?;
         self.last = self.last.wrapping_add(1);
         let number = u64::from(lives) << 32 | u64::from(self.last);
-        let out = self.out.entry(number).or_insert(Out { by, io, came: Vec::new() });
-        Some((number, &out.io))
+        self.out.insert(number, Out { by, io, came: Vec::new() });
+        Some((number, io))
     }
 }
 
 /// What is to be done, and the beginning of what is to be written.
-fn told(number: u64, request: &Io, bulk: &mut [u8]) -> Reply {
-    let (flags, bytes, data): (_, _, &[u8]) = match &request.what {
-        What::Read(bytes) => (io::READ, *bytes, &[]),
-        What::Write(data) => (io::WRITE, data.len(), data),
-        What::Flush => (io::FLUSH, 0, &[]),
+fn told(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
+    let (flags, bytes) = match request.what {
+        What::Read(bytes) => (io::READ, bytes),
+        What::Write(bytes) => (io::WRITE, bytes),
+        What::Flush => (io::FLUSH, 0),
     };
     let (value, other) = (request.at, bytes as u64);
-    Reply { handle: number, flags, value, other, filled: copy(data, bulk), ..Reply::default() }
-}
-
-fn copy(from: &[u8], to: &mut [u8]) -> u32 {
-    let bytes = from.len().min(to.len());
-    to[..bytes].copy_from_slice(&from[..bytes]);
-    bytes as u32
+    let filled = fs.outgoing(request.id, 0, bulk) as u32;
+    Reply { handle: number, flags, value, other, filled, ..Reply::default() }
 }
 
 impl Vfs {
@@ -145,7 +140,7 @@ impl Vfs {
         let Some(mount) = found else { return Err(Errno::Noent.into()) };
         let Some(disk) = &mut mount.disk else { return Err(Errno::Noent.into()) };
         if number != 0 {
-            return rest(disk, number, call);
+            return rest(disk, &mount.fs, number, call);
         }
         self.stirred = true;
         disk.listener.came();
@@ -156,7 +151,7 @@ impl Vfs {
             disk.ahead.extend(mount.fs.next_io());
         }
         match disk.take(lives, (token.kernel(), token.epoch())) {
-            Some((number, io)) => Ok(told(number, io, call.bulk)),
+            Some((number, io)) => Ok(told(number, io, &mount.fs, call.bulk)),
             None => {
                 disk.listener.listens(token);
                 Err(Halt::Listen)
@@ -217,12 +212,12 @@ impl Vfs {
 }
 
 /// More of what is to be written.
-fn rest(disk: &Disk, number: u64, call: &mut Call<'_>) -> Result<Reply> {
+fn rest(disk: &Disk, fs: &AnyFs, number: u64, call: &mut Call<'_>) -> Result<Reply> {
     let out = disk.out.get(&number).ok_or(Errno::Badf)?;
-    let What::Write(data) = &out.io.what else { return Err(Errno::Inval.into()) };
-    let from = usize::try_from(call.request.offset).ok();
-    let data = from.and_then(|from| data.get(from..)).ok_or(Errno::Inval)?;
-    Ok(Reply { filled: copy(data, call.bulk), ..Reply::default() })
+    let What::Write(bytes) = out.io.what else { return Err(Errno::Inval.into()) };
+    let from = usize::try_from(call.request.offset).ok().filter(|&from| from <= bytes);
+    let filled = fs.outgoing(out.io.id, from.ok_or(Errno::Inval)?, call.bulk) as u32;
+    Ok(Reply { filled, ..Reply::default() })
 }
 
 /// A piece of what was read; how much of it is there now.

@@ -9,6 +9,12 @@ use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::{AnyFs, Stop};
 use fs::model::Limits;
 
+/// A request, with what it brings.
+pub struct Asked {
+    pub io: Io,
+    pub data: Box<[u8]>,
+}
+
 pub struct Disk {
     /// What is there for good.
     pub durable: Vec<u8>,
@@ -17,7 +23,7 @@ pub struct Disk {
     /// Answered and not flushed.
     cached: Vec<(usize, Box<[u8]>)>,
     /// Asked.
-    pub queue: Vec<Io>,
+    pub queue: Vec<Asked>,
     pub random: Prng,
     /// Of a thousand requests, how many fail: reads, writes.
     pub failing: (u64, u64),
@@ -54,7 +60,7 @@ impl Disk {
         }
         self.answered += 1;
         let at = self.random.below(self.queue.len() as u64) as usize;
-        let io = self.queue.swap_remove(at);
+        let Asked { io, data } = self.queue.swap_remove(at);
         let (reads, writes) = self.failing;
         let from = io.at as usize;
         match io.what {
@@ -64,7 +70,7 @@ impl Disk {
                 Some((io.id, good, there.unwrap_or_default()))
             }
             _ if self.random.chance(writes, 1000) => Some((io.id, false, Vec::new())),
-            What::Write(data) => {
+            What::Write(_) => {
                 self.seen[from..from + data.len()].copy_from_slice(&data);
                 self.cached.push((from, data));
                 Some((io.id, true, Vec::new()))
@@ -81,10 +87,7 @@ impl Disk {
 
     /// What is left after a power cut: any of what was cached or asked.
     pub fn cut(mut self) -> Vec<u8> {
-        let asked = self.queue.drain(..).filter_map(|io| match io.what {
-            What::Write(data) => Some((io.at as usize, data)),
-            _ => None,
-        });
+        let asked = self.queue.drain(..).map(|asked| (asked.io.at as usize, asked.data));
         let maybe: Vec<_> = self.cached.drain(..).chain(asked).collect();
         // Now and then most of it is there, now and then hardly any.
         let chance = self.random.below(5);
@@ -112,8 +115,11 @@ impl Solo {
         }
         let Some(disk) = &mut self.disk else { return };
         for _ in 0..200 {
-            let Some((_, io)) = self.vfs.next_io() else { break };
-            disk.queue.push(io);
+            let Some((mount, io)) = self.vfs.next_io() else { break };
+            let bytes = if let What::Write(bytes) = io.what { bytes } else { 0 };
+            let mut data = vec![0; bytes].into_boxed_slice();
+            assert_eq!(self.vfs.outgoing(mount, io.id, 0, &mut data), bytes);
+            disk.queue.push(Asked { io, data });
         }
         self.vfs.wake_tidied(&mut self.woken);
     }

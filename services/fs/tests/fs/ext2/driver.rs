@@ -1,7 +1,7 @@
 //! Who drives a disk by requests, as a kernel does: takes some at a time, carries data in pieces,
 //! may die with what it took, and may not hear that it is called.
 
-use super::disk::Disk;
+use super::disk::{Asked, Disk};
 use crate::common::Solo;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use base::id::{DomainId, Epoch};
@@ -96,11 +96,15 @@ impl Solo {
             bulk.truncate(reply.filled as usize);
             let what = match reply.flags {
                 io::READ => What::Read(reply.other as usize),
-                io::WRITE => What::Write(self.gather(&reply, bulk)),
+                io::WRITE => What::Write(reply.other as usize),
                 _ => What::Flush,
             };
+            let data = match what {
+                What::Write(_) => self.gather(&reply, bulk),
+                _ => Box::default(),
+            };
             let io = Io { id: reply.handle, at: reply.value, what };
-            self.disk.as_mut().unwrap().queue.push(io);
+            self.disk.as_mut().unwrap().queue.push(Asked { io, data });
         }
     }
 
