@@ -38,6 +38,9 @@ impl Numbered for Slot {
     }
 }
 
+/// Most pieces of memory that are kept for the next blocks.
+const SPARE: usize = 32;
+
 /// The cache.
 #[derive(Debug)]
 pub struct Cache {
@@ -46,6 +49,8 @@ pub struct Cache {
     /// Each once, in no order.
     dirty: Vec<u32>,
     pinned: BTreeSet<u32>,
+    /// Memory of blocks that went, each of a block's size.
+    spare: Vec<Box<[u8]>>,
     /// The place at which the search for room goes on.
     hand: usize,
 }
@@ -53,7 +58,25 @@ pub struct Cache {
 impl Cache {
     /// An empty one.
     pub fn new(most: usize) -> Cache {
-        Cache { most, slots: Slots::new(), dirty: Vec::new(), pinned: BTreeSet::new(), hand: 0 }
+        Cache {
+            most,
+            slots: Slots::new(),
+            dirty: Vec::new(),
+            pinned: BTreeSet::new(),
+            spare: Vec::new(),
+            hand: 0,
+        }
+    }
+
+    /// Memory for a block, of any contents, if there is some to spare.
+    pub fn spare(&mut self) -> Option<Box<[u8]>> {
+        self.spare.pop()
+    }
+
+    fn keep(&mut self, data: Box<[u8]>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(data);
+        }
     }
 
     /// Most blocks.
@@ -103,15 +126,18 @@ impl Cache {
             });
             return self.dirty.push(block);
         };
-        let before = core::mem::replace(&mut slot.data, data);
+        let mut before = Some(core::mem::replace(&mut slot.data, data));
         if slot.closing && slot.frozen.is_none() {
-            slot.frozen = Some(before);
+            slot.frozen = before.take();
         }
         slot.used = true;
         if slot.dirty.is_none() {
             self.dirty.push(block);
         }
         slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
+        if let Some(before) = before {
+            self.keep(before);
+        }
     }
 
     /// What is dirty is the generation that closes.
@@ -163,8 +189,8 @@ impl Cache {
             let stays = slot.dirty.is_some() || slot.closing || self.pinned.contains(&slot.block);
             if stays || core::mem::take(&mut slot.used) {
                 self.hand += 1;
-            } else {
-                self.slots.remove(self.hand);
+            } else if let Some(slot) = self.slots.remove(self.hand) {
+                self.keep(slot.data);
             }
         }
     }

@@ -85,6 +85,17 @@ fn find<T>(sorted: &[T], key: u32, of: impl Fn(&T) -> u32) -> core::result::Resu
     }
 }
 
+/// In `spare` if that has the size.
+fn copied(bytes: &[u8], spare: Option<Box<[u8]>>) -> Box<[u8]> {
+    match spare {
+        Some(mut data) if data.len() == bytes.len() => {
+            data.copy_from_slice(bytes);
+            data
+        }
+        _ => bytes.into(),
+    }
+}
+
 /// What an operation would change, and what it looked at.
 #[derive(Debug, Default)]
 pub struct Draft {
@@ -169,7 +180,8 @@ impl Ext2 {
         if let Ok(at) = self.draft.find(block) {
             return Ok(&mut self.draft.pages[at].data);
         }
-        let data = self.view(block)?.into();
+        let spare = self.cache.spare();
+        let data = copied(self.view(block)?, spare);
         Ok(self.draft.put(Page { block, data, class }))
     }
 
@@ -181,7 +193,8 @@ impl Ext2 {
 
     /// A block of these bytes, whatever was in it.
     pub(super) fn overwrite(&mut self, block: u32, bytes: &[u8]) {
-        self.draft.put(Page { block, data: bytes.into(), class: Class::First });
+        let data = copied(bytes, self.cache.spare());
+        self.draft.put(Page { block, data, class: Class::First });
     }
 
     /// What was looked at so far has been learnt, and is not needed again.

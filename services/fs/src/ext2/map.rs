@@ -84,7 +84,8 @@ impl Ext2 {
                 put32(self.edit(above, Class::Meta)?, *step as usize * 4, block);
             }
         }
-        Ok((self.check(block)?, new))
+        // What is new was looked at when it was taken.
+        Ok((if new { block } else { self.check(block)? }, new))
     }
 
     /// One more block.

@@ -104,14 +104,13 @@ impl<T: Numbered> Slots<T> {
     }
 
     /// Removes what is at a place, where then the last one is.
-    pub fn remove(&mut self, place: usize) {
-        let (Some(slot), Some(last)) = (self.slots.get(place), self.slots.last()) else { return };
-        let last = last.block();
+    pub fn remove(&mut self, place: usize) -> Option<T> {
+        let (slot, last) = (self.slots.get(place)?, self.slots.last()?.block());
         self.close(self.entry(slot.block()).0);
         if let (at, Some(_)) = self.entry(last) {
             self.index[at] = place as u32;
         }
-        self.slots.swap_remove(place);
+        Some(self.slots.swap_remove(place))
     }
 
     /// Takes an entry out of the index: who would be found behind it only moves there.
@@ -154,7 +153,7 @@ mod tests {
                 if random.chance(1, 3) && slots.len() != 0 {
                     let place = random.below(slots.len() as u64) as usize;
                     let block = slots.at_mut(place).unwrap().0;
-                    slots.remove(place);
+                    assert_eq!(slots.remove(place).unwrap().0, block);
                     map.remove(&block).unwrap();
                 } else if let Some(slot) = slots.get_mut(block) {
                     slot.1 = step;
