@@ -206,6 +206,13 @@ impl Ext2 {
     }
 
     pub(super) fn note(&mut self, note: Note) {
+        if let (Note::Blocks(group, by), Some(Note::Blocks(last, sum))) =
+            (note, self.draft.notes.last_mut())
+            && *last == group
+        {
+            *sum += by;
+            return;
+        }
         self.draft.notes.push(note);
     }
 

@@ -44,7 +44,7 @@ use alloc::vec::Vec;
 /// Most blocks whose write is under way.
 const FLYING: usize = 32;
 /// Most blocks, one behind the other, that are one write.
-pub const RUN: usize = 8;
+pub const RUN: usize = 16;
 
 /// The generation that takes changes.
 #[derive(Debug, Default)]
