@@ -15,8 +15,8 @@ use base::id::{DomainId, Epoch};
 pub struct Parked<K> {
     /// By token.
     waits: Vec<(Token, K, u64)>,
-    /// By key, and by when they came.
-    order: Vec<(K, u64, Token)>,
+    /// By key, and by when they came; with how much they take.
+    order: Vec<(K, u64, Token, usize)>,
     next: u64,
     most: usize,
 }
@@ -44,6 +44,11 @@ impl<K: Copy + Ord> Parked<K> {
 
     /// `token` waits for `key`, beside what it waits for already. `None`: no place is left.
     pub fn park(&mut self, token: Token, key: K) -> Option<()> {
+        self.park_with(token, key, 0)
+    }
+
+    /// The same, with how much it takes, for [`Parked::only`].
+    pub fn park_with(&mut self, token: Token, key: K, room: usize) -> Option<()> {
         if self.order.len() >= self.most {
             return None;
         }
@@ -60,7 +65,7 @@ impl<K: Copy + Ord> Parked<K> {
         // The newest of its token, and of its key.
         self.waits.insert(at, (token, key, self.next));
         let last = self.order.partition_point(|wait| wait.0 <= key);
-        self.order.insert(last, (key, self.next, token));
+        self.order.insert(last, (key, self.next, token, room));
         self.next += 1;
         Some(())
     }
@@ -86,18 +91,18 @@ impl<K: Copy + Ord> Parked<K> {
         trim(&mut self.order);
     }
 
-    /// Who waits for `key`, if it is one.
-    pub fn only(&self, key: K) -> Option<Token> {
+    /// Who waits for `key`, if it is one, and how much it takes.
+    pub fn only(&self, key: K) -> Option<(Token, usize)> {
         let from = self.order.partition_point(|wait| wait.0 < key);
         let mut waiting = self.order[from..].iter().take_while(|wait| wait.0 == key);
         let first = waiting.next()?;
-        waiting.next().is_none().then_some(first.2)
+        waiting.next().is_none().then_some((first.2, first.3))
     }
 
     /// Wakes all who wait for `key`.
     pub fn wake(&mut self, key: K, effects: &mut dyn Effects) {
         let from = self.order.partition_point(|wait| wait.0 < key);
-        while let Some(&(_, _, token)) = self.order.get(from).filter(|wait| wait.0 == key) {
+        while let Some(&(_, _, token, _)) = self.order.get(from).filter(|wait| wait.0 == key) {
             self.forget(token);
             effects.wake(token);
         }

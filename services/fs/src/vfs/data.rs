@@ -53,10 +53,7 @@ impl Vfs {
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
         let done = pipe.read(&mut call.bulk[..length]);
-        let Some(done) = done else {
-            pipe.waits(call.token, length);
-            return Err(self.wait(opening, Key::Readable(at)));
-        };
+        let done = done.ok_or_else(|| self.wait(opening, Key::Readable(at)))?;
         if done != 0 {
             self.parked.wake(Key::Writable(at), call.effects);
         }
@@ -101,8 +98,8 @@ impl Vfs {
         length: usize,
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
-        if let Some(reader) = self.parked.only(Key::Readable(at))
-            && pipe.is_answer(reader, length)
+        if let Some((reader, room)) = self.parked.only(Key::Readable(at))
+            && pipe.is_answer(length, room)
             && call.effects.give(reader, &call.bulk[..length])
         {
             self.parked.forget(reader);

@@ -300,10 +300,14 @@ impl Vfs {
         let error = match halt {
             Halt::Failed(error) => error,
             Halt::Listen => return Answer::Parked,
-            Halt::Park(key) => match self.parked.park(call.token, key) {
-                Some(()) => return Answer::Parked,
-                None => Errno::Nomem,
-            },
+            Halt::Park(key) => {
+                let reads = call.request.op == Op::Read as u16;
+                let room = if reads { call.length() } else { 0 };
+                match self.parked.park_with(call.token, key, room) {
+                    Some(()) => return Answer::Parked,
+                    None => Errno::Nomem,
+                }
+            }
         };
         self.parked.forget(call.token);
         Answer::Done(Reply::error(error))

@@ -5,7 +5,6 @@
 
 use abi::fs::Errno;
 use alloc::collections::VecDeque;
-use kernel_share::Token;
 
 /// Bytes that a pipe holds.
 pub const CAPACITY: usize = 16 * 1024;
@@ -22,8 +21,6 @@ pub struct Pipe {
     data: VecDeque<u8>,
     /// Ends that are read once each: how many bytes are before each, behind the one before.
     ends: VecDeque<usize>,
-    /// Whose read waits, if it still does: who came last, and how much it takes.
-    reading: Option<(Token, usize)>,
     /// Somebody can read.
     pub reader: bool,
     /// Somebody can write.
@@ -33,13 +30,7 @@ pub struct Pipe {
 impl Pipe {
     /// An empty one, both ends open.
     pub fn open() -> Pipe {
-        Pipe {
-            data: VecDeque::new(),
-            ends: VecDeque::new(),
-            reading: None,
-            reader: true,
-            writer: true,
-        }
+        Pipe { data: VecDeque::new(), ends: VecDeque::new(), reader: true, writer: true }
     }
 
     /// Bytes in it.
@@ -74,15 +65,9 @@ impl Pipe {
         Some(length)
     }
 
-    /// This read has to wait.
-    pub fn waits(&mut self, token: Token, length: usize) {
-        self.reading = Some((token, length));
-    }
-
-    /// May a write of so many bytes be the answer to that read, unless somebody else waits too?
-    pub fn is_answer(&self, token: Token, length: usize) -> bool {
-        let fits = |(whose, room)| whose == token && (1..=room).contains(&length);
-        self.reader && !self.readable() && self.reading.is_some_and(fits)
+    /// May a write of so many bytes be the answer to a read that waits alone, and takes `room`?
+    pub fn is_answer(&self, length: usize, room: usize) -> bool {
+        self.reader && !self.readable() && (1..=room).contains(&length)
     }
 
     /// Puts bytes in; `None` when it has to wait.
