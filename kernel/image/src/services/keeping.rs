@@ -127,6 +127,11 @@ impl Custody for Keeping {
     }
 
     fn attempt(&self, work: &mut dyn FnMut()) -> bool {
+        if self.shared.is_none() {
+            // It cannot be lost.
+            work();
+            return true;
+        }
         arch::rescue::attempt(work)
     }
 }
