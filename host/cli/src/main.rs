@@ -11,6 +11,7 @@ mod console;
 mod doctor;
 mod exec;
 mod ext2;
+mod fuzz;
 mod given;
 mod image;
 mod install;
@@ -176,6 +177,12 @@ enum Verb {
         /// One of them only.
         name: Option<String>,
     },
+    /// Let libFuzzer look for calls that do harm; needs a C++ compiler.
+    Fuzz {
+        /// How long.
+        #[arg(default_value_t = 180)]
+        seconds: u32,
+    },
     /// Measure, and print a table beside Linux.
     Bench {
         /// Only records whose name begins with this.
@@ -237,6 +244,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Apps { names } => apps::apps(&place, &names),
         Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
         Verb::Check { name } => check::check(&place, name.as_deref()),
+        Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
         Verb::Lab(line) => lab::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),

@@ -4,13 +4,15 @@
 //! next call. One piece of memory goes to the file service as it is. Several that fit the scratch
 //! room are one request, so that a pipe takes them whole; larger ones are a request each. Of a
 //! stream one request reads what there is, and nothing waits for more; a write to one waits until
-//! all is written, unless nothing may wait.
+//! all is written, unless nothing may wait. Where bytes come is what the list said at first, though
+//! they come over the list itself.
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{check, entry, load, piece};
 use crate::system::{System, ask};
 use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
+use alloc::vec::Vec;
 
 /// Until when requests for one piece of memory go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,30 @@ struct Pieces {
     /// How many are not empty, and the last of those.
     full: u32,
     last: Piece,
+    /// One of them is where the list is, so reading would change it.
+    covers: bool,
+    /// The list as it was, if so.
+    kept: Option<Vec<u8>>,
+}
+
+impl Pieces {
+    fn part(&self, memory: &[u8], index: u32) -> Result<Piece, Errno> {
+        match &self.kept {
+            Some(kept) => vector(kept, 0, index),
+            None => vector(memory, self.list, index),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, memory: &mut [u8]) -> Result<(), Errno> {
+        let list = piece(memory, self.list, entry(0, self.count, IOVEC)?)?;
+        let mut kept = Vec::new();
+        kept.try_reserve_exact(list.len()).map_err(|_| Errno::NOMEM)?;
+        kept.extend_from_slice(list);
+        self.kept = Some(kept);
+        Ok(())
+    }
 }
 
 /// An entry of a list.
@@ -67,13 +93,16 @@ fn look(memory: &mut [u8], list: u32, count: u32) -> Result<Pieces, Errno> {
         return Err(Errno::INVAL);
     }
     let last = Piece { at: 0, length: 0 };
-    let mut all = Pieces { list, count, total: 0, full: 0, last };
+    let mut all = Pieces { list, count, total: 0, full: 0, last, covers: false, kept: None };
+    let end = u64::from(list) + u64::from(count) * u64::from(IOVEC);
     for index in 0..count {
         let one = vector(memory, list, index)?;
         check(memory, one.at, one.length)?;
         if one.length != 0 {
             all.full += 1;
             all.last = one;
+            let behind = u64::from(one.at) + u64::from(one.length);
+            all.covers |= u64::from(one.at) < end && u64::from(list) < behind;
             all.total = all.total.checked_add(one.length).ok_or(Errno::INVAL)?;
         }
     }
@@ -100,7 +129,10 @@ impl Transfer<'_> {
         list: u32,
         count: u32,
     ) -> Result<u32, Halt> {
-        let all = look(memory, list, count)?;
+        let mut all = look(memory, list, count)?;
+        if all.covers && all.full > 1 && self.reads() {
+            all.keep(memory)?;
+        }
         let fits = all.total as usize <= scratch.len();
         match all.full {
             0 => Ok(0),
@@ -146,8 +178,7 @@ impl Transfer<'_> {
     fn each(&mut self, memory: &mut [u8], all: &Pieces) -> Result<u32, Halt> {
         let mut done = 0u32;
         for index in 0..all.count {
-            // Looked at once more: what was read since may have changed the list.
-            let part = vector(memory, all.list, index)?;
+            let part = all.part(memory, index)?;
             let moved = match self.direct(memory, part) {
                 Err(Halt::Failed(_)) if done != 0 => break,
                 other => other?,
@@ -183,7 +214,7 @@ impl Transfer<'_> {
 /// The pieces to one place.
 fn gather(memory: &mut [u8], all: &Pieces, mut into: &mut [u8]) -> Result<(), Errno> {
     for index in 0..all.count {
-        let part = vector(memory, all.list, index)?;
+        let part = all.part(memory, index)?;
         let from = piece(memory, part.at, part.length)?;
         let (to, rest) = into.split_at_mut(from.len().min(into.len()));
         to.copy_from_slice(from.get(..to.len()).ok_or(Errno::IO)?);
@@ -195,7 +226,7 @@ fn gather(memory: &mut [u8], all: &Pieces, mut into: &mut [u8]) -> Result<(), Er
 /// From one place to the pieces.
 fn scatter(memory: &mut [u8], all: &Pieces, mut from: &[u8]) -> Result<(), Errno> {
     for index in 0..all.count {
-        let part = vector(memory, all.list, index)?;
+        let part = all.part(memory, index)?;
         let to = piece(memory, part.at, part.length)?;
         let (now, rest) = from.split_at(to.len().min(from.len()));
         to.get_mut(..now.len()).ok_or(Errno::IO)?.copy_from_slice(now);

@@ -1,4 +1,6 @@
-//! A process's name: the last component of its program's path.
+//! A process's name: the last component of its first argument, by which it was called; of its
+//! program's path where that makes no sense. So a program that serves many names has the one that
+//! was asked for. It is what the process's beginner says, and nobody may rely on it.
 
 use abi::process::NAME;
 use abi::program::{BEGIN_FILES, BEGIN_MAGIC, Begin, BeginFile};
@@ -6,7 +8,8 @@ use zerocopy::FromBytes;
 
 /// Of what a beginning says; `?` when that makes no sense.
 pub fn of(beginning: &[u8]) -> [u8; NAME] {
-    let named = path(beginning).map(last).filter(|name| !name.is_empty());
+    let (path, first) = strings(beginning).unwrap_or_default();
+    let named = [first, path].map(last).into_iter().find(|name| makes_sense(name));
     padded(named.unwrap_or(b"?"))
 }
 
@@ -18,20 +21,41 @@ pub fn padded(text: &[u8]) -> [u8; NAME] {
     for (to, &byte) in name.iter_mut().zip(text.iter().take(bytes)) {
         *to = if byte.is_ascii_control() { b'?' } else { byte };
     }
+    // U+0080 to U+009F: control characters too, of two bytes.
+    let is_control = |pair: &[u8]| matches!(pair, [0xc2, 0x80..=0x9f]);
+    while let Some(at) = name.windows(2).position(is_control) {
+        name.iter_mut().skip(at).take(2).for_each(|byte| *byte = b'?');
+    }
     name
 }
 
-fn path(beginning: &[u8]) -> Option<&[u8]> {
+/// A name without what pads it.
+pub fn text(name: &[u8; NAME]) -> &[u8] {
+    until_nul(name)
+}
+
+/// The path of a beginning, and its first argument: empty when there is none.
+fn strings(beginning: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = Begin::read_from_prefix(beginning).ok()?;
     let files = usize::try_from(head.files).ok().filter(|&files| files <= BEGIN_FILES)?;
     let rest = rest.get(files * size_of::<BeginFile>()..)?;
-    let path = rest.get(..usize::try_from(head.path).ok()?)?;
-    (head.magic == BEGIN_MAGIC).then_some(path)
+    let (path, rest) = rest.split_at_checked(usize::try_from(head.path).ok()?)?;
+    let arguments = rest.get(..usize::try_from(head.arguments).ok()?).unwrap_or_default();
+    (head.magic == BEGIN_MAGIC).then_some((path, until_nul(arguments)))
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 fn last(path: &[u8]) -> &[u8] {
     let mut components = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
     components.next_back().unwrap_or_default()
+}
+
+/// Text that one can see.
+fn makes_sense(name: &[u8]) -> bool {
+    core::str::from_utf8(name).is_ok_and(|text| !text.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -41,15 +65,24 @@ mod tests {
     use base::prng::Prng;
     use zerocopy::IntoBytes;
 
-    fn begin(path: &[u8], files: u32) -> Vec<u8> {
-        let path_bytes = path.len() as u32;
-        let head = Begin { magic: BEGIN_MAGIC, files, path: path_bytes, ..Begin::default() };
+    fn begin(path: &[u8], arguments: &[u8], files: u32) -> Vec<u8> {
+        let head = Begin {
+            magic: BEGIN_MAGIC,
+            files,
+            path: path.len() as u32,
+            arguments: arguments.len() as u32,
+            ..Begin::default()
+        };
         let files = Vec::from_iter((0..files).map(|_| BeginFile::default()));
-        [head.as_bytes(), files.as_bytes(), path].concat()
+        [head.as_bytes(), files.as_bytes(), path, arguments].concat()
     }
 
     fn name(path: &[u8]) -> Vec<u8> {
-        of(&begin(path, 3)).into_iter().take_while(|&byte| byte != 0).collect()
+        text(&of(&begin(path, b"", 3))).to_vec()
+    }
+
+    fn called(arguments: &[u8]) -> Vec<u8> {
+        text(&of(&begin(b"/bin/coreutils", arguments, 2))).to_vec()
     }
 
     #[test]
@@ -66,23 +99,45 @@ mod tests {
     }
 
     #[test]
+    fn who_is_called_by_another_name_has_that() {
+        assert_eq!(called(b"sleep\x001000\0"), b"sleep");
+        assert_eq!(called(b"/usr/bin/ls\0-l\0"), b"ls");
+        assert_eq!(called(b"-sh\0"), b"-sh");
+        assert_eq!(called(b"a\x1b[2Jb\0"), b"a?[2Jb");
+        assert_eq!(called("a\u{9b}2J\u{80}ä\0".as_bytes()), "a??2J??ä".as_bytes());
+        assert_eq!(called(&[&[b'x'; 9000][..], b"\0"].concat()), [b'x'; NAME]);
+        for nameless in [&b""[..], b"\0sleep\0", b"/\0", b" \t\0", b"\xff\xfe\0"] {
+            assert_eq!(called(nameless), b"coreutils");
+        }
+        let whole = begin(b"/bin/coreutils", b"sleep\0", 2);
+        assert_eq!(text(&of(&whole[..whole.len() - 1])), b"coreutils");
+        // As a kernel says it again to a table that began anew.
+        let name = of(&begin(b"/bin/sh", "\u{9b}\x07\u{9c}x\0".as_bytes(), 0));
+        assert_eq!(padded(text(&name)), name);
+    }
+
+    #[test]
     fn what_makes_no_sense_has_one_too() {
+        assert_eq!(padded(b"\xc2\x9b\xc2\x9b")[..5], *b"????\0");
         for bad in [&b""[..], b"PENBEGIN", &[0; 200], &[0xff; 200]] {
             assert_eq!(of(bad)[..2], *b"?\0");
         }
         assert_eq!(name(b""), b"?");
         assert_eq!(name(b"///"), b"?");
-        let whole = begin(b"/bin/hello", 2);
+        let whole = begin(b"/bin/hello", b"", 2);
         assert_eq!(of(&whole[..whole.len() - 1])[..2], *b"?\0");
         let mut random = Prng::new(1);
         for _ in 0..10_000 {
-            let mut bytes = begin(b"/a/b", 1);
+            let mut bytes = begin(b"/a/b", b"c/d\0e\0", 1);
             for _ in 0..random.below(6) {
                 let at = random.below(40) as usize;
                 bytes[at] = random.next() as u8;
             }
             bytes.truncate(random.below(120) as usize);
-            of(&bytes);
+            let name = of(&bytes);
+            let shown = text(&name);
+            assert!(!shown.is_empty() && name[shown.len()..].iter().all(|&byte| byte == 0));
+            assert!(!std::str::from_utf8(shown).unwrap().contains(char::is_control));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::monitor::Session;
 use crate::programs::{Loaded, Manifest, stack};
 use crate::services::Patience;
 use ::processes::client::Account;
+use ::processes::name;
 use abi::fs::{Op, Reply, Request, flag};
 use abi::process::{End as How, Errno};
 use alloc::collections::BTreeMap;
@@ -39,7 +40,7 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         pid,
         parent,
         group,
-        name: name_of(beginning).to_vec(),
+        name: name::text(&name::of(beginning)).to_vec(),
         stop: AtomicU32::new(0),
         thread: AtomicU64::new(0),
         asleep: WaitQueue::new(),
@@ -66,12 +67,6 @@ fn take<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32) -> Option<T> {
 fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
     let before = map.lock().insert(pid, value);
     drop(before);
-}
-
-/// The last part of its path.
-fn name_of(beginning: &[u8]) -> &[u8] {
-    let path = decode(beginning).map_or(&b"?"[..], |beginning| beginning.path);
-    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
 /// To the table: it runs, or why not. A table that is gone hears it from [`super::name_all`].

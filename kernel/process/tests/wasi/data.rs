@@ -27,6 +27,28 @@ fn what_is_written_is_read_through_lists_of_pieces() {
     program.end();
 }
 
+/// Found by libFuzzer: what came over the list said where the rest went.
+#[test]
+fn a_list_that_is_read_over_says_what_it_said() {
+    for large in [4, 100_000] {
+        let mut program = Program::new();
+        let mut data = vec![b'x'; 16 + large as usize + 9];
+        // As an entry of a list: 9 bytes elsewhere.
+        data[8..12].copy_from_slice(&(PATH as u32).to_le_bytes());
+        data[12..16].copy_from_slice(&9u32.to_le_bytes());
+        let fd = program.file("file", &data);
+        program.put(PATH, &[0xee; 16]);
+        let [list, count] = program.list(&[(LIST, 16), (BUFFER, large), (BUFFER + large, 9)]);
+        program.ok("fd_pread", &[fd, list, count, 0, RESULT]);
+        assert_eq!(u64::from(program.u32(RESULT)), 16 + large + 9);
+        assert_eq!(program.get(LIST, 16), &data[..16]);
+        assert_eq!(program.get(BUFFER, large as usize + 9), &data[16..]);
+        assert_eq!(program.get(PATH, 16), [0xee; 16]);
+        program.ok("fd_close", &[fd]);
+        program.end();
+    }
+}
+
 #[test]
 fn large_pieces_go_one_by_one_and_all_the_way() {
     for most in [usize::MAX, 3900] {

@@ -1,0 +1,51 @@
+//! `pen fuzz`: libFuzzer on what programs may call (`fuzz/`, docs/testing.md).
+//!
+//! Built apart from all else, by the same compiler: LLVM counts edges and tells of comparisons, and
+//! overflows are looked for. What it found worth keeping stays in `target/fuzz/corpus`.
+
+use crate::place::Place;
+use anyhow::Context;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What rustc is told.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
+/// Inputs of seeds that it begins with.
+const SEEDS: u64 = 200;
+/// Most bytes of an input: about the longest of a seed.
+const LONGEST: usize = 4096;
+
+/// `pen fuzz [SECONDS]`
+pub fn fuzz(place: &Place, seconds: u32) -> anyhow::Result<ExitCode> {
+    let place = place.within("fuzz");
+    let (corpus, found) = (place.target.join("corpus"), place.target.join("found-"));
+    begin(&corpus).with_context(|| format!("cannot write to {}", corpus.display()))?;
+    let mut cargo = place.cargo();
+    cargo.current_dir(place.root.join("fuzz")).env("RUSTFLAGS", FLAGS);
+    cargo.args(["run", "-q", "--release", "--target", "host-tuple", "--"]);
+    cargo.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={LONGEST}"));
+    cargo.args(["-len_control=0", "-timeout=60", "-print_final_stats=1"]);
+    cargo.arg(format!("-artifact_prefix={}", found.display())).arg(&corpus);
+    if cargo.status()?.success() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = found.display();
+    eprintln!("pen: what it found, if it was built: {found}*; cargo run -p abuse -- FILE does it");
+    Ok(ExitCode::FAILURE)
+}
+
+/// A corpus, where there is none yet.
+fn begin(corpus: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(corpus)?;
+    if std::fs::read_dir(corpus)?.next().is_some() {
+        return Ok(());
+    }
+    (0..SEEDS).try_for_each(|seed| {
+        std::fs::write(corpus.join(format!("seed-{seed}")), abuse::bytes_of(seed))
+    })
+}
