@@ -4,9 +4,9 @@
 //! overflows are looked for. What it found worth keeping stays in `target/fuzz/corpus`.
 
 use crate::place::Place;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// What rustc is told.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
@@ -22,6 +22,10 @@ const LONGEST: usize = 4096;
 
 /// `pen fuzz [SECONDS]`
 pub fn fuzz(place: &Place, seconds: u32) -> anyhow::Result<ExitCode> {
+    let compiler = Command::new("c++").arg("--version").output();
+    if !compiler.is_ok_and(|found| found.status.success()) {
+        bail!("libFuzzer is C++, and nothing here compiles that: `apt-get install g++`, then again");
+    }
     let place = place.within("fuzz");
     let (corpus, found) = (place.target.join("corpus"), place.target.join("found-"));
     begin(&corpus).with_context(|| format!("cannot write to {}", corpus.display()))?;
