@@ -203,8 +203,15 @@ static void clocks(void)
     uint64_t began = now();
     for (int i = 0; i < ROUNDS; i++)
         now();
+    clock_cost = (now() - began) / ROUNDS;
+    // The call alone, without a look at each answer.
+    __wasi_timestamp_t time;
+    int errors = 0;
+    began = now();
+    for (int i = 0; i < ROUNDS; i++)
+        errors |= __wasi_clock_time_get(__WASI_CLOCKID_MONOTONIC, 1, &time);
     uint64_t spent = now() - began;
-    clock_cost = spent / ROUNDS;
+    must(errors, "clock");
     record("call.clock", (double)spent / ROUNDS);
 }
 
