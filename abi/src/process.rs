@@ -22,7 +22,7 @@
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: list those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | nobody will wait for it |
-//! | Adopt | pid, parent, group, kernel, memory, WATCHED, length | in: its name | |
+//! | Adopt | pid, parent, group, kernel, memory, WATCHED, DOOMED, length | in: its name | |
 //! | Load | | room for a u32 a kernel | how many processes each kernel has that have not ended |
 
 use crate::codes::codes;
@@ -168,6 +168,8 @@ pub mod flag {
     pub const WATCHED: u16 = 1 << 1;
     /// Wait: answers `pid` 0 where it would wait.
     pub const HANG_NOT: u16 = 1 << 2;
+    /// Adopt: it was told to end, and begins nobody any more.
+    pub const DOOMED: u16 = 1 << 3;
 }
 
 /// Signals, as WASI numbers them.

@@ -261,12 +261,14 @@ fn name_all(session: &Session) {
     let kernel = session.kernel;
     let all: Vec<_> = kernel.processes.living.lock().values().cloned().collect();
     for life in all {
+        let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
+        let doomed = if life.stop_signal().is_some() { flag::DOOMED } else { 0 };
         let running = Running {
             pid: life.pid,
             parent: life.parent,
             group: life.group,
             kernel: kernel.me.0.into(),
-            flags: if life.parent == 0 { flag::WATCHED } else { 0 },
+            flags: watched | doomed,
             memory: life.memory.load(Ordering::Relaxed),
             name: &life.name,
         };

@@ -89,7 +89,7 @@ pub struct Running<'a> {
     pub group: u32,
     /// The kernel that says so.
     pub kernel: u16,
-    /// [`flag::WATCHED`].
+    /// [`flag::WATCHED`], [`flag::DOOMED`].
     pub flags: u16,
     /// Most bytes of memory it had.
     pub memory: u64,

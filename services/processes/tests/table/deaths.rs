@@ -178,6 +178,15 @@ fn a_table_that_began_anew_learns_what_runs() {
 }
 
 #[test]
+fn who_was_told_to_end_begins_nobody_in_a_table_that_began_anew() {
+    let mut world = World::of_life(2);
+    let one = Running { pid: 10, kernel: 1, flags: flag::DOOMED, ..Running::default() };
+    world.with(1, |c| c.adopt(one)).unwrap();
+    let (request, mut bulk) = spawn(1, 10, 0);
+    assert_eq!(world.errno(1, request, &mut bulk), Errno::Intr);
+}
+
+#[test]
 fn whose_watcher_is_found_out_dies_with_it() {
     let mut world = World::of_life(2);
     let one = Running { pid: 10, kernel: 1, flags: flag::WATCHED, ..Running::default() };
