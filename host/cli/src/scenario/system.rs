@@ -60,6 +60,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     across(rig)?;
     keys(rig)?;
     monitor(rig)?;
+    restarted(rig)?;
     kept(rig)
 }
 
@@ -116,6 +117,17 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
     rig.send("exit 3")?;
     rig.expect("/ $ ", PATIENCE)?;
     says(rig, "cd /home; echo again", "again\n[0]")
+}
+
+/// The tool `reboot`, on the other kernel: the shell comes back, and the disk is in order.
+fn restarted(rig: &mut Rig) -> Result<(), Failure> {
+    says(rig, "cat /proc/power", "poweroff reboot\n[0]")?;
+    says(rig, "echo unsynced > before", "[0]")?;
+    rig.send("KERNEL=1 reboot")?;
+    rig.rejoin()?;
+    rig.expect("one system on every core", PATIENCE)?;
+    rig.expect("/ $ ", PATIENCE)?;
+    says(rig, "cd /home; cat before; rm before", "unsynced\n[0]")
 }
 
 /// What was written is there the next time, and the file system is in order.
