@@ -5,12 +5,13 @@
 //! The count changes before sockets close: who loses a connection can tell a restart from an end.
 
 use crate::memory::{MemoryError, Ram};
-use abi::boot::{Blob, Given};
+use abi::boot::{self, Blob, Given};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
-use std::mem::offset_of;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use vm_memory::{Bytes, GuestAddress};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The count, in the run folder; not there in a board's first life.
 const COUNT: &str = "soc.lives";
@@ -28,14 +29,18 @@ pub fn next(folder: &Path) -> io::Result<()> {
     std::fs::rename(beside, folder.join(COUNT))
 }
 
-/// What no life shares with another (`Given`), written over what the blob at `blob_pa` says: the
-/// seed, and the real time at `start`.
+/// What no life shares with another (`Given`), put into the blob at `blob_pa`: the seed, and the
+/// real time at `start`.
 pub fn renew(ram: &Ram, blob_pa: u64, start: Instant) -> Result<(), MemoryError> {
     let failed = |why| MemoryError::Io("what a restart is given".into(), why);
     let (seed, begun) = given(start).map_err(failed)?;
-    let at = blob_pa + offset_of!(Blob, given) as u64;
-    ram.write(at + offset_of!(Given, seed) as u64, &seed)?;
-    ram.write(at + offset_of!(Given, begun) as u64, &begun.to_le_bytes())
+    let mut bytes = vec![0; size_of::<Blob>()];
+    ram.guest().read_slice(&mut bytes, GuestAddress(blob_pa))?;
+    let blob = Blob::read_from_bytes(&bytes).map_err(|_| MemoryError::Blob("it is cut off"))?;
+    let given = Given { seed, begun, ..blob.given };
+    let mut blob = Blob { given, checksum: 0, ..blob };
+    blob.checksum = boot::fnv(boot::FNV_START, blob.as_bytes());
+    ram.write(blob_pa, blob.as_bytes())
 }
 
 fn given(start: Instant) -> io::Result<([u8; 32], u64)> {
@@ -69,21 +74,25 @@ mod tests {
     fn each_life_is_given_a_seed_and_a_time_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let ram = Ram::create(&folder.path().join("ram"), 1 << 20, 0).unwrap();
-        let at = offset_of!(Blob, given) as u64;
-        let word = |field: usize| {
-            let mut bytes = [0; 8];
-            use vm_memory::{Bytes, GuestAddress};
-            ram.guest().read_slice(&mut bytes, GuestAddress(at + field as u64)).unwrap();
-            u64::from_le_bytes(bytes)
+        let look = || {
+            let mut bytes = vec![0; size_of::<Blob>()];
+            ram.guest().read_slice(&mut bytes, GuestAddress(0)).unwrap();
+            let mut blob = Blob::read_from_bytes(&bytes).unwrap();
+            let sum = std::mem::take(&mut blob.checksum);
+            // As kernels check it.
+            assert_eq!(sum, boot::fnv(boot::FNV_START, blob.as_bytes()));
+            blob.given
         };
-        let look = || (word(offset_of!(Given, seed)), word(offset_of!(Given, begun)));
+        let key = std::mem::offset_of!(Blob, given) as u64;
+        ram.write(key, &[7; 32]).unwrap();
         renew(&ram, 0, Instant::now()).unwrap();
         let first = look();
         renew(&ram, 0, Instant::now()).unwrap();
         let second = look();
-        assert!(first.0 != second.0 && first.1 <= second.1 && first.1 > 1_767_225_600_000_000_000);
+        assert!(first.seed != second.seed && first.begun <= second.begun);
+        assert!(first.begun > 1_767_225_600_000_000_000);
         // The key stays: programs on the disk are sealed with it.
-        assert_eq!(word(offset_of!(Given, program_key)), 0);
+        assert_eq!([first.program_key, second.program_key], [[7; 32]; 2]);
         assert!(renew(&ram, 2 << 20, Instant::now()).is_err());
     }
 }

@@ -18,7 +18,6 @@ pub fn kept(rig: &mut Rig) -> Result<(), Failure> {
     let wrong = |why: anyhow::Error| Failure::Wrong(format!("{why:#}"));
     let mut stream = Stream::open(&rig.instance).map_err(wrong)?;
     rig.send("reboot")?;
-    rig.expect("restarting the board", PATIENCE)?;
     began(rig)?;
     match stream.receive() {
         Err(why) if why.to_string().contains("was restarted") => {}
