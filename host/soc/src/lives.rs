@@ -1,4 +1,5 @@
-//! A board that starts again (`reboot`): the soc ends it in order, counts, and executes itself anew.
+//! A board that starts again (`reboot`): the soc ends it in order, counts, and executes itself
+//! anew.
 //!
 //! So nothing of a life is in the next one but the run folder: soc, memory, QEMUs, doorbells and
 //! sockets are made as at the first start. The process keeps its number, and `soc.pid` its text.
