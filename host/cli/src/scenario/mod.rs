@@ -117,6 +117,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
     on("system.shell", "duo", system::shell),
+    nightly("system.reboot", "duo", system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
     nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),

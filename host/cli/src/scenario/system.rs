@@ -60,7 +60,6 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     across(rig)?;
     keys(rig)?;
     monitor(rig)?;
-    restarted(rig)?;
     kept(rig)
 }
 
@@ -120,9 +119,10 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// The tool `reboot`, on the other kernel: the shell comes back, and the disk is in order.
-fn restarted(rig: &mut Rig) -> Result<(), Failure> {
+pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig)?;
     says(rig, "cat /proc/power", "poweroff reboot\n[0]")?;
-    says(rig, "echo unsynced > before", "[0]")?;
+    says(rig, "cd /home; echo unsynced > before", "[0]")?;
     rig.send("KERNEL=1 reboot")?;
     rig.rejoin()?;
     rig.expect("one system on every core", PATIENCE)?;
