@@ -104,6 +104,9 @@ pub mod command {
     /// Energy that domain `arg0` has used since the board's start, in nJ: the answer's value.
     /// [`super::error::ABSENT`] where nobody measures it: outside of the lab, in some modes of it.
     pub const ENERGY: u64 = 8;
+    /// Power the whole board off and on again: memory is empty, every domain boots cold under its
+    /// first epoch, what is on disks stays. [`super::error::ABSENT`] where a run must repeat.
+    pub const REBOOT: u64 = 9;
 }
 
 /// Why the soc refused a request.

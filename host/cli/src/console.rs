@@ -1,19 +1,25 @@
 //! This terminal on a board's console: bytes both ways, ctrl-a x leaves, ctrl-a ? helps.
 //!
 //! Works with a pipe as standard input too: all of it is sent, and when it has ended the output is
-//! shown until the board has been quiet for a while. Ends by itself when the soc goes away.
+//! shown until the board has been quiet for a while. Ends by itself when the soc goes away; a board
+//! that starts again is waited for, and goes on here. Keys that it cannot take then are lost.
 
 use crate::instance::{Instance, tail};
+use crate::life::Life;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
 /// After the end of piped input, so much silence means that the answers are out.
 const QUIET: Duration = Duration::from_millis(1500);
 const ESCAPE: u8 = 1;
+/// Its socket, in the run folder.
+const CONSOLE: &str = "console.sock";
+const RESTARTED: &str = "\r\n[pen: the board was restarted]\r\n";
 const HELP: &str = "\r\n[pen: ctrl-a x leaves, ctrl-a ctrl-a sends one, ctrl-a ? this help]\r\n";
 
 /// Why the console ended other than by the person's wish.
@@ -75,10 +81,12 @@ impl Drop for Raw {
 
 /// Attaches until the person leaves (Ok) or the board ends (Err).
 pub fn attach(instance: &Instance, replay: bool) -> Result<(), ConsoleError> {
-    let path = instance.path("console.sock");
+    let path = instance.path(CONSOLE);
     let failed = |e| ConsoleError::Attach(path.display().to_string(), e);
-    let socket = UnixStream::connect(&path).map_err(failed)?;
+    let life = instance.life();
+    let socket = instance.connect(CONSOLE).map_err(failed)?;
     let reader = socket.try_clone().map_err(failed)?;
+    let line = Arc::new(Line { instance: instance.clone(), socket: Mutex::new(socket) });
     if std::io::stdin().is_terminal() {
         eprintln!("[pen: attached to {}; ctrl-a x leaves]", instance.name);
     }
@@ -87,9 +95,9 @@ pub fn attach(instance: &Instance, replay: bool) -> Result<(), ConsoleError> {
     }
     let raw = Raw::enter();
     let (events, inbox) = channel();
-    let output = events.clone();
-    std::thread::spawn(move || read_board(reader, &output));
-    std::thread::spawn(move || read_person(socket, &events));
+    let (output, keys) = (events.clone(), line.clone());
+    std::thread::spawn(move || read_board(&line, reader, life, &output));
+    std::thread::spawn(move || read_person(&keys, &events));
     let result = show(&inbox);
     drop(raw);
     match result? {
@@ -130,18 +138,49 @@ fn show(inbox: &Receiver<Event>) -> Result<bool, ConsoleError> {
     }
 }
 
-fn read_board(mut socket: UnixStream, events: &Sender<Event>) {
-    let mut buffer = [0; 4096];
-    while let Ok(n @ 1..) = socket.read(&mut buffer) {
-        if events.send(Event::Output(buffer[..n].to_vec())).is_err() {
-            return;
-        }
+/// The way to the board, whichever of its lives it is in.
+struct Line {
+    instance: Instance,
+    socket: Mutex<UnixStream>,
+}
+
+impl Line {
+    /// To a board without a life there is no way; who reads from it finds out.
+    fn send(&self, bytes: &[u8]) {
+        let _ = self.socket.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes);
     }
-    // The receiver has gone only when the person left.
+
+    /// The board starts again: the way to its next life, once that is there.
+    fn again(&self) -> Option<UnixStream> {
+        let socket = self.instance.connect(CONSOLE).ok()?;
+        let reader = socket.try_clone().ok()?;
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        Some(reader)
+    }
+}
+
+fn read_board(line: &Line, mut socket: UnixStream, mut life: Life, events: &Sender<Event>) {
+    let mut buffer = [0; 4096];
+    loop {
+        while let Ok(n @ 1..) = socket.read(&mut buffer) {
+            if events.send(Event::Output(buffer[..n].to_vec())).is_err() {
+                return;
+            }
+        }
+        if !life.is_over() {
+            break;
+        }
+        // Should it end before we are there, we look for one more in vain.
+        life = line.instance.life();
+        let Some(next) = line.again() else { break };
+        socket = next;
+        // The receiver has gone only when the person left.
+        let _ = events.send(Event::Output(RESTARTED.as_bytes().to_vec()));
+    }
     let _ = events.send(Event::Gone);
 }
 
-fn read_person(mut socket: UnixStream, events: &Sender<Event>) {
+fn read_person(line: &Line, events: &Sender<Event>) {
     let (mut buffer, mut escaped) = ([0; 4096], false);
     while let Ok(n @ 1..) = std::io::stdin().lock().read(&mut buffer) {
         let mut send = Vec::with_capacity(n);
@@ -149,7 +188,7 @@ fn read_person(mut socket: UnixStream, events: &Sender<Event>) {
             match (std::mem::take(&mut escaped), byte) {
                 (true, b'x' | b'X') => {
                     // What stood before the escape still goes out; the board may be gone by now.
-                    let _ = socket.write_all(&send);
+                    line.send(&send);
                     let _ = events.send(Event::Leave);
                     return;
                 }
@@ -160,9 +199,7 @@ fn read_person(mut socket: UnixStream, events: &Sender<Event>) {
                 (_, byte) => send.push(byte),
             }
         }
-        if socket.write_all(&send).is_err() {
-            return;
-        }
+        line.send(&send);
     }
     let _ = events.send(Event::InputEnd);
 }

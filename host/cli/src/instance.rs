@@ -31,7 +31,7 @@ use zerocopy::IntoBytes;
 /// The socket of a board's streams, in its run folder.
 pub const VSOCK: &str = "vsock.sock";
 /// How long the soc may take to serve the console.
-const START: Duration = Duration::from_secs(20);
+pub const START: Duration = Duration::from_secs(20);
 /// How long the soc may take to end everything, before it is killed.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -204,6 +204,7 @@ impl Instance {
         lab.write(&self.folder)?;
         let mut config = config_of(&board, &Options::default());
         config.lab = true;
+        config.exact = true;
         for domain in &mut config.domains {
             domain.command = machine.to_vec();
             domain.image = None;
@@ -483,6 +484,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         max_deaths: 1000,
         lab: options.takes_turns(),
         watched: options.is_watched(),
+        exact: options.is_exact(),
         ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
         domains: domains.collect(),
         devices: devices.collect(),

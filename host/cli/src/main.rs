@@ -19,6 +19,7 @@ mod instance;
 mod interrupt;
 mod kernels;
 mod lab;
+mod life;
 mod machine;
 mod place;
 mod progress;

@@ -2,6 +2,7 @@
 //! device (`abi::host`). Streams are for `pen exec` too.
 
 use crate::instance::{Instance, VSOCK};
+use crate::life::Life;
 use abi::host::{Frame, Kind, LARGEST, PORT};
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -15,6 +16,8 @@ pub struct Stream {
     reader: BufReader<UnixStream>,
     sender: Sender,
     board: String,
+    /// Which start of the board it is with.
+    life: Option<Life>,
 }
 
 /// The way to the board.
@@ -44,19 +47,21 @@ impl Stream {
     /// Begins one.
     pub fn open(instance: &Instance) -> anyhow::Result<Stream> {
         let name = &instance.name;
-        let socket = UnixStream::connect(instance.path(VSOCK)).with_context(|| {
+        let life = instance.life();
+        let socket = instance.connect(VSOCK).with_context(|| {
             let device = "a device of kind \"vsock\"";
             format!(
                 "board {name} takes no streams: is it up (`pen ps`), and has its file {device}?"
             )
         })?;
-        Stream::on(socket, name)
+        let life = if life.is_over() { instance.life() } else { life };
+        Ok(Stream { life: Some(life), ..Stream::on(socket, name)? })
     }
 
     /// Begins one with the board `name` behind `socket`.
     pub fn on(socket: UnixStream, name: &str) -> anyhow::Result<Stream> {
-        let reader = BufReader::new(socket.try_clone()?);
-        let mut stream = Stream { reader, sender: Sender(socket), board: name.to_string() };
+        let (reader, board) = (BufReader::new(socket.try_clone()?), name.to_string());
+        let mut stream = Stream { reader, sender: Sender(socket), board, life: None };
         let mut line = String::new();
         // A board that resets the stream ends it without a word.
         let read = writeln!(stream.sender.0, "CONNECT {PORT}")
@@ -80,17 +85,26 @@ impl Stream {
 
     /// What comes next; what the board could not do is an error.
     pub fn receive(&mut self) -> anyhow::Result<(Kind, Vec<u8>)> {
-        let gone = || format!("board {} ended the stream; see `pen ps` and its log", self.board);
         let mut head = [0; size_of::<Frame>()];
-        self.reader.read_exact(&mut head).with_context(gone)?;
+        self.fill(&mut head)?;
         let frame = Frame::read_from_bytes(&head).ok().and_then(|frame| frame.parse());
         let (kind, bytes) = frame.context("the board sends no frames that this `pen` knows")?;
         let mut data = vec![0; bytes];
-        self.reader.read_exact(&mut data).with_context(gone)?;
+        self.fill(&mut data)?;
         match kind {
             Kind::Failed => bail!("{}: {}", self.board, String::from_utf8_lossy(&data)),
             kind => Ok((kind, data)),
         }
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> anyhow::Result<()> {
+        let read = self.reader.read_exact(bytes);
+        if read.is_err() && self.life.as_ref().is_some_and(Life::is_over) {
+            bail!("board {} was restarted; what ran there has ended with it", self.board);
+        }
+        read.with_context(|| {
+            format!("board {} ended the stream; see `pen ps` and its log", self.board)
+        })
     }
 
     /// Puts the bytes of `from` there as `path`; how many?

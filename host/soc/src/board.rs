@@ -8,6 +8,7 @@ use crate::dma::limits::Limits;
 use crate::eye::{Eye, EyeError};
 use crate::fabric::{Doorbell, Fabric, Slot};
 use crate::gate::{Gate, GateError};
+use crate::lives;
 use crate::memory::{Chip, MemoryError, Ram};
 use crate::power::Policy;
 use crate::supervisor::{End, Parts, Supervisor};
@@ -17,6 +18,8 @@ use crate::virtio::cut::Cut;
 use crate::virtio::rng::Rng;
 use crate::virtio::vsock::Vsock;
 use crate::virtio::{self, Model};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -193,7 +196,7 @@ impl Chip {
 }
 
 /// Memory with the blob in it, and the words shared with kernels.
-fn memory(config: &Config, folder: &Path) -> Result<Chip, BoardError> {
+fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardError> {
     let mut ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
     if config.watched {
         ram = ram.seen_by(Eye::open(folder, &config.ram.path)?);
@@ -201,6 +204,9 @@ fn memory(config: &Config, folder: &Path) -> Result<Chip, BoardError> {
     let size = size_of::<abi::boot::Blob>() as u64;
     if ram.write_file(config.blob_pa, &config.blob, size)? != size {
         return Err(MemoryError::Blob("it has another size than ours").into());
+    }
+    if lives::count(folder) > 1 {
+        lives::renew(&ram, config.blob_pa, start)?;
     }
     let chip = Chip::new(ram, config.blob_pa)?;
     if chip.domains() != config.domains.len() {
@@ -219,8 +225,8 @@ fn served(config: &Config) -> Vec<usize> {
 }
 
 /// SIGTERM and SIGINT as something readable.
-fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+fn signals() -> std::io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
     }
@@ -230,7 +236,7 @@ fn signals() -> std::io::Result<std::os::unix::net::UnixStream> {
 /// Runs the board of `folder` to its end; the calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
-    let chip = memory(&config, folder)?;
+    let chip = memory(&config, folder, start)?;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
     let gate = Gate::of(&config, folder, start)?;
     let peers = config.domains.len() + 1;
@@ -252,6 +258,8 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let mut sockets = devices.sockets.clone();
     sockets.push(control_path);
     sockets.extend(config.domains.iter().flat_map(|d| [d.slot_socket.clone(), d.qmp.clone()]));
+    let signals = signals().map_err(host("signals"))?;
+    let late = signals.try_clone().map_err(host("signals"))?;
     let parts = Parts {
         config,
         folder: folder.to_owned(),
@@ -262,14 +270,23 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
         voice: devices.voice.clone(),
         cuts: devices.cuts.clone(),
         engines: devices.engines.clone(),
-        signals: signals().map_err(host("signals"))?,
+        signals,
     };
     let end = Supervisor::new(parts).map_err(host("eventfd"))?.run();
+    if end == End::Again {
+        // Before the devices close their sockets.
+        lives::next(folder).map_err(host("soc.lives"))?;
+    }
     gate.end();
     devices.finish();
     for socket in sockets {
         // Some are already gone with their QEMU.
         let _ = std::fs::remove_file(socket);
     }
-    Ok(end)
+    Ok(if end == End::Again && came(&late) { End::Ordered("a signal") } else { end })
+}
+
+/// Did a signal come that nobody has looked at?
+fn came(mut signals: &UnixStream) -> bool {
+    signals.set_nonblocking(true).is_ok() && signals.read(&mut [0]).is_ok()
 }

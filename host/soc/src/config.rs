@@ -33,6 +33,9 @@ pub struct Config {
     /// The coherence sanitizer watches; `lab.json` lies beside this file.
     #[serde(default)]
     pub watched: bool,
+    /// The run must repeat to the bit.
+    #[serde(default)]
+    pub exact: bool,
     /// The RAM file.
     pub ram: Ram,
     /// Domains; the index is the domain's index in the blob.

@@ -2,8 +2,8 @@
 //!
 //! `{"op":"status"}`, `{"op":"kill","domain":"weak"}`, `{"op":"power","domain":"weak",
 //! "action":"off"|"inactive"|"wake"}`, `{"op":"cut","device":"disk","after":9,"seed":1}`,
-//! `{"op":"shutdown"}`. An answer has `"ok"`: true with what was asked for, or false with
-//! `"error"`, a sentence.
+//! `{"op":"shutdown"}`, `{"op":"reboot"}`. An answer has `"ok"`: true with what was asked for, or
+//! false with `"error"`, a sentence.
 
 use crate::fabric::listen;
 use serde::Deserialize;
@@ -48,6 +48,8 @@ pub enum Operation {
     },
     /// End the board in order.
     Shutdown {},
+    /// The same, and start it again.
+    Reboot {},
 }
 
 /// See [`Operation::Power`].

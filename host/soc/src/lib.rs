@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! main  board ---- config                      what we are told
+//!  |      |------- lives                       how often it started
 //!         |
 //!     supervisor -- power (pure) -- qemu, qmp  the emulators and their power
 //!         |------- control                     pen's questions
@@ -17,6 +18,7 @@ pub mod dma;
 pub mod eye;
 pub mod fabric;
 pub mod gate;
+pub mod lives;
 pub mod logging;
 pub mod memory;
 pub mod power;

@@ -1,12 +1,14 @@
 //! `soc RUNDIR`: the chip of the board described by `RUNDIR/soc.toml`.
 //!
-//! Exit code 0: ended in order; 1: an essential domain was lost; 2: could not start.
+//! Exit code 0: ended in order; 1: an essential domain was lost; 2: could not start. A board that
+//! is to start again has the same process, which executes this program anew.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 fn main() -> ExitCode {
@@ -30,6 +32,10 @@ fn main() -> ExitCode {
             log::info!("The board is off, as {who} has ordered.");
             ExitCode::SUCCESS
         }
+        Ok(soc::supervisor::End::Again) => {
+            log::info!("The board is off, and starts again.");
+            again()
+        }
         Ok(soc::supervisor::End::Lost(name)) => {
             log::error!("The board is off: {name} was lost.");
             ExitCode::from(1)
@@ -44,25 +50,39 @@ fn main() -> ExitCode {
     code
 }
 
+/// Returns only when it cannot. It is the program that runs now, should its file be another one by
+/// then; the lock and whatever else is open is closed.
+fn again() -> ExitCode {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let why = Command::new("/proc/self/exe").arg0(name).args(words).exec();
+    log::error!("The board cannot start again: {why}.");
+    ExitCode::from(2)
+}
+
 fn fail(sentence: &str) -> ExitCode {
     eprintln!("soc: {sentence}");
     ExitCode::from(2)
 }
 
-/// Takes `soc.pid` and starts `soc.log`.
+/// Takes `soc.pid` and starts `soc.log`, or goes on with it when the board starts again. There is
+/// no moment without our number, for who looks whether the board lives.
 fn prepare(folder: &Path, start: Instant) -> std::io::Result<File> {
-    let options = || {
-        let mut options = OpenOptions::new();
-        options.create(true).write(true);
-        options
-    };
-    let mut lock = options().truncate(false).open(folder.join("soc.pid"))?;
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false);
+    let mut lock = options.open(folder.join("soc.pid"))?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| std::io::Error::other("another soc runs there"))?;
-    lock.set_len(0)?;
-    writeln!(lock, "{}", std::process::id())?;
-    let file = options().truncate(true).open(folder.join("soc.log"))?;
+    let number = format!("{}\n", std::process::id());
+    lock.write_all(number.as_bytes())?;
+    lock.set_len(number.len() as u64)?;
+    let life = soc::lives::count(folder);
+    let file = OpenOptions::new().create(true).append(true).open(folder.join("soc.log"))?;
+    if life == 1 {
+        file.set_len(0)?;
+    }
     soc::logging::start(file, start).map_err(std::io::Error::other)?;
-    log::info!("The soc of {} starts, process {}.", folder.display(), std::process::id());
+    let (folder, process) = (folder.display(), std::process::id());
+    log::info!("The soc of {folder} starts, process {process}, start {life}.");
     Ok(lock)
 }

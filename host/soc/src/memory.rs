@@ -8,6 +8,7 @@ use crate::eye::Eye;
 use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
 use abi::soc::{ChipPage, DomainPage, DomainStatus, SPINLOCKS, Spinlock, state, unpack_state};
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
@@ -47,14 +48,18 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// Creates the file anew (all zero, sparse) and maps it.
+    /// Creates the file anew (all zero, sparse) and maps it. One that is there is not touched, for
+    /// somebody may still look at it.
     pub fn create(path: &Path, size: u64, base_pa: u64) -> Result<Ram, MemoryError> {
         let failed = |e| MemoryError::Io(path.to_owned(), e);
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .open(path)
             .map_err(failed)?;
         file.set_len(size).map_err(failed)?;

@@ -105,6 +105,8 @@ pub enum Effect {
     Died(usize, Fate),
     /// The board ends; true: in order.
     End(bool),
+    /// It ends in order, and starts again.
+    Again,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -212,6 +214,10 @@ impl Power {
             (command::SHUTDOWN, _) => {
                 self.answer(asker, error::NONE, 0);
                 self.effects.push(Effect::End(true));
+            }
+            (command::REBOOT, _) => {
+                self.answer(asker, error::NONE, 0);
+                self.effects.push(Effect::Again);
             }
             (command::READY, Asker::Kernel(me, _)) => self.ready(asker, me),
             (command::PANIC, Asker::Kernel(me, _)) => {

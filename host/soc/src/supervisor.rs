@@ -32,6 +32,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub enum End {
     /// Somebody asked for it; who.
     Ordered(&'static str),
+    /// Somebody asked for it, and that it starts again.
+    Again,
     /// An essential domain died.
     Lost(String),
 }
@@ -286,6 +288,7 @@ impl Supervisor {
             Effect::Answer(asker, error, value) => self.answer(asker, error, value)?,
             Effect::Died(d, fate) => self.died(d, fate),
             Effect::End(true) => self.end = Some(End::Ordered("a request")),
+            Effect::Again => self.restart(),
             Effect::End(false) => {} // said by Died, which knows who
         }
         Ok(None)
@@ -377,6 +380,14 @@ impl Supervisor {
             log::error!("The QEMU of {} could not be killed: {e}.", self.name(d));
         }
         None
+    }
+
+    fn restart(&mut self) {
+        log::info!("The board is to start again.");
+        if let Some(voice) = &self.parts.voice {
+            voice.say("The board starts again.");
+        }
+        self.end = Some(End::Again);
     }
 
     fn died(&mut self, d: usize, fate: Fate) {

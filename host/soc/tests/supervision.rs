@@ -135,6 +135,62 @@ fn the_board_ends_in_order_when_asked() {
     assert_eq!(soc.ended(), Some(0));
 }
 
+/// The board's next life, when it is there.
+fn again(soc: &mut Soc, life: u64) {
+    let control = soc.path("control.sock");
+    until("the board starts again", || {
+        soc::lives::count(soc.folder.path()) == life
+            && std::os::unix::net::UnixStream::connect(&control).is_ok()
+    });
+    soc.ram = soc::memory::Ram::attach(&soc.path("ram"), BASE).unwrap();
+    soc.until_state(0, (1, state::BOOTING));
+    soc.until_state(1, (1, state::BOOTING));
+}
+
+#[test]
+fn a_board_starts_again_from_nothing() {
+    let mut soc = Soc::start(&two());
+    let seed = BLOB_PA + (offset_of!(abi::boot::Blob, given) + 32) as u64;
+    let before = soc.ask(json!({"op": "status"}));
+    assert_eq!(soc.ask(json!({"op": "kill", "domain": "weak"})), json!({"ok": true}));
+    soc.until_state(1, (2, state::BOOTING));
+    soc.ram.store(SPINLOCKS + 64, 1).unwrap();
+    soc.ram.store(BASE + SIZE - 8, 7).unwrap();
+    let mut kernel = Kernel::new(&soc, 0, 3);
+    assert_eq!(kernel.ask(&soc, command::READY, 0, 0), error::NONE);
+    kernel.post(&soc, command::REBOOT, 0, 0);
+    again(&mut soc, 2);
+    let status = soc.ask(json!({"op": "status"}));
+    assert_eq!(status["pid"], before["pid"], "another process is the soc");
+    let old = &before["domains"][0]["pid"];
+    assert!(*old != status["domains"][0]["pid"]);
+    assert!(!std::path::Path::new(&format!("/proc/{old}")).exists());
+    assert_eq!(soc.status(1, offset_of!(DomainStatus, deaths)), 0);
+    assert_eq!(soc.status(0, offset_of!(DomainStatus, answered)), 0);
+    let words = [SPINLOCKS + 64, BASE + SIZE - 8, PAGES].map(|pa| soc.ram.load(pa).unwrap());
+    assert_eq!(words, [0; 3], "something of the first life is left");
+    let first = soc.ram.load(seed).unwrap();
+    assert_ne!(first, 0);
+    assert_eq!(soc.ask(json!({"op": "reboot"})), json!({"ok": true}));
+    again(&mut soc, 3);
+    assert_ne!(soc.ram.load(seed).unwrap(), first);
+    assert!(soc.log().contains("start 2.") && soc.log().contains("start 3."));
+    soc.ask(json!({"op": "shutdown"}));
+    assert_eq!(soc.ended(), Some(0));
+    assert!(!soc.path("soc.pid").exists());
+}
+
+#[test]
+fn a_run_that_must_repeat_does_not_restart() {
+    let mut config = two();
+    config.exact = true;
+    let soc = Soc::start(&config);
+    assert_eq!(Kernel::new(&soc, 1, 3).ask(&soc, command::REBOOT, 0, 0), error::ABSENT);
+    assert_eq!(soc.ask(json!({"op": "reboot"}))["ok"], json!(false));
+    soc.until_state(0, (1, state::BOOTING));
+    assert_eq!(soc::lives::count(soc.folder.path()), 1);
+}
+
 #[test]
 fn a_killed_soc_takes_its_emulators_with_it() {
     let mut soc = Soc::start(&two());

@@ -20,6 +20,7 @@ mod net;
 mod overlap;
 mod peers;
 mod programs;
+mod reboot;
 pub mod rig;
 mod services;
 mod statics;
@@ -85,6 +86,7 @@ pub const ALL: &[Scenario] = &[
     on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..21)),
     nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..300)),
     on("disk.lost", "duo", disk::lost),
+    on("disk.reboot", "solo", reboot::kept),
     on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
     on("files.dev-solo", "solo", |rig| files::dev(rig, &["main"])),
     on("files.proc", "duo", files::proc),
@@ -115,6 +117,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
     on("system.shell", "duo", system::shell),
+    nightly("system.reboot", "duo", system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
     nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),

@@ -97,16 +97,7 @@ impl Rig {
                 return Err(e.into());
             }
         };
-        let mut reader = console.try_clone()?;
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..n].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
+        let output = heard(&console)?;
         let watched = parts.options.is_watched();
         let (kernels, seen) = (parts.kernels.clone(), String::new());
         let (parts, replaced) = (parts.clone(), false);
@@ -141,6 +132,22 @@ impl Rig {
         before.replaced = true;
         self.seen = std::mem::take(&mut before.seen);
         self.next = self.seen.len();
+        Ok(())
+    }
+
+    /// The board starts again by itself: attaches to the console of its next life.
+    pub fn rejoin(&mut self) -> Result<(), Failure> {
+        // What this life still says comes before or behind what the soc says of it.
+        while let Ok(bytes) = self.output.recv_timeout(super::PATIENCE) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        let told = self.seen[self.next..].contains("[soc] The board starts again.");
+        self.next = self.seen.len();
+        if !told {
+            return Err(Failure::Wrong("the board does not say that it starts again".to_string()));
+        }
+        self.console = self.instance.connect("console.sock")?;
+        self.output = heard(&self.console)?;
         Ok(())
     }
 
@@ -293,6 +300,21 @@ impl Rig {
     pub fn transcript(&self) -> &str {
         &self.seen
     }
+}
+
+/// What a console says from here on, until it closes.
+fn heard(console: &UnixStream) -> std::io::Result<Receiver<Vec<u8>>> {
+    let mut reader = console.try_clone()?;
+    let (sender, output) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = reader.read(&mut buffer) {
+            if sender.send(buffer[..n].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(output)
 }
 
 impl Drop for Rig {

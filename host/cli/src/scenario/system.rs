@@ -118,6 +118,18 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "cd /home; echo again", "again\n[0]")
 }
 
+/// The tool `reboot`, on the other kernel: the shell comes back, and the disk is in order.
+pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig)?;
+    says(rig, "cat /proc/power", "poweroff reboot\n[0]")?;
+    says(rig, "cd /home; echo unsynced > before", "[0]")?;
+    rig.send("KERNEL=1 reboot")?;
+    rig.rejoin()?;
+    rig.expect("one system on every core", PATIENCE)?;
+    rig.expect("/ $ ", PATIENCE)?;
+    says(rig, "cd /home; cat before; rm before", "unsynced\n[0]")
+}
+
 /// What was written is there the next time, and the file system is in order.
 fn kept(rig: &mut Rig) -> Result<(), Failure> {
     let script = "echo 'echo script $1; exit 7' > script; sh script x";

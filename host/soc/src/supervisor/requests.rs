@@ -33,7 +33,17 @@ impl Supervisor {
                 self.tell_energy(asker, request.arg0);
                 continue;
             }
-            self.step(Event::Request(asker, request.command, request.arg0, request.arg1));
+            self.request(asker, request.command, [request.arg0, request.arg1]);
+        }
+    }
+
+    /// A run that must repeat does not restart: the next start is given another seed and time.
+    fn request(&mut self, asker: Asker, command: u64, [arg0, arg1]: [u64; 2]) {
+        if command != command::REBOOT || !self.parts.config.exact {
+            return self.step(Event::Request(asker, command, arg0, arg1));
+        }
+        if let Err(e) = self.answer(asker, error::ABSENT, 0) {
+            log::error!("A restart could not be refused: {e}.");
         }
     }
 
@@ -75,9 +85,8 @@ impl Supervisor {
         let index = |name: &String| self.parts.config.domains.iter().position(|d| d.name == *name);
         let answer = match operation {
             Operation::Status {} => self.status(),
-            Operation::Shutdown {} => {
-                return self.step(Event::Request(asker, command::SHUTDOWN, 0, 0));
-            }
+            Operation::Shutdown {} => return self.request(asker, command::SHUTDOWN, [0; 2]),
+            Operation::Reboot {} => return self.request(asker, command::REBOOT, [0; 2]),
             Operation::Kill { domain } => match index(domain) {
                 Some(d) if self.qemus[d].is_some() => {
                     log::warn!("A client of the control socket kills {domain}.");

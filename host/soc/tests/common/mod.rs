@@ -66,6 +66,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
     Config {
         lab: false,
         watched: false,
+        exact: false,
         soc_slot: 0,
         vectors: VECTORS,
         blob: "blob.bin".into(),

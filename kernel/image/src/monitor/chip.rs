@@ -3,6 +3,7 @@
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::{Ask, CallFailure};
+use crate::soc::SocError;
 use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
@@ -39,6 +40,12 @@ pub const COMMANDS: &[Command] = &[
         run: overflow,
     },
     Command { name: "poweroff", arguments: "", help: "power the whole board off", run: poweroff },
+    Command {
+        name: "reboot",
+        arguments: "",
+        help: "power the whole board off and on again",
+        run: reboot,
+    },
 ];
 
 /// The domain a word names, by name or number.
@@ -179,7 +186,7 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
     };
     match done {
         Ok(()) => Ok(writeln!(out, "domain {name}: {now}")?),
-        Err(crate::soc::SocError::State) => {
+        Err(SocError::State) => {
             Err(Failure::Failed("the domain is not in a state for that; see `peers`"))
         }
         Err(_) => Err(Failure::Failed("the soc could not do it; see soc.log")),
@@ -234,10 +241,23 @@ fn dig(depth: u64) -> u64 {
 }
 
 fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    let kernel = session.kernel;
+    goes(session, out, command::SHUTDOWN, "powering off")
+}
+
+fn reboot(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
+    goes(session, out, command::REBOOT, "restarting the board")
+}
+
+/// The whole chip goes off, and perhaps on again.
+fn goes(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
     // What cannot be written is not: the chip goes off in any case.
     let _ = super::disks::settle(session);
-    writeln!(out, "powering off")?;
-    kernel.soc.request(command::SHUTDOWN, 0, 0).map_err(|_| Failure::Failed("the soc refused"))?;
-    Ok(())
+    writeln!(out, "{said}")?;
+    match session.kernel.soc.request(how, 0, 0) {
+        Ok(_) => Ok(()),
+        Err(SocError::Absent) => {
+            Err(Failure::Failed("a board whose run must repeat, as in the lab, does not restart"))
+        }
+        Err(_) => Err(Failure::Failed("the soc refused")),
+    }
 }

@@ -75,11 +75,12 @@ fn says(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Has a command of the monitor done it; what it says begins with `!` where it could not.
+/// Has a command of the monitor done it; a line of what it says begins with `!` where it could not.
 fn does(session: &Session, line: &str) -> Result<(), Errno> {
     let mut said = Page::default();
     monitor::run(session, &mut said, line);
-    if said.0.starts_with('!') { Err(Errno::Inval) } else { Ok(()) }
+    let refused = said.0.lines().any(|line| line.starts_with("! "));
+    if refused { Err(Errno::Inval) } else { Ok(()) }
 }
 
 /// Lines of `NAME: NUMBER kB`, as `free` reads them.
@@ -116,14 +117,14 @@ fn version(session: &Session, out: &mut Page) -> fmt::Result {
 
 /// What can be asked for.
 fn power(_: &Session, out: &mut Page) -> fmt::Result {
-    out.write_str("poweroff\n")
+    out.write_str("poweroff reboot\n")
 }
 
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
         "poweroff" | "off" => does(session, "poweroff"),
-        // A chip that goes off as a whole does not come back by itself.
-        "reboot" => Err(Errno::Notsup),
+        // Refused where a run must repeat.
+        "reboot" => does(session, "reboot").map_err(|_| Errno::Notsup),
         _ => Err(Errno::Inval),
     }
 }

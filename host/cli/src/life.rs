@@ -1,0 +1,79 @@
+//! A board that starts again while somebody is connected to it (`reboot`): to wait for it, and to
+//! tell a restart from an end.
+
+use crate::instance::{Instance, START};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One start of a board, as somebody found it who connected then.
+#[derive(Clone, Debug)]
+pub struct Life {
+    instance: Instance,
+    number: u64,
+}
+
+impl Life {
+    /// Was the board restarted since?
+    pub fn is_over(&self) -> bool {
+        soc::lives::count(&self.instance.folder) > self.number
+    }
+}
+
+impl Instance {
+    /// The present one.
+    pub fn life(&self) -> Life {
+        Life { instance: self.clone(), number: soc::lives::count(&self.folder) }
+    }
+
+    /// Connects to a socket of the board; one that is starting again is waited for.
+    pub fn connect(&self, name: &str) -> std::io::Result<UnixStream> {
+        // Opened last and closed first: while it is there, so are the others.
+        let is_whole = || UnixStream::connect(self.path("control.sock")).is_ok();
+        let start = Instant::now();
+        loop {
+            let before = is_whole();
+            match UnixStream::connect(self.path(name)) {
+                Err(_)
+                    if !(before && is_whole())
+                        && self.soc().is_some()
+                        && start.elapsed() < START =>
+                {
+                    std::thread::sleep(LOOK);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_life_is_over_with_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::at(folder.path().to_path_buf());
+        let first = instance.life();
+        assert!(!first.is_over());
+        soc::lives::next(folder.path()).unwrap();
+        assert!(first.is_over() && !instance.life().is_over());
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::at(folder.path().to_path_buf());
+        // No board at all.
+        assert!(instance.connect("console.sock").is_err());
+        // A whole one without this socket.
+        let _control = UnixListener::bind(instance.path("control.sock")).unwrap();
+        assert!(instance.connect("vsock.sock").is_err());
+        let _vsock = UnixListener::bind(instance.path("vsock.sock")).unwrap();
+        assert!(instance.connect("vsock.sock").is_ok());
+    }
+}
