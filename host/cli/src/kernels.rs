@@ -125,7 +125,7 @@ fn flags(place: &Place, isa: Isa) -> String {
         vec!["-Crelocation-model=pie".to_string(), "-Cforce-frame-pointers=yes".to_string()];
     if isa == Isa::Aarch64 {
         // docs/decisions/013: a structure moves in a few instructions instead of by a call. The
-        // compiler warns of that flag in each crate; lints are what `pen check lints` says.
+        // compiler would warn of that flag in each crate.
         flags.push("-Ctarget-feature=-strict-align".to_string());
         flags.push("-Awarnings".to_string());
     }

@@ -146,7 +146,7 @@ impl Disk {
         let bytes = usize::try_from(reply.other).unwrap_or(usize::MAX).min(LONGEST);
         let mut came = reply.filled as usize;
         while what == io::WRITE && came < bytes {
-            // A message between kernels carries less than a block.
+            // A message between kernels carries less than a block, and a run has several.
             let offset = came as u64;
             let request = Request { second: number, offset, flags: 0, ..request };
             let more = self.ask(request, buffer.get_mut(came..bytes).unwrap_or_default())?;

@@ -14,7 +14,6 @@
 //! listens ([`Served::listen`]) is woken once more by the service instead.
 
 mod frames;
-mod given;
 mod keeping;
 mod patience;
 mod served;
@@ -28,12 +27,11 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use frames::{SharedFrames, kind as frames_kind};
-use given::Given;
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
-use kernel_share::{Current, Mode, Outbox, Service, Token, carry};
+use kernel_share::{Current, Given, Mode, Outbox, Service, Token, carry};
 pub use patience::Patience;
 pub use served::{Served, shared_keeping};
 use zerocopy::{FromBytes, IntoBytes};
@@ -107,6 +105,11 @@ pub struct Services {
     given: Given,
 }
 
+/// The place of who asked, among this kernel's threads.
+fn place_of(token: Token) -> usize {
+    ThreadId::from_token(token.thread).index() % MAX_THREADS
+}
+
 /// A line of `services`.
 pub struct Line {
     /// Name.
@@ -132,7 +135,7 @@ impl Services {
             sequence: AtomicU64::new(1),
             woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
-            given: Given::new(),
+            given: Given::new(MAX_THREADS),
         }
     }
 
@@ -170,22 +173,21 @@ impl Services {
     }
 
     fn woken(&self, token: Token) -> &AtomicU32 {
-        &self.woken[ThreadId::from_token(token.thread).index() % MAX_THREADS]
+        &self.woken[place_of(token)]
     }
 
     /// Before a request may be parked: wakes of before do not count. Answers what
     /// [`Services::sleep`] wants to know.
     fn expect_wake(&self, token: Token) -> u64 {
         self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
-        self.given.open(token);
         self.all_woken.load(Ordering::Relaxed)
     }
 
     /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`], or
-    /// as long as it has patience.
+    /// as long as it has patience. Only meanwhile may it be given anything: it is in no step.
     fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64, patience: &Patience<'_>) {
-        let next_look = patience.next_look(!kernel.peers.exist());
-        kernel.scheduler.wait_until(&self.parked, next_look, || {
+        self.given.open(place_of(token), token.sequence);
+        kernel.scheduler.wait_until(&self.parked, patience.next_look(), || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
@@ -195,7 +197,12 @@ impl Services {
     /// Gives bytes to who waits here under this token, if it does.
     fn give(&self, kernel: &Kernel, token: Token, bytes: &[u8]) -> bool {
         let is_ours = token.kernel() == kernel.me && token.epoch() == kernel.epoch;
-        is_ours && self.given.put(token, bytes)
+        is_ours && self.given.put(place_of(token), token.sequence, bytes)
+    }
+
+    /// What the caller was given while it slept: how many bytes, now in `bulk`.
+    fn take_given(&self, token: Token, bulk: &mut [u8]) -> Option<usize> {
+        self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
     }
 
     fn wake_all(&self, kernel: &Kernel) {

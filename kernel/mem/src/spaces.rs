@@ -212,8 +212,14 @@ impl Spaces {
             from.table.lock().map(from.frames, at, frame, PAGE, Memory::Cached, Rights::ReadWrite);
         if let Err(why) = mapped {
             from.frames.free(frame, 0);
-            // Another fault of the same page was faster.
-            return if why == MapError::Overlap { Ok(false) } else { Err(SpaceError::NoMemory) };
+            if why == MapError::Overlap {
+                // Another fault of the same page was faster.
+                return Ok(false);
+            }
+            // There may be a table for it all the same.
+            let space = &mut self.slots.lock()[slot];
+            space.reach = space.reach.max(page + PAGE);
+            return Err(SpaceError::NoMemory);
         }
         let mut slots = self.slots.lock();
         let space = &mut slots[slot];

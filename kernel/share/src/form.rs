@@ -24,9 +24,6 @@ use base::port::Words;
 use core::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most bytes that are given.
-pub const GIVEN: usize = 128;
-
 /// Who asked: a thread of a kernel in one of that kernel's lives, and its how manieth request.
 #[repr(C)]
 #[derive(
@@ -141,7 +138,8 @@ pub struct Device<'a> {
     pub kick: u32,
 }
 
-/// What a step may ask of the kernel that runs it. All of it happens behind the step.
+/// What a step may ask of the kernel that runs it. All of it but [`Effects::give`] happens behind the
+/// step.
 pub trait Effects {
     /// Who is parked under this token may ask again.
     fn wake(&mut self, token: Token);

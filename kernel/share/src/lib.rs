@@ -10,6 +10,7 @@
 //! - [`carry`]      requests and answers as bytes, for a service that is executed elsewhere
 //! - [`outbox`]     what a step asks of its kernel
 //! - [`parked`]     who waits for what, in the state of a service
+//! - [`given`]      what is given to who waits, with the wake
 //! - [`table`]      bounded tables with generations, and the handles that a service gives out
 //! - [`twins`]      which function of this image is which of another kernel's
 //! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
@@ -21,6 +22,7 @@ extern crate alloc;
 pub mod carry;
 pub mod custody;
 pub mod form;
+pub mod given;
 pub mod instance;
 pub mod mode;
 pub mod outbox;
@@ -33,6 +35,7 @@ pub mod twins;
 
 pub use custody::{Custody, Marks};
 pub use form::{Answer, Device, Effects, Event, Service, Token};
+pub use given::Given;
 pub use instance::{Instance, StepError};
 pub use mode::{Mode, Place};
 pub use outbox::Outbox;

@@ -61,7 +61,12 @@ pub fn refusals() -> usize {
 static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
 
 fn done(result: Result<(), SpaceError>) -> i32 {
-    if result.is_ok() { 0 } else { REFUSED }
+    if result.is_ok() { 0 } else { refused() }
+}
+
+fn refused() -> i32 {
+    REFUSALS.fetch_add(1, Ordering::Relaxed);
+    REFUSED
 }
 
 fn whole_pages(bytes: usize) -> u64 {
@@ -71,12 +76,11 @@ fn whole_pages(bytes: usize) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i32 {
     let bytes = whole_pages(size);
-    let Ok(start) = SPACES.reserve(bytes) else { return REFUSED };
+    let Ok(start) = SPACES.reserve(bytes) else { return refused() };
     let made = if rights & WRITE != 0 { super::commit(start, bytes) } else { Ok(()) };
     if made.is_err() {
-        REFUSALS.fetch_add(1, Ordering::Relaxed);
         super::release(start);
-        return REFUSED;
+        return refused();
     }
     *at = start.0 as *mut u8;
     0

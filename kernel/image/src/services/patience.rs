@@ -1,8 +1,8 @@
 //! How long, and for whom, a request waits that its service parked.
 //!
 //! Contract: who gives up is forgotten by the service. Who is woken, or has waited a second, asks
-//! again (a wake may be lost on its way from another kernel); who is *idle* asks only when woken: a
-//! kernel with nothing to do touches no memory that others may hold.
+//! again (a wake may be lost); who is *idle* asks only when woken: a kernel with nothing to do
+//! touches no memory that others may hold.
 
 /// Of one request.
 #[derive(Clone, Copy)]
@@ -44,9 +44,9 @@ impl<'a> Patience<'a> {
         (self.given_up)()
     }
 
-    /// When to look again, if nobody wakes us; `alone`: only this kernel does.
-    pub fn next_look(&self, alone: bool) -> Option<u64> {
-        let look = (!self.is_idle && !alone).then(|| arch::time::soc_time() + LOOK_NS);
+    /// When to look again, if nobody wakes us.
+    pub fn next_look(&self) -> Option<u64> {
+        let look = (!self.is_idle).then(|| arch::time::soc_time() + LOOK_NS);
         [look, self.deadline].into_iter().flatten().min()
     }
 }

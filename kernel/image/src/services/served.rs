@@ -170,7 +170,7 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Heard => return Err(ServiceFailure::Nonsense),
             }
             kernel.services.sleep(kernel, token, all_woken, patience);
-            if let Some(length) = kernel.services.given.take(token, bulk) {
+            if let Some(length) = kernel.services.take_given(token, bulk) {
                 let reply = S::given(&request, length);
                 return reply.map(Some).ok_or(ServiceFailure::Nonsense);
             }

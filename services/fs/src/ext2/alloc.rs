@@ -43,9 +43,9 @@ impl Ext2 {
     fn take_block_in(&mut self, group: u32, from: u32) -> Result<Option<u32>> {
         let Some(tables) = self.groups.get(group as usize) else { return Ok(None) };
         let (map, length) = (tables.block_map, self.geometry.length(group));
-        let bits = self.edit(map, Class::Meta)?;
-        let Some(place) = find(bits, from, length) else { return Ok(None) };
-        set(bits, place);
+        let found = find(self.view(map)?, from, length);
+        let Some(place) = found else { return Ok(None) };
+        set(self.edit(map, Class::Meta)?, place);
         self.note(Note::Blocks(group, -1));
         Ok(Some(self.geometry.start(group) + place))
     }

@@ -90,6 +90,9 @@ impl Device {
     pub fn overtake(&mut self, block: u32) {
         if self.wanted.remove(&block).is_some() {
             self.wake(block.into());
+            if core::mem::take(&mut self.full) {
+                self.wake(key::QUEUE);
+            }
         }
         self.bad.remove(&block);
     }
