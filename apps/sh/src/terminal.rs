@@ -42,7 +42,6 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
             continue;
         }
         let typed = std::mem::take(&mut text);
-        at_terminal(input, Keys::Lines);
         if let Some(code) = shell.typed(&typed) {
             return code;
         }
@@ -98,6 +97,10 @@ fn line(
         }
         out.clear();
         let event = editor.byte(byte[0], &mut out);
+        if matches!(event, Some(Event::Line(_))) {
+            // Before anybody sees that the line is taken: what comes next is a program's.
+            at_terminal(input, Keys::Lines);
+        }
         show(output, &out);
         out.clear();
         match event {

@@ -138,8 +138,8 @@ pub struct Device<'a> {
     pub kick: u32,
 }
 
-/// What a step may ask of the kernel that runs it. All of it but [`Effects::give`] happens behind the
-/// step.
+/// What a step may ask of the kernel that runs it. All of it but [`Effects::give`] happens behind
+/// the step.
 pub trait Effects {
     /// Who is parked under this token may ask again.
     fn wake(&mut self, token: Token);
