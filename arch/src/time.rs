@@ -54,6 +54,30 @@ fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
 }
 
 /// Local time in ns since the counter's start.
+#[cfg(target_os = "none")]
+#[inline]
+pub fn local_ns() -> u64 {
+    /// Of a tick, where that is a whole number; 0: not yet known, or it is none.
+    static TICK: AtomicU64 = AtomicU64::new(0);
+
+    #[cold]
+    #[inline(never)]
+    fn first() -> u64 {
+        let hz = cpu::clock_hz();
+        if SECOND.is_multiple_of(hz) {
+            TICK.store(SECOND / hz, Ordering::Relaxed);
+        }
+        to_ns(cpu::clock(), hz)
+    }
+
+    match TICK.load(Ordering::Relaxed) {
+        0 => first(),
+        tick => cpu::clock().wrapping_mul(tick),
+    }
+}
+
+/// On a host every thread is a domain of its own.
+#[cfg(not(target_os = "none"))]
 #[inline]
 pub fn local_ns() -> u64 {
     to_ns(cpu::clock(), cpu::clock_hz())
