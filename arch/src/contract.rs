@@ -23,6 +23,7 @@ const _: fn(usize) = imp::cpu::set_local;
 const _: fn() -> usize = imp::cpu::local;
 const _: fn() -> u64 = imp::cpu::clock;
 const _: fn() -> u64 = imp::cpu::clock_hz;
+const _: fn() -> u64 = imp::cpu::clock_ns;
 const _: u32 = imp::cpu::ISA;
 
 // context

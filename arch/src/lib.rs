@@ -25,6 +25,7 @@
 //!   halt() -> !                          masked, for ever, in WFI
 //!   set_local(ptr: usize), local()->usize  the core's own word (kernel's per-core struct)
 //!   clock() -> u64, clock_hz() -> u64    the local counter, raw ticks
+//!   clock_ns() -> u64                    the same in ns
 //!   ISA: u32                             abi::boot::isa
 //! context:  struct Context                       callee-saved registers incl. FP, sp, pc
 //!   Context::empty(), unsafe Context::new(stack_top: usize, entry: extern "C" fn(usize) -> !,

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::cpu;
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// The clock of one domain; all its cores share it.
 #[derive(Debug, Default)]
@@ -54,33 +54,9 @@ fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
 }
 
 /// Local time in ns since the counter's start.
-#[cfg(target_os = "none")]
 #[inline]
 pub fn local_ns() -> u64 {
-    /// Of a tick, where that is a whole number; 0: not yet known, or it is none.
-    static TICK: AtomicU64 = AtomicU64::new(0);
-
-    #[cold]
-    #[inline(never)]
-    fn first() -> u64 {
-        let hz = cpu::clock_hz();
-        if SECOND.is_multiple_of(hz) {
-            TICK.store(SECOND / hz, Ordering::Relaxed);
-        }
-        to_ns(cpu::clock(), hz)
-    }
-
-    match TICK.load(Ordering::Relaxed) {
-        0 => first(),
-        tick => cpu::clock().wrapping_mul(tick),
-    }
-}
-
-/// On a host every thread is a domain of its own.
-#[cfg(not(target_os = "none"))]
-#[inline]
-pub fn local_ns() -> u64 {
-    to_ns(cpu::clock(), cpu::clock_hz())
+    cpu::clock_ns()
 }
 
 /// Nanoseconds on the chip-wide clock.

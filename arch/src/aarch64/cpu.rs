@@ -1,10 +1,12 @@
 //! The executing core: its index, its interrupt mask, its own word, its counter.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use base::id::CoreId;
 
 use super::registers::{read, write};
+use crate::time;
 
 /// This directory's ISA.
 pub const ISA: u32 = abi::boot::isa::AARCH64;
@@ -90,4 +92,26 @@ pub fn clock() -> u64 {
 #[inline]
 pub fn clock_hz() -> u64 {
     read!("cntfrq_el0")
+}
+
+/// ns of a tick, where that is a whole number; 0: not yet known, or it is none.
+static TICK_NS: AtomicU64 = AtomicU64::new(0);
+
+/// [`clock`] in ns. What a tick takes is not divided anew each time.
+#[inline]
+pub fn clock_ns() -> u64 {
+    match TICK_NS.load(Ordering::Relaxed) {
+        0 => first_clock_ns(),
+        tick => clock().wrapping_mul(tick),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first_clock_ns() -> u64 {
+    let hz = clock_hz();
+    if time::SECOND.is_multiple_of(hz) {
+        TICK_NS.store(time::SECOND / hz, Ordering::Relaxed);
+    }
+    time::to_ns(clock(), hz)
 }

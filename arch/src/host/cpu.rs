@@ -67,3 +67,9 @@ pub fn clock() -> u64 {
 pub fn clock_hz() -> u64 {
     1_000_000_000
 }
+
+/// [`clock`] in ns.
+#[inline]
+pub fn clock_ns() -> u64 {
+    crate::time::to_ns(clock(), clock_hz())
+}

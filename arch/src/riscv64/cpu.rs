@@ -138,3 +138,9 @@ pub fn clock() -> u64 {
 pub fn clock_hz() -> u64 {
     CLOCK_HZ
 }
+
+/// [`clock`] in ns.
+#[inline]
+pub fn clock_ns() -> u64 {
+    crate::time::to_ns(clock(), clock_hz())
+}
