@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// So often a socket is not there while the board is, before it is believed.
+const MISSES: u32 = 5;
 
 /// One start of a board, as somebody found it who connected then.
 #[derive(Clone, Debug)]
@@ -32,19 +34,19 @@ impl Instance {
     pub fn connect(&self, name: &str) -> std::io::Result<UnixStream> {
         // Opened last and closed first: while it is there, so are the others.
         let is_whole = || UnixStream::connect(self.path("control.sock")).is_ok();
-        let start = Instant::now();
+        let (start, mut misses) = (Instant::now(), 0);
         loop {
             let before = is_whole();
-            match UnixStream::connect(self.path(name)) {
-                Err(_)
-                    if !(before && is_whole())
-                        && self.soc().is_some()
-                        && start.elapsed() < START =>
-                {
-                    std::thread::sleep(LOOK);
-                }
-                outcome => return outcome,
+            let why = match UnixStream::connect(self.path(name)) {
+                Ok(stream) => return Ok(stream),
+                Err(why) => why,
+            };
+            // A life that was whole before may have ended, and the next one be whole by now.
+            misses = if before && is_whole() { misses + 1 } else { 0 };
+            if misses == MISSES || self.soc().is_none() || start.elapsed() >= START {
+                return Err(why);
             }
+            std::thread::sleep(LOOK);
         }
     }
 }
