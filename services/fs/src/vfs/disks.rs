@@ -61,6 +61,17 @@ impl Disk {
         }
     }
 
+    /// What these had taken is to be done again, before anything else; was there any?
+    fn take_back(&mut self, who: (DomainId, Epoch)) -> bool {
+        let theirs = self.out.iter().filter(|(_, out)| out.by == who);
+        let numbers: Vec<u64> = theirs.map(|(number, _)| *number).collect();
+        for number in numbers.iter().rev() {
+            self.ahead.extend(self.out.remove(number).map(|out| out.io));
+            self.ahead.rotate_right(1);
+        }
+        !numbers.is_empty()
+    }
+
     /// Takes the next request; in this life of the service nothing else has its number.
     fn take(&mut self, lives: u32, by: (DomainId, Epoch)) -> Option<(u64, Io)> {
         let io = self.ahead.pop_front()?;
@@ -131,7 +142,11 @@ impl Vfs {
     pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let afresh = call.flags(flag::AFRESH)? != 0;
         if afresh {
-            self.take_back(call.token.kernel(), call.token.epoch());
+            let who = (call.token.kernel(), call.token.epoch());
+            // Of this disk only: others of that kernel listen on.
+            if let Some(disk) = self.disks().find(|disk| disk.number == call.request.handle) {
+                disk.take_back(who);
+            }
         }
         let (lives, token) = (self.lives, call.token);
         let (wanted, number) = (call.request.handle, call.request.second);
@@ -190,14 +205,7 @@ impl Vfs {
         self.deafen(|token| (token.kernel(), token.epoch()) == (kernel, epoch));
         let mut some = false;
         for disk in self.disks() {
-            let theirs = |out: &Out| out.by == (kernel, epoch);
-            let numbers: Vec<u64> =
-                disk.out.iter().filter(|(_, out)| theirs(out)).map(|(number, _)| *number).collect();
-            for number in numbers.into_iter().rev() {
-                disk.ahead.extend(disk.out.remove(&number).map(|out| out.io));
-                disk.ahead.rotate_right(1);
-                some = true;
-            }
+            some |= disk.take_back((kernel, epoch));
         }
         self.stirred |= some;
     }

@@ -293,6 +293,20 @@ fn who_is_dead_or_gone_is_an_error() {
 }
 
 #[test]
+fn who_drives_a_disk_of_that_kernel_and_begins_anew_deafens_nobody_else() {
+    let mut board = Board::new();
+    let root = board.root();
+    assert!(board.take().is_none(), "it listens");
+    let driver = Token { thread: 99, ..server() };
+    let afresh = Request { flags: flag::AFRESH, ..Request::new(Op::NextIo, 1) };
+    assert_eq!(board.step(false, driver, afresh, &mut []).unwrap().errno(), Errno::Noent);
+    board.woken.0.clear();
+    let open = Request { name: 1, flags: flag::READ, ..Request::new(Op::Open, root) };
+    assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
+    assert_eq!(board.woken.0, [server()]);
+}
+
+#[test]
 fn what_is_answered_late_twice_or_by_others_counts_for_nothing() {
     let mut board = Board::new();
     let root = board.root();
