@@ -42,7 +42,7 @@ impl<T> Exclusion<T> {
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
     fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
-        debug_assert!(hold::is_held(), "a step keeps its core");
+        assert!(hold::is_held(), "a step keeps its core");
         lock::assert_may_wait();
         lock::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);

@@ -24,7 +24,7 @@ struct Work<'a>(&'a mut dyn FnMut());
 
 /// Runs `work`; false when it was abandoned.
 pub fn attempt(work: &mut dyn FnMut()) -> bool {
-    debug_assert!(hold::is_held(), "an attempt keeps its core");
+    assert!(hold::is_held(), "an attempt keeps its core");
     let mut work = Work(work);
     let done = call(&raw mut work);
     STACK.with(|stack| *stack = 0);

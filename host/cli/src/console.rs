@@ -4,7 +4,7 @@
 //! shown until the board has been quiet for a while. Ends by itself when the soc goes away; a board
 //! that starts again is waited for, and goes on here. Keys that it cannot take then are lost.
 
-use crate::instance::{Instance, tail};
+use crate::instance::{CONSOLE, Instance, tail};
 use crate::life::Life;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{IsTerminal, Read, Write};
@@ -17,8 +17,6 @@ use thiserror::Error;
 /// After the end of piped input, so much silence means that the answers are out.
 const QUIET: Duration = Duration::from_millis(1500);
 const ESCAPE: u8 = 1;
-/// Its socket, in the run folder.
-const CONSOLE: &str = "console.sock";
 const RESTARTED: &str = "\r\n[pen: the board was restarted]\r\n";
 const HELP: &str = "\r\n[pen: ctrl-a x leaves, ctrl-a ctrl-a sends one, ctrl-a ? this help]\r\n";
 

@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// The socket of a board's streams, in its run folder.
+/// The socket of a board's console, in its run folder.
+pub const CONSOLE: &str = "console.sock";
+/// That of its streams.
 pub const VSOCK: &str = "vsock.sock";
 /// How long the soc may take to serve the console.
 pub const START: Duration = Duration::from_secs(20);
@@ -314,7 +316,7 @@ impl Instance {
             if child.try_wait().is_ok_and(|s| s.is_some()) {
                 return Err(self.failed("ended at once:"));
             }
-            if std::os::unix::net::UnixStream::connect(self.path("console.sock")).is_ok() {
+            if std::os::unix::net::UnixStream::connect(self.path(CONSOLE)).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -460,7 +462,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         kick: d.kick as u16,
         registers: d.registers,
         path: match d.kind {
-            DeviceKind::Console => Some("console.sock".into()),
+            DeviceKind::Console => Some(CONSOLE.into()),
             DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
             DeviceKind::Vsock => Some(VSOCK.into()),
             DeviceKind::Rng | DeviceKind::Dma => None,

@@ -54,6 +54,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instance::{CONSOLE, VSOCK};
     use std::os::unix::net::UnixListener;
 
     #[test]
@@ -71,11 +72,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let instance = Instance::at(folder.path().to_path_buf());
         // No board at all.
-        assert!(instance.connect("console.sock").is_err());
+        assert!(instance.connect(CONSOLE).is_err());
         // A whole one without this socket.
         let _control = UnixListener::bind(instance.path("control.sock")).unwrap();
-        assert!(instance.connect("vsock.sock").is_err());
-        let _vsock = UnixListener::bind(instance.path("vsock.sock")).unwrap();
-        assert!(instance.connect("vsock.sock").is_ok());
+        assert!(instance.connect(VSOCK).is_err());
+        let _vsock = UnixListener::bind(instance.path(VSOCK)).unwrap();
+        assert!(instance.connect(VSOCK).is_ok());
     }
 }

@@ -210,22 +210,17 @@ impl Spaces {
         raw::zero(frame, 0);
         let mapped =
             from.table.lock().map(from.frames, at, frame, PAGE, Memory::Cached, Rights::ReadWrite);
-        if let Err(why) = mapped {
-            from.frames.free(frame, 0);
-            if why == MapError::Overlap {
-                // Another fault of the same page was faster.
-                return Ok(false);
-            }
-            // There may be a table for it all the same.
-            let space = &mut self.slots.lock()[slot];
-            space.reach = space.reach.max(page + PAGE);
-            return Err(SpaceError::NoMemory);
-        }
         let mut slots = self.slots.lock();
         let space = &mut slots[slot];
-        space.committed += 1;
+        space.committed += u64::from(mapped.is_ok());
+        // There may be a table for it whatever came of it.
         space.reach = space.reach.max(page + PAGE);
         drop(slots);
+        if let Err(why) = mapped {
+            from.frames.free(frame, 0);
+            // Another fault of the same page was faster.
+            return if why == MapError::Overlap { Ok(false) } else { Err(SpaceError::NoMemory) };
+        }
         self.promised.fetch_sub(1, Ordering::Relaxed);
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! A board under test: started in a folder of its own, talked to through its console, and cleaned
 //! up when dropped, whatever happened.
 
-use crate::instance::{Instance, InstanceError, tail};
+use crate::instance::{CONSOLE, Instance, InstanceError, tail};
 use crate::interrupt;
 use crate::kernels::Built;
 use crate::machine::Options;
@@ -90,7 +90,7 @@ impl Rig {
         let instance = Instance::at(parts.folder.clone());
         let started = Instant::now();
         instance.start(&parts.soc, &parts.board_file, &parts.kernels, &parts.options)?;
-        let console = match UnixStream::connect(instance.path("console.sock")) {
+        let console = match UnixStream::connect(instance.path(CONSOLE)) {
             Ok(console) => console,
             Err(e) => {
                 instance.stop()?;
@@ -146,7 +146,7 @@ impl Rig {
         if !told {
             return Err(Failure::Wrong("the board does not say that it starts again".to_string()));
         }
-        self.console = self.instance.connect("console.sock")?;
+        self.console = self.instance.connect(CONSOLE)?;
         self.output = heard(&self.console)?;
         Ok(())
     }

@@ -106,36 +106,30 @@ impl Cache {
         if self.has(block) {
             return;
         }
+        self.insert(block, data, None);
+    }
+
+    /// A block that is not here.
+    fn insert(&mut self, block: u32, data: Box<[u8]>, dirty: Option<Class>) {
         self.make_room();
-        let slot = Slot { block, data, used: true, dirty: None, closing: false, frozen: None };
-        self.slots.insert(slot);
+        self.slots.insert(Slot { block, data, used: true, dirty, closing: false, frozen: None });
     }
 
     /// A change.
     pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
         let Some(slot) = self.slots.get_mut(block) else {
-            self.make_room();
-            let dirty = Some(class);
-            self.slots.insert(Slot {
-                block,
-                data,
-                used: true,
-                dirty,
-                closing: false,
-                frozen: None,
-            });
+            self.insert(block, data, Some(class));
             return self.dirty.push(block);
         };
-        let mut before = Some(core::mem::replace(&mut slot.data, data));
-        if slot.closing && slot.frozen.is_none() {
-            slot.frozen = before.take();
-        }
+        let before = core::mem::replace(&mut slot.data, data);
         slot.used = true;
         if slot.dirty.is_none() {
             self.dirty.push(block);
         }
         slot.dirty = Some(slot.dirty.map_or(class, |old| old.min(class)));
-        if let Some(before) = before {
+        if slot.closing && slot.frozen.is_none() {
+            slot.frozen = Some(before);
+        } else {
             self.keep(before);
         }
     }

@@ -141,19 +141,16 @@ impl Vfs {
 
     pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let afresh = call.flags(flag::AFRESH)? != 0;
-        if afresh {
-            let who = (call.token.kernel(), call.token.epoch());
-            // Of this disk only: others of that kernel listen on.
-            if let Some(disk) = self.disks().find(|disk| disk.number == call.request.handle) {
-                disk.take_back(who);
-            }
-        }
         let (lives, token) = (self.lives, call.token);
         let (wanted, number) = (call.request.handle, call.request.second);
         let mut mounts = self.mounts.iter_mut();
         let found = mounts.find(|it| it.disk.as_ref().is_some_and(|disk| disk.number == wanted));
         let Some(mount) = found else { return Err(Errno::Noent.into()) };
         let Some(disk) = &mut mount.disk else { return Err(Errno::Noent.into()) };
+        if afresh {
+            // Of this disk only: others of that kernel listen on.
+            disk.take_back((token.kernel(), token.epoch()));
+        }
         if number != 0 {
             return rest(disk, &mount.fs, number, call);
         }
