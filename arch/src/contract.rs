@@ -104,6 +104,15 @@ const _: imp::power::Resume = imp::power::Resume::empty();
 const _: fn(&mut imp::power::Resume, &mut dyn FnMut(u64)) = imp::power::suspend;
 const _: fn() -> ! = imp::power::cpu_off;
 
+// program
+struct Nothing;
+impl Called for Nothing {
+    extern "C" fn call(_: u64, _: u64, _: u64, _: u64) -> u64 {
+        0
+    }
+}
+const _: unsafe extern "C" fn() = imp::program::called::<Nothing>;
+
 // early, backtrace, image
 const _: fn(u8) = imp::early::put;
 const _: fn(u64, &mut dyn FnMut(u64)) = imp::backtrace::frames;

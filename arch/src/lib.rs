@@ -90,6 +90,8 @@
 //!       `irq::init` again);
 //!       returns as well when `off` does. Core 0 only, the others are off; Resume::empty() is const
 //!   cpu_off() -> !                           this core (never core 0), until smp::start
+//! program:  unsafe extern "C" called::<C: Called>()   what code of programs calls as an import, with
+//!       nothing of wasmtime's in between: `C::call` (types.rs)
 //! early:    put(byte: u8)                            this domain's own UART, polled; the early log
 //! backtrace: frames(fp: u64, visit: &mut dyn FnMut(u64))   return addresses, bounded, checked
 //! pointers
@@ -141,5 +143,6 @@ pub use imp::cache;
 pub use seeded::cache;
 
 pub use imp::{
-    backtrace, context, cpu, doorbell, early, image, irq, mmu, power, smp, timer, trap, words,
+    backtrace, context, cpu, doorbell, early, image, irq, mmu, power, program, smp, timer, trap,
+    words,
 };

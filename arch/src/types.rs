@@ -16,6 +16,13 @@ pub enum Interrupt {
     None,
 }
 
+/// What code of programs calls, through `program::called`.
+pub trait Called {
+    /// With the context of the caller's instance, and what the program gave: of a number of 32
+    /// bits only the lower half counts.
+    extern "C" fn call(context: u64, first: u64, second: u64, third: u64) -> u64;
+}
+
 /// Kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

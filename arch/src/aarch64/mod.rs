@@ -16,6 +16,7 @@ mod mmio;
 pub mod mmu;
 pub mod power;
 mod probe;
+pub mod program;
 mod psci;
 mod registers;
 mod rescue;

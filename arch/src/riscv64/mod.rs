@@ -18,6 +18,7 @@ pub mod mmu;
 mod pci;
 pub mod power;
 mod probe;
+pub mod program;
 mod pte;
 mod registers;
 mod rescue;

@@ -5,6 +5,7 @@
 //! - [`program`]   code that was loaded, and the names of its functions
 //! - [`run`]       one program from its first instruction to its end
 //! - [`imports`]   the functions that programs call
+//! - `short`       the clock without wasmtime in between
 //! - `raw`         the one unsafe step: trusting authenticated code
 //!
 //! What wasmtime wants of its platform (memory, faults, a thread's own words, locks) it gets from
@@ -18,6 +19,7 @@ mod program;
 mod raw;
 mod run;
 mod settings;
+mod short;
 
 pub use program::{LoadError, Program};
 pub use run::{End, Engine, EngineError, Guest, Limits, Ran};

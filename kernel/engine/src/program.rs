@@ -3,6 +3,7 @@
 use crate::imports::Inside;
 use crate::raw;
 use crate::run::{Engine, Guest};
+use crate::short;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -27,6 +28,8 @@ pub struct Program<G: Guest> {
     pub(crate) module: Module,
     pub(crate) ready: InstancePre<Inside<G>>,
     functions: Functions,
+    /// Where it has the clock, among the functions that it imports.
+    pub(crate) clock: Option<u32>,
 }
 
 /// Where the functions of a module lie: in one piece, but the engine does not promise that. What
@@ -76,7 +79,8 @@ impl<G: Guest> Program<G> {
         let ready = engine.linker.instantiate_pre(&module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
         let functions = Functions::of(&module);
-        Ok(Program { module, ready, functions })
+        let clock = short::clock_of(&module);
+        Ok(Program { module, ready, functions, clock })
     }
 
     /// Is it at an address of its code?

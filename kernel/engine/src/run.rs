@@ -11,6 +11,7 @@
 use crate::imports::{self, Inside};
 use crate::program::Program;
 use crate::settings;
+use crate::short;
 use abi::process::signal;
 use abi::program::trap;
 use alloc::string::{String, ToString};
@@ -95,7 +96,9 @@ fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmti
     let instance = program.ready.instantiate(&mut *store)?;
     let memory = instance.get_memory(&mut *store, "memory");
     store.data_mut().memory = memory;
-    instance.get_typed_func::<(), ()>(&mut *store, "_start")?.call(store, ())
+    let begin = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+    short::shorten(program, store, begin.func());
+    begin.call(store, ())
 }
 
 /// A program that was told to end, on its way out through the engine.
