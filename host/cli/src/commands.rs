@@ -66,7 +66,7 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
     let mut options = how.options()?;
     if !how.bare && !options.is_exact() && system::fits(&board) {
-        system::prepare(place, &instance, &board)?;
+        system::prepare(place, &instance, &board, &instance.lasting_key()?)?;
         let line = options.arguments.as_deref().unwrap_or(&board.arguments);
         options.arguments = Some(system::arguments(line));
     }

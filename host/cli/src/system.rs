@@ -43,11 +43,16 @@ pub fn arguments(board: &str) -> String {
     if board.is_empty() { words } else { format!("{words} {board}") }
 }
 
-/// Sees to a disk with it in the folder of a board that does not run.
-pub fn prepare(place: &Place, instance: &Instance, board: &Board) -> anyhow::Result<()> {
+/// Sees to a disk with it in the folder of a board that does not run, for programs that `key` seals.
+pub fn prepare(
+    place: &Place,
+    instance: &Instance,
+    board: &Board,
+    key: &[u8; 32],
+) -> anyhow::Result<()> {
     let programs = apps::build(place, &[])?;
     let step = Step::begin("preparing the system's disk");
-    let files = bin(place, &programs, board, &instance.lasting_key()?)?;
+    let files = bin(place, &programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
     let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };

@@ -21,9 +21,9 @@ pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
     rig.restart(|instance| {
         // One of an earlier run would be kept, with what is on it.
         std::fs::remove_file(instance.path("disk.disk"))?;
-        let board = instance.board().map_err(|why| Failure::Wrong(format!("{why:#}")))?;
-        let made = system::prepare(&place, instance, &board);
-        made.map_err(|why| Failure::Wrong(format!("{why:#}")))
+        let make =
+            || system::prepare(&place, instance, &instance.board()?, &instance.program_key()?);
+        make().map_err(|why| Failure::Wrong(format!("{why:#}")))
     })?;
     rig.expect("one system on every core", PATIENCE)?;
     rig.expect("/ $ ", PATIENCE).map(|_| ())
