@@ -171,7 +171,7 @@ where
             let within = Within::<C>::new(arena);
             let whole = self.arena.attempt(&mut || {
                 arena.format(Self::TAG, lives);
-                has_room = arena.set_state(S::start(lives));
+                has_room = arena.set_state::<S>(lives);
             });
             drop(within);
             if whole {

@@ -122,14 +122,16 @@ impl Arena {
         unsafe { (*self.head()).used }
     }
 
-    /// Puts a service's state into it, formatted as that service's. False: no room.
-    pub(crate) fn set_state<S: Service>(&mut self, state: S) -> bool {
+    /// Puts a service's first state into it, formatted as that service's. False: no room. The state
+    /// may be large: it is on the stack here, and in no frame above.
+    #[inline(never)]
+    pub(crate) fn set_state<S: Service>(&mut self, lives: u32) -> bool {
         let Some(place) = NonNull::new(self.allocate(Layout::new::<S>()).cast::<S>()) else {
             return false;
         };
         // SAFETY: just allocated for an `S`; the head is formatted.
         unsafe {
-            place.write(state);
+            place.write(S::start(lives));
             (*self.head()).state = place.as_ptr() as u64;
         }
         true
