@@ -168,14 +168,21 @@ uint64_t spawn_rounds(uint32_t kernel, int rounds)
     return since(began);
 }
 
+static void give_way(int times)
+{
+    int errors = 0;
+    for (int i = 0; i < times; i++)
+        errors |= __wasi_sched_yield();
+    must(errors, "yield");
+}
+
 /* Says that it is there, and yields until its input ends; looks at that seldom. */
 static int yield(void)
 {
     uint8_t byte;
     put(1, 0);
     must(!take(0, &byte), "read");
-    for (int i = 0; i < 4000; i++)
-        __wasi_sched_yield();
+    give_way(4000);
     return 0;
 }
 
@@ -188,11 +195,9 @@ static void yields(void)
     uint8_t byte;
     must(!take(ends[0], &byte), "read");
     put(ends[1], 0);
-    for (int i = 0; i < 100; i++)
-        __wasi_sched_yield();
+    give_way(100);
     uint64_t began = now();
-    for (int i = 0; i < ROUNDS; i++)
-        __wasi_sched_yield();
+    give_way(ROUNDS);
     record("thread.yield", (double)since(began) / (2 * ROUNDS));
     leave(pid, ends);
 }
