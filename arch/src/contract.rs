@@ -2,6 +2,7 @@
 //! directory must export, with its signature. Nothing here runs.
 
 use core::fmt;
+use core::ops::Range;
 
 use abi::boot::Blob;
 use base::addr::{PhysAddr, VirtAddr};
@@ -111,12 +112,14 @@ impl Called for Nothing {
         0
     }
 }
-const _: unsafe extern "C" fn() = imp::program::called::<Nothing>;
+const _: fn() -> u64 = imp::program::called::<Nothing>;
 
 // early, backtrace, image
 const _: fn(u8) = imp::early::put;
-const _: fn(u64, &mut dyn FnMut(u64)) = imp::backtrace::frames;
-type Redirect = fn((u64, u64), &dyn Fn(u64) -> bool, &mut dyn FnMut(u64) -> Option<u64>);
+type Walk = fn((u64, u64), &dyn Fn(u64) -> bool, &mut dyn FnMut(u64));
+const _: Walk = imp::backtrace::frames;
+type Redirect =
+    fn((u64, u64), Range<u64>, &dyn Fn(u64) -> bool, &mut dyn FnMut(u64) -> Option<u64>);
 const _: Redirect = imp::backtrace::redirect;
 const _: fn() -> u64 = imp::backtrace::fp;
 const _: fn() -> ImageLayout = imp::image::layout;

@@ -90,14 +90,14 @@
 //!       `irq::init` again);
 //!       returns as well when `off` does. Core 0 only, the others are off; Resume::empty() is const
 //!   cpu_off() -> !                           this core (never core 0), until smp::start
-//! program:  unsafe extern "C" called::<C: Called>()   what code of programs calls as an import, with
-//!       nothing of wasmtime's in between: `C::call` (types.rs)
+//! program:  called::<C: Called>() -> u64      address of what code of programs calls as an import,
+//!       with nothing of wasmtime's in between: `C::call` (types.rs)
 //! early:    put(byte: u8)                            this domain's own UART, polled; the early log
-//! backtrace: frames(fp: u64, visit: &mut dyn FnMut(u64))   return addresses, bounded, checked
-//! pointers
-//!   redirect((pc, fp), of_programs: &dyn Fn(u64) -> bool,
-//!       visit: &mut dyn FnMut(u64) -> Option<u64>)     the same of interrupted code; the first
-//! frame for which it says so returns there
+//! backtrace: frames((pc, fp), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64))
+//!       return addresses, bounded, checked pointers; of_programs: code that Cranelift made
+//!   redirect((pc, fp), stack: Range<u64>, of_programs, visit: &mut dyn FnMut(u64) -> Option<u64>)
+//!       the same of interrupted code, within its stack; the first frame for which it says so
+//!       returns there
 //!   fp() -> u64                              the caller's frame pointer
 //! image:    layout() -> ImageLayout {text, rodata, data, bss.. start/end VAs from linker
 //! symbols}  (neutral type)

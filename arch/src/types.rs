@@ -19,7 +19,7 @@ pub enum Interrupt {
 /// What code of programs calls, through `program::called`.
 pub trait Called {
     /// With the context of the caller's instance, and what the program gave: of a number of 32
-    /// bits only the lower half counts.
+    /// bits, the answer too, only the lower half counts.
     extern "C" fn call(context: u64, first: u64, second: u64, third: u64) -> u64;
 }
 

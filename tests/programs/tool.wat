@@ -215,7 +215,7 @@
 
   (func $is (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (call $argument (i32.const 1))) (local.get $letter)))
-  (func (export "_start")
+  (func $start (export "_start")
     (call $check (call $args_sizes (i32.const 0) (i32.const 4)))
     (call $check (call $args (i32.const 1024) (i32.const 4096)))
     (global.set $count (i32.load (i32.const 0)))

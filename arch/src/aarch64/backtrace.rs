@@ -2,6 +2,7 @@
 //! above the last one and mapped, and there is a bound, so a broken stack ends the list early.
 
 use core::arch::asm;
+use core::ops::Range;
 
 use abi::boot::VA_OFFSET;
 
@@ -19,25 +20,28 @@ pub fn fp() -> u64 {
     fp
 }
 
-/// Visits the return address of each frame from the one at `fp` outwards.
-pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
-    redirect((0, fp), &|_| false, &mut |pc| {
+/// Visits the return address of each frame from the one at `fp` outwards, of code at `pc`.
+/// `of_programs`: is it code that Cranelift made?
+pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64)) {
+    redirect(from, VA_OFFSET..u64::MAX, of_programs, &mut |pc| {
         visit(pc);
         None
     });
 }
 
-/// The same, for code that was interrupted at `pc`; the first frame for which `visit` says so
-/// returns to another address. That it may is for the caller to know, as of the pc of a
-/// [`super::trap::TrapFrame`]. `of_programs`: is it code that Cranelift made?
+/// The same, for code that was interrupted at `pc`, by records within `stack`. The first for which
+/// `visit` says so returns to another address. That it may is for the caller to know, as of the pc
+/// of a [`super::trap::TrapFrame`].
 pub fn redirect(
     (_, fp): (u64, u64),
+    stack: Range<u64>,
     _of_programs: &dyn Fn(u64) -> bool,
     visit: &mut dyn FnMut(u64) -> Option<u64>,
 ) {
     let mut at = fp;
     for _ in 0..MAX_FRAMES {
-        if at % 8 != 0 || at < VA_OFFSET || !is_readable(at) || !is_readable(at.wrapping_add(8)) {
+        let inside = stack.contains(&at) && stack.contains(&at.wrapping_add(15));
+        if !inside || at % 8 != 0 || !is_readable(at) || !is_readable(at + 8) {
             return;
         }
         // SAFETY: aligned, and both words were just seen to be mapped.

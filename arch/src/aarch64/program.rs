@@ -3,13 +3,16 @@
 use crate::types::Called;
 use core::arch::naked_asm;
 
-/// What a program's code may call: `C`, with the caller's context and three numbers. Cranelift's
-/// convention for them begins at x2, with the callee's context, and has the answer there.
-///
-/// # Safety
-/// Only such code calls it.
+/// What a program's code may call for `C`.
+pub fn called<C: Called>() -> u64 {
+    entry::<C> as *const () as u64
+}
+
+/// Cranelift's convention for such code begins at x2, with the context of who is called and that of
+/// who calls, and has the answer in x2. The frame is the one that [`super::backtrace::redirect`]
+/// finds.
 #[unsafe(naked)]
-pub unsafe extern "C" fn called<C: Called>() {
+unsafe extern "C" fn entry<C: Called>() {
     naked_asm!(
         "stp x29, x30, [sp, #-16]!",
         "mov x29, sp",

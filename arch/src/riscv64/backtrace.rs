@@ -3,6 +3,7 @@
 //! On RV64 a frame pointer points behind its record: the caller's at -16, the return address at -8.
 
 use core::arch::asm;
+use core::ops::Range;
 
 use super::mmu;
 
@@ -18,20 +19,22 @@ pub fn fp() -> u64 {
     fp
 }
 
-/// Visits the return address of each frame from the one at `fp` outwards.
-pub fn frames(fp: u64, visit: &mut dyn FnMut(u64)) {
-    redirect((0, fp), &|_| false, &mut |pc| {
+/// Visits the return address of each frame from the one at `fp` outwards, of code at `pc`.
+/// `of_programs`: is it code that Cranelift made? Its frame pointers point at their records.
+pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64)) {
+    redirect(from, 0..u64::MAX, of_programs, &mut |pc| {
         visit(pc);
         None
     });
 }
 
-/// The same, for code that was interrupted at `pc`; the first frame for which `visit` says so
+/// The same, for code that was interrupted at `pc`, by records within `stack`: where code has not
+/// yet made its frame, what is taken for one may be anything. The first for which `visit` says so
 /// returns to another address. That it may is for the caller to know, as of the pc of a
-/// [`super::trap::TrapFrame`]. `of_programs`: is it code that Cranelift made? Its frame pointers
-/// point at their records.
+/// [`super::trap::TrapFrame`].
 pub fn redirect(
     (pc, fp): (u64, u64),
+    stack: Range<u64>,
     of_programs: &dyn Fn(u64) -> bool,
     visit: &mut dyn FnMut(u64) -> Option<u64>,
 ) {
@@ -39,7 +42,9 @@ pub fn redirect(
     let mut at = fp;
     for _ in 0..MAX_FRAMES {
         let record = if of_programs(within) { at } else { at.wrapping_sub(16) };
-        if record % 8 != 0 || !mmu::is_readable(record) || !mmu::is_readable(record + 8) {
+        let inside = stack.contains(&record) && stack.contains(&record.wrapping_add(15));
+        if !inside || record % 8 != 0 || !mmu::is_readable(record) || !mmu::is_readable(record + 8)
+        {
             return;
         }
         // SAFETY: aligned, and both words were just seen to be mapped.

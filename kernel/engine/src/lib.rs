@@ -6,7 +6,7 @@
 //! - [`run`]       one program from its first instruction to its end
 //! - [`imports`]   the functions that programs call
 //! - `short`       the clock without wasmtime in between
-//! - `raw`         the one unsafe step: trusting authenticated code
+//! - `raw`         trusting authenticated code
 //!
 //! What wasmtime wants of its platform (memory, faults, a thread's own words, locks) it gets from
 //! the functions of `kernel/image/src/programs/seam.rs`, by name.

@@ -1,4 +1,4 @@
-//! The unsafe step of this crate: machine code from a file becomes functions.
+//! Machine code from a file becomes functions.
 #![allow(unsafe_code)]
 
 use kernel_seal::Image;

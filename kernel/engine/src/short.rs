@@ -21,10 +21,11 @@ use wasmtime::{ExternType, Func, Module, Store};
 use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
 
 /// The number that a module's clock has among its functions, if it may have a short way: for that
-/// it has its memory, and this is the first.
+/// the module has just one memory, its own, and imports nothing but functions.
 pub fn clock_of(module: &Module) -> Option<u32> {
     let is_function = |kind: &ExternType| matches!(kind, ExternType::Func(_));
-    let owns_memory = module.get_export("memory").is_some_and(|kind| kind.memory().is_some());
+    let owns_memory = module.resources_required().num_memories == 1
+        && module.get_export("memory").is_some_and(|kind| kind.memory().is_some());
     let only_functions = module.imports().all(|import| is_function(&import.ty()));
     let clock = module
         .imports()
@@ -40,24 +41,25 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
     let reference = begin.to_raw(&mut *store) as u64;
     let data: *const Inside<G> = store.data();
     let expected = Reached {
-        magic: VMCONTEXT_MAGIC,
         data: data as u64,
         memory: (memory.data_ptr(&*store) as u64, memory.data_size(&*store) as u64),
     };
     // SAFETY: `to_raw` gives a reference of the engine's to a function of a living instance, and
-    // the module has as many memories and imported functions as the offsets are computed for.
-    unsafe {
+    // `clock_of` saw that the module has the one memory that the offsets are computed for.
+    let known = unsafe {
         let context = word(reference, HostPtr.vm_func_ref().vmctx());
-        if Reached::from(context) != expected {
-            return;
-        }
+        let magic = (context + u64::from(HostPtr.vmctx_magic())) as *const u32;
         let call = (context + u64::from(call_of(clock))) as *mut u64;
-        let text = program.module.text().as_ptr_range();
-        // Now it leads into wasmtime, by code of the module's own.
-        if (text.start as u64..text.end as u64).contains(&call.read()) {
-            call.write(arch::program::called::<Clock<G>> as *const () as u64);
+        // So far it leads into wasmtime, by code of the module's own.
+        let known = magic.read() == VMCONTEXT_MAGIC
+            && Reached::from(context) == expected
+            && program.holds(call.read());
+        if known {
+            call.write(arch::program::called::<Clock<G>>());
         }
-    }
+        known
+    };
+    debug_assert!(known, "the engine is not the version that this was written for");
 }
 
 /// Where the address of imported function `number` is, in a context with one memory of its own.
@@ -87,7 +89,6 @@ fn call_of(number: u32) -> u32 {
 /// What compiled code reaches from the context of its instance.
 #[derive(PartialEq, Eq)]
 struct Reached {
-    magic: u32,
     /// Of the store: an [`Inside`].
     data: u64,
     /// Where its memory begins, and how long it is.
@@ -96,7 +97,7 @@ struct Reached {
 
 impl Reached {
     /// # Safety
-    /// `context` is an instance's, whose first memory is its own.
+    /// `context` is an instance's, whose one memory is its own.
     #[inline]
     unsafe fn from(context: u64) -> Reached {
         let definition = HostPtr.vm_memory_definition();
@@ -105,7 +106,6 @@ impl Reached {
             let store = word(context, HostPtr.vmctx_store_context());
             let memory = word(context, HostPtr.vmctx_dynamic_data_start());
             Reached {
-                magic: word(context, HostPtr.vmctx_magic()) as u32,
                 data: word(store, HostPtr.vm_store_context().store_data()),
                 memory: (
                     word(memory, definition.base()),
@@ -140,6 +140,6 @@ impl<G: Guest> Called for Clock<G> {
         let Inside { process, guest, .. } = inside;
         let done = process.clock_time_get(memory, guest, id as u32, precision, time as u32);
         // No clock stops a program.
-        outcome(done).map_or(Errno::INVAL.0, |number| number).into()
+        outcome(done).unwrap_or(Errno::INVAL.0).into()
     }
 }

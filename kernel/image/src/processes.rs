@@ -49,6 +49,8 @@ pub struct Life {
     /// The signal that ends it; 0: none came.
     stop: AtomicU32,
     thread: AtomicU64,
+    /// Frames of its program lie below this address.
+    base: AtomicU64,
     /// Who sleeps in `poll_oneoff`.
     asleep: WaitQueue,
     /// What it runs.
@@ -155,13 +157,15 @@ impl Processes {
             living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
         };
         let stopped = life.as_ref().filter(|life| life.stop_signal().is_some());
-        let Some(program) = stopped.and_then(|life| life.program.get()) else { return };
+        let Some(life) = stopped else { return };
+        let Some(program) = life.program.get() else { return };
         match program.way_out(frame.pc()) {
             Some(way_out) => frame.set_pc(way_out),
             None => {
                 let from = (frame.pc(), frame.fp());
+                let stack = frame.sp()..life.base.load(Ordering::Relaxed);
                 let of_programs = |pc| program.holds(pc);
-                arch::backtrace::redirect(from, &of_programs, &mut |pc| program.way_out(pc));
+                arch::backtrace::redirect(from, stack, &of_programs, &mut |pc| program.way_out(pc));
             }
         }
     }

@@ -143,7 +143,7 @@ impl Trace {
     fn note(pc: u64, fp: u64) {
         let mut frames = Vec::with_capacity(Self::FRAMES);
         frames.push(pc);
-        arch::backtrace::frames(fp, &mut |pc| {
+        arch::backtrace::frames((pc, fp), &is_inside, &mut |pc| {
             if frames.len() < Self::FRAMES && is_inside(pc) {
                 frames.push(pc);
             }

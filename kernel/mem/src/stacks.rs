@@ -15,9 +15,9 @@ use crate::ranks;
 
 /// Bytes of address space a stack has, guard included.
 pub const SLOT: u64 = 64 << 10;
-/// Bytes of memory it has.
+/// Bytes of memory it has: twice what any was seen to use, for an interrupt may come at its deepest.
 pub const STACK: u64 = PAGE << ORDER;
-const ORDER: u8 = 2;
+const ORDER: u8 = 3;
 /// Most stacks.
 pub const MAX_STACKS: usize = 512;
 /// Where the slots start: above what the linear map of any board reaches (64 TiB).

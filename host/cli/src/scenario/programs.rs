@@ -134,9 +134,13 @@ pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
             return Err(wrong("all memory there is", pages));
         }
     }
-    let log = rig.early_log("shadow");
-    if !log.contains("in deep + ") || !log.contains("in bad + ") {
-        return Err(wrong("the log names no function", log));
+    for kernel in ["main", "shadow"] {
+        let log = rig.early_log(kernel);
+        let named = |function: &str| log.contains(&format!(" in {function} + "));
+        // Where it trapped, and who had called that.
+        if !["deep", "bad", "start"].into_iter().all(named) {
+            return Err(wrong("the log names not all functions", log));
+        }
     }
     demand(rig, "audit", "the invariant holds")?;
     let after = free_memory(rig)?;

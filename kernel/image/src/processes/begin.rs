@@ -43,6 +43,7 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         name: name::text(&name::of(beginning)).to_vec(),
         stop: AtomicU32::new(0),
         thread: AtomicU64::new(0),
+        base: AtomicU64::new(0),
         asleep: WaitQueue::new(),
         program: Once::new(),
         messages: AtomicU64::new(0),
@@ -101,6 +102,7 @@ extern "C" fn live(pid: usize) {
         Ok(prepared) => prepared,
         Err(why) => return tell(&session, pid, Err(why)),
     };
+    life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
     // Set once: this is the only thread that does.
     drop(life.program.set(loaded.clone()));
     tell(&session, pid, Ok(0));
