@@ -43,7 +43,7 @@ pub fn arguments(board: &str) -> String {
     if board.is_empty() { words } else { format!("{words} {board}") }
 }
 
-/// Sees to a disk with it in the folder of a board that does not run, for programs that `key` seals.
+/// Sees to a disk with it in the folder of a board that does not run; `key` seals its programs.
 pub fn prepare(
     place: &Place,
     instance: &Instance,

@@ -15,7 +15,7 @@ use crate::ranks;
 
 /// Bytes of address space a stack has, guard included.
 pub const SLOT: u64 = 64 << 10;
-/// Bytes of memory it has: twice what any was seen to use, for an interrupt may come at its deepest.
+/// Bytes of memory it has: twice what any was seen to use. An interrupt may come at its deepest.
 pub const STACK: u64 = PAGE << ORDER;
 const ORDER: u8 = 3;
 /// Most stacks.
