@@ -125,7 +125,16 @@ impl Op {
     /// May a program ask this? The others are the kernels' own: they reach what no directory of a
     /// program leads to, and disks.
     pub const fn is_for_programs(self) -> bool {
-        !matches!(self, Op::Root | Op::Mount | Op::NextIo | Op::IoDone)
+        !matches!(
+            self,
+            Op::Root
+                | Op::Mount
+                | Op::Unmount
+                | Op::NextIo
+                | Op::IoDone
+                | Op::NextJob
+                | Op::JobDone
+        )
     }
 }
 

@@ -45,6 +45,7 @@ impl Instance {
             return Ok(key);
         }
         let key = random().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
+        self.make_folder()?;
         self.replace_key(&key)?;
         Ok(key)
     }
@@ -109,6 +110,13 @@ mod tests {
         assert_eq!(one.program_key().unwrap(), first.program_key);
         let mode = std::fs::metadata(one.path(KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_board_that_never_ran_has_a_key_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::at(folder.path().join("run").join("new"));
+        assert_eq!(instance.lasting_key().unwrap(), instance.program_key().unwrap());
     }
 
     #[test]

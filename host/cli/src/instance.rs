@@ -261,7 +261,7 @@ impl Instance {
 
     /// Removes what an earlier board left, disk images and the key of programs on them excepted.
     fn empty(&self) -> Outcome<()> {
-        file(&self.folder, std::fs::create_dir_all(&self.folder))?;
+        self.make_folder()?;
         self.room()?;
         for entry in file(&self.folder, std::fs::read_dir(&self.folder))?.flatten() {
             let path = entry.path();
@@ -271,6 +271,11 @@ impl Instance {
             }
         }
         Ok(())
+    }
+
+    /// Makes the folder, if there is none.
+    pub fn make_folder(&self) -> Outcome<()> {
+        file(&self.folder, std::fs::create_dir_all(&self.folder))
     }
 
     fn stage(&self, board: &Board, kernels: &[Built]) -> Outcome<()> {

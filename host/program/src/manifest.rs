@@ -18,7 +18,7 @@ const PAGE: u64 = 64 << 10;
 /// What a program may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Arguments before those that it is begun with.
+    /// Arguments behind those that it is begun with.
     pub args: Vec<String>,
     /// Environment, beneath the one that it is begun with.
     pub env: Vec<(String, String)>,

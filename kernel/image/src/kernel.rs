@@ -94,6 +94,11 @@ impl Kernel {
         abi::boot::text(&self.domain().name)
     }
 
+    /// ns since 1970, UTC, at a time of the chip's clock.
+    pub fn time_of_day(&self, now: u64) -> u64 {
+        self.blob.given.begun.wrapping_add(now)
+    }
+
     /// What the board's command line says behind `name`, which ends with `=`; `run=` comes last.
     pub fn option(&self, name: &str) -> Option<&'static str> {
         let arguments = abi::boot::text(&self.blob.arguments);

@@ -155,6 +155,10 @@ pub trait Effects {
     /// replaces an earlier one. Where kernels share the state, the one that executed this step
     /// sends it.
     fn timer(&mut self, at: u64);
+    /// What a clock on the wall says (ns since 1970) at a step's time.
+    fn time_of_day(&self, now: u64) -> u64 {
+        now
+    }
     /// The device that the service drives, if it drives one and the board has it.
     fn device(&self) -> Option<Device<'_>> {
         None

@@ -66,6 +66,18 @@ pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failur
     Err(Failure::Wrong(format!("{what} holds {found:?} instead of {wanted:?}")))
 }
 
+/// When it was written is a time of day: not before this was.
+fn recent(board: &Instance, path: &str) -> Result<(), Failure> {
+    const THIS: i64 = 1_767_225_600;
+    let said = tool("debugfs", &["-R", &format!("stat {path}")], &board.path(IMAGE), 0)?;
+    let said = String::from_utf8_lossy(&said);
+    let time = said.split_once("mtime: 0x").and_then(|(_, time)| time.split([':', ' ']).next());
+    match time.and_then(|time| i64::from_str_radix(time, 16).ok()) {
+        Some(time) if time >= THIS => Ok(()),
+        _ => Err(Failure::Wrong(format!("{path} was not written in our days: {said}"))),
+    }
+}
+
 /// Waits until the disk is mounted.
 pub(super) fn mounted(rig: &mut Rig, how: &str) -> Result<(), Failure> {
     mounted_at(rig, "/disk ", how)
@@ -167,6 +179,7 @@ pub fn kept(rig: &mut Rig, block: u64) -> Result<(), Failure> {
     let written = b"of the strong kernel\nand more\n";
     rig.restart(|board| {
         clean(board)?;
+        recent(board, "d/main")?;
         same("main's file", &content(board, "d/main")?, written)?;
         same("shadow's file", &content(board, "d/shadow")?, b"of the weak kernel\n")?;
         same("the large file", &content(board, "d/large")?, &bytes)

@@ -64,6 +64,7 @@ pub fn proc(rig: &mut Rig) -> Result<(), Failure> {
             ("threads", "proc"),
             ("interrupts", "timer"),
             ("kmsg", "is up"),
+            ("dsm", "faults: "),
         ];
         for (file, wanted) in texts {
             demand(rig, &format!("fs cat proc/{owner}/{file}"), wanted)?;

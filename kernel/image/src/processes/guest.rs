@@ -144,7 +144,11 @@ impl System for Guest {
     }
 
     fn realtime(&mut self) -> u64 {
-        self.kernel().blob.given.begun.wrapping_add(arch::time::soc_time())
+        self.kernel().time_of_day(arch::time::soc_time())
+    }
+
+    fn resolution(&self) -> u64 {
+        1_000_000_000_u64.div_ceil(arch::cpu::clock_hz()).max(1)
     }
 
     fn cpu_time(&mut self) -> u64 {

@@ -51,6 +51,7 @@ pub const COMMON: &[&str] =
 pub const FILES: &[File] = &[
     shows("balloon", |session, out| says(session, out, "balloon")),
     shows("cpus", |session, out| says(session, out, "cpus")),
+    shows("dsm", dsm),
     shows("energy", |session, out| says(session, out, "energy")),
     File { name: "frequency", text: frequency, write: Some(set_frequency) },
     File { name: "idle", text: idle, write: Some(set_idle) },
@@ -96,6 +97,18 @@ fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
         ("Tables", now.metadata),
     ];
     lines.iter().try_for_each(|(name, bytes)| writeln!(out, "{name}: {} kB", bytes >> 10))
+}
+
+/// What sharing pages with the other kernels has cost so far.
+fn dsm(session: &Session, out: &mut Page) -> fmt::Result {
+    let Some(coherence) = &session.kernel.coherence else {
+        return out.write_str("no memory is shared on this board\n");
+    };
+    let names = ["faults", "messages", "given", "cleaned", "thrashing", "broken"];
+    for (name, count) in names.iter().zip(coherence.counts()) {
+        writeln!(out, "{name}: {count}")?;
+    }
+    writeln!(out, "giving: {} ns", coherence.served().1)
 }
 
 /// Seconds since this kernel began, and since the chip did.

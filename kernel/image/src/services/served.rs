@@ -56,6 +56,9 @@ impl Effects for Asked {
     fn timer(&mut self, at: u64) {
         Effects::timer(&mut self.outbox, at);
     }
+    fn time_of_day(&self, now: u64) -> u64 {
+        self.kernel.time_of_day(now)
+    }
     fn device(&self) -> Option<Device<'_>> {
         self.device
     }

@@ -7,7 +7,7 @@ use super::CACHE;
 use super::layout::Geometry;
 
 /// Most names of a directory where memory is short.
-pub const NAMES: usize = 8192;
+pub const NAMES: usize = 12_288;
 /// Blocks beside the cache: a fourth of it that changes while it is written, what the device is
 /// asked for, what one operation drafts.
 const BESIDE: usize = CACHE / 4 + 96;

@@ -284,7 +284,6 @@ impl Vfs {
 
     fn answer(&mut self, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
-        (self.asker, self.now) = (token, call.now);
         let answer = self.answer_or_park(call);
         if self.stirred && matches!(answer, Answer::Done(_)) {
             self.forget_said(|asker| asker == token);
@@ -399,6 +398,9 @@ impl Service for Vfs {
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 self.parked.forget(token);
+                (self.asker, self.now) = (token, now);
+                // Files have the time of day.
+                let now = effects.time_of_day(now);
                 self.answer(Call { now, token, request, bulk, effects })
             }
             Event::Cancel(token) => {

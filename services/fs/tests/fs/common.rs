@@ -11,9 +11,9 @@ use kernel_share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a step asked for.
+/// What a step asked for; and the time of day at which its clock began.
 #[derive(Debug, Default)]
-pub struct Woken(pub Vec<Token>);
+pub struct Woken(pub Vec<Token>, pub u64);
 
 impl Effects for Woken {
     fn wake(&mut self, token: Token) {
@@ -24,6 +24,10 @@ impl Effects for Woken {
     }
 
     fn timer(&mut self, _at: u64) {}
+
+    fn time_of_day(&self, now: u64) -> u64 {
+        self.1 + now
+    }
 }
 
 /// A thread of a kernel in its first life.

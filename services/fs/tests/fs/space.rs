@@ -173,3 +173,15 @@ fn times_are_what_was_written_and_reading_changes_none() {
     let set = solo.with(|c| c.stat(file)).unwrap();
     assert!(set.accessed == 5 && set.modified > read.modified && set.changed == set.modified);
 }
+
+#[test]
+fn files_have_the_time_of_day() {
+    let mut solo = Solo::new(1 << 20);
+    let day = 1_767_225_600_000_000_000;
+    solo.woken.1 = day;
+    let root = solo.root();
+    solo.with(|c| c.mkdir(root, b"d")).unwrap();
+    let times = solo.with(|c| c.stat_path(root, b"d", 0)).unwrap();
+    let now = day..=day + solo.now;
+    assert!(now.contains(&times.modified) && now.contains(&times.changed));
+}

@@ -109,6 +109,13 @@ impl Solo {
         Solo { disk: Some(Disk::new(image, seed)), vfs, ..Solo::new(0) }
     }
 
+    /// The same with what a kernel has for it.
+    pub fn in_a_kernel(image: Vec<u8>, seed: u64) -> Solo {
+        let memory = fs::ext2::memory(&image[1024..2048]).unwrap();
+        let root = AnyFs::Ext2(Box::new(Ext2::within(memory, false)));
+        Solo { vfs: Vfs::with_root(3, root), ..Solo::on_disk(image, seed, 0) }
+    }
+
     fn submit(&mut self) {
         if self.driver.is_some() {
             return self.listen();

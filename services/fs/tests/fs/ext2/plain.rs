@@ -142,7 +142,7 @@ impl Solo {
 #[test]
 fn ten_thousand_names() {
     for block in [1024, 4096] {
-        let mut solo = Solo::on_disk(make(block, 32 * 1024, &["-N", "12288"]), 4, 0).mount();
+        let mut solo = Solo::in_a_kernel(make(block, 32 * 1024, &["-N", "12288"]), 4).mount();
         let root = solo.root();
         solo.with(|c| c.mkdir(root, b"d")).unwrap();
         let dir = solo.with(|c| c.open(root, b"d", flag::READ)).unwrap();
