@@ -40,14 +40,15 @@ fn memory() -> Option<From<'static>> {
 
 /// Bytes that may still be promised.
 pub fn room() -> u64 {
+    // In this order: a page that comes meanwhile counts twice, not never.
+    let promised = SPACES.promised();
     let free = FRAMES.free_count() as u64 * PAGE;
-    free.saturating_sub(SPACES.promised().saturating_add(KEPT))
+    free.saturating_sub(promised.saturating_add(KEPT))
 }
 
 /// May so many bytes more be promised?
 fn has_room(bytes: u64) -> bool {
-    let free = FRAMES.free_count() as u64 * PAGE;
-    free >= SPACES.promised().saturating_add(bytes).saturating_add(KEPT)
+    room() >= bytes
 }
 
 /// Sees to it that so many bytes may be promised, if blocks from the pool do it. From a thread
@@ -67,15 +68,31 @@ fn make_room(kernel: &'static Kernel, bytes: u64) {
     }
 }
 
+/// What a process takes of its kernel before it has memory of its own: its thread's stack, and what
+/// is known of it.
+const BEGUN: u64 = 64 << 10;
+
+/// Is there room for one process more? Its memory it asks for itself.
+pub fn has_room_to_begin() -> bool {
+    has_room(BEGUN)
+}
+
 /// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.
 fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
-    if !has_room(bytes) {
-        stack::forget();
-        if !has_room(bytes) {
-            return Err(SpaceError::NoMemory);
+    match promise(start, bytes) {
+        Err(SpaceError::NoMemory) => {
+            stack::forget();
+            promise(start, bytes)
         }
+        done => done,
     }
-    SPACES.open(start, bytes)
+}
+
+/// Two who find the same room must not both be promised it.
+fn promise(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
+    static ONE: Lock<()> = Lock::new(crate::ranks::PROMISES, ());
+    let _one = ONE.lock();
+    if has_room(bytes) { SPACES.open(start, bytes) } else { Err(SpaceError::NoMemory) }
 }
 
 /// Opens them, and takes the memory now.

@@ -43,6 +43,8 @@ pub const BALLOON: Rank = Rank::leaf(47, "balloon");
 pub const MOVABLE: Rank = Rank::new(49, "movable pages");
 /// The page table.
 pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
+/// Who promises memory to programs, one at a time.
+pub const PROMISES: Rank = Rank::new(51, "promises");
 /// Shootdowns, one at a time.
 pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
 /// Lines of the early log.

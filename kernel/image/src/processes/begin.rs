@@ -51,7 +51,8 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
     };
     put(&kernel.processes.living, pid, Arc::new(life));
     put(&kernel.processes.begun, pid, beginning.to_vec());
-    if kernel.spawn("program", None, thread, pid as usize).is_err() {
+    let has_room = crate::programs::has_room_to_begin();
+    if !has_room || kernel.spawn("program", None, thread, pid as usize).is_err() {
         take(&kernel.processes.living, pid);
         take(&kernel.processes.begun, pid);
         return tell(session, pid, Err(Errno::Nomem));
