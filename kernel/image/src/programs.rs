@@ -27,8 +27,11 @@ pub use load::{Loaded, Manifest, Programs};
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();
 
-/// Frames that programs leave to their kernel, in bytes.
-const KEPT: u64 = 2 << 20;
+/// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, and what
+/// each core has put by.
+const KEPT: u64 = 4 << 20;
+/// Pages that a page of the page table maps.
+const MAPPED: u64 = 512;
 /// How often, and after how long, who found a block on its way looks again.
 const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
@@ -42,8 +45,9 @@ fn memory() -> Option<From<'static>> {
 pub fn room() -> u64 {
     // In this order: a page that comes meanwhile counts twice, not never.
     let promised = SPACES.promised();
-    let free = FRAMES.free_count() as u64 * PAGE;
-    free.saturating_sub(promised.saturating_add(KEPT))
+    let free = (FRAMES.free_count() as u64 * PAGE).saturating_sub(KEPT);
+    // Pages of the page table come with what they map.
+    (free - free / MAPPED).saturating_sub(promised)
 }
 
 /// May so many bytes more be promised?
