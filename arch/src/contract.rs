@@ -2,7 +2,6 @@
 //! directory must export, with its signature. Nothing here runs.
 
 use core::fmt;
-use core::ops::Range;
 
 use abi::boot::Blob;
 use base::addr::{PhysAddr, VirtAddr};
@@ -116,11 +115,8 @@ const _: fn() -> u64 = imp::program::called::<Nothing>;
 
 // early, backtrace, image
 const _: fn(u8) = imp::early::put;
-type Walk = fn((u64, u64), &dyn Fn(u64) -> bool, &mut dyn FnMut(u64));
-const _: Walk = imp::backtrace::frames;
-type Redirect =
-    fn((u64, u64), Range<u64>, &dyn Fn(u64) -> bool, &mut dyn FnMut(u64) -> Option<u64>);
-const _: Redirect = imp::backtrace::redirect;
 const _: fn() -> u64 = imp::backtrace::fp;
+const _: fn(u64, bool) -> u64 = imp::backtrace::record;
+const _: fn(u64) -> bool = imp::backtrace::is_readable;
 const _: fn() -> ImageLayout = imp::image::layout;
 const _: fn() -> u64 = imp::image::staging_pa;

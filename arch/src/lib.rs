@@ -4,6 +4,8 @@
 //!
 //! Neutral, written once here:
 //! - [`attend`]  the one way to wait; hook installed by image
+//! - [`backtrace`]  return addresses by frame pointers, and sending a frame elsewhere (built on
+//!   `imp::backtrace`)
 //! - [`exclusion`]  a value that one step at a time reaches, of one kernel or of all
 //! - [`hold`]    work that keeps its core, and the heap that it allocates from
 //! - [`lock`]    `Lock<T>`: ticket lock, interrupts off while held, rank-checked in debug builds
@@ -93,12 +95,10 @@
 //! program:  called::<C: Called>() -> u64      address of what code of programs calls as an import,
 //!       with nothing of wasmtime's in between: `C::call` (types.rs)
 //! early:    put(byte: u8)                            this domain's own UART, polled; the early log
-//! backtrace: frames((pc, fp), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64))
-//!       return addresses, bounded, checked pointers; of_programs: code that Cranelift made
-//!   redirect((pc, fp), stack: Range<u64>, of_programs, visit: &mut dyn FnMut(u64) -> Option<u64>)
-//!       the same of interrupted code, within its stack; the first frame for which it says so
-//!       returns there
-//!   fp() -> u64                              the caller's frame pointer
+//! backtrace: fp() -> u64                     the caller's frame pointer
+//!   record(fp: u64, of_program: bool) -> u64   where a frame has its caller's pointer and the
+//!       return address; of_program: of code that Cranelift made
+//!   is_readable(va: u64) -> bool             may this core read there, by the table it uses?
 //! image:    layout() -> ImageLayout {text, rodata, data, bss.. start/end VAs from linker
 //! symbols}  (neutral type)
 //!   staging_pa() -> u64                      where this image was staged (its symbols are there)
@@ -113,6 +113,7 @@
 use arch_copy as _;
 
 pub mod attend;
+pub mod backtrace;
 pub mod exclusion;
 pub mod hold;
 pub mod lock;
@@ -143,6 +144,5 @@ pub use imp::cache;
 pub use seeded::cache;
 
 pub use imp::{
-    backtrace, context, cpu, doorbell, early, image, irq, mmu, power, program, smp, timer, trap,
-    words,
+    context, cpu, doorbell, early, image, irq, mmu, power, program, smp, timer, trap, words,
 };

@@ -9,7 +9,7 @@ pub fn called<C: Called>() -> u64 {
 }
 
 /// Cranelift's convention for such code begins at x2, with the context of who is called and that of
-/// who calls, and has the answer in x2. The frame is the one that [`super::backtrace::redirect`]
+/// who calls, and has the answer in x2. The frame is the one that [`crate::backtrace::redirect`]
 /// finds.
 #[unsafe(naked)]
 unsafe extern "C" fn entry<C: Called>() {

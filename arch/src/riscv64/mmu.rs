@@ -263,7 +263,7 @@ pub fn flush(va: VirtAddr, bytes: u64) {
 }
 
 /// May this core read at `va`, by the table it uses?
-pub(super) fn is_readable(va: u64) -> bool {
+pub fn is_readable(va: u64) -> bool {
     va >= UPPER_HALF && pte::is_leaf(find(pte::root_of(read!("satp")), va).entry)
 }
 

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const KEY_FILE: &str = "program.key";
 
 /// Of runs that repeat. Nothing is secret there: who measures has made all of it.
-const EXACT: Given = Given {
+pub const EXACT: Given = Given {
     program_key: *b"a key that all exact runs share.",
     seed: *b"seed of numbers in exact runs...",
     // The first second of 2026.

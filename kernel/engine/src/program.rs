@@ -28,7 +28,7 @@ pub struct Program<G: Guest> {
     pub(crate) module: Module,
     pub(crate) ready: InstancePre<Inside<G>>,
     functions: Functions,
-    /// Where it has the clock, among the functions that it imports.
+    /// Where its contexts have the address of the clock ([`short::clock_of`]).
     pub(crate) clock: Option<u32>,
 }
 

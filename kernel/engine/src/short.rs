@@ -20,7 +20,7 @@ use kernel_process::{Errno, functions, outcome};
 use wasmtime::{ExternType, Func, Module, Store};
 use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
 
-/// The number that a module's clock has among its functions, if it may have a short way: for that
+/// Where contexts of a module have the address of its clock, if it may have a short way: for that
 /// the module has just one memory, its own, and imports nothing but functions.
 pub fn clock_of(module: &Module) -> Option<u32> {
     let is_function = |kind: &ExternType| matches!(kind, ExternType::Func(_));
@@ -30,7 +30,8 @@ pub fn clock_of(module: &Module) -> Option<u32> {
     let clock = module
         .imports()
         .position(|import| (import.module(), import.name()) == (functions::WASI, "clock_time_get"));
-    clock.filter(|_| owns_memory && only_functions).and_then(|number| u32::try_from(number).ok())
+    let number = clock.filter(|_| owns_memory && only_functions)?;
+    u32::try_from(number).ok().map(call_of)
 }
 
 /// Lets the instance that `begin` is a function of call its clock by the short way.
@@ -49,7 +50,7 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
     let known = unsafe {
         let context = word(reference, HostPtr.vm_func_ref().vmctx());
         let magic = (context + u64::from(HostPtr.vmctx_magic())) as *const u32;
-        let call = (context + u64::from(call_of(clock))) as *mut u64;
+        let call = (context + u64::from(clock)) as *mut u64;
         // So far it leads into wasmtime, by code of the module's own.
         let known = magic.read() == VMCONTEXT_MAGIC
             && Reached::from(context) == expected

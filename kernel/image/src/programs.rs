@@ -21,7 +21,7 @@ use arch::trap::TrapFrame;
 use arch::types::Fault;
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
-use kernel_mem::spaces::{Demand, From, SpaceError, Spaces};
+use kernel_mem::spaces::{self, Demand, From, SpaceError, Spaces};
 pub use load::{Loaded, Manifest, Programs};
 
 /// Address space of all programs.
@@ -30,8 +30,6 @@ pub static SPACES: Spaces = Spaces::new();
 /// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, and what
 /// each core has put by.
 const KEPT: u64 = 4 << 20;
-/// Pages that a page of the page table maps.
-const MAPPED: u64 = 512;
 /// How often, and after how long, who found a block on its way looks again.
 const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
@@ -46,8 +44,9 @@ pub fn room() -> u64 {
     // In this order: a page that comes meanwhile counts twice, not never.
     let promised = SPACES.promised();
     let free = (FRAMES.free_count() as u64 * PAGE).saturating_sub(KEPT);
-    // Pages of the page table come with what they map.
-    (free - free / MAPPED).saturating_sub(promised)
+    // Tables of the page table come with what they map.
+    let tables = free.div_ceil(spaces::TABLE) * PAGE;
+    free.saturating_sub(tables).saturating_sub(promised)
 }
 
 /// May so many bytes more be promised?

@@ -33,8 +33,9 @@ pub const AREA: VirtAddr = VirtAddr(0xffff_d000_0000_0000);
 const AROUND: u64 = 4;
 /// Pages, or tables, that are taken away between two flushes.
 const BATCH: usize = 64;
-/// What a table of pages maps, and the largest that a slot has to itself.
-const TABLE: u64 = 2 << 20;
+/// What a table of pages maps.
+pub const TABLE: u64 = 2 << 20;
+/// The largest that a slot has to itself.
 const LARGEST: u64 = 1 << 30;
 const _: () = assert!(SLOT.is_multiple_of(LARGEST) && AREA.0.is_multiple_of(LARGEST));
 

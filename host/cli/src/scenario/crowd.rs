@@ -2,7 +2,7 @@
 
 use super::machine::demand;
 use super::peers::wait_for;
-use super::programs::{Running, free_memory_on, install_as, ready, run, wrong};
+use super::programs::{Running, free_memory_on, given_back, install_as, ready, run, wrong};
 use super::{Failure, PATIENCE, Rig};
 use crate::exec::Line;
 use abi::process::PROCESSES;
@@ -20,18 +20,10 @@ pub fn many(rig: &mut Rig) -> Result<(), Failure> {
     crowd(rig)?;
     let before = free(rig)?;
     crowd(rig)?;
-    // Stacks of threads that ended come back with a kernel's next look.
-    let start = Instant::now();
-    loop {
+    given_back("KiB of free memory, main and shadow", &before, || {
         let after = free(rig)?;
-        if after.iter().zip(&before).all(|(after, before)| after + KEPT >= *before) {
-            break;
-        }
-        if start.elapsed() > PATIENCE / 4 {
-            return Err(wrong("KiB of free memory, main and shadow", (before, after)));
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        Ok((after, after.iter().zip(&before).all(|(after, before)| after + KEPT >= *before)))
+    })?;
     for on in ["", "on shadow "] {
         demand(rig, &format!("{on}audit"), "the invariant holds")?;
     }

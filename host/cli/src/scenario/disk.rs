@@ -5,6 +5,7 @@ use super::machine::demand;
 use super::peers::wait_for;
 use super::{Failure, PATIENCE, Rig};
 use crate::ext2;
+use crate::given::EXACT;
 use crate::instance::Instance;
 use abi::soc::state;
 use serde_json::json;
@@ -66,14 +67,13 @@ pub(super) fn same(what: &str, found: &[u8], wanted: &[u8]) -> Result<(), Failur
     Err(Failure::Wrong(format!("{what} holds {found:?} instead of {wanted:?}")))
 }
 
-/// When it was written is a time of day: not before this was.
+/// When it was written is a time of day: not before the one that exact runs begin with.
 fn recent(board: &Instance, path: &str) -> Result<(), Failure> {
-    const THIS: i64 = 1_767_225_600;
     let said = tool("debugfs", &["-R", &format!("stat {path}")], &board.path(IMAGE), 0)?;
     let said = String::from_utf8_lossy(&said);
     let time = said.split_once("mtime: 0x").and_then(|(_, time)| time.split([':', ' ']).next());
-    match time.and_then(|time| i64::from_str_radix(time, 16).ok()) {
-        Some(time) if time >= THIS => Ok(()),
+    match time.and_then(|time| u64::from_str_radix(time, 16).ok()) {
+        Some(time) if time >= EXACT.begun / 1_000_000_000 => Ok(()),
         _ => Err(Failure::Wrong(format!("{path} was not written in our days: {said}"))),
     }
 }

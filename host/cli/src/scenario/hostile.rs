@@ -4,7 +4,7 @@
 mod imports;
 
 use super::machine::demand;
-use super::programs::{Running, wrong};
+use super::programs::{Running, given_back, wrong};
 use super::{Failure, PATIENCE, Rig};
 use crate::exec::{Captured, Line};
 use crate::place::Place;
@@ -63,17 +63,11 @@ pub fn endured(rig: &mut Rig, rounds: u64, nonsense: usize) -> Result<(), Failur
         step(rig, "nonsense", |rig| nonsensical(&place, rig, round, count))?;
     }
     finished(rig, witnesses)?;
-    // Who has ended gives back its memory a moment later.
-    let start = Instant::now();
-    loop {
+    given_back("KiB in use", &before, || {
         let after = in_use(rig)?;
-        if before.iter().zip(&after).all(|(before, after)| *after <= before + STAYS) {
-            break;
-        }
-        if start.elapsed() > PATIENCE / 4 {
-            return Err(wrong("KiB in use", (before, after)));
-        }
-    }
+        let is_enough = before.iter().zip(&after).all(|(before, after)| *after <= before + STAYS);
+        Ok((after, is_enough))
+    })?;
     KERNELS.iter().try_for_each(|kernel| {
         let on = if *kernel == "main" { "" } else { "on shadow " };
         demand(rig, &format!("{on}audit"), "the invariant holds").map(|_| ())

@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::place::Place;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Its parts are at its top.
 const TOOL: &str = "tests/programs/tool.wat";
@@ -149,6 +149,26 @@ pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
         return Err(wrong("KiB of free memory", (before, after)));
     }
     Ok(())
+}
+
+/// Looks until memory is as it was but for what may stay: who has ended gives back its own a moment
+/// later. `look`: what there is, and is that enough?
+pub(super) fn given_back<T: std::fmt::Debug>(
+    what: &str,
+    before: &T,
+    mut look: impl FnMut() -> Result<(T, bool), Failure>,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        let (after, is_enough) = look()?;
+        if is_enough {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE / 4 {
+            return Err(wrong(what, (before, after)));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// KiB of main's memory that are free.

@@ -148,7 +148,7 @@ impl System for Guest {
     }
 
     fn resolution(&self) -> u64 {
-        1_000_000_000_u64.div_ceil(arch::cpu::clock_hz()).max(1)
+        1_000_000_000_u64.div_ceil(arch::cpu::clock_hz())
     }
 
     fn cpu_time(&mut self) -> u64 {

@@ -71,7 +71,7 @@ impl Vfs {
                     (_, true) => self.on(place, |fs, node| fs.stat(node))?.size,
                     _ => opening.position,
                 };
-                let (from, now) = (&call.bulk[..length], call.now);
+                let (from, now) = (&call.bulk[..length], call.time_of_day());
                 let done = self.on(place, |fs, node| fs.write(node, offset, from, now))?;
                 self.move_to(call, offset.saturating_add(done as u64));
                 done
@@ -134,7 +134,7 @@ impl Vfs {
 
     pub(super) fn do_set_size(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (place, size) = (self.writable(call)?, call.request.length);
-        self.on(place, |fs, node| fs.set_size(node, size, call.now))?;
+        self.on(place, |fs, node| fs.set_size(node, size, call.time_of_day()))?;
         Ok(Reply::default())
     }
 
@@ -144,7 +144,8 @@ impl Vfs {
         if length == 0 {
             return Err(Errno::Inval.into());
         }
-        let value = self.on(place, |fs, node| fs.allocate(node, offset, length, call.now))?;
+        let value =
+            self.on(place, |fs, node| fs.allocate(node, offset, length, call.time_of_day()))?;
         Ok(Reply { value, ..Reply::default() })
     }
 
@@ -193,7 +194,7 @@ impl Vfs {
     pub(super) fn do_set_times(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let times = times(call, call.request.flags)?;
         let place = self.node(call.request.handle)?;
-        self.on(place, |fs, node| fs.set_times(node, times, call.now))?;
+        self.on(place, |fs, node| fs.set_times(node, times, call.time_of_day()))?;
         Ok(Reply::default())
     }
 
@@ -263,7 +264,7 @@ pub(super) fn times(call: &Call<'_>, flags: u16) -> Result<Times> {
     let one = |given: u16, now: u16, time: u64| match (flags & given != 0, flags & now != 0) {
         (true, true) => Err(Errno::Inval),
         (true, false) => Ok(Some(time)),
-        (false, true) => Ok(Some(call.now)),
+        (false, true) => Ok(Some(call.time_of_day())),
         (false, false) => Ok(None),
     };
     if flags & !known != 0 {

@@ -105,6 +105,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// When it is, for the times of files.
+    fn time_of_day(&self) -> u64 {
+        self.effects.time_of_day(self.now)
+    }
+
     /// The name at the beginning of bulk.
     fn name(&self) -> Result<&[u8]> {
         self.bulk.get(..usize::from(self.request.name)).ok_or(Halt::Failed(Errno::Inval))
@@ -284,6 +289,7 @@ impl Vfs {
 
     fn answer(&mut self, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
+        (self.asker, self.now) = (token, call.now);
         let answer = self.answer_or_park(call);
         if self.stirred && matches!(answer, Answer::Done(_)) {
             self.forget_said(|asker| asker == token);
@@ -398,9 +404,6 @@ impl Service for Vfs {
         let answer = match event {
             Event::Request { token, request, bulk } | Event::Again { token, request, bulk } => {
                 self.parked.forget(token);
-                (self.asker, self.now) = (token, now);
-                // Files have the time of day.
-                let now = effects.time_of_day(now);
                 self.answer(Call { now, token, request, bulk, effects })
             }
             Event::Cancel(token) => {

@@ -60,12 +60,12 @@ impl Vfs {
             None if !create => return Err(Errno::Noent.into()),
             // Nothing that can wait comes behind this: asked again, it would find its own file.
             None => {
-                let place = self.create(&found, Make::File, call.now)?;
+                let place = self.create(&found, Make::File, call.time_of_day())?;
                 return self.give(call, place, flags);
             }
         };
         if flags & flag::TRUNCATE != 0 {
-            self.on(place, |fs, node| fs.set_size(node, 0, call.now))?;
+            self.on(place, |fs, node| fs.set_size(node, 0, call.time_of_day()))?;
         }
         self.give(call, place, flags)
     }

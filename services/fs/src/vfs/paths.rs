@@ -44,7 +44,7 @@ impl Vfs {
     pub(super) fn do_set_times_path(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let times = times(call, call.request.flags & !flag::FOLLOW)?;
         let place = self.there(call)?;
-        self.on(place, |fs, node| fs.set_times(node, times, call.now))?;
+        self.on(place, |fs, node| fs.set_times(node, times, call.time_of_day()))?;
         Ok(Reply::default())
     }
 
@@ -54,7 +54,7 @@ impl Vfs {
         if found.node.is_some() {
             return Err(Errno::Exist.into());
         }
-        self.create(&found, Make::Directory, call.now)?;
+        self.create(&found, Make::Directory, call.time_of_day())?;
         Ok(Reply::default())
     }
 
@@ -72,7 +72,7 @@ impl Vfs {
         if found.node.is_some() {
             return Err(Errno::Exist.into());
         }
-        self.create(&found, Make::Link(text), call.now)?;
+        self.create(&found, Make::Link(text), call.time_of_day())?;
         Ok(Reply::default())
     }
 
@@ -105,7 +105,7 @@ impl Vfs {
             (false, false) if found.slash => return Err(Errno::Notdir.into()),
             _ => {}
         }
-        let (name, now) = (&found.name, call.now);
+        let (name, now) = (&found.name, call.time_of_day());
         self.on(found.directory, |fs, node| match rmdir {
             true => fs.rmdir(node, name, now),
             false => fs.unlink(node, name, now),
@@ -131,7 +131,7 @@ impl Vfs {
         if (from.slash || to.slash) && !self.is_directory(moved)? {
             return Err(Errno::Notdir.into());
         }
-        let (target, now) = (to.directory.node, call.now);
+        let (target, now) = (to.directory.node, call.time_of_day());
         self.on(from.directory, |fs, node| fs.rename(node, &from.name, target, &to.name, now))?;
         Ok(Reply::default())
     }
@@ -155,7 +155,7 @@ impl Vfs {
         if place.mount != to.directory.mount {
             return Err(Errno::Xdev.into());
         }
-        let (name, now) = (&to.name, call.now);
+        let (name, now) = (&to.name, call.time_of_day());
         self.on(to.directory, |fs, directory| fs.link(directory, name, place.node, now))?;
         Ok(Reply::default())
     }
