@@ -24,11 +24,13 @@ pub struct Static {
 /// was built there and moved into the arena.
 const EVERYWHERE: &str = "kernel::kernel::KERNEL";
 
-/// Is it a static of arch's (locks held, attempts, ...)? Their addresses are on every stack too,
-/// and arch keeps them to itself: no service could put one into the arena. Its functions do count.
+/// Does arch keep it to itself, so that no service could put it into the arena? Their addresses are
+/// on every stack: of its statics (locks held, attempts, ...), and of the closures that it waits
+/// for. Its functions do count.
 fn of_arch(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
-    name.starts_with("arch::") && !last.contains(char::is_lowercase)
+    let is_private = last.starts_with("{closure") || !last.contains(char::is_lowercase);
+    name.trim_start_matches('<').starts_with("arch::") && is_private
 }
 
 /// What the kernels of a board have named.
@@ -92,8 +94,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_arch_can_name_is_its_statics() {
+    fn what_only_arch_can_name_is_its_statics_and_closures() {
         assert!(of_arch("arch::rescue::STACK"));
+        assert!(of_arch("<arch::lock::Lock<server::Server>>::lock::{closure#0}"));
+        assert!(!of_arch("<arch::lock::Lock<server::Server>>::lock"));
+        assert!(!of_arch("<vfs::Vfs>::answer::{closure#0}"));
         assert!(!of_arch("arch::rescue::attempt"));
         assert!(!of_arch("search::arch::TABLE"));
     }
