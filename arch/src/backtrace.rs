@@ -33,7 +33,8 @@ pub fn redirect(
         let record = record(at, of_programs(within));
         let inside =
             record >= stack.start && record.checked_add(16).is_some_and(|e| e <= stack.end);
-        if !inside || record % 8 != 0 || !is_readable(record) || !is_readable(record + 8) {
+        if !inside || !record.is_multiple_of(8) || !is_readable(record) || !is_readable(record + 8)
+        {
             return;
         }
         // SAFETY: aligned, and both words were just seen to be mapped.
