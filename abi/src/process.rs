@@ -17,7 +17,7 @@
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
 //! | Account | pid, cpu, memory, messages | | |
 //! | Wait | parent, pid (as `waitpid`), HANG_NOT | | `pid`, `kind`, `status`, cpu, memory |
-//! | Kill | pid (negative: a group; 0: the parent's group), signal, parent: who asks | | |
+//! | Kill | pid (negative: a group; 0: the parent's group), signal, parent: who asks, ANYBODY | | |
 //! | Group | parent: who asks, pid (0: itself), group (0: its own) | | |
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: list those above it | room | [`Listed`]s in bulk |
@@ -97,6 +97,8 @@ codes! {
         Perm = 63,
         /// No such process.
         Srch = 71,
+        /// A directory that its manifest names is not there.
+        Notcapable = 76,
         /// The kernel that it was to run on is not there.
         Hostunreach = 23,
         /// The table began anew meanwhile. Programs see WASI's `stale`.
@@ -129,6 +131,8 @@ codes! {
         Begin = 1,
         /// A process to stop: `pid`, the signal in `status`.
         Stop = 2,
+        /// A process is in another group: `pid`, `group`.
+        Group = 3,
     }
 }
 
@@ -170,6 +174,8 @@ pub mod flag {
     pub const HANG_NOT: u16 = 1 << 2;
     /// Adopt: it was told to end, and begins nobody any more.
     pub const DOOMED: u16 = 1 << 3;
+    /// Kill: whoever it is. Without it: who asks, those that descend from it, and its group.
+    pub const ANYBODY: u16 = 1 << 4;
 }
 
 /// Signals, as WASI numbers them.

@@ -54,6 +54,13 @@ pub struct Spawn {
     pub group: u32,
     /// [`crate::process::flag::NEW_GROUP`].
     pub flags: u32,
+    /// Most bytes of memory for it, and for each that it begins; 0: no other limit than the
+    /// caller's own.
+    pub memory: u64,
+    /// Most descriptors, in the same way.
+    pub descriptors: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A file that `spawn` hands over.
@@ -133,6 +140,8 @@ pub const BEGIN_FILES: usize = 64;
 /// Descriptor of the directory where the path of the program begins: the new process does not get
 /// that one. Without it the path begins at `/`.
 pub const BEGIN_DIRECTORY: u32 = u32::MAX;
+/// Flag of a beginning: who begins it may signal anybody, so it may too if its manifest says so.
+pub const BEGIN_SIGNALS: u32 = 1;
 
 /// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment, and the names of preopened directories, in the order of
@@ -154,10 +163,14 @@ pub struct Begin {
     pub environment: u32,
     /// Bytes of the names of preopened directories.
     pub names: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Most descriptors; 0: what the manifest says.
+    pub descriptors: u32,
     /// Most bytes of memory; 0: what the manifest says.
     pub memory: u64,
+    /// [`BEGIN_SIGNALS`].
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A file of a new process.
@@ -178,14 +191,14 @@ pub struct BeginFile {
     pub preopened: u32,
 }
 
-const _: () = assert!(size_of::<Spawn>() == 48 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<GivenFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
-const _: () = assert!(size_of::<Begin>() == 40 && size_of::<BeginFile>() == 32);
+const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
 /// Changes with every change of the engine, its settings ([`engine`]), or this layout.
-pub const IMAGE_VERSION: u32 = 3;
+pub const IMAGE_VERSION: u32 = 4;
 /// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Most bytes of one.
@@ -237,6 +250,17 @@ pub mod engine {
     }
 }
 
+/// What a manifest lets a program have beside its files.
+pub mod right {
+    /// The directory `/` of who begins it, if that hands it over. A manifest that names directories
+    /// does not give it: those are what the program has.
+    pub const ROOT: u32 = 1;
+    /// Signals for any process, if who begins it has that too.
+    pub const SIGNALS: u32 = 1 << 1;
+    /// All that there are.
+    pub const ALL: u32 = ROOT | SIGNALS;
+}
+
 /// Classes of programs.
 pub mod class {
     /// For the strong cores.
@@ -282,6 +306,10 @@ pub struct ImageHead {
     pub preopens: u32,
     /// Bytes of its endpoints behind those: `AFFINITY CONTRACT` each with a NUL.
     pub endpoints: u32,
+    /// [`right`]s.
+    pub rights: u32,
+    /// 0.
+    pub reserved: u32,
     /// BLAKE3 of the .wasm it was made of.
     pub source: [u8; 32],
 }
@@ -290,4 +318,4 @@ pub struct ImageHead {
 pub const IMAGE_UNSEALED: usize = core::mem::offset_of!(ImageHead, seal);
 
 const _: () = assert!(IMAGE_UNSEALED == 16);
-const _: () = assert!(size_of::<ImageHead>() == 136 && align_of::<ImageHead>() == 8);
+const _: () = assert!(size_of::<ImageHead>() == 144 && align_of::<ImageHead>() == 8);

@@ -44,6 +44,10 @@ struct penumbra_spawn {
     uint32_t kernel;                   /* or PENUMBRA_ANY_KERNEL */
     uint32_t group;                    /* 0: the caller's */
     uint32_t flags;                    /* PENUMBRA_NEW_GROUP */
+    uint64_t memory;                   /* most bytes for it and each that it begins; 0: as many as
+                                          its manifest, and those who began the caller, allow */
+    uint32_t descriptors;              /* most of them, likewise */
+    uint32_t reserved;                 /* 0 */
 };
 
 /* How a process ended. */
@@ -104,13 +108,14 @@ struct penumbra_listed {
     char name[32]; /* NUL padded */
 };
 
-static_assert(sizeof(struct penumbra_spawn) == 48, "as abi::program::Spawn");
+static_assert(sizeof(struct penumbra_spawn) == 64, "as abi::program::Spawn");
 static_assert(sizeof(struct penumbra_file) == 16, "as abi::program::GivenFile");
 static_assert(sizeof(struct penumbra_ended) == 32, "as abi::program::Ended");
 static_assert(sizeof(struct penumbra_identity) == 16, "as abi::program::Identity");
 static_assert(sizeof(struct penumbra_listed) == 88, "as abi::process::Listed");
 
-/* Begins a program; its number to *pid. */
+/* Begins a program; its number to *pid. With a limit too low to begin with: 33 (EMFILE), or it ends
+ * by PENUMBRA_TRAP_NO_MEMORY. */
 PENUMBRA_CALL("spawn")
 int penumbra_spawn(const struct penumbra_spawn *what, uint32_t *pid);
 
@@ -118,7 +123,9 @@ int penumbra_spawn(const struct penumbra_spawn *what, uint32_t *pid);
 PENUMBRA_CALL("wait")
 int penumbra_wait(int32_t pid, uint32_t flags, struct penumbra_ended *ended);
 
-/* A signal for a process, or (negative) for a group. */
+/* A signal for a process, or (negative) for a group: the caller's own, the caller, and those that
+ * descend from it; for others only if its manifest says `signals = "all"` and so does that of who
+ * began it, else 63 (EPERM). */
 PENUMBRA_CALL("kill")
 int penumbra_kill(int32_t pid, uint32_t signal);
 

@@ -8,6 +8,10 @@
 ;;   grow      grows its memory until it cannot, touches all of it, says how many pages it had
 ;;   put F     its input into the file F           type F   the file F to its output
 ;;   self      its number, parent's, group, kernel
+;;   hit P     a signal (TERM) for process P
+;;   within N  `grow` as a child that may have N KiB of memory
+;;   owe N     has 4 MiB more, waits for the file `go`, then touches them: N is 0 by itself, or 1 by
+;;             its kernel, which it has store there
 ;;   keep F    its input into the file F, made durable
 ;;   log F     lines into the file F, each made durable, for ever
 ;;   many N    children that sleep, until there is no place for one; each Nth on kernel 1, the
@@ -44,6 +48,8 @@
     "\03\00\00\00\00\00\00\00\00\00\00\00\01\00\00\00")
   (data (i32.const 832) "bin/tool")
   (data (i32.const 848) "tool\00zzz\00")
+  (data (i32.const 864) "tool\00grow\00")
+  (data (i32.const 960) "go")
   (global $count (mut i32) (i32.const 0))
 
   ;; Ends with an error of WASI's, and says its number.
@@ -213,6 +219,31 @@
     (call $number (i32.const 1) (local.get $count))
     (call $number (i32.const 1) (local.get $error)))
 
+  (func $owe (local $at i32) (local $by_kernel i32)
+    (local.set $by_kernel (call $value (call $argument (i32.const 2))))
+    (local.set $at (i32.shl (memory.grow (i32.const 64)) (i32.const 16)))
+    (loop $wait
+      (br_if $wait (call $path_open (i32.const 3) (i32.const 0) (i32.const 960) (i32.const 2)
+        (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 72))))
+    (i32.store (i32.const 16) (i32.const 200))
+    (i32.store (i32.const 20) (i32.const 1))
+    (loop $more
+      (if (local.get $by_kernel)
+        (then (call $check (call $fd_read (i32.const 0) (i32.const 16) (i32.const 1)
+          (local.get $at))))
+        (else (i32.store (local.get $at) (i32.const 1))))
+      (local.set $at (i32.add (local.get $at) (i32.const 16384)))
+      (br_if $more (i32.lt_u (local.get $at) (i32.shl (memory.size) (i32.const 16))))))
+  ;; Its output is the child's.
+  (func $within
+    (i64.store (i32.const 776) (i64.const 0xa00000360))
+    (i64.store (i32.const 792) (i64.const 0x1000003b0))
+    (i32.store (i32.const 944) (i32.const 1))
+    (i32.store (i32.const 948) (i32.const 1))
+    (i64.store (i32.const 816) (i64.mul (i64.const 1024)
+      (i64.extend_i32_u (call $value (call $argument (i32.const 2))))))
+    (call $check (call $spawn (i32.const 768) (i32.const 880)))
+    (call $check (call $wait (i32.const -1) (i32.const 0) (i32.const 896))))
   (func $is (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (call $argument (i32.const 1))) (local.get $letter)))
   (func $start (export "_start")
@@ -240,6 +271,10 @@
     (if (call $is (i32.const 107)) (then (call $keep)))
     (if (call $is (i32.const 108)) (then (call $log)))
     (if (call $is (i32.const 109)) (then (call $many)))
+    (if (call $is (i32.const 104))
+      (then (call $check (call $kill (call $value (call $argument (i32.const 2))) (i32.const 15)))))
+    (if (call $is (i32.const 119)) (then (call $within)))
+    (if (call $is (i32.const 111)) (then (call $owe)))
     (if (call $is (i32.const 112))
       (then (call $copy (i32.const 0) (call $open (i32.const 9) (i64.const 64)))))
     (if (call $is (i32.const 116))

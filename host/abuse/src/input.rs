@@ -69,7 +69,7 @@ fn pieces(all: &[(u32, u32)]) -> Vec<u8> {
 
 /// A [`abi::program::Spawn`].
 fn spawn(path: u32, length: u32) -> Vec<u8> {
-    let words = [path, length, PLACES[1], 0, 0, 0, 0, 0, 3, u32::MAX, 0, 0];
+    let words = [path, length, PLACES[1], 0, 0, 0, 0, 0, 3, u32::MAX, 0, 0, 0, 0, 0, 0];
     words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 

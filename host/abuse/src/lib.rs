@@ -25,14 +25,14 @@ mod world;
 use base::prng::Prng;
 use input::{Deed, Input};
 use kernel_process::wasi::rights;
-use kernel_process::{FUNCTIONS, Process, Stop};
+use kernel_process::{FUNCTIONS, Installed, Process, Stop};
 use watch::Watch;
 use world::World;
 
 /// Bytes of the program's memory.
 pub const MEMORY: usize = 1 << 16;
-/// Most descriptors it may have.
-pub const DESCRIPTORS: u32 = 24;
+/// What its manifest says.
+pub const INSTALLED: Installed = Installed { descriptors: 24, root: true, signals: false };
 /// Most bytes that mean something.
 const LONGEST: usize = 1 << 16;
 
@@ -67,7 +67,7 @@ pub fn bytes_of(seed: u64) -> Vec<u8> {
 impl Session {
     fn new(restricted: bool) -> Session {
         let mut world = World::new();
-        let mut process = Process::new(DESCRIPTORS).unwrap();
+        let mut process = Process::new(INSTALLED.descriptors).unwrap();
         process.add_arguments(b"it\0-v\0").unwrap();
         process.add_environment(b"A=b\0").unwrap();
         for (number, handle) in (0..).zip(world.streams()) {

@@ -2,7 +2,7 @@
 
 use crate::results::Ranges;
 use crate::world::{SECRET, World};
-use crate::{DESCRIPTORS, MEMORY};
+use crate::{INSTALLED, MEMORY};
 use kernel_process::Process;
 
 /// Rights of a descriptor, and what it is.
@@ -48,7 +48,7 @@ impl Watch {
         numbers: &[u64],
         what: &dyn Fn() -> String,
     ) {
-        assert!(process.descriptors() <= DESCRIPTORS as usize, "{}: too many", what());
+        assert!(process.descriptors() <= INSTALLED.descriptors as usize, "{}: too many", what());
         let now = all(process, world);
         assert_eq!(now.iter().flatten().count(), process.descriptors(), "{}", what());
         for (number, (before, now)) in self.rights.iter().zip(&now).enumerate() {
@@ -97,7 +97,7 @@ fn all(process: &mut Process, world: &mut World) -> Vec<Option<Rights>> {
         let rights = Rights { kind: stat[0], base: word(8), inheriting: word(16) };
         answer.is_ok().then_some(rights)
     };
-    (0..DESCRIPTORS).map(one).collect()
+    (0..INSTALLED.descriptors).map(one).collect()
 }
 
 /// The first byte that changed outside of these ranges.

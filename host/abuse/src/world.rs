@@ -3,7 +3,6 @@
 
 use abi::fs::{Errno, Reply, Request, flag};
 use abi::process::{self, End, Op};
-use abi::program::Identity;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
@@ -183,6 +182,7 @@ impl World {
             match news {
                 News::Begin { pid, bytes, .. } => self.begin(pid, &room[..bytes]),
                 News::Stop { pid, signal } => self.finish(pid, End::Signal, signal.into()),
+                News::Group { .. } => {}
             }
         }
     }
@@ -190,7 +190,7 @@ impl World {
     /// A child: it gets its files and gives them back, for it does nothing with them.
     fn begin(&mut self, pid: u32, bytes: &[u8]) {
         let beginning = kernel_process::begin::decode(bytes).unwrap();
-        let how = match Process::begin(self, &beginning, crate::DESCRIPTORS) {
+        let how = match Process::begin(self, &beginning, crate::INSTALLED) {
             Ok(mut child) => {
                 child.close_all(self);
                 self.children.push(pid);
@@ -304,7 +304,7 @@ impl System for World {
 
     fn yield_now(&mut self) {}
 
-    fn identity(&self) -> Identity {
-        Identity { pid: self.pid, parent: 0, group: self.pid, kernel: 0 }
+    fn pid(&self) -> u32 {
+        self.pid
     }
 }

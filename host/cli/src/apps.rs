@@ -2,7 +2,7 @@
 //! those that only tests run, from `apps/corpus.toml` likewise.
 //!
 //! A program is built anew when what it is made of differs from what `NAME.key` says: its entry,
-//! the compilers, its sources. All of them begin with `sdk/c/start.c`, which goes to the directory
+//! the compilers, its sources. `NAME.toml` is its manifest, if it has one. All of them begin with `sdk/c/start.c`, which goes to the directory
 //! that they were begun in.
 
 mod compile;
@@ -14,7 +14,7 @@ use crate::progress::Step;
 use anyhow::Context;
 use compile::Tools;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -37,6 +37,8 @@ pub struct App {
     /// Names that it serves besides.
     #[serde(default)]
     pub applets: Vec<String>,
+    /// Its manifest, where it needs one.
+    pub manifest: Option<toml::Table>,
     /// What it is made of.
     #[serde(flatten)]
     pub source: Source,
@@ -189,6 +191,7 @@ fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError>
     let wasm = folder.join(format!("{}.wasm", app.name));
     let key_file = folder.join(format!("{}.key", app.name));
     let built = Built { name: app.name.clone(), wasm: wasm.clone() };
+    put_manifest(app, &folder.join(format!("{}.toml", app.name)))?;
     let key = key::key(place, app, tools)?;
     if wasm.exists() && std::fs::read_to_string(&key_file).is_ok_and(|known| known == key) {
         return Ok(built);
@@ -201,7 +204,18 @@ fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError>
     Ok(built)
 }
 
-fn write(path: &std::path::Path, bytes: &[u8]) -> Result<(), AppError> {
+/// Beside the program, where `pen install` looks for it.
+fn put_manifest(app: &App, path: &Path) -> Result<(), AppError> {
+    match &app.manifest {
+        Some(manifest) => write(path, manifest.to_string().as_bytes()),
+        None if path.exists() => {
+            std::fs::remove_file(path).map_err(|e| AppError::File(path.into(), e))
+        }
+        None => Ok(()),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), AppError> {
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     made.and_then(|()| std::fs::write(path, bytes)).map_err(|e| AppError::File(path.into(), e))
 }

@@ -20,6 +20,8 @@ pub struct Opened {
     pub class: u32,
     /// Most descriptors.
     pub files: u32,
+    /// [`abi::program::right`]s.
+    pub rights: u32,
     /// BLAKE3 of the .wasm.
     pub source: [u8; 32],
     /// What the engine loads.
@@ -41,6 +43,7 @@ pub fn seal(
         class: manifest.class.number(),
         memory: manifest.memory,
         files: manifest.files,
+        rights: manifest.rights(),
         arguments: &arguments,
         environment: &environment,
         preopens: &preopens,
@@ -67,6 +70,7 @@ pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> 
         memory: image.memory,
         class: image.class,
         files: image.files,
+        rights: image.rights,
         source: image.source,
         code: image.code.to_vec(),
     })

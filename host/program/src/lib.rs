@@ -14,7 +14,7 @@ mod manifest;
 pub use error::{ManifestError, Reason};
 pub use image::{Opened, open, seal};
 pub use kernel_seal::{KEY, Refused};
-pub use manifest::{Class, Endpoint, Manifest, Preopen};
+pub use manifest::{Class, Endpoint, Manifest, Preopen, Signals};
 
 /// BLAKE3 of a .wasm, as images carry it.
 pub fn source_hash(wasm: &[u8]) -> [u8; 32] {

@@ -5,13 +5,16 @@
 
 use crate::error::{ManifestError, Place, Reason};
 use crate::fields::{self, Field, Fields};
-use abi::program::{IMAGE_STRINGS, class};
+use abi::program::{IMAGE_STRINGS, class, right};
 use std::path::Path;
 
 /// The fields of a manifest.
-const FIELDS: &[&str] = &["args", "class", "endpoints", "env", "limits", "memory", "preopens"];
+const FIELDS: &[&str] =
+    &["args", "class", "endpoints", "env", "limits", "memory", "preopens", "signals"];
 /// Most of each list.
 const MOST: usize = 64;
+/// Descriptors of input, output and errors.
+const STREAMS: i64 = 3;
 /// Memory comes in pages of this many bytes, and there are 4 GiB of it at most.
 const PAGE: u64 = 64 << 10;
 
@@ -22,8 +25,10 @@ pub struct Manifest {
     pub args: Vec<String>,
     /// Environment, beneath the one that it is begun with.
     pub env: Vec<(String, String)>,
-    /// Directories that it begins with.
-    pub preopens: Vec<Preopen>,
+    /// Directories that it begins with, and the only ones; `None`: `/`, from who begins it.
+    pub preopens: Option<Vec<Preopen>>,
+    /// Whom it may signal.
+    pub signals: Signals,
     /// Most bytes of memory; 0: no limit but the board's.
     pub memory: u64,
     /// For which cores.
@@ -52,6 +57,16 @@ impl Class {
             Class::Light => class::LIGHT,
         }
     }
+}
+
+/// Whom a program may signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signals {
+    /// Itself, those that it began and those that they did, and its group.
+    #[default]
+    Own,
+    /// Any process, if who begins it may do so too.
+    All,
 }
 
 /// A directory that a program begins with.
@@ -91,6 +106,13 @@ impl Manifest {
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
     }
 
+    /// [`right`]s.
+    pub(crate) fn rights(&self) -> u32 {
+        let root = if self.preopens.is_none() { right::ROOT } else { 0 };
+        let signals = if self.signals == Signals::All { right::SIGNALS } else { 0 };
+        root | signals
+    }
+
     /// Arguments, environment, preopens and endpoints as an image has them: a NUL behind each.
     pub(crate) fn strings(&self) -> [Vec<u8>; 4] {
         let ended = |texts: &mut dyn Iterator<Item = String>| {
@@ -99,7 +121,7 @@ impl Manifest {
         [
             ended(&mut self.args.iter().cloned()),
             ended(&mut self.env.iter().map(|(name, value)| format!("{name}={value}"))),
-            ended(&mut self.preopens.iter().map(|it| {
+            ended(&mut self.preopens.iter().flatten().map(|it| {
                 let rights = if it.write { "rw" } else { "r" };
                 format!("{rights} {}={}", it.path, it.name)
             })),
@@ -109,15 +131,18 @@ impl Manifest {
 }
 
 fn manifest(mut fields: Fields) -> Place<Manifest> {
-    let made = Manifest {
+    let mut made = Manifest {
         args: fields.take("args").map_or(Ok(vec![]), args)?,
         env: fields.take("env").map_or(Ok(vec![]), env)?,
-        preopens: fields.take("preopens").map_or(Ok(vec![]), preopens)?,
+        preopens: fields.take("preopens").map(preopens).transpose()?,
+        signals: fields.take("signals").map_or(Ok(Signals::Own), signals)?,
         memory: fields.take("memory").map_or(Ok(0), memory)?,
         class: fields.take("class").map_or(Ok(Class::Normal), class_of)?,
         endpoints: fields.take("endpoints").map_or(Ok(vec![]), endpoints)?,
-        files: fields.take("limits").map_or(Ok(0), limits)?,
+        files: 0,
     };
+    let least = STREAMS + made.preopens.as_ref().map_or(1, Vec::len) as i64;
+    made.files = fields.take("limits").map_or(Ok(0), |it| limits(it, least))?;
     let bytes = made.strings().iter().map(Vec::len).sum();
     if bytes > IMAGE_STRINGS {
         return Err((0, Reason::Large { bytes, most: IMAGE_STRINGS }));
@@ -224,6 +249,15 @@ fn class_of(field: Field) -> Place<Class> {
     }
 }
 
+fn signals(field: Field) -> Place<Signals> {
+    const ALLOWED: &str = "\"own\" (itself, what it began, its group) or \"all\" (any process)";
+    match field.text(ALLOWED)? {
+        "own" => Ok(Signals::Own),
+        "all" => Ok(Signals::All),
+        _ => field.wrong(ALLOWED),
+    }
+}
+
 fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
     const ALLOWED: &str = "a list of tables such as { contract = \"echo\", affinity = 5 }";
     const CONTRACT: &str = "a name of 1 to 32 of a-z, 0-9, '-' and '.'";
@@ -243,11 +277,12 @@ fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
     short(&field, ALLOWED)?.into_iter().map(one).collect()
 }
 
-/// `files`.
-fn limits(field: Field) -> Place<u32> {
+/// `files`, at least `least`.
+fn limits(field: Field, least: i64) -> Place<u32> {
     const ALLOWED: &str = "a table such as { files = 32 }";
-    const FILES: &str = "a number of 3 to 1024";
+    const FILES: &str = "a number with room for input, output, errors and the directories that it \
+                         begins with (`/` where none are named), 1024 at most";
     let mut fields = field.table(&["files"], ALLOWED)?;
-    let files = fields.take("files").map_or(Ok(0), |it| it.number(3..=1024, FILES))?;
+    let files = fields.take("files").map_or(Ok(0), |it| it.number(least..=1024, FILES))?;
     Ok(files as u32)
 }

@@ -1,7 +1,10 @@
 //! Manifests: what is read, what is refused and how, and the way through a sealed image.
 
 use abi::boot::isa;
-use program::{Class, Endpoint, Manifest, Preopen, Refused, cache_name, open, seal, source_hash};
+use abi::program::right;
+use program::{
+    Class, Endpoint, Manifest, Preopen, Refused, Signals, cache_name, open, seal, source_hash,
+};
 
 const FULL: &str = r#"
 args = ["-v", "two words"]
@@ -10,6 +13,7 @@ memory = "64 MiB"
 class = "light"
 endpoints = [{ contract = "echo.v1", affinity = -5 }, { contract = "disk" }]
 limits = { files = 32 }
+signals = "all"
 
 [env]
 HOME = "/data"
@@ -32,7 +36,8 @@ fn all_of_it_is_read() {
     let wanted = Manifest {
         args: vec!["-v".to_string(), "two words".to_string()],
         env: vec![("EMPTY".into(), "".into()), ("HOME".into(), "/data".into())],
-        preopens: vec![preopen("/data", "/data", true), preopen("/bin", "tools", false)],
+        preopens: Some(vec![preopen("/data", "/data", true), preopen("/bin", "tools", false)]),
+        signals: Signals::All,
         memory: 64 << 20,
         class: Class::Light,
         endpoints: vec![endpoint("echo.v1", -5), endpoint("disk", 0)],
@@ -45,6 +50,7 @@ fn all_of_it_is_read() {
 fn every_field_may_be_left_out() {
     assert_eq!(parse(""), Ok(Manifest::default()));
     assert_eq!(parse("limits = {}"), Ok(Manifest::default()));
+    assert_eq!(parse("preopens = []\nlimits = { files = 3 }").unwrap().preopens, Some(vec![]));
     assert_eq!(Manifest::default().class, Class::Normal);
 }
 
@@ -78,7 +84,9 @@ fn refusals_say_where_what_and_what_instead() {
         ("endpoints = [{ contract = \"a\", affinity = 101 }]", &["is 101", "-100"]),
         ("endpoints = [{ contract = \"a\", near = 1 }]", &["no field \"endpoints[0].near\""]),
         ("limits = { file = 3 }", &["no field \"limits.file\"; there are: files"]),
-        ("limits = { files = 2 }", &["\"limits.files\" is 2", "3 to 1024"]),
+        ("limits = { files = 3 }", &["\"limits.files\" is 3", "`/` where none are named"]),
+        ("preopens = [\"/a:r\", \"/b:r\"]\nlimits = { files = 4 }", &["is 4", "room for"]),
+        ("signals = \"none\"", &["\"signals\" is \"none\"", "\"own\"", "\"all\""]),
         ("limits = 3", &["\"limits\" is 3", "{ files = 32 }"]),
         ("args = [", &["it.toml:1: "]),
     ] {
@@ -110,6 +118,7 @@ fn a_manifest_and_code_go_through_an_image() {
     assert_eq!(found.preopens, [of("/data", "/data", true), of("/bin", "tools", false)]);
     assert_eq!(found.endpoints, manifest.endpoints);
     assert_eq!((found.memory, found.files), (64 << 20, 32));
+    assert_eq!(found.rights, right::SIGNALS, "directories that it names, and not the root");
     assert_eq!((found.class, found.source), (abi::program::class::LIGHT, hash));
     assert_eq!(found.code, code);
     assert_eq!(open(&file, isa::AARCH64, &key), Err(Refused::Isa));

@@ -23,6 +23,9 @@ pub trait Guest: System + Send + Sync + 'static {
     /// The signal by which it is to end, if somebody sent one.
     fn stop_signal(&self) -> Option<u16>;
 
+    /// Was there no memory for a page that it touched, or its kernel for it?
+    fn is_short(&self) -> bool;
+
     /// It has so many bytes of memory now, or is about to.
     fn has_memory(&self, bytes: u64);
 }
@@ -43,8 +46,8 @@ pub enum End {
     Signal(u16),
     /// By a trap: `abi::program::trap`, and what happened, for people.
     Trap(u32, String),
-    /// It did not begin: no memory.
-    NoMemory,
+    /// The engine could not begin it, and says why: there was no memory, or less than it may have.
+    NoMemory(String),
 }
 
 /// What is left of a program that ran.
@@ -118,8 +121,14 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
         return match stop {
             Stop::Exit(code) => End::Exit(code),
             Stop::Signal(signal) => End::Signal(signal),
-            Stop::Interrupted => End::Signal(guest.stop_signal().unwrap_or(signal::KILL)),
+            Stop::Interrupted if !guest.is_short() => {
+                End::Signal(guest.stop_signal().unwrap_or(signal::KILL))
+            }
+            Stop::Interrupted => short(),
         };
+    }
+    if guest.is_short() {
+        return short();
     }
     match why.downcast_ref::<Trap>() {
         // It was stopped, or would have been a moment later.
@@ -129,8 +138,12 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
         Some(&which) => End::Trap(code(which), which.to_string()),
         // It was loaded, so all that it imports is there: what is left is memory that the engine
         // wanted for it and did not get, here or from its platform.
-        None => End::NoMemory,
+        None => End::NoMemory(why.to_string()),
     }
+}
+
+fn short() -> End {
+    End::Trap(trap::NO_MEMORY, String::from("no memory for a page that it touched"))
 }
 
 fn code(which: Trap) -> u32 {

@@ -4,6 +4,7 @@
 //! ```text
 //!   listen: Next --> Begin: a thread for it --> `begin` --> Begun ... Ended
 //!                \-> Stop: the signal to its thread, wherever that is
+//!                \-> Group: kept, for a table that begins anew
 //!                \-> Restarted: names all that live here
 //! ```
 //! A program sees a signal when it waits. One that runs goes on at its program's way out, behind
@@ -24,7 +25,7 @@ use crate::services::{Patience, ServiceFailure};
 use crate::shootdown;
 use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
-use abi::process::{Errno, Reply, Request, flag};
+use abi::process::{Errno, Reply, Request, flag, signal};
 use abi::program::BEGIN_BYTES;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -33,7 +34,7 @@ use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::trap::TrapFrame;
 use base::id::CoreId;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
@@ -43,7 +44,8 @@ pub use place::place;
 pub struct Life {
     pub pid: u32,
     pub parent: u32,
-    pub group: u32,
+    /// As the table said last.
+    group: AtomicU32,
     /// What the table knows it by.
     pub name: Vec<u8>,
     /// The signal that ends it; 0: none came.
@@ -53,6 +55,8 @@ pub struct Life {
     base: AtomicU64,
     /// Who sleeps in `poll_oneoff`.
     asleep: WaitQueue,
+    /// There was no memory for it any more: that is why it ends.
+    is_short: AtomicBool,
     /// What it runs.
     program: Once<Arc<Loaded<Guest>>>,
     /// Requests to services.
@@ -65,6 +69,13 @@ impl Life {
     fn stop_signal(&self) -> Option<u16> {
         let signal = self.stop.load(Ordering::Acquire) as u16;
         (signal != 0).then_some(signal)
+    }
+
+    /// It is to end.
+    fn told(&self, signal: u16) {
+        if self.stop.swap(signal.into(), Ordering::AcqRel) == 0 {
+            STOPPING.fetch_add(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -83,6 +94,20 @@ static STOPPING: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn some_stop() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
+}
+
+/// There is no memory any more for the process of the calling thread. `stops`: it is in its kernel,
+/// and ends when that has done what it was asked. The fault handler's.
+#[cold]
+#[inline(never)]
+pub fn ran_short(stops: bool) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(life) = kernel.processes.mine(kernel) else { return };
+    life.is_short.store(true, Ordering::Relaxed);
+    if stops {
+        life.told(signal::KILL);
+        arch::irq::send_core(arch::cpu::core(), core_kind::LOOK);
+    }
 }
 
 /// All of this kernel.
@@ -138,11 +163,23 @@ impl Processes {
     /// A signal for a process of this kernel.
     fn stop(&self, kernel: &Kernel, pid: u32, signal: u16) {
         let Some(life) = self.life(pid) else { return };
-        if life.stop.swap(signal.into(), Ordering::AcqRel) == 0 {
-            STOPPING.fetch_add(1, Ordering::AcqRel);
-        }
+        life.told(signal);
         kernel.scheduler.wake(ThreadId::from_token(life.thread.load(Ordering::Acquire)));
         interrupt_cores();
+    }
+
+    /// The process of the calling thread. Any context of who holds no lock.
+    fn mine(&self, kernel: &Kernel) -> Option<Arc<Life>> {
+        let me = kernel.scheduler.current().token();
+        let living = self.living.lock();
+        living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
+    }
+
+    /// A process of this kernel is in another group.
+    fn regroup(&self, pid: u32, group: u32) {
+        if let Some(life) = self.life(pid) {
+            life.group.store(group, Ordering::Relaxed);
+        }
     }
 
     /// An interrupt of a program, or of what it has called, is over: if its process is to end, it
@@ -150,13 +187,7 @@ impl Processes {
     #[cold]
     #[inline(never)]
     pub fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
-        let me = kernel.scheduler.current().token();
-        let life = {
-            // Who holds a lock is not interrupted.
-            let living = self.living.lock();
-            living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
-        };
-        let stopped = life.as_ref().filter(|life| life.stop_signal().is_some());
+        let stopped = self.mine(kernel).filter(|life| life.stop_signal().is_some());
         let Some(life) = stopped else { return };
         let Some(program) = life.program.get() else { return };
         match program.way_out(frame.pc()) {
@@ -207,6 +238,10 @@ pub fn explain(why: Errno) -> Failure {
         Errno::Noent => "there is no such program; `pen install` puts one into /bin",
         Errno::Noexec => "it is no program that runs here; the kernel's log says why",
         Errno::Nomem => "no memory for it there",
+        Errno::Mfile => "its limit of descriptors is below what it begins with",
+        Errno::Notcapable => {
+            "a directory of its manifest is not there; the kernel's log says which"
+        }
         Errno::Toobig => "its arguments and environment are too long",
         Errno::Hostunreach => "that kernel is not there",
         Errno::Restarted => "the process table began anew meanwhile; ask again",
@@ -245,6 +280,7 @@ pub fn listen(_: usize) {
                 begin::begin(&session, (pid, parent, group), &room[..bytes]);
             }
             Ok(News::Stop { pid, signal }) => kernel.processes.stop(kernel, pid, signal),
+            Ok(News::Group { pid, group }) => kernel.processes.regroup(pid, group),
             Err(Errno::Intr) => {}
             Err(Errno::Restarted) => name_all(&session),
             Err(_) => {
@@ -270,7 +306,7 @@ fn name_all(session: &Session) {
         let running = Running {
             pid: life.pid,
             parent: life.parent,
-            group: life.group,
+            group: life.group.load(Ordering::Relaxed),
             kernel: kernel.me.0.into(),
             flags: watched | doomed,
             memory: life.memory.load(Ordering::Relaxed),

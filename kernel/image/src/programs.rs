@@ -6,6 +6,10 @@
 //!   in an open part of a space: its page comes, and the instruction again
 //!   code of a program, anything else: a trap; wasmtime ends the program
 //! ```
+//! Contract: what programs are promised is there, with [`KEPT`] beside it for their kernel. Should
+//! the kernel have used so much of its own that [`LAST`] is touched, pages of programs do not come
+//! any more: who touches one ends for want of memory, and nobody else. What the kernel itself
+//! touches for a program comes from the last; that program ends behind it.
 
 mod load;
 mod seam;
@@ -14,6 +18,7 @@ pub mod stack;
 use crate::balloon;
 use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
+use crate::processes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -30,6 +35,8 @@ pub static SPACES: Spaces = Spaces::new();
 /// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, and what
 /// each core has put by.
 const KEPT: u64 = 4 << 20;
+/// What is not for pages of programs.
+const LAST: u64 = 2 << 20;
 /// How often, and after how long, who found a block on its way looks again.
 const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
@@ -77,7 +84,15 @@ const BEGUN: u64 = 64 << 10;
 
 /// Is there room for one process more? Its memory it asks for itself.
 pub fn has_room_to_begin() -> bool {
+    if !has_room(BEGUN) {
+        stack::forget();
+    }
     has_room(BEGUN)
+}
+
+/// Has the kernel hardly anything left?
+fn is_short() -> bool {
+    FRAMES.free_count() as u64 * PAGE < LAST
 }
 
 /// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.
@@ -111,11 +126,19 @@ fn release(start: VirtAddr) {
 }
 
 /// A fault in an open part of a program's memory: its page comes, and the instruction is tried
-/// again. Any context of the fault handler; waits for locks only.
-pub fn demand(fault: Fault) -> bool {
+/// again. Any context of the fault handler; waits for locks only, and who touches a program's
+/// memory holds none.
+pub fn demand(pc: u64, fault: Fault) -> bool {
     let Fault::Page { address, .. } = fault else { return false };
-    let from = memory().filter(|_| is_inside(address));
-    from.is_some_and(|from| SPACES.demand(address, from) == Demand::Met)
+    let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
+    if is_short() && SPACES.is_open(address) {
+        let by_program = is_inside(pc);
+        processes::ran_short(!by_program);
+        if by_program {
+            return false;
+        }
+    }
+    SPACES.demand(address, from) == Demand::Met
 }
 
 /// A fault of a program's code, which goes on in wasmtime: that ends the program.
@@ -142,7 +165,8 @@ pub fn touch(bytes: &[u8]) -> bool {
     }
     let Some(from) = memory() else { return false };
     let mut pages = (first & !(PAGE - 1)..last).step_by(PAGE as usize);
-    pages.all(|page| arch::probe::load(page).is_some() || SPACES.demand(page, from) == Demand::Met)
+    let comes = |page| !is_short() && SPACES.demand(page, from) == Demand::Met;
+    pages.all(|page| arch::probe::load(page).is_some() || comes(page))
 }
 
 /// Where the programs of some threads trapped last.

@@ -7,7 +7,9 @@
 use crate::errno::Errno;
 use crate::wasi::rights;
 use abi::fs::PATH;
-use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_MAGIC, Begin, BeginFile};
+use abi::program::{
+    BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_MAGIC, BEGIN_SIGNALS, Begin, BeginFile,
+};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -15,6 +17,39 @@ use zerocopy::{FromBytes, IntoBytes};
 const HEAD: usize = size_of::<Begin>();
 /// Bytes of a file behind it.
 const FILE: usize = size_of::<BeginFile>();
+
+/// What a process may have, and all that it begins: 0 is no limit but the manifest's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of memory.
+    pub memory: u64,
+    /// Most descriptors.
+    pub descriptors: u32,
+}
+
+impl Limits {
+    /// The lower one of each.
+    pub fn within(self, other: Limits) -> Limits {
+        let lower = |one: u64, other: u64| match (one, other) {
+            (0, limit) | (limit, 0) => limit,
+            (one, other) => one.min(other),
+        };
+        Limits {
+            memory: lower(self.memory, other.memory),
+            // Of two numbers of 32 bits.
+            descriptors: lower(self.descriptors.into(), other.descriptors.into()) as u32,
+        }
+    }
+
+    /// With those of `other` where there are none.
+    pub fn or(self, other: Limits) -> Limits {
+        let set = |own: u64, other: u64| if own == 0 { other } else { own };
+        Limits {
+            memory: set(self.memory, other.memory),
+            descriptors: set(self.descriptors.into(), other.descriptors.into()) as u32,
+        }
+    }
+}
 
 /// A beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +60,10 @@ pub struct Beginning<'a> {
     pub arguments: &'a [u8],
     /// Its environment, in the same way.
     pub environment: &'a [u8],
-    /// Most bytes of memory; 0: what its manifest says.
-    pub memory: u64,
+    /// What it may have.
+    pub limits: Limits,
+    /// Who begins it may signal anybody.
+    pub signals: bool,
     files: &'a [u8],
     names: &'a [u8],
 }
@@ -98,7 +135,8 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         return Err(Errno::TOOBIG);
     }
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
-    if head.magic != BEGIN_MAGIC || head.reserved != 0 || head.files as usize > BEGIN_FILES {
+    let odd = head.reserved != 0 || head.flags & !BEGIN_SIGNALS != 0;
+    if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
         return Err(Errno::INVAL);
     }
     let beginning = Beginning {
@@ -107,7 +145,8 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         arguments: cut(&mut rest, head.arguments as usize)?,
         environment: cut(&mut rest, head.environment as usize)?,
         names: cut(&mut rest, head.names as usize)?,
-        memory: head.memory,
+        limits: Limits { memory: head.memory, descriptors: head.descriptors },
+        signals: head.flags & BEGIN_SIGNALS != 0,
     };
     let blocks = [beginning.arguments, beginning.environment, beginning.names];
     if !rest.is_empty() || !is_path(beginning.path) || !blocks.into_iter().all(is_block) {
@@ -142,8 +181,10 @@ pub struct Plan<'a> {
     pub arguments: &'a [u8],
     /// Its environment, in the same way.
     pub environment: &'a [u8],
-    /// Most bytes of memory; 0: what its manifest says.
-    pub memory: u64,
+    /// What it may have.
+    pub limits: Limits,
+    /// Who begins it may signal anybody.
+    pub signals: bool,
     /// What is handed over.
     pub files: &'a [Given<'a>],
 }
@@ -167,8 +208,10 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         arguments: plan.arguments.len() as u32,
         environment: plan.environment.len() as u32,
         names: names as u32,
+        descriptors: plan.limits.descriptors,
+        memory: plan.limits.memory,
+        flags: if plan.signals { BEGIN_SIGNALS } else { 0 },
         reserved: 0,
-        memory: plan.memory,
     };
     bytes.extend_from_slice(head.as_bytes());
     for file in plan.files {

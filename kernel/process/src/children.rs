@@ -1,17 +1,18 @@
 //! Our own module: other processes.
 //!
-//! Contract: a child gets descriptors of the caller with the caller's rights, never more. Handles
-//! in its beginning are the caller's; the caller waits until the child has its own.
+//! Contract: a child gets descriptors of the caller with the caller's rights, never more, and no
+//! higher limits than the caller was given. Handles in its beginning are the caller's; the caller
+//! waits until the child has its own.
 
-use crate::begin::{Given, Plan, encode, is_block, is_path};
+use crate::begin::{Given, Limits, Plan, encode, is_block, is_path};
 use crate::ending::ends;
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::{check, entry, load, piece, store, store_u32};
 use crate::process::Process;
 use crate::system::{System, ask_processes};
 use crate::wasi::{filetype, rights};
-use abi::process::{Listed, Op, Request, flag};
-use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, GivenFile, Spawn};
+use abi::process::{Listed, Op, Request, flag, signal};
+use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, GivenFile, Identity, Spawn};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -36,7 +37,7 @@ impl Process {
         check(memory, pid, 4)?;
         let bytes: [u8; size_of::<Spawn>()] = load(memory, what)?;
         let what = Spawn::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
-        if what.flags & !u32::from(flag::NEW_GROUP) != 0 {
+        if what.flags & !u32::from(flag::NEW_GROUP) != 0 || what.reserved != 0 {
             return Err(Errno::INVAL.into());
         }
         let directory = self.directory(what.directory, rights::PATH_OPEN)?;
@@ -49,7 +50,7 @@ impl Process {
         let request = Request {
             kernel,
             flags: what.flags as u16,
-            parent: system.identity().pid,
+            parent: system.pid(),
             group: what.group,
             length: beginning.len() as u32,
             ..Request::new(Op::Spawn)
@@ -82,7 +83,9 @@ impl Process {
             let file = GivenFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             files.push(self.given(memory, file)?);
         }
-        encode(&Plan { path, arguments, environment, memory: 0, files: &files })
+        let limits = Limits { memory: what.memory, descriptors: what.descriptors };
+        let (limits, signals) = (limits.within(self.limits), self.signals);
+        encode(&Plan { path, arguments, environment, limits, signals, files: &files })
     }
 
     /// A descriptor as the child gets it.
@@ -115,7 +118,7 @@ impl Process {
         }
         check(memory, ended, size_of::<Ended>() as u32)?;
         let flags = if flags & HANG_NOT != 0 { flag::HANG_NOT } else { 0 };
-        let parent = system.identity().pid;
+        let parent = system.pid();
         let request = Request { pid: pid.cast_signed(), parent, flags, ..Request::new(Op::Wait) };
         let reply = ask_processes(system, request, &mut [])?;
         let how = Ended {
@@ -130,7 +133,7 @@ impl Process {
         Ok(())
     }
 
-    /// A signal for a process, or for a group. One for itself is `proc_raise`.
+    /// A signal for a process, or for a group: the table says for whom it may be. One for itself is `proc_raise`.
     pub fn kill(
         &mut self,
         _memory: &mut [u8],
@@ -139,13 +142,23 @@ impl Process {
         signal: u32,
     ) -> Done {
         let ends = ends(signal).ok_or(Errno::INVAL)?;
-        let parent = system.identity().pid;
-        if pid == parent {
+        if pid == system.pid() {
             let stop = Halt::Stop(Stop::Signal(signal as u16));
             return if ends { Err(stop) } else { Ok(()) };
         }
-        let (pid, signal) = (pid.cast_signed(), signal as u16);
-        let request = Request { pid, signal, parent, ..Request::new(Op::Kill) };
+        self.signal(system, pid.cast_signed(), signal as u16)
+    }
+
+    /// May it signal this group, or some of it? Who names a group to a terminal signals it there.
+    pub(crate) fn reaches_group(&self, system: &mut dyn System, group: u32) -> Done {
+        let pid = 0i32.checked_sub_unsigned(group).ok_or(Errno::INVAL)?;
+        self.signal(system, pid, signal::NONE)
+    }
+
+    fn signal(&self, system: &mut dyn System, pid: i32, signal: u16) -> Done {
+        let flags = if self.signals { flag::ANYBODY } else { 0 };
+        let parent = system.pid();
+        let request = Request { pid, signal, parent, flags, ..Request::new(Op::Kill) };
         ask_processes(system, request, &mut [])?;
         Ok(())
     }
@@ -162,15 +175,20 @@ impl Process {
         if pid < 0 || group.cast_signed() < 0 {
             return Err(Errno::INVAL.into());
         }
-        let parent = system.identity().pid;
+        let parent = system.pid();
         let request = Request { pid, group, parent, ..Request::new(Op::Group) };
         ask_processes(system, request, &mut [])?;
         Ok(())
     }
 
-    /// Who the caller is.
+    /// Who the caller is, as the table has it now.
     pub fn who(&mut self, memory: &mut [u8], system: &mut dyn System, what: u32) -> Done {
-        store(memory, what, system.identity().as_bytes())?;
+        check(memory, what, size_of::<Identity>() as u32)?;
+        let (pid, mut room) = (system.pid().cast_signed(), [0; size_of::<Listed>()]);
+        ask_processes(system, Request { pid, ..Request::new(Op::About) }, &mut room)?;
+        let listed = Listed::read_from_bytes(&room).map_err(|_| Errno::IO)?;
+        let Listed { pid, parent, group, kernel, .. } = listed;
+        store(memory, what, Identity { pid, parent, group, kernel: kernel.into() }.as_bytes())?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{check, store_u32, store_u64};
-use crate::process::Process;
+use crate::process::{Process, SCRATCH};
 use crate::system::{System, ask};
 use crate::table::Descriptor;
 use crate::transfer::{Transfer, Until};
@@ -43,6 +43,15 @@ impl Process {
         let moved = transfer.run(memory, &mut self.scratch, list, count)?;
         store_u32(memory, done, moved)?;
         Ok(())
+    }
+
+    /// Says what ended its program where that says its errors, if it does. What does not fit, or
+    /// finds nobody, is not said.
+    pub fn complain(&mut self, system: &mut dyn System, text: &mut [u8]) {
+        let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
+        let length = text.len().min(SCRATCH);
+        let request = Request { length: length as u64, ..request(Op::Write, &descriptor, None) };
+        let _ = system.files(request, &mut text[..length]);
     }
 
     /// Writes by a list.

@@ -44,5 +44,5 @@ pub mod wasi;
 
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
-pub use process::Process;
+pub use process::{Installed, Process};
 pub use system::System;

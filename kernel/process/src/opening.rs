@@ -135,6 +135,9 @@ impl Process {
         if mode & !known != 0 || handle == 0 {
             return Err(Errno::INVAL.into());
         }
+        if mode & terminal::GROUP != 0 && group != 0 {
+            self.reaches_group(system, group)?;
+        }
         let set = all.iter().filter(|(wanted, _)| mode & wanted != 0);
         let flags = set.fold(0, |flags, (_, flag)| flags | flag);
         let length = group.into();

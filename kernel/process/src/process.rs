@@ -4,7 +4,7 @@
 //! Contract: a process owns the handles behind its descriptors, and who ends it calls
 //! [`Process::close_all`].
 
-use crate::begin::Beginning;
+use crate::begin::{Beginning, Given, Limits};
 use crate::errno::{Done, Errno, Halt};
 use crate::strings::Strings;
 use crate::system::{System, ask};
@@ -26,6 +26,21 @@ pub struct Process {
     pub(crate) arguments: Strings,
     pub(crate) environment: Strings,
     pub(crate) scratch: Box<[u8]>,
+    /// What those get at most that it begins.
+    pub(crate) limits: Limits,
+    /// May it signal anybody?
+    pub(crate) signals: bool,
+}
+
+/// What a program's manifest says of each process that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// Most descriptors.
+    pub descriptors: u32,
+    /// It gets the directory `/`, if who begins it hands that over.
+    pub root: bool,
+    /// It may signal anybody, if who begins it may.
+    pub signals: bool,
 }
 
 impl Process {
@@ -39,17 +54,21 @@ impl Process {
             arguments: Strings::default(),
             environment: Strings::default(),
             scratch: scratch.into_boxed_slice(),
+            limits: Limits::default(),
+            signals: false,
         })
     }
 
-    /// As its beginning says, with handles of its own.
+    /// As its beginning says and its program's manifest allows, with handles of its own.
     pub fn begin(
         system: &mut dyn System,
         beginning: &Beginning<'_>,
-        descriptors: u32,
+        installed: Installed,
     ) -> Result<Process, Halt> {
-        let mut process = Process::new(descriptors)?;
-        let done = process.fill(system, beginning);
+        let mut process = Process::new(installed.descriptors)?;
+        process.limits = beginning.limits;
+        process.signals = beginning.signals && installed.signals;
+        let done = process.fill(system, beginning, installed.root);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -59,10 +78,13 @@ impl Process {
         }
     }
 
-    fn fill(&mut self, system: &mut dyn System, beginning: &Beginning<'_>) -> Done {
-        self.add_arguments(beginning.arguments)?;
-        self.add_environment(beginning.environment)?;
-        for file in beginning.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {
+    fn fill(&mut self, system: &mut dyn System, from: &Beginning<'_>, root: bool) -> Done {
+        self.add_arguments(from.arguments)?;
+        self.environment.add(from.environment)?;
+        let is_given = |file: &Given<'_>| {
+            file.descriptor != BEGIN_DIRECTORY && (root || file.name != Some(b"/".as_slice()))
+        };
+        for file in from.files().filter(is_given) {
             let dup = ask(system, Request::new(Op::Dup, file.handle), &mut [])?;
             let given = (file.rights, file.inheriting);
             self.give(system, file.descriptor, dup.handle, given, file.name)?;
@@ -75,9 +97,12 @@ impl Process {
         self.arguments.add(block)
     }
 
-    /// More of the environment.
+    /// More of the environment, beneath what there is: names that are there stay as they are.
     pub fn add_environment(&mut self, block: &[u8]) -> Result<(), Errno> {
-        self.environment.add(block)
+        block.split_inclusive(|byte| *byte == 0).try_for_each(|one| match one {
+            one if self.environment.names(one) => Ok(()),
+            one => self.environment.add(one),
+        })
     }
 
     /// Makes a handle, which is the process's from now on, a descriptor of this number. `rights`:

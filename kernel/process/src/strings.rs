@@ -31,6 +31,13 @@ impl Strings {
         Ok(())
     }
 
+    /// Is there one of the same name, which `=` ends?
+    pub fn names(&self, one: &[u8]) -> bool {
+        let name = |one: &[u8]| one.iter().position(|byte| *byte == b'=');
+        let Some(end) = name(one) else { return false };
+        strings(&self.bytes).any(|other| name(other) == Some(end) && other[..end] == one[..end])
+    }
+
     fn sizes(&self, memory: &mut [u8], count: u32, bytes: u32) -> Done {
         check(memory, bytes, 4)?;
         store_u32(memory, count, self.count)?;

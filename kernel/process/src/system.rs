@@ -59,8 +59,8 @@ pub trait System {
     /// Lets others run.
     fn yield_now(&mut self);
 
-    /// Who the process is.
-    fn identity(&self) -> abi::program::Identity;
+    /// The number of the process.
+    fn pid(&self) -> u32;
 }
 
 /// Asks for something, of which an error is the program's.

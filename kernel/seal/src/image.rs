@@ -3,7 +3,7 @@
 use crate::strings::{Endpoint, Preopen, are_whole, endpoints, preopens, strings};
 use abi::program::{
     IMAGE_ALIGN, IMAGE_BYTES, IMAGE_MAGIC, IMAGE_STRINGS, IMAGE_UNSEALED, IMAGE_VERSION, ImageHead,
-    class,
+    class, right,
 };
 use alloc::vec::Vec;
 use blake3::{Hash, Hasher};
@@ -29,6 +29,8 @@ pub struct Contents<'a> {
     pub memory: u64,
     /// Most descriptors; 0: the kernel's limit.
     pub files: u32,
+    /// [`right`]s.
+    pub rights: u32,
     /// Arguments, each with a NUL behind it.
     pub arguments: &'a [u8],
     /// `NAME=VALUE`, each with a NUL behind it.
@@ -71,6 +73,7 @@ impl<'a> Contents<'a> {
     fn is_sensible(&self) -> bool {
         let parts = self.strings();
         [class::NORMAL, class::LIGHT].contains(&self.class)
+            && self.rights & !right::ALL == 0
             && parts.iter().map(|part| part.len()).sum::<usize>() <= IMAGE_STRINGS
             && parts.iter().all(|part| are_whole(part))
             && preopens(self.preopens).all(|found| found.is_some())
@@ -189,6 +192,7 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
         class: head.class,
         memory: head.memory,
         files: head.files,
+        rights: head.rights,
         arguments,
         environment,
         preopens,
@@ -225,6 +229,8 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         environment: image.environment.len() as u32,
         preopens: image.preopens.len() as u32,
         endpoints: image.endpoints.len() as u32,
+        rights: image.rights,
+        reserved: 0,
         source: image.source,
     };
     let mut file = Vec::with_capacity(bytes);

@@ -2,7 +2,7 @@
 
 use crate::{Contents, Endpoint, Preopen, Refused, check, class_of, seal};
 use abi::boot::isa;
-use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class};
+use abi::program::{IMAGE_ALIGN, IMAGE_STRINGS, ImageHead, class, right};
 use core::mem::offset_of;
 
 const KEY: [u8; 32] = [7; 32];
@@ -17,6 +17,7 @@ fn image(code: &[u8]) -> Contents<'_> {
         class: class::LIGHT,
         memory: 64 << 20,
         files: 12,
+        rights: right::SIGNALS,
         arguments: b"-v\0two words\0",
         environment: b"HOME=/\0",
         preopens: b"rw /data=/data\0r /bin=tools=old\0",
@@ -128,12 +129,13 @@ fn the_words_before_the_seal_are_sealed() {
 fn nonsense_with_a_seal_is_refused() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
-    let nonsense: [(usize, &[u8]); 8] = [
+    let nonsense: [(usize, &[u8]); 9] = [
         (offset_of!(ImageHead, code), &[1, 0, 0, 0, 0, 0, 0, 0]),
         (offset_of!(ImageHead, code), &[0; 8]),
         (offset_of!(ImageHead, code), &[0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
         (offset_of!(ImageHead, code_bytes), &[0xff; 8]),
         (offset_of!(ImageHead, class), &[3, 0, 0, 0]),
+        (offset_of!(ImageHead, rights), &[4, 0, 0, 0]),
         (offset_of!(ImageHead, arguments), &[0xff; 4]),
         (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
         (offset_of!(ImageHead, endpoints), &[2, 0, 0, 0]),
@@ -156,6 +158,7 @@ fn nothing_is_sealed_that_would_be_refused() {
     let image = image(&code);
     for wrong in [
         Contents { class: 0, ..image },
+        Contents { rights: 1 << 31, ..image },
         Contents { code: b"", ..image },
         Contents { arguments: b"no end", ..image },
         Contents { arguments: &long, ..image },

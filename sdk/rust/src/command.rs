@@ -21,6 +21,8 @@ pub struct Command {
     kernel: u32,
     group: u32,
     flags: u32,
+    memory: u64,
+    descriptors: u32,
 }
 
 impl Command {
@@ -44,6 +46,8 @@ impl Command {
             kernel: ANY_KERNEL,
             group: 0,
             flags: 0,
+            memory: 0,
+            descriptors: 0,
         }
     }
 
@@ -97,6 +101,19 @@ impl Command {
         self
     }
 
+    /// With at most so many bytes of memory; so each that it begins. What its manifest, or who began
+    /// the caller, allows counts if that is less.
+    pub fn memory(mut self, bytes: u64) -> Command {
+        self.memory = bytes;
+        self
+    }
+
+    /// With at most so many descriptors, in the same way.
+    pub fn descriptors(mut self, most: u32) -> Command {
+        self.descriptors = most;
+        self
+    }
+
     /// Begins it.
     pub fn spawn(&self) -> Result<Child, Errno> {
         let (directory, path) = file::resolve(&self.path)?;
@@ -116,6 +133,9 @@ impl Command {
             kernel: self.kernel,
             group: self.group,
             flags: self.flags,
+            memory: self.memory,
+            descriptors: self.descriptors,
+            reserved: 0,
         };
         // The names of preopens are borrowed by `preopens`, which lives as long as this.
         ffi::spawn(&what, &[path.as_bytes(), &arguments, &environment], &files).map(Child::new)

@@ -34,6 +34,12 @@ pub struct Spawn {
     pub group: u32,
     /// [`NEW_GROUP`].
     pub flags: u32,
+    /// Most bytes of memory for it and each that it begins; 0: no limit but those there are.
+    pub memory: u64,
+    /// Most descriptors, likewise.
+    pub descriptors: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A file that `spawn` hands over.
@@ -197,7 +203,7 @@ pub struct Filestat {
 }
 
 const _: () = assert!(size_of::<Filestat>() == 64);
-const _: () = assert!(size_of::<Spawn>() == 48 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<GivenFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
 const _: () = assert!(size_of::<Listed>() == 88 && size_of::<Fdstat>() == 24);
 const _: () = assert!(size_of::<Subscription>() == 48 && size_of::<Event>() == 32);

@@ -19,7 +19,8 @@ macro_rules! same {
 #[test]
 fn fields_lie_where_the_system_has_them() {
     same!(layout::Spawn, abi::program::Spawn:
-        path, arguments, environment, files, directory, kernel, group, flags);
+        path, arguments, environment, files, directory, kernel, group, flags, memory,
+        descriptors, reserved);
     same!(layout::GivenFile, abi::program::GivenFile: descriptor, becomes, preopen);
     same!(layout::Ended, abi::program::Ended: pid, kind, status, reserved, cpu, memory);
     same!(layout::Identity, abi::program::Identity: pid, parent, group, kernel);

@@ -56,7 +56,7 @@ impl Processes {
             0 if is_new => Ok(0),
             0 => Ok(of_parent),
             _ if !is_number(group) => Err(Errno::Inval.into()),
-            _ if self.is_group(group) => Ok(group),
+            _ if self.may_join(parent, group) => Ok(group),
             _ => Err(Errno::Perm.into()),
         }
     }
@@ -107,6 +107,9 @@ impl Processes {
         if let Some(stop) = record.stop.take() {
             let (kind, status) = (News::Stop as u32, stop.signal.into());
             return Ok(Reply { pid, kind, status, group, value, ..Reply::default() });
+        }
+        if record.regrouped.take().is_some() {
+            return Ok(Reply { pid, kind: News::Group as u32, group, ..Reply::default() });
         }
         let bytes = record.begin.len();
         bulk.get_mut(..bytes).ok_or(Errno::Toobig)?.copy_from_slice(&record.begin);

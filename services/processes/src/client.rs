@@ -50,6 +50,13 @@ pub enum News {
         /// The signal.
         signal: u16,
     },
+    /// A process in another group.
+    Group {
+        /// Its number.
+        pid: u32,
+        /// Its group.
+        group: u32,
+    },
 }
 
 /// What a process has used.
@@ -139,6 +146,7 @@ impl Client<'_> {
                 let signal = u16::try_from(reply.status).map_err(|_| Errno::Io)?;
                 Ok(News::Stop { pid, signal })
             }
+            Some(process::News::Group) => Ok(News::Group { pid, group: reply.group }),
             None => Err(Errno::Io),
         }
     }

@@ -2,22 +2,34 @@
 //!
 //! Every signal that is not ignored ends whom it reaches: programs have no handlers. A process has
 //! at most one that its kernel has not heard of, the first one, unless a KILL comes.
+//!
+//! Contract: a process reaches itself, those that descend from it, and its group; of a group, those
+//! among them. The system reaches all, and so does a process whose kernel says so
+//! ([`flag::ANYBODY`]).
 
 use crate::record::Stop;
 use crate::service::{Call, Processes, Result};
-use abi::process::{End, Errno, Reply, State, signal};
+use abi::process::{End, Errno, PROCESSES, Reply, State, flag, signal};
 use alloc::boxed::Box;
 use kernel_share::Effects;
 
 impl Processes {
     /// A signal for whom it may concern.
     pub(crate) fn do_kill(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        call.flags(0)?;
+        let flags = call.flags(flag::ANYBODY)?;
         let signal = call.request.signal;
         if signal > signal::LAST {
             return Err(Errno::Inval.into());
         }
-        let targets = self.targets(call.request.pid, call.request.parent)?;
+        let asker = call.request.parent;
+        let mut targets = self.targets(call.request.pid, asker)?;
+        if flags & flag::ANYBODY == 0 {
+            let reached = targets.iter().copied().filter(|&pid| self.reaches(asker, pid));
+            targets = reached.collect();
+        }
+        if targets.is_empty() {
+            return Err(Errno::Perm.into());
+        }
         if signal != signal::NONE && 1u32 << signal & signal::IGNORED == 0 {
             targets.iter().for_each(|&pid| self.stop(pid, signal, call.effects));
         }
@@ -36,6 +48,20 @@ impl Processes {
             _ => self.records.find(|record| record.group == number),
         };
         if found.is_empty() { Err(Errno::Srch.into()) } else { Ok(found) }
+    }
+
+    /// May `asker` signal `pid`?
+    fn reaches(&self, asker: u32, pid: u32) -> bool {
+        let group_of = |pid| self.records.get(pid).map(|record| record.group);
+        self.is_above(asker, pid) || group_of(asker).is_some_and(|own| group_of(pid) == Some(own))
+    }
+
+    /// Does `pid` descend from `above`, or is it the same? From the system all do.
+    pub(crate) fn is_above(&self, above: u32, pid: u32) -> bool {
+        // Parents that kernels have named may be anything: no way up is longer than all there are.
+        let up = |&pid: &u32| self.records.get(pid).map(|record| record.parent);
+        let way = core::iter::successors(Some(pid), up).take(PROCESSES + 1);
+        above == 0 || way.take_while(|&pid| pid != 0).any(|pid| pid == above)
     }
 
     /// It is to end. One that its kernel has not heard of ends here.

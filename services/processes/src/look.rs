@@ -3,7 +3,7 @@
 use crate::record::is_number;
 use crate::service::{Call, Key, Processes, Result};
 use abi::boot::MAX_DOMAINS;
-use abi::process::{Errno, Listed, Reply};
+use abi::process::{Errno, Listed, Reply, State};
 use zerocopy::IntoBytes;
 
 impl Processes {
@@ -79,9 +79,14 @@ impl Processes {
         if asker != 0 && asker != pid && asker != parent {
             return Err(Errno::Perm.into());
         }
-        let group = self.group_for(pid, call.request.group)?;
+        let group = self.group_for(asker, pid, call.request.group)?;
+        let order = self.records.tick();
         if let Some(record) = self.records.get_mut(pid) {
             record.group = group;
+            // One that waits is begun with its group.
+            record.regrouped = (record.state != State::Waiting).then_some(order);
+            let kernel = record.kernel;
+            self.call(kernel, call.effects);
         }
         // Who waits for one of a group may have none there any more: the parent, and itself.
         self.tell_watchers(pid, call.effects);
@@ -89,19 +94,22 @@ impl Processes {
         Ok(Reply { pid, group, ..Reply::default() })
     }
 
-    /// The group that `pid` asks for; 0: its own.
-    fn group_for(&self, pid: u32, group: u32) -> Result<u32> {
+    /// The group that `asker` wants for `pid`; 0: its own.
+    fn group_for(&self, asker: u32, pid: u32, group: u32) -> Result<u32> {
         if group == 0 || group == pid {
             return Ok(pid);
         }
         if !is_number(group) {
             return Err(Errno::Inval.into());
         }
-        if self.is_group(group) { Ok(group) } else { Err(Errno::Perm.into()) }
+        if self.may_join(asker, group) { Ok(group) } else { Err(Errno::Perm.into()) }
     }
 
-    /// Is anybody in it?
-    pub(crate) fn is_group(&self, group: u32) -> bool {
-        self.records.iter().any(|(_, record)| record.group == group)
+    /// May `asker` have somebody in this group? Somebody is in it already, and that is the asker,
+    /// its parent, or one that descends from it.
+    pub(crate) fn may_join(&self, asker: u32, group: u32) -> bool {
+        let parent = self.records.get(asker).map_or(0, |record| record.parent);
+        let is_near = |pid| parent != 0 && pid == parent || self.is_above(asker, pid);
+        self.records.iter().any(|(&pid, record)| record.group == group && is_near(pid))
     }
 }

@@ -80,6 +80,8 @@ pub struct Record {
     pub begin: Box<[u8]>,
     /// What its kernel has to hear.
     pub stop: Option<Stop>,
+    /// Its kernel has to hear of its group: since when, in the order of all that happened.
+    pub regrouped: Option<u64>,
     /// It is to end, whether its kernel has heard so or not: it begins nobody any more, so that a
     /// signal for a group reaches all there ever will be of it.
     pub is_doomed: bool,
@@ -111,6 +113,7 @@ impl Record {
             order: 0,
             begin: Box::default(),
             stop: None,
+            regrouped: None,
             is_doomed: false,
             end: None,
             began: now,
@@ -135,7 +138,9 @@ impl Record {
     pub fn news(&self, life: Life) -> Option<u64> {
         match self.state {
             State::Waiting => (self.kernel == life.kernel).then_some(self.order),
-            State::Starting | State::Running if self.is_of(life) => Some(self.stop?.order),
+            State::Starting | State::Running if self.is_of(life) => {
+                self.stop.map(|stop| stop.order).or(self.regrouped)
+            }
             _ => None,
         }
     }

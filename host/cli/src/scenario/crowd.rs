@@ -62,7 +62,7 @@ fn crowd(rig: &mut Rig) -> Result<(), Failure> {
 }
 
 /// The words of the lines of `ps` about processes that run.
-fn processes(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
+pub(super) fn processes(rig: &mut Rig) -> Result<Vec<Vec<String>>, Failure> {
     let said = rig.ask("main", "ps", PATIENCE)?;
     let lines = said.lines().map(|line| line.split_whitespace().map(str::to_string).collect());
     Ok(lines.filter(|words: &Vec<String>| words.last().is_some_and(|w| w == "tool")).collect())

@@ -3,6 +3,7 @@
 //! A scenario is a function over a [`Rig`]; add it to [`ALL`]. No retries, and no assertion on host
 //! seconds other than a patience that only a hang exceeds.
 
+mod allowed;
 mod balloon;
 mod boot;
 mod calls;
@@ -125,6 +126,9 @@ pub const ALL: &[Scenario] = &[
     nightly("corpus.heavy", "duo", corpus::heavy),
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
+    on("programs.allowed", "duo", allowed::manifests),
+    on("programs.signals", "duo", allowed::signals),
+    on("programs.short", "duo", allowed::short),
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),

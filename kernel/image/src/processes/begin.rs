@@ -14,22 +14,24 @@ use crate::programs::{Loaded, Manifest, stack};
 use crate::services::Patience;
 use ::processes::client::Account;
 use ::processes::name;
-use abi::fs::{Op, Reply, Request, flag};
+use abi::fs::{Errno as FileError, Op, Request, flag};
 use abi::process::{End as How, Errno};
+use abi::program::{engine, right};
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use arch::lock::{Lock, Once};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
-use kernel_process::begin::{Beginning, decode};
+use kernel_process::begin::{Beginning, Limits as Allowed, decode};
 use kernel_process::wasi::rights;
-use kernel_process::{Errno as WasiErrno, Halt, Process, System};
+use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{ThreadId, WaitQueue};
 
-/// Descriptors of a process whose manifest says nothing.
-const DESCRIPTORS: u32 = 256;
+/// Limits of a process where nobody says others.
+const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
 /// Where programs look for preopened directories: behind input, output and errors.
 const FIRST_PREOPEN: u32 = 3;
 
@@ -39,20 +41,23 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
     let life = Life {
         pid,
         parent,
-        group,
+        group: AtomicU32::new(group),
         name: name::text(&name::of(beginning)).to_vec(),
         stop: AtomicU32::new(0),
         thread: AtomicU64::new(0),
         base: AtomicU64::new(0),
         asleep: WaitQueue::new(),
+        is_short: AtomicBool::new(false),
         program: Once::new(),
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
     };
+    if !crate::programs::has_room_to_begin() {
+        return tell(session, pid, Err(Errno::Nomem));
+    }
     put(&kernel.processes.living, pid, Arc::new(life));
     put(&kernel.processes.begun, pid, beginning.to_vec());
-    let has_room = crate::programs::has_room_to_begin();
-    if !has_room || kernel.spawn("program", None, thread, pid as usize).is_err() {
+    if kernel.spawn("program", None, thread, pid as usize).is_err() {
         take(&kernel.processes.living, pid);
         take(&kernel.processes.begun, pid);
         return tell(session, pid, Err(Errno::Nomem));
@@ -132,26 +137,27 @@ fn prepare(session: &Session, life: &Arc<Life>, beginning: &[u8]) -> Result<Prep
         other => other,
     }?;
     let mut guest = Guest::new(kernel, life.clone());
-    let files = if loaded.manifest.files == 0 { DESCRIPTORS } else { loaded.manifest.files };
-    let process = furnish(&mut guest, &loaded, &beginning, files).map_err(|halt| match halt {
+    let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
+    let allowed = own.within(beginning.limits).or(USUAL);
+    let made = furnish(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
+    let process = made.map_err(|halt| match halt {
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
         Halt::Stop(_) => Errno::Intr,
     })?;
-    let least = |a: u64, b: u64| if a == 0 { b } else { a.min(if b == 0 { a } else { b }) };
-    let memory = least(beginning.memory, loaded.manifest.memory);
-    let memory = if memory == 0 { abi::program::engine::RESERVATION } else { memory };
-    Ok((loaded, process, guest, Limits { memory }))
+    Ok((loaded, process, guest, Limits { memory: allowed.memory }))
 }
 
 /// Files and strings of a new process: its own, then those of the program's manifest.
 fn furnish(
     guest: &mut Guest,
-    loaded: &Loaded<Guest>,
+    manifest: &Manifest,
     beginning: &Beginning<'_>,
-    files: u32,
+    descriptors: u32,
 ) -> Result<Process, Halt> {
-    let mut process = Process::begin(guest, beginning, files)?;
-    let done = follow(guest, &loaded.manifest, &mut process);
+    let has = |right| manifest.rights & right != 0;
+    let installed = Installed { descriptors, root: has(right::ROOT), signals: has(right::SIGNALS) };
+    let mut process = Process::begin(guest, beginning, installed)?;
+    let done = follow(guest, manifest, &mut process);
     if done.is_err() {
         process.close_all(guest);
     }
@@ -163,7 +169,10 @@ fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Resu
     process.add_arguments(&manifest.arguments)?;
     process.add_environment(&manifest.environment)?;
     for (path, name, write) in &manifest.preopens {
-        let handle = open_folder(guest, path)?;
+        let handle = open_folder(guest, path).inspect_err(|why| {
+            let shown = String::from_utf8_lossy(path);
+            crate::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
+        })?;
         let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
         let given = (inheriting & rights::DIRECTORY, inheriting);
         let number = process.free_descriptor(FIRST_PREOPEN);
@@ -178,12 +187,12 @@ fn close(guest: &mut Guest, handle: u64) {
     let _ = guest.files(Request::new(Op::Close, handle), &mut []);
 }
 
-/// The directory of this path from the root.
+/// The directory of this path from the root: what its manifest promises is there, or it does not
+/// begin.
 fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
-    let failed = |reply: &Reply| Halt::from(WasiErrno::from(reply.errno()));
     let root = guest.root()?;
     if root.error != 0 {
-        return Err(failed(&root));
+        return Err(WasiErrno::from(root.errno()).into());
     }
     let from = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     let mut name = if from == path.len() { b".".to_vec() } else { path[from..].to_vec() };
@@ -195,7 +204,11 @@ fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
     let opened = guest.files(request, &mut name);
     close(guest, root.handle);
     let opened = opened?;
-    if opened.error != 0 { Err(failed(&opened)) } else { Ok(opened.handle) }
+    match opened.errno() {
+        FileError::Success => Ok(opened.handle),
+        FileError::Restarted => Err(WasiErrno::from(FileError::Restarted).into()),
+        _ => Err(WasiErrno::NOTCAPABLE.into()),
+    }
 }
 
 fn run(
@@ -204,25 +217,28 @@ fn run(
     (loaded, process, guest, limits): Prepared,
 ) -> (End, Account) {
     let Some(programs) = kernel.processes.programs.get() else {
-        return (End::NoMemory, Account::default());
+        return (End::NoMemory(String::from("there is no engine")), Account::default());
     };
     crate::idle::to_program(kernel);
     let mut ran = programs.run(&loaded, process, guest, limits);
     let trace = loaded.backtrace();
-    if let End::Trap(_, what) = &ran.end {
-        report(life, what, &trace);
+    if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {
+        let said = report(life, what, &trace);
+        crate::log!("{}", said.trim_end());
+        ran.process.complain(&mut ran.guest, &mut said.into_bytes());
     }
     ran.process.close_all(&mut ran.guest);
     (ran.end, account(&kernel.scheduler, life))
 }
 
-/// A trap, and where in the program it was, to the kernel's log.
-fn report(life: &Life, what: &str, trace: &[String]) {
+/// A trap, and where in the program it was: for the kernel's log, and where it says its errors.
+fn report(life: &Life, what: &str, trace: &[String]) -> String {
     let name = String::from_utf8_lossy(&life.name);
-    crate::log!("process {} ({name}): {what}", life.pid);
+    let mut said = format!("process {} ({name}): {what}\n", life.pid);
     for line in trace {
-        crate::log!("  {line}");
+        said.extend(["  ", line, "\n"]);
     }
+    said
 }
 
 fn told(end: &End) -> (How, u32) {
@@ -230,6 +246,6 @@ fn told(end: &End) -> (How, u32) {
         End::Exit(code) => (How::Exit, code),
         End::Signal(signal) => (How::Signal, signal.into()),
         End::Trap(code, _) => (How::Trap, code),
-        End::NoMemory => (How::Trap, abi::program::trap::NO_MEMORY),
+        End::NoMemory(_) => (How::Trap, abi::program::trap::NO_MEMORY),
     }
 }

@@ -14,7 +14,6 @@ use crate::programs;
 use crate::services::{Patience, ServiceFailure};
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
-use abi::program::Identity;
 use alloc::sync::Arc;
 use blake3::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -86,6 +85,10 @@ impl Guest {
 impl kernel_engine::Guest for Guest {
     fn stop_signal(&self) -> Option<u16> {
         self.life.stop_signal()
+    }
+
+    fn is_short(&self) -> bool {
+        self.life.is_short.load(Ordering::Relaxed)
     }
 
     fn has_memory(&self, bytes: u64) {
@@ -178,8 +181,7 @@ impl System for Guest {
         idle::to_program(self.kernel());
     }
 
-    fn identity(&self) -> Identity {
-        let Life { pid, parent, group, .. } = *self.life;
-        Identity { pid, parent, group, kernel: self.kernel().me.0.into() }
+    fn pid(&self) -> u32 {
+        self.life.pid
     }
 }

@@ -1,5 +1,6 @@
 //! Processes without a parent: what the host asks for, and what the console runs. They get an
-//! input, an output, a place for errors, and the root directory.
+//! input, an output, a place for errors, the root directory, and signals for anybody; their
+//! manifests may say that these are not for them.
 
 use super::{explain, place, with_table};
 use crate::monitor::{Failure, Session};
@@ -7,7 +8,7 @@ use crate::services::Patience;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
-use kernel_process::begin::{Given, Plan, encode};
+use kernel_process::begin::{Given, Limits, Plan, encode};
 use kernel_process::wasi::rights;
 
 /// How long a process table that began anew may take to hear of what runs.
@@ -64,7 +65,8 @@ impl Launch<'_> {
             path: self.path,
             arguments: self.arguments,
             environment: self.environment,
-            memory: 0,
+            limits: Limits::default(),
+            signals: true,
             files: &files,
         };
         encode(&plan).map_err(|why| match why {

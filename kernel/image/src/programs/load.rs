@@ -41,6 +41,8 @@ pub struct Manifest {
     pub files: u32,
     /// For which cores: [`abi::program::class`].
     pub class: u32,
+    /// [`abi::program::right`]s.
+    pub rights: u32,
 }
 
 /// A program that can be run.
@@ -192,6 +194,7 @@ impl Manifest {
             memory: image.memory,
             files: image.files,
             class: image.class,
+            rights: image.rights,
         }
     }
 }

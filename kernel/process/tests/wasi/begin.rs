@@ -3,12 +3,14 @@
 use crate::common::*;
 use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
 use base::prng::Prng;
-use kernel_process::begin::{Given, Plan, decode, encode};
+use kernel_process::begin::{Given, Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
-use kernel_process::{Errno, Halt, Process};
+use kernel_process::{Errno, Halt, Installed, Process};
 
 const GIVEN: Given<'static> =
     Given { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
+
+const INSTALLED: Installed = Installed { descriptors: 64, root: true, signals: true };
 
 #[test]
 fn what_is_encoded_is_decoded() {
@@ -22,7 +24,8 @@ fn what_is_encoded_is_decoded() {
         path: b"bin/ls",
         arguments: b"ls\0-l\0",
         environment: b"A=1\0",
-        memory: 77,
+        limits: Limits { memory: 77, descriptors: 9 },
+        signals: true,
         files: &files,
     };
     let bytes = encode(&plan).unwrap();
@@ -31,7 +34,7 @@ fn what_is_encoded_is_decoded() {
         (found.path, found.arguments, found.environment),
         (plan.path, plan.arguments, plan.environment)
     );
-    assert_eq!((found.memory, found.directory()), (77, Some(9)));
+    assert_eq!((found.limits, found.signals, found.directory()), (plan.limits, true, Some(9)));
     assert_eq!(found.files().collect::<Vec<_>>(), files);
     let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
     assert_eq!(decode(&bare).unwrap().directory(), None);
@@ -115,7 +118,7 @@ fn a_process_begins_with_handles_of_its_own() {
         ..Plan::default()
     };
     let bytes = encode(&plan).unwrap();
-    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), 64).unwrap();
+    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED).unwrap();
     assert_eq!(world.vfs.census().0, before + 3);
     let (input, output) = (writer, reader);
     let mut program = Program { process, world, memory: vec![0; MEMORY], input, output, root };
@@ -125,6 +128,30 @@ fn a_process_begins_with_handles_of_its_own() {
     assert_eq!(program.rights(0), (rights::FD_READ, 0));
     program.ok("fd_prestat_get", &[3, RESULT]);
     program.end();
+}
+
+#[test]
+fn the_lower_limit_counts_and_none_is_no_limit() {
+    let limits = |memory, descriptors| Limits { memory, descriptors };
+    let own = limits(100, 0);
+    assert_eq!(own.within(limits(0, 5)), limits(100, 5));
+    assert_eq!(own.within(limits(70, 5)), limits(70, 5));
+    assert_eq!(own.within(limits(u64::MAX, 0)), own);
+    assert_eq!(own.or(limits(7, 256)), limits(100, 256));
+}
+
+/// Whose manifest names directories has those, and not all there is.
+#[test]
+fn the_root_is_not_for_everybody() {
+    let mut world = World::new();
+    let root = world.with(|c| c.root()).unwrap();
+    let named = |descriptor, name| Given { handle: root, descriptor, name, ..GIVEN };
+    let files = [named(3, Some(b"/".as_slice())), named(4, Some(b"/given".as_slice()))];
+    let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
+    let confined = Installed { root: false, ..INSTALLED };
+    let mut process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
+    assert_eq!((process.descriptors(), process.free_descriptor(3)), (1, Ok(3)));
+    process.close_all(&mut world);
 }
 
 #[test]
@@ -140,7 +167,8 @@ fn what_cannot_begin_leaves_no_handle() {
     ] {
         let files = [good, bad];
         let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
-        let begun = Process::begin(&mut world, &decode(&bytes).unwrap(), 8);
+        let few = Installed { descriptors: 8, ..INSTALLED };
+        let begun = Process::begin(&mut world, &decode(&bytes).unwrap(), few);
         assert_eq!(begun.err(), Some(Halt::Failed(expected)));
         assert_eq!(world.vfs.census(), before);
     }

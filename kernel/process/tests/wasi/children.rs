@@ -1,11 +1,11 @@
 //! Our own module: the process table is asked the right things.
 
 use crate::common::*;
-use abi::process::{Errno, Op, Reply};
+use abi::process::{Errno, Op, Reply, flag};
 use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, GivenFile, Spawn};
-use kernel_process::Stop;
-use kernel_process::begin::decode;
+use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
+use kernel_process::{Installed, Process, Stop};
 use zerocopy::IntoBytes;
 
 const SPAWN: u64 = 0x5000;
@@ -62,6 +62,45 @@ fn a_child_gets_what_the_caller_has_and_no_more() {
     assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
 }
 
+/// A beginning of `program`'s own, with limits.
+fn begun_with(limits: Limits, signals: bool) -> Program {
+    let mut program = Program::new();
+    let bytes = encode(&Plan { path: b"x", limits, signals, ..Plan::default() }).unwrap();
+    let installed = Installed { descriptors: 64, root: true, signals: true };
+    let begun = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
+    let mut before = std::mem::replace(&mut program.process, begun);
+    before.close_all(&mut program.world);
+    let root = program.world.with(|c| c.root()).unwrap();
+    program.process.give(&mut program.world, 3, root, (ALL, ALL), Some(b"/")).unwrap();
+    program
+}
+
+#[test]
+fn limits_are_handed_down() {
+    let mut program = begun_with(Limits { memory: 1000, descriptors: 0 }, false);
+    let what = Spawn { memory: 5000, descriptors: 7, ..spawn(&mut program) };
+    assert_eq!(run(&mut program, what, &[]), 0);
+    let (_, bulk) = program.world.asked.pop().unwrap();
+    let beginning = decode(&bulk).unwrap();
+    assert_eq!(beginning.limits, Limits { memory: 1000, descriptors: 7 });
+    assert!(!beginning.signals);
+}
+
+#[test]
+fn who_may_signal_anybody_says_so_and_hands_it_down() {
+    for signals in [false, true] {
+        let mut program = begun_with(Limits::default(), signals);
+        program.world.answers.push_back(Reply::default());
+        program.ok("kill", &[12, 15]);
+        let (request, _) = program.world.asked.pop().unwrap();
+        assert_eq!(request.flags == flag::ANYBODY, signals);
+        let what = spawn(&mut program);
+        assert_eq!(run(&mut program, what, &[]), 0);
+        let (_, bulk) = program.world.asked.pop().unwrap();
+        assert_eq!(decode(&bulk).unwrap().signals, signals);
+    }
+}
+
 #[test]
 fn a_spawn_that_makes_no_sense_asks_nobody() {
     let mut program = Program::new();
@@ -69,6 +108,7 @@ fn a_spawn_that_makes_no_sense_asks_nobody() {
     let end = MEMORY as u32;
     let cases = [
         (Spawn { flags: 2, ..good }, INVAL),
+        (Spawn { reserved: 1, ..good }, INVAL),
         (Spawn { directory: 60, ..good }, BADF),
         (Spawn { directory: 1, ..good }, 54),
         (Spawn { path: [end, 1], ..good }, FAULT),
@@ -140,9 +180,19 @@ fn signals_and_groups() {
     assert_eq!((request.op, request.pid, request.group, request.parent), (8, 0, 4, PID));
     assert_eq!(program.call("group", &[u64::from(u32::MAX), 4]), INVAL);
     assert_eq!(program.call("group", &[0, 1 << 31]), INVAL);
-    program.ok("self", &[RESULT]);
-    assert_eq!([0, 4, 8, 12].map(|at| program.u32(RESULT + at)), [PID, 1, 5, 0]);
     assert_eq!(program.call("self", &[MEMORY as u64 - 15]), FAULT);
+}
+
+/// Nobody knows its parent and its group for good.
+#[test]
+fn who_one_is_says_the_table() {
+    let mut program = Program::new();
+    program.world.answers.push_back(Reply { filled: 88, ..Reply::default() });
+    program.ok("self", &[RESULT]);
+    let (request, bulk) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, bulk.len()), (9, PID as i32, 88));
+    program.world.answers.push_back(Reply::error(Errno::Restarted));
+    assert_eq!(program.call("self", &[RESULT]), 72);
 }
 
 #[test]

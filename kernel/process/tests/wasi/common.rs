@@ -2,7 +2,6 @@
 
 use abi::fs::{Errno, Op, Reply, Request, flag};
 use abi::process;
-use abi::program::Identity;
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
@@ -195,8 +194,8 @@ impl System for World {
         self.yields += 1;
     }
 
-    fn identity(&self) -> Identity {
-        Identity { pid: PID, parent: 1, group: 5, kernel: 0 }
+    fn pid(&self) -> u32 {
+        PID
     }
 }
 

@@ -1,6 +1,7 @@
 //! Numbers, rights, flags, preopened directories.
 
 use crate::common::*;
+use abi::process::{Errno, Reply};
 use kernel_process::wasi::{filetype, rights};
 
 #[test]
@@ -213,6 +214,12 @@ fn only_a_terminal_has_a_mode() {
     assert_eq!(program.call("terminal", &[fd, 1, 0]), INVAL);
     assert_eq!(program.call("terminal", &[1, 8, 0]), INVAL);
     assert_eq!(program.call("terminal", &[77, 1, 0]), BADF);
+    // Whom it may not signal it gives to no terminal's ctrl-c.
+    program.world.answers.push_back(Reply::error(Errno::Perm));
+    assert_eq!(program.call("terminal", &[1, 4, 6]), 63);
+    let (request, _) = program.world.asked.pop().unwrap();
+    assert_eq!((request.op, request.pid, request.signal), (7, -6, 0));
+    assert_eq!(program.call("terminal", &[1, 4, 1 << 31 | 1]), INVAL);
     program.end();
 }
 

@@ -146,9 +146,12 @@ impl World {
 
     /// The process that a kernel has to begin now.
     pub fn fetch(&mut self, kernel: u8) -> u32 {
-        match self.next(kernel) {
-            Some(News::Begin { pid, .. }) => pid,
-            other => panic!("{other:?}"),
+        loop {
+            match self.next(kernel) {
+                Some(News::Begin { pid, .. }) => return pid,
+                Some(News::Group { .. }) => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 

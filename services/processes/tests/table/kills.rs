@@ -99,6 +99,38 @@ fn a_group_is_killed_whole() {
     assert_eq!(world.with(0, |c| c.kill(0, group, signal::NONE)), Ok(()));
 }
 
+#[test]
+fn a_process_reaches_those_it_began_and_its_group() {
+    let mut world = World::new();
+    let [shell, stranger] = [0; 2].map(|_| world.shell());
+    let child = world.run(1, shell, flag::NEW_GROUP);
+    let grandchild = world.run(2, child, flag::NEW_GROUP);
+    let friend = world.run(1, shell, 0);
+    let kill = |world: &mut World, asker, pid: u32| {
+        world.with(0, |c| c.kill(asker, pid as i32, signal::NONE))
+    };
+    for (asker, pid) in [(shell, child), (shell, grandchild), (friend, shell), (child, child)] {
+        assert_eq!(kill(&mut world, asker, pid), Ok(()), "{asker} {pid}");
+    }
+    for (asker, pid) in [(shell, stranger), (child, shell), (grandchild, child), (friend, child)] {
+        assert_eq!(kill(&mut world, asker, pid), Err(Errno::Perm), "{asker} {pid}");
+    }
+    assert_eq!(kill(&mut world, shell, 999), Err(Errno::Srch));
+    assert_eq!(kill(&mut world, 999, shell), Err(Errno::Perm), "who has ended reaches nobody");
+    // Of a group, those that it reaches.
+    world.with(0, |c| c.group(0, stranger, child)).unwrap();
+    let group = -(child as i32);
+    assert_eq!(world.with(0, |c| c.kill(grandchild, group, signal::TERM)), Err(Errno::Perm));
+    world.with(0, |c| c.kill(shell, group, signal::TERM)).unwrap();
+    assert_eq!(stops(&mut world, 1), [(child, signal::TERM)]);
+    let any = Request { flags: flag::ANYBODY, ..Request::new(Op::Kill) };
+    let any = Request { pid: stranger as i32, parent: friend, signal: signal::TERM, ..any };
+    assert_eq!(world.errno(1, any, &mut []), Errno::Success);
+    let groups = |news: &News| !matches!(news, News::Group { .. });
+    let heard = std::iter::from_fn(|| world.next(0)).filter(groups).collect::<Vec<_>>();
+    assert_eq!(heard, [News::Stop { pid: stranger, signal: signal::TERM }]);
+}
+
 /// Nobody comes behind a signal for a group.
 #[test]
 fn who_is_to_end_begins_nobody() {

@@ -238,6 +238,43 @@ fn groups_are_inherited_made_and_joined() {
     assert_eq!(group(&mut world, joined), leader);
 }
 
+/// Who could join any group could signal whom it likes.
+#[test]
+fn groups_of_strangers_are_not_joined() {
+    let mut world = World::new();
+    let [shell, stranger] = [0; 2].map(|_| world.shell());
+    let child = world.run(1, shell, flag::NEW_GROUP);
+    assert_eq!(world.with(0, |c| c.group(shell, 0, stranger)), Err(Errno::Perm));
+    assert_eq!(world.with(0, |c| c.group(shell, child, stranger)), Err(Errno::Perm));
+    let (request, mut bulk) = spawn(1, shell, 0);
+    assert_eq!(world.errno(0, Request { group: stranger, ..request }, &mut bulk), Errno::Perm);
+    let sibling = world.run(1, shell, flag::NEW_GROUP);
+    assert_eq!(world.with(0, |c| c.group(child, 0, sibling)), Err(Errno::Perm));
+    assert_eq!(world.with(0, |c| c.group(child, 0, shell)), Ok(shell), "its parent is there");
+}
+
+/// It names the group to a table that begins anew.
+#[test]
+fn a_kernel_hears_of_another_group() {
+    let mut world = World::new();
+    let shell = world.shell();
+    let pid = world.run(1, shell, 0);
+    let listens = world.park(1, Request::new(Op::Next), &mut []);
+    world.with(0, |c| c.group(shell, pid, 0)).unwrap();
+    assert_eq!(world.take_woken(), [listens]);
+    world.with(0, |c| c.kill(0, pid as i32, 15)).unwrap();
+    assert_eq!(world.next(1), Some(News::Stop { pid, signal: 15 }));
+    assert_eq!(world.next(1), Some(News::Group { pid, group: pid }));
+    assert_eq!(world.next(1), None);
+    let (request, mut bulk) = spawn(1, shell, 0);
+    world.park(0, request, &mut bulk);
+    let waiting = world.with(0, |c| c.list()).unwrap().last().unwrap().pid;
+    world.with(0, |c| c.group(shell, waiting, 0)).unwrap();
+    let begin = world.next(1);
+    assert!(matches!(begin, Some(News::Begin { group, .. }) if group == waiting), "{begin:?}");
+    assert_eq!(world.next(1), None);
+}
+
 #[test]
 fn lists_come_in_pieces() {
     let mut world = World::new();

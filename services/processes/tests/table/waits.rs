@@ -79,7 +79,7 @@ fn who_has_nothing_to_wait_for_any_more_learns_it() {
     world.with(0, |c| c.group(shell, pid, shell)).unwrap();
     let other = world.run(1, 0, 0);
     let token = world.park(0, request, &mut []);
-    world.with(0, |c| c.group(shell, 0, other)).unwrap();
+    world.with(0, |c| c.group(0, shell, other)).unwrap();
     assert_eq!(world.take_woken(), [token]);
     assert_eq!(world.again(token, request, &mut []).unwrap().errno(), Errno::Child);
     // The asker ends.

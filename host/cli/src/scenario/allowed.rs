@@ -1,0 +1,155 @@
+//! What a program may do beside its code: what its manifest says of it, and who begins it.
+
+use super::crowd::processes;
+use super::machine::demand;
+use super::programs::{Running, install_as, ready, run, wrong};
+use super::{Failure, PATIENCE, Rig};
+use crate::exec::{Captured, Line};
+use std::time::{Duration, Instant};
+
+/// Errors of WASI's, as the tool says them.
+const BADF: &str = "tool: error 8\n";
+const MFILE: &str = "tool: error 33\n";
+const PERM: &str = "tool: error 63\n";
+const NOTCAPABLE: &str = "tool: error 76\n";
+/// And for a trap.
+const TRAPPED: u8 = 134;
+/// And for a TERM.
+const TERMINATED: u8 = 143;
+
+/// The tool, installed with this manifest, on this kernel.
+fn with(rig: &Rig, manifest: &str, kernel: &str, arguments: &[&str]) -> Result<Captured, Failure> {
+    let file = rig.instance.path("allowed.toml");
+    std::fs::write(&file, manifest)?;
+    install_as(rig, Some(&file), "allowed")?;
+    Running::of(&rig.instance, Line::on(kernel, "allowed", arguments), b"").end()
+}
+
+fn refused(what: &str, found: Captured, wanted: &str) -> Result<(), Failure> {
+    if found.err == wanted.as_bytes() { Ok(()) } else { Err(wrong(what, found)) }
+}
+
+fn says(what: &str, found: Captured, wanted: &str) -> Result<(), Failure> {
+    let good = found.code == 0 && found.out == wanted.as_bytes();
+    if good { Ok(()) } else { Err(wrong(what, found)) }
+}
+
+/// On each kernel, each field of a manifest does what it says.
+pub fn manifests(rig: &mut Rig) -> Result<(), Failure> {
+    ready(rig)?;
+    run(rig, "main", &["put", "file"], b"of the root")?;
+    for kernel in ["main", "shadow"] {
+        files(rig, kernel)?;
+        let all = "args = [\"two words\"]\nenv = { COLOUR = \"red\", SIZE = \"9\" }\n";
+        says("args", with(rig, all, kernel, &["args", "one"])?, "one\ntwo words\n")?;
+        let found = with(rig, all, kernel, &["env"])?;
+        says("env, beneath ours", found, "COLOUR=blue\nSIZE=9\n")?;
+        let memory = "memory = \"9 MiB\"\n";
+        says("memory", with(rig, memory, kernel, &["grow"])?, "129\n")?;
+        // A child's limits, and they do not rise above what its program's manifest says.
+        says("a child's memory", run(rig, kernel, &["within", "5120"], b"")?, "65\n")?;
+        let few = "limits = { files = 4 }\n";
+        refused("descriptors", with(rig, few, kernel, &["type", "file"])?, MFILE)?;
+    }
+    demand(rig, "audit", "the invariant holds").map(|_| ())
+}
+
+/// Whose manifest names directories has those.
+fn files(rig: &Rig, kernel: &str) -> Result<(), Failure> {
+    let reads = "preopens = [\"/bin:r\"]\n";
+    let image = if kernel == "main" { "tool.aarch64" } else { "tool.riscv64" };
+    let found = with(rig, reads, kernel, &["type", image])?;
+    if found.code != 0 || !found.out.starts_with(b"PENIMAGE") {
+        return Err(wrong("what may be read", (found.code, found.out.len())));
+    }
+    refused("what may not be written", with(rig, reads, kernel, &["put", "new"])?, NOTCAPABLE)?;
+    refused("the way out", with(rig, reads, kernel, &["type", "../file"])?, NOTCAPABLE)?;
+    let writes = "preopens = [\"/bin=there:rw\"]\n";
+    says("what may be written", with(rig, writes, kernel, &["put", "new"])?, "")?;
+    let nothing = "preopens = []\n";
+    refused("no directory at all", with(rig, nothing, kernel, &["type", "file"])?, BADF)?;
+    match with(rig, "preopens = [\"/missing:r\"]\n", kernel, &["args"]) {
+        Err(Failure::Wrong(why)) if why.contains("a directory of its manifest is not there") => {}
+        other => return Err(wrong("a directory that is not there", other.is_ok())),
+    }
+    let root = with(rig, "", kernel, &["type", "file"])?;
+    says("the root", root, "of the root")
+}
+
+/// A program signals its own; others only if its manifest says so.
+pub fn signals(rig: &mut Rig) -> Result<(), Failure> {
+    ready(rig)?;
+    for kernel in ["main", "shadow"] {
+        let sleeper = Running::begin(&rig.instance, "shadow", &["zzz"], b"");
+        let pid = number_of_one(rig)?;
+        refused("a stranger's signal", with(rig, "", kernel, &["hit", &pid])?, PERM)?;
+        let all = "signals = \"all\"\n";
+        says("a signal for anybody", with(rig, all, kernel, &["hit", &pid])?, "")?;
+        let code = sleeper.end()?.code;
+        if code != TERMINATED {
+            return Err(wrong("who was hit", code));
+        }
+    }
+    Ok(())
+}
+
+/// Who touches memory that its kernel has not got any more ends for that, whether the program does or
+/// the kernel for it; the kernel and whoever else runs there go on.
+pub fn short(rig: &mut Rig) -> Result<(), Failure> {
+    const LEFT: &str = "1024";
+    ready(rig)?;
+    for (kernel, on) in [("main", ""), ("shadow", "on shadow ")] {
+        let witness = Running::begin(&rig.instance, kernel, &["zzz"], b"");
+        let pid = number_of_one(rig)?;
+        for by in ["0", "1"] {
+            let debtor = Running::begin(&rig.instance, kernel, &["owe", by], b"");
+            until(rig, "who has its memory", |lines| lines.iter().any(|line| kib(line) > 4096))?;
+            rig.ask("main", &format!("{on}hoard {LEFT}"), PATIENCE)?;
+            rig.ask("main", "fs write go now", PATIENCE)?;
+            let found = debtor.end()?;
+            let said = String::from_utf8_lossy(&found.err).into_owned();
+            if found.code != TRAPPED || !said.contains("no memory for a page that it touched") {
+                return Err(wrong(&format!("{kernel}, by {by}"), found));
+            }
+            demand(rig, &format!("{on}audit"), "the invariant holds")?;
+            rig.ask("main", &format!("{on}hoard"), PATIENCE)?;
+            rig.ask("main", "fs rm go", PATIENCE)?;
+        }
+        rig.ask("main", &format!("kill {pid} TERM"), PATIENCE)?;
+        let code = witness.end()?.code;
+        if code != TERMINATED {
+            return Err(wrong("the witness", code));
+        }
+    }
+    Ok(())
+}
+
+/// Of a line of `ps`: pid parent group kernel state ms KiB messages name.
+fn kib(line: &[String]) -> u64 {
+    line.get(6).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// The lines of `ps`, once they are so.
+fn until(
+    rig: &mut Rig,
+    what: &str,
+    so: impl Fn(&[Vec<String>]) -> bool,
+) -> Result<Vec<Vec<String>>, Failure> {
+    let start = Instant::now();
+    loop {
+        let lines = processes(rig)?;
+        if so(&lines) {
+            return Ok(lines);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(wrong(what, lines));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The number of the only process.
+fn number_of_one(rig: &mut Rig) -> Result<String, Failure> {
+    let lines = until(rig, "one process", |lines| lines.len() == 1)?;
+    Ok(lines.concat().swap_remove(0))
+}
