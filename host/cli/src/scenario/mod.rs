@@ -3,6 +3,7 @@
 //! A scenario is a function over a [`Rig`]; add it to [`ALL`]. No retries, and no assertion on host
 //! seconds other than a patience that only a hang exceeds.
 
+mod alone;
 mod balloon;
 mod boot;
 mod calls;
@@ -116,6 +117,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
+    on("exec.alone", "duo", alone::started),
     on("system.shell", "duo", system::shell),
     nightly("system.reboot", "duo", system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
