@@ -14,6 +14,7 @@ mod disk;
 mod dma;
 mod files;
 mod folders;
+mod forged;
 mod host;
 mod hostile;
 mod machine;
@@ -114,6 +115,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.traps", "duo", programs::traps),
+    on("programs.forged", "duo", forged::refused),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
