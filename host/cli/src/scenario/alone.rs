@@ -3,8 +3,10 @@
 
 use super::programs::wrong;
 use super::{Failure, PATIENCE, Rig};
-use crate::commands::BORROWED;
+use crate::commands::{self, BORROWED};
+use crate::kernels::Profile;
 use crate::place::Place;
+use crate::system;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -21,6 +23,8 @@ pub fn started(rig: &mut Rig) -> Result<(), Failure> {
     let file = rig.instance.path(&format!("{BOARD}.toml"));
     let text = std::fs::read_to_string(rig.instance.path("board.toml"))?;
     std::fs::write(&file, text.replacen("name = \"duo\"", &format!("name = \"{BOARD}\""), 1))?;
+    let place = Place::find()?;
+    built(&place, rig, &file).map_err(|why| Failure::Wrong(format!("{why:#}")))?;
     let unknown = pen(&file, &["no-such-program"], b"")?;
     if unknown.status.code() != Some(125) || !says(&unknown.stderr, "no program no-such-program") {
         return Err(wrong("a name of nobody", unknown));
@@ -30,11 +34,16 @@ pub fn started(rig: &mut Rig) -> Result<(), Failure> {
     if listed.status.code() != Some(2) || !is_told {
         return Err(wrong("an applet of the system", listed));
     }
-    let place = Place::find()?;
     let tool = place.root.join("tests/programs/tool.wat");
     let large = vec![b'x'; LARGE];
     let kept = pen(&file, &[&tool.display().to_string(), "put", "large"], &large)?;
     if kept.status.success() { Ok(()) } else { Err(wrong("a file larger than memory", kept)) }
+}
+
+/// What takes minutes where it was never done.
+fn built(place: &Place, rig: &Rig, board: &Path) -> anyhow::Result<()> {
+    let board = commands::prepare(place, &board.display().to_string(), Profile::Kernel)?.0;
+    system::prepare(place, &rig.instance, &board, &rig.instance.program_key()?)
 }
 
 fn says(bytes: &[u8], text: &str) -> bool {
