@@ -137,6 +137,7 @@ pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
 fn kept(rig: &mut Rig) -> Result<(), Failure> {
     let script = "echo 'echo script $1; exit 7' > script; sh script x";
     says(rig, script, "script x\n[7]")?;
+    says(rig, "echo 'echo the script; sleep 1000; echo not' > /etc/rc", "[0]")?;
     rig.type_keys(AWAY)?;
     rig.expect("main> ", PATIENCE)?;
     poweroff(rig)?;
@@ -149,6 +150,10 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
         }
         Err(Failure::Wrong(format!("the disk has {text:?}")))
     })?;
+    // Ctrl-c ends the boot script, and the shell comes.
+    rig.expect("the script", PATIENCE)?;
+    rig.type_keys(INTERRUPT)?;
+    rig.expect("^C", PATIENCE)?;
     rig.expect("/ $ ", PATIENCE)?;
     says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")
 }
