@@ -152,6 +152,12 @@ pub fn build(place: &Place, names: &[String]) -> anyhow::Result<Vec<Built>> {
     Ok(built)
 }
 
+/// What the system has names for: programs, and what they serve besides.
+pub fn names(place: &Place) -> anyhow::Result<Vec<String>> {
+    let all = read(place, LIST)?.into_iter();
+    Ok(all.flat_map(|app| std::iter::once(app.name).chain(app.applets)).collect())
+}
+
 /// Builds one that only tests run.
 pub fn build_for_test(place: &Place, name: &str) -> anyhow::Result<Built> {
     let all = read(place, CORPUS)?;

@@ -29,6 +29,12 @@ fn find(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
+/// The instance that `up` makes of the board `name` without further wishes.
+pub fn own(place: &Place, name: &str) -> anyhow::Result<Instance> {
+    let board = board::read(&find(place, name)?)?;
+    Ok(Instance::named(place, &board.name)?)
+}
+
 /// The soc's binary: beside this one.
 pub fn soc_binary() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("soc");
@@ -66,13 +72,23 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
     let mut options = how.options()?;
     if !how.bare && !options.is_exact() && system::fits(&board) {
-        system::prepare(place, &instance, &board, &instance.lasting_key()?)?;
-        let line = options.arguments.as_deref().unwrap_or(&board.arguments);
-        options.arguments = Some(system::arguments(line));
+        options.arguments = Some(match how.lent {
+            Some(programs) => {
+                let own = Instance::named(place, &board.name)?;
+                system::lend(place, &own, &instance, &board, programs)?
+            }
+            None => {
+                system::prepare(place, &instance, &board, &instance.lasting_key()?)?;
+                system::arguments(options.arguments.as_deref().unwrap_or(&board.arguments))
+            }
+        });
     }
     let step = Step::begin(&format!("starting {}", instance.name));
     instance.start(&soc_binary()?, &file, &kernels, &options)?;
     step.done();
+    if how.lent.is_some() {
+        return Ok(instance);
+    }
     eprintln!("pen: {} is up: ./pen console {0}, ./pen down {0}", instance.name);
     Ok(instance)
 }

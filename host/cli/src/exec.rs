@@ -8,7 +8,8 @@
 //! ```
 //! Folders of this host that the program sees ([`folders`]) have streams of their own.
 //! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
-//! one is started for as long as the program does.
+//! one is started for as long as the program does, with a copy of the disk that the board has here
+//! ([`crate::system::lend`]).
 //!
 //! | how it ended | exit code |
 //! | --- | --- |
@@ -35,6 +36,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod find;
 mod folder;
 mod folders;
 #[cfg(test)]
@@ -65,10 +67,12 @@ pub struct Line {
     /// What it may do, where a file is installed first.
     #[arg(long)]
     manifest: Option<PathBuf>,
-    /// Which board: one that runs, or one from boards/, which is started for as long as this takes.
+    /// Which board: one that runs, or one from boards/, which is started for as long as this takes
+    /// (as `pen run` does, on a copy of its disk).
     #[arg(long)]
     board: Option<String>,
-    /// A .wasm (or .wat) file, which is installed first, or the name of what is installed.
+    /// A .wasm (or .wat) file, which is installed first, or a name in the board's /bin. For a name,
+    /// the programs of the system are built, where that was not done: minutes, once.
     program: String,
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -154,11 +158,17 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     ensure!(file.is_some() || line.manifest.is_none(), "--manifest is for a .wasm file");
     ensure!(file.is_none_or(Path::exists), "{}: no such file", line.program);
     let folders = Folders::open(&line.dir)?;
-    let instance = board(place, line.board.as_deref(), session)?;
-    let request = request(line, &name, kernel(&instance.board()?, line.on.as_deref())?)?;
-    if let Some(file) = file {
-        install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
-    }
+    let wanted = Some(name.as_str()).filter(|_| file.is_none());
+    let instance = board(place, line.board.as_deref(), wanted, session)?;
+    let kernel = kernel(&instance.board()?, line.on.as_deref())?;
+    let program = match file {
+        Some(file) => {
+            install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
+            name.clone()
+        }
+        None => find::program(&instance, &name)?,
+    };
+    let request = request(line, (&program, &name), kernel)?;
     let serving = folders.serve(&instance)?;
     let mut stream = Stream::open(&instance)?;
     begin(&mut stream, &request, &serving, session)?;
@@ -167,8 +177,14 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// The board that was asked for, or the only one that runs, or one that is started now.
-fn board(place: &Place, name: Option<&str>, session: &Session) -> anyhow::Result<Instance> {
+/// The board that was asked for, or the only one that runs, or one that is started now, with the
+/// program `wanted` of its system.
+fn board(
+    place: &Place,
+    name: Option<&str>,
+    wanted: Option<&str>,
+    session: &Session,
+) -> anyhow::Result<Instance> {
     let running = match name {
         // A path to a board's file is no name of one that runs.
         Some(name) if name.ends_with(".toml") => None,
@@ -178,9 +194,13 @@ fn board(place: &Place, name: Option<&str>, session: &Session) -> anyhow::Result
     if let Some(instance) = running {
         return Ok(instance);
     }
-    let own = format!("{}{}", commands::BORROWED, std::process::id());
-    *lock(&session.borrowed) = Some(Instance::named(place, &own)?);
-    commands::up(place, &How::plain(name.unwrap_or(BOARD), own))
+    let name = name.unwrap_or(BOARD);
+    if let Some(wanted) = wanted {
+        find::check(place, &commands::own(place, name)?, wanted)?;
+    }
+    let lent = format!("{}{}", commands::BORROWED, std::process::id());
+    *lock(&session.borrowed) = Some(Instance::named(place, &lent)?);
+    commands::up(place, &How::lent(name, lent, wanted.is_some()))
 }
 
 /// The number of the kernel called `name`.
@@ -193,9 +213,9 @@ fn kernel(board: &Board, name: Option<&str>) -> anyhow::Result<u32> {
         as u32)
 }
 
-/// What the board is asked: an [`Exec`] and its strings.
-fn request(line: &Line, name: &str, kernel: u32) -> anyhow::Result<Vec<u8>> {
-    let path = format!("/{FOLDER}/{name}");
+/// What the board is asked: an [`Exec`] and its strings. A program, and by which name it is called.
+fn request(line: &Line, (program, name): (&str, &str), kernel: u32) -> anyhow::Result<Vec<u8>> {
+    let path = format!("/{FOLDER}/{program}");
     let mut arguments = ended(name)?;
     for argument in &line.arguments {
         arguments.extend(ended(argument)?);
@@ -341,7 +361,8 @@ pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
     let on = kernel(&instance.board()?, line.on.as_deref())?;
     let _serving = Folders::open(&line.dir)?.serve(instance)?;
     let mut stream = Stream::open(instance)?;
-    begin(&mut stream, &request(line, &line.program, on)?, &_serving, &session)?;
+    let request = request(line, (&line.program, &line.program), on)?;
+    begin(&mut stream, &request, &_serving, &session)?;
     Ok(Begun { stream, session, _serving })
 }
 

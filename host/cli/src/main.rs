@@ -82,11 +82,14 @@ pub struct How {
     /// Without a system on its disk: the console is the kernels' monitor.
     #[arg(long)]
     bare: bool,
+    /// It ends with one program: its disk is a copy. Must that have all programs?
+    #[arg(skip)]
+    lent: Option<bool>,
 }
 
 impl How {
-    /// A board as it is without further wishes.
-    fn plain(board: &str, name: String) -> How {
+    /// A board that ends with one program, one of its system's (`programs`) or another.
+    fn lent(board: &str, name: String, programs: bool) -> How {
         How {
             which: Which { board: board.to_string(), profile: Profile::Kernel },
             name: Some(name),
@@ -96,7 +99,8 @@ impl How {
             quantum: 1000,
             no_costs: false,
             arguments: None,
-            bare: true,
+            bare: false,
+            lent: Some(programs),
         }
     }
 

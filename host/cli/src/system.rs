@@ -6,8 +6,9 @@
 //!            disk.disk  made of it once; later only programs change there, when they did here
 //! ```
 //! What its users wrote stays: a disk is made anew only where there is none. `etc/system` on it
-//! says of which programs it is.
+//! says of which programs it is. A board that ends with one program has a copy ([`lend`]).
 
+use crate::given::KEY_FILE;
 use crate::instance::{Instance, InstanceError};
 use crate::place::Place;
 use crate::progress::Step;
@@ -16,6 +17,7 @@ use anyhow::Context;
 use board::{Board, DeviceKind};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// The device that it is on.
@@ -30,6 +32,10 @@ const ROOT: &str = "apps/root";
 const FOLDERS: &[&str] = &["bin", "dev", "etc", "home", "mnt", "proc", "sys", "tmp"];
 /// What says of which programs a disk is.
 const VERSION: &str = "etc/system";
+/// How that begins on our disks.
+const OURS: &str = "penumbra ";
+/// Bytes of a copy's steps: what is all zeros there takes no room.
+const PIECE: usize = 64 << 10;
 
 /// Can a board have it?
 pub fn fits(board: &Board) -> bool {
@@ -39,8 +45,24 @@ pub fn fits(board: &Board) -> bool {
 
 /// Command line of kernels that have it.
 pub fn arguments(board: &str) -> String {
-    let words = format!("root={DISK} init=/bin/sh");
-    if board.is_empty() { words } else { format!("{words} {board}") }
+    arguments_without(&format!("init=/bin/sh {board}"))
+}
+
+/// The same where the disk has no programs.
+fn arguments_without(rest: &str) -> String {
+    format!("root={DISK} {rest}").trim_end().to_string()
+}
+
+/// What says of which programs the disk of a board is, if it is one of ours.
+fn version_on(instance: &Instance) -> Option<Vec<u8>> {
+    let image = instance.path(&format!("{DISK}.disk"));
+    let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };
+    known.filter(|known| known.starts_with(OURS.as_bytes()))
+}
+
+/// Has a board a system that this process may take a copy of?
+pub fn is_at(instance: &Instance) -> bool {
+    instance.soc().is_none() && version_on(instance).is_some()
 }
 
 /// Sees to a disk with it in the folder of a board that does not run; `key` seals its programs.
@@ -55,18 +77,66 @@ pub fn prepare(
     let files = bin(place, &programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
-    let known = if image.exists() { ext2::content(&image, VERSION).ok() } else { None };
+    let known = version_on(instance);
     if known.as_deref() != Some(version.as_bytes()) {
         let staged = instance.path("system");
         stage(place, &files, &version, &staged)?;
         match known {
-            // It is one of ours, and somebody's files may be there.
-            Some(known) if known.starts_with(b"penumbra ") => renew(&image, &staged)?,
-            _ => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
+            // Somebody's files may be there.
+            Some(_) => renew(&image, &staged)?,
+            None => ext2::make(&image, BLOCK, &staged, Some(BYTES))?,
         }
     }
     step.done();
     Ok(())
+}
+
+/// Sees to the disk of a board that ends with one program: a copy of what `own`, the board's own
+/// folder, has, with its key. `programs`: it has all programs, as [`prepare`] makes it; without,
+/// nothing is built, and where `own` has no disk it has room and no programs. The command line of
+/// its kernels.
+pub fn lend(
+    place: &Place,
+    own: &Instance,
+    instance: &Instance,
+    board: &Board,
+    programs: bool,
+) -> anyhow::Result<String> {
+    let image = instance.path(&format!("{DISK}.disk"));
+    if is_at(own) {
+        instance.make_folder()?;
+        instance.write_secret(KEY_FILE, &own.program_key()?)?;
+        copy_image(&own.path(&format!("{DISK}.disk")), &image)
+            .context(image.display().to_string())?;
+        // Power may have been cut.
+        ext2::tool("e2fsck", &["-p"], &image, 1)?;
+    }
+    if programs {
+        prepare(place, instance, board, &instance.lasting_key()?)?;
+    }
+    if image.exists() {
+        return Ok(arguments(&board.arguments));
+    }
+    let staged = instance.path("system");
+    stage(place, &[], OURS, &staged)?;
+    ext2::make(&image, BLOCK, &staged, Some(BYTES))?;
+    Ok(arguments_without(&board.arguments))
+}
+
+/// Copies an image, which is mostly zeros.
+fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    to.set_len(from.metadata()?.len())?;
+    let mut bytes = vec![0; PIECE];
+    loop {
+        let count = from.read(&mut bytes)?;
+        let piece = &bytes[..count];
+        match count {
+            0 => return Ok(()),
+            _ if piece.iter().all(|&byte| byte == 0) => to.seek_relative(count as i64)?,
+            _ => to.write_all(piece)?,
+        }
+    }
 }
 
 /// Images of all of a board's disks: those that are there, and new ones of zeros.
@@ -103,7 +173,7 @@ fn bin(
 fn version(files: &[(String, Vec<u8>)]) -> String {
     let mut hasher = DefaultHasher::new();
     files.hash(&mut hasher);
-    format!("penumbra {:016x}\n", hasher.finish())
+    format!("{OURS}{:016x}\n", hasher.finish())
 }
 
 /// Puts all that belongs on the disk into `staged`.
@@ -189,6 +259,32 @@ mod tests {
         assert_eq!(content("home/mine"), "kept");
         assert_eq!(content(VERSION), "penumbra 2\n");
         ext2::tool("e2fsck", &["-fn"], &image, 0).unwrap();
+    }
+
+    #[test]
+    fn a_lent_disk_is_a_copy_with_its_key_and_the_own_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| Instance::at(folder.path().join(name));
+        let (own, lent, other) = (at("own"), at("lent"), at("other"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+        let place = Place { root, ..Place::find().unwrap() };
+        let board = board::read(&place.root.join("boards/duo.toml")).unwrap();
+        let staged = folder.path().join("staged");
+        std::fs::create_dir_all(staged.join("etc")).unwrap();
+        std::fs::write(staged.join(VERSION), "penumbra 1\n").unwrap();
+        std::fs::write(staged.join("mine"), "kept").unwrap();
+        let key = own.lasting_key().unwrap();
+        ext2::make(&own.path("disk.disk"), 1024, &staged, Some(4 << 20)).unwrap();
+        assert_eq!(lend(&place, &own, &lent, &board, false).unwrap(), arguments(""));
+        assert_eq!(lent.program_key().unwrap(), key);
+        ext2::change(&lent.path("disk.disk"), &["rm mine".to_string()]).unwrap();
+        assert!(ext2::content(&lent.path("disk.disk"), "mine").unwrap().is_empty());
+        assert_eq!(ext2::content(&own.path("disk.disk"), "mine").unwrap(), b"kept");
+        // Where there is none: room, and no shell.
+        let none = at("none");
+        assert_eq!(lend(&place, &none, &other, &board, false).unwrap(), "root=disk");
+        assert_eq!(std::fs::metadata(other.path("disk.disk")).unwrap().len(), BYTES);
+        assert!(is_at(&other) && !is_at(&none));
     }
 
     #[test]

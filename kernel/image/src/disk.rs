@@ -4,7 +4,8 @@
 //! An ext2 on the disk is mounted at a directory with the disk's name, or at the root where the
 //! board's command line says `root=NAME`. Who executes the file service does not matter: the thread
 //! asks it like anybody, and listens without asking again while there is nothing to do. Where the
-//! service began anew, the disk is mounted anew. With `ram=NAME` it is one in memory: [`medium`].
+//! service began anew, the disk is mounted anew. Whoever serves others waits for the root
+//! ([`await_root`]). With `ram=NAME` it is one in memory: [`medium`].
 
 mod medium;
 
@@ -14,7 +15,7 @@ use crate::services::{Patience, ServiceFailure};
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::block::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
@@ -25,6 +26,13 @@ use medium::Medium;
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
 /// A pause while the service cannot be asked, in ns.
 const PAUSE: u64 = 1_000_000_000;
+/// How long the root may take to come, before whoever waits goes on without it, in ns.
+const MOUNTING: u64 = 15_000_000_000;
+/// Between two looks.
+const LOOK: u64 = 20_000_000;
+
+/// Our disk is where it belongs, or will not be.
+static SETTLED: AtomicBool = AtomicBool::new(false);
 
 /// Begins to serve, where the device is ours and holds a file system.
 pub fn start(kernel: &'static Kernel) {
@@ -34,8 +42,23 @@ pub fn start(kernel: &'static Kernel) {
     }
 }
 
+/// Returns when the root is a disk of ours that is to be it: what is done before that is done in
+/// another file system.
+pub fn await_root(kernel: &'static Kernel) {
+    let is_ours = kernel.option("root=").is_some() && kernel.devices.disk_is_read_only().is_some();
+    let deadline = arch::time::soc_time() + MOUNTING;
+    while is_ours && !SETTLED.load(Ordering::Relaxed) && arch::time::soc_time() < deadline {
+        kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK);
+    }
+}
+
 fn thread(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
+    serve(kernel);
+    SETTLED.store(true, Ordering::Relaxed);
+}
+
+fn serve(kernel: &'static Kernel) {
     let devices = kernel.blob.devices().iter().zip(1..);
     let ours = |found: &abi::boot::Device| {
         found.kind == device::BLOCK && found.home == u32::from(kernel.me.0)
@@ -90,7 +113,10 @@ impl Disk {
             match next {
                 Ok(Ok(job)) => self.perform(&job, buffer.get_mut(..job.bytes).unwrap_or_default()),
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
-                    Ok(Ok(())) => crate::log!("{}: ext2, mounted", self.name),
+                    Ok(Ok(())) => {
+                        SETTLED.store(true, Ordering::Relaxed);
+                        crate::log!("{}: ext2, mounted", self.name);
+                    }
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
                     Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
                 },

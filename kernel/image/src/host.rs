@@ -32,6 +32,8 @@ pub fn start(kernel: &'static Kernel) {
 
 fn accept(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
+    // Who came before finds the same files as who comes later.
+    crate::disk::await_root(kernel);
     while let Some(id) = kernel.devices.streams.accept(kernel) {
         if kernel.spawn("stream", None, serve, id.number()).is_err() {
             kernel.devices.streams.close(kernel, id);

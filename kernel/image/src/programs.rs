@@ -27,7 +27,7 @@ use arch::types::Fault;
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, Demand, From, SpaceError, Spaces};
-pub use load::{Loaded, Manifest, Programs};
+pub use load::{Loaded, Manifest, Programs, refusal};
 
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();

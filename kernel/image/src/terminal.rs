@@ -174,10 +174,10 @@ fn init(_: usize) {
             continue;
         };
         if core::mem::take(&mut is_first) && is_there(&session, SCRIPT) {
-            run(&session, ends, SHELL, &format!("sh\0/{SCRIPT}\0"));
+            run(&session, ends, SHELL, &format!("sh\0/{SCRIPT}\0"), true);
         }
         let name = program.rsplit('/').next().unwrap_or(program);
-        run(&session, ends, program, &format!("{name}\0"));
+        run(&session, ends, program, &format!("{name}\0"), false);
         pause(kernel);
     }
 }
@@ -221,8 +221,9 @@ fn await_program(session: &Session, program: &str) {
     }
 }
 
-/// Runs a program at the terminal, to its end.
-fn run(session: &Session, ends: Ends, path: &str, arguments: &str) {
+/// Runs a program at the terminal, to its end. `in_front`: ctrl-c ends its group; a shell for
+/// people sees to that itself, and is not to be ended by it.
+fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: bool) {
     let Ok(root) = with_files(session, |client| client.root()) else { return };
     let launch = Launch {
         kernel: ANY_KERNEL,
@@ -237,7 +238,15 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str) {
     // What it was given is its own.
     let _ = with_files(session, |client| client.close(root));
     let said = match begun {
-        Ok(pid) => said(end_of(session, pid)),
+        Ok(pid) => {
+            if in_front {
+                // Its own group; where that cannot be said, ctrl-c ends nothing.
+                let _ = with_files(session, |client| {
+                    client.set_terminal(ends.programs, flag::GROUP, pid)
+                });
+            }
+            said(end_of(session, pid))
+        }
         Err(why) => Some(format!("does not begin: {}", why.text())),
     };
     if let Some(said) = said {

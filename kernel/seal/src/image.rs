@@ -114,7 +114,7 @@ pub enum Refused {
     Isa,
     /// Longer or shorter than it was made.
     Size,
-    /// Damaged, or sealed for another board or for another start of this one.
+    /// Damaged, or sealed for another board.
     Seal,
     /// Its own fields contradict each other.
     Shape,
@@ -125,11 +125,11 @@ impl Refused {
     pub const fn text(self) -> &'static str {
         match self {
             Refused::Magic => "no image of a program: `pen install` makes them of .wasm files",
-            Refused::Version => "made by another version: install it again",
-            Refused::Isa => "made for cores of another kind: install it again",
-            Refused::Size => "a part of it is missing, or too large: install it again",
-            Refused::Seal => "damaged, or not installed since this board began: install it again",
-            Refused::Shape => "its head makes no sense: install it again",
+            Refused::Version => "made by another version of Penumbra: `pen install` it again",
+            Refused::Isa => "made for cores of another kind: `pen install` it again",
+            Refused::Size => "a part of it is missing, or too large: `pen install` it again",
+            Refused::Seal => "damaged, or sealed for another board: `pen install` it again",
+            Refused::Shape => "its head makes no sense: `pen install` it again",
         }
     }
 }

@@ -111,7 +111,7 @@ fn each_reason_is_told() {
     other[31] ^= 1;
     assert_eq!(check(&file, isa::AARCH64, &other), Err(Refused::Seal));
     assert_eq!(check(b"\0asm", isa::AARCH64, &KEY), Err(Refused::Magic));
-    assert!(Refused::Version.text().contains("install it again"));
+    assert!(Refused::Version.text().contains("`pen install` it again"));
 }
 
 /// The kernel checks the ISA that it is told to, and the seal covers it: the image of one ISA does

@@ -32,12 +32,14 @@ pub const RANDOM_STEP: usize = 4096;
 #[derive(Debug)]
 pub struct DevFs {
     key: [u8; 32],
+    /// When it was mounted: all times of what is in it, in ns.
+    mounted: u64,
 }
 
 impl DevFs {
-    /// Its random numbers come from this seed.
-    pub fn new(seed: &[u8]) -> DevFs {
-        DevFs { key: blake3::derive_key("Penumbra 2026 /dev/random", seed) }
+    /// Its random numbers come from this seed, its times are this one.
+    pub fn new(seed: &[u8], now: u64) -> DevFs {
+        DevFs { key: blake3::derive_key("Penumbra 2026 /dev/random", seed), mounted: now }
     }
 
     fn random(&mut self, into: &mut [u8]) -> usize {
@@ -103,7 +105,9 @@ impl FileSystem for DevFs {
     fn stat(&mut self, node: Node) -> Result<Stat> {
         let names = NAMES.iter().filter(|(_, named)| *named == node).count();
         let links = if node == ROOT { 2 } else { names as u64 };
-        Ok(Stat { node, kind: known(node)?.code(), links, ..Stat::default() })
+        let (kind, at) = (known(node)?.code(), self.mounted);
+        let times = Stat { accessed: at, modified: at, changed: at, ..Stat::default() };
+        Ok(Stat { node, kind, links, ..times })
     }
 
     fn read_link(&mut self, node: Node, _into: &mut alloc::vec::Vec<u8>) -> Result<()> {
@@ -201,7 +205,8 @@ mod tests {
 
     #[test]
     fn devices_take_and_give() {
-        let mut dev = DevFs::new(b"seed");
+        let mut dev = DevFs::new(b"seed", 7);
+        assert_eq!(dev.stat(NULL).unwrap().modified, 7);
         let find = |dev: &mut DevFs, name: &[u8]| dev.lookup(ROOT, name).unwrap();
         let (null, zero) = (find(&mut dev, b"null"), find(&mut dev, b"zero"));
         let full = find(&mut dev, b"full");
@@ -225,7 +230,7 @@ mod tests {
             bytes
         };
         let (mut one, mut same, mut other) =
-            (DevFs::new(b"seed"), DevFs::new(b"seed"), DevFs::new(b"other"));
+            (DevFs::new(b"seed", 7), DevFs::new(b"seed", 7), DevFs::new(b"other", 7));
         let first = take(&mut one);
         assert_eq!(first, take(&mut same));
         assert_ne!(first, take(&mut other));

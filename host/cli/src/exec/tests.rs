@@ -61,7 +61,7 @@ fn played(
     let session = Session::default();
     begin(
         &mut stream,
-        &request(&line(&[], &[]), "it", ANY_KERNEL).unwrap(),
+        &request(&line(&[], &[]), ("it", "it"), ANY_KERNEL).unwrap(),
         &Serving::default(),
         &session,
     )
@@ -122,7 +122,7 @@ fn each_end_has_its_exit_code() {
 
 #[test]
 fn a_request_has_its_name_first() {
-    let bytes = request(&line(&["-v", "two words", ""], &["A=1", "B="]), "it", 1).unwrap();
+    let bytes = request(&line(&["-v", "two words", ""], &["A=1", "B="]), ("it", "it"), 1).unwrap();
     let (head, rest) = Exec::read_from_prefix(&bytes).unwrap();
     assert_eq!(head.kernel.get(), 1);
     let (path, rest) = rest.split_at(head.path.get() as usize);
@@ -136,14 +136,14 @@ fn a_request_has_its_name_first() {
 #[test]
 fn what_does_not_go_through_is_told_before() {
     let refused = |arguments: &[&str], env: &[&str]| {
-        format!("{:#}", request(&line(arguments, env), "it", ANY_KERNEL).unwrap_err())
+        format!("{:#}", request(&line(arguments, env), ("it", "it"), ANY_KERNEL).unwrap_err())
     };
     assert!(refused(&[&"a".repeat(5000)], &[]).contains("at most 4073 go through"));
     assert!(refused(&[], &["A"]).contains("NAME=VALUE"));
     assert!(refused(&[], &["=A"]).contains("NAME=VALUE"));
     assert!(refused(&["a\0b"], &[]).contains("NUL"));
     let fits = "a".repeat(LARGEST - 16 - "/bin/it".len() - "it\0".len() - 1);
-    let request = request(&line(&[&fits], &[]), "it", ANY_KERNEL);
+    let request = request(&line(&[&fits], &[]), ("it", "it"), ANY_KERNEL);
     assert_eq!(request.unwrap().len(), LARGEST);
 }
 

@@ -87,13 +87,15 @@ pub fn light(rig: &mut Rig) -> Result<(), Failure> {
 /// A database on an ext2, which is the root: the program is larger than the file system in memory.
 pub fn database(rig: &mut Rig) -> Result<(), Failure> {
     disk::begin_as_root(rig, 4096, None)?;
-    all(rig, &[SQLITE])
+    all(rig, &[SQLITE])?;
+    disk::off_and_clean(rig)
 }
 
 /// What takes long to build, on an ext2 with room for them.
 pub fn heavy(rig: &mut Rig) -> Result<(), Failure> {
     disk::begin_as_root(rig, 4096, Some(64 << 20))?;
-    all(rig, &[VARISAT, SORT, HASH])
+    all(rig, &[VARISAT, SORT, HASH])?;
+    disk::off_and_clean(rig)
 }
 
 fn all(rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {

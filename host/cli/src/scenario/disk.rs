@@ -132,6 +132,12 @@ pub(super) fn poweroff(rig: &mut Rig) -> Result<(), Failure> {
     goes_off(rig)
 }
 
+/// The same, and its disk is in order then.
+pub(super) fn off_and_clean(rig: &mut Rig) -> Result<(), Failure> {
+    poweroff(rig)?;
+    clean(&rig.instance)
+}
+
 /// Waits until it is off.
 pub fn goes_off(rig: &Rig) -> Result<(), Failure> {
     let start = Instant::now();

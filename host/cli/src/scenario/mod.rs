@@ -4,6 +4,7 @@
 //! seconds other than a patience that only a hang exceeds.
 
 mod allowed;
+mod alone;
 mod balloon;
 mod boot;
 mod calls;
@@ -14,6 +15,7 @@ mod disk;
 mod dma;
 mod files;
 mod folders;
+mod forged;
 mod host;
 mod hostile;
 mod machine;
@@ -114,9 +116,11 @@ pub const ALL: &[Scenario] = &[
     on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.traps", "duo", programs::traps),
+    on("programs.forged", "duo", forged::refused),
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
+    on("exec.alone", "duo", alone::started),
     on("system.shell", "duo", system::shell),
     nightly("system.reboot", "duo", system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),

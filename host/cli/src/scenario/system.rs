@@ -1,7 +1,7 @@
 //! The system on a board's disk, as people use it: the shell on the console, programs of both
 //! kernels in one pipeline, keys, the monitor behind ctrl-t, and what stays on the disk.
 
-use super::disk::{clean, content, poweroff};
+use super::disk::{clean, content, off_and_clean, poweroff};
 use super::{Failure, PATIENCE, Rig};
 use crate::place::Place;
 use crate::system;
@@ -127,13 +127,17 @@ pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
     rig.rejoin()?;
     rig.expect("one system on every core", PATIENCE)?;
     rig.expect("/ $ ", PATIENCE)?;
-    says(rig, "cd /home; cat before; rm before", "unsynced\n[0]")
+    says(rig, "cd /home; cat before; rm before", "unsynced\n[0]")?;
+    rig.type_keys(AWAY)?;
+    rig.expect("main> ", PATIENCE)?;
+    off_and_clean(rig)
 }
 
 /// What was written is there the next time, and the file system is in order.
 fn kept(rig: &mut Rig) -> Result<(), Failure> {
     let script = "echo 'echo script $1; exit 7' > script; sh script x";
     says(rig, script, "script x\n[7]")?;
+    says(rig, "echo 'echo the script; sleep 1000; echo not' > /etc/rc", "[0]")?;
     rig.type_keys(AWAY)?;
     rig.expect("main> ", PATIENCE)?;
     poweroff(rig)?;
@@ -146,6 +150,10 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
         }
         Err(Failure::Wrong(format!("the disk has {text:?}")))
     })?;
+    // Ctrl-c ends the boot script, and the shell comes.
+    rig.expect("the script", PATIENCE)?;
+    rig.type_keys(INTERRUPT)?;
+    rig.expect("^C", PATIENCE)?;
     rig.expect("/ $ ", PATIENCE)?;
     says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")
 }

@@ -13,9 +13,11 @@ use crate::devices::streams::Gone;
 use crate::monitor::files::{explain, with_files};
 use crate::monitor::{Failure, Session};
 use crate::processes::launch::{Launch, end_of, signal_group};
+use crate::programs::refusal;
 use abi::fs::{Errno as FileError, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::signal;
+use abi::program::ANY_KERNEL;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -140,7 +142,19 @@ impl Stream {
             root,
             folders: &folders,
         };
-        Ok(launch.begin(&self.session)?)
+        launch.begin(&self.session).map_err(|why| match self.refusal(asked) {
+            Some(refused) => Trouble::Failed(Failure::Failed(refused)),
+            None => why.into(),
+        })
+    }
+
+    /// What is wrong with the image that was to run, if that is it.
+    #[cold]
+    fn refusal(&self, asked: &Asked<'_>) -> Option<&'static str> {
+        let domains = self.kernel.blob.domains();
+        let is_asked = |number: usize| asked.kernel == ANY_KERNEL || asked.kernel == number as u32;
+        let mut isas = (0..).zip(domains).filter(|(number, _)| is_asked(*number));
+        isas.find_map(|(_, domain)| refusal(&self.session, asked.path, domain.isa))
     }
 
     /// A thread that brings input. Without one the program finds its input's end.

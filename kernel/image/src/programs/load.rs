@@ -21,6 +21,7 @@ use arch::lock::Lock;
 use base::port::Trace as _;
 use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran};
 use kernel_process::Process;
+use kernel_seal::Refused;
 
 /// Programs that are kept though nobody runs them.
 const KEPT: usize = 16;
@@ -221,6 +222,20 @@ impl<G: Guest> Loaded<G> {
     }
 }
 
+/// What is wrong with the image of the program `path` for a kernel of `isa`, for who is told that
+/// the program does not begin: all of it is read once more. `None`: there is none, or a good one.
+#[cold]
+pub fn refusal(session: &Session, path: &[u8], isa: u32) -> Option<&'static str> {
+    let mut bytes = match Image::open_for(isa, session, None, path) {
+        Ok(file) => file.read().ok()?,
+        // A directory, or larger than any image.
+        Err(Errno::Noexec) => return Some(Refused::Size.text()),
+        Err(_) => return None,
+    };
+    let key = &session.kernel.blob.given.program_key;
+    kernel_seal::check(bytes.bytes(), isa, key).err().map(Refused::text)
+}
+
 /// An open file of an image.
 struct Image<'a> {
     session: &'a Session,
@@ -240,8 +255,18 @@ fn errno(why: FileError) -> Errno {
 }
 
 impl<'a> Image<'a> {
+    /// The one for our ISA.
     fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
-        let named = [path, b".", isa::name(arch::cpu::ISA).as_bytes()].concat();
+        Image::open_for(arch::cpu::ISA, session, directory, path)
+    }
+
+    fn open_for(
+        isa: u32,
+        session: &'a Session,
+        directory: Option<u64>,
+        path: &[u8],
+    ) -> Result<Image<'a>, Errno> {
+        let named = [path, b".", isa::name(isa).as_bytes()].concat();
         let from = named.iter().position(|&byte| byte != b'/').unwrap_or(0);
         let relative = if directory.is_none() { &named[from..] } else { &named[..] };
         let opened = with_files(session, |client| {

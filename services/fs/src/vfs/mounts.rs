@@ -97,7 +97,9 @@ impl Vfs {
     pub(super) fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
         match call.request.second {
             source::MEMORY => Ok(AnyFs::Ram(Box::new(RamFs::new(call.request.length)))),
-            source::DEVICES => Ok(AnyFs::Dev(Box::new(DevFs::new(call.other()?)))),
+            source::DEVICES => {
+                Ok(AnyFs::Dev(Box::new(DevFs::new(call.other()?, call.time_of_day()))))
+            }
             from => {
                 let number = from.wrapping_sub(source::SERVED);
                 let is_number = from >= source::SERVED && (1..=SERVERS).contains(&number);

@@ -1,0 +1,76 @@
+//! `pen exec` as people call it where no board runs: it starts one for the program, with the system
+//! for a name, with an empty disk for a file, and takes it down again.
+
+use super::programs::wrong;
+use super::{Failure, PATIENCE, Rig};
+use crate::commands::{self, BORROWED};
+use crate::kernels::Profile;
+use crate::place::Place;
+use crate::system;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A board that nobody has a folder of.
+const BOARD: &str = "alone";
+/// More than the file system in memory holds.
+const LARGE: usize = 9 << 20;
+
+/// A name of nobody, an applet of the system, a file that writes more than fits into memory.
+pub fn started(rig: &mut Rig) -> Result<(), Failure> {
+    rig.instance.stop()?;
+    let file = rig.instance.path(&format!("{BOARD}.toml"));
+    let text = std::fs::read_to_string(rig.instance.path("board.toml"))?;
+    std::fs::write(&file, text.replacen("name = \"duo\"", &format!("name = \"{BOARD}\""), 1))?;
+    let place = Place::find()?;
+    built(&place, rig, &file).map_err(|why| Failure::Wrong(format!("{why:#}")))?;
+    let unknown = pen(&file, &["no-such-program"], b"")?;
+    if unknown.status.code() != Some(125) || !says(&unknown.stderr, "no program no-such-program") {
+        return Err(wrong("a name of nobody", unknown));
+    }
+    let listed = pen(&file, &["--on", "shadow", "ls", "/home", "/no-such-folder"], b"")?;
+    let is_told = says(&listed.stdout, "readme") && says(&listed.stderr, "no-such-folder");
+    if listed.status.code() != Some(2) || !is_told {
+        return Err(wrong("an applet of the system", listed));
+    }
+    let tool = place.root.join("tests/programs/tool.wat");
+    let large = vec![b'x'; LARGE];
+    let kept = pen(&file, &[&tool.display().to_string(), "put", "large"], &large)?;
+    if kept.status.success() { Ok(()) } else { Err(wrong("a file larger than memory", kept)) }
+}
+
+/// What takes minutes where it was never done.
+fn built(place: &Place, rig: &Rig, board: &Path) -> anyhow::Result<()> {
+    let board = commands::prepare(place, &board.display().to_string(), Profile::Kernel)?.0;
+    system::prepare(place, &rig.instance, &board, &rig.instance.program_key()?)
+}
+
+fn says(bytes: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(text)
+}
+
+/// `pen exec --board FILE ARGUMENTS`, with little output.
+fn pen(board: &Path, arguments: &[&str], input: &[u8]) -> Result<Output, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["exec", "--board"]).arg(board).args(arguments);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (mut child, start) = (piped.spawn()?, Instant::now());
+    if let Some(mut to) = child.stdin.take() {
+        let input = input.to_vec();
+        // Who does not read it has said why.
+        std::thread::spawn(move || to.write_all(&input));
+    }
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill()?;
+            return Err(wrong("pen exec does not end", arguments));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let lent = Place::find()?.run(&format!("{BORROWED}{}", child.id()));
+    match lent.exists() {
+        true => Err(wrong("a folder stays", lent)),
+        false => Ok(child.wait_with_output()?),
+    }
+}
