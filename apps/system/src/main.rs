@@ -6,7 +6,10 @@
 
 mod begin;
 mod files;
+mod grep;
 mod look;
+mod options;
+mod pattern;
 mod processes;
 mod xargs;
 
@@ -32,6 +35,11 @@ const TOOLS: &[Tool] = &[
         "xargs",
         xargs::xargs,
         "xargs [-0rt] [-I TEXT] [-L LINES] [-n WORDS] [-E END] [PROGRAM [ARGUMENT...]]",
+    ),
+    (
+        "grep",
+        grep::grep,
+        "grep [-EFGHLchilnoqrsvwx] [-m LINES] [-e PATTERN]... [-f FILE] [PATTERN] [FILE...]",
     ),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),

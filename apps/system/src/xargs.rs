@@ -5,6 +5,7 @@
 
 use crate::Answer;
 use crate::begin::{Ran, begin};
+use crate::options::{Options, number};
 use penumbra::End;
 use std::io::BufRead;
 use std::os::fd::AsRawFd;
@@ -38,58 +39,24 @@ struct Plan {
 
 impl Plan {
     fn of(arguments: &[String]) -> Result<Plan, String> {
-        let mut plan = Plan::default();
-        let mut rest = arguments.iter();
-        while let Some(word) = rest.as_slice().first().filter(|w| w.starts_with('-') && *w != "-") {
-            rest.next();
-            if word == "--" {
-                break;
-            }
-            let mut flags = word.get(1..).unwrap_or_default();
-            while let Some(flag) = flags.chars().next() {
-                flags = flags.get(flag.len_utf8()..).unwrap_or_default();
-                if plan.switch(flag) {
-                    continue;
-                }
-                let value = match flags {
-                    "" => rest.next().cloned(),
-                    text => Some(text.to_string()),
-                };
-                plan.set(flag, value)?;
-                flags = "";
+        let options = Options::of(arguments, "ILnE", false)?;
+        let mut plan = Plan { program: options.rest, ..Plan::default() };
+        for (letter, value) in options.all {
+            match letter {
+                '0' => plan.zero = true,
+                'r' => plan.no_empty = true,
+                't' => plan.tell = true,
+                'I' => plan.replace = Some(value),
+                'L' => plan.lines = Some(number(letter, &value)?),
+                'n' => plan.words = Some(number(letter, &value)?),
+                'E' => plan.end = Some(value),
+                _ => return Err(format!("-{letter}: no such option")),
             }
         }
-        plan.program = rest.cloned().collect();
         if plan.program.is_empty() {
             plan.program.push("echo".to_string());
         }
         Ok(plan)
-    }
-
-    fn switch(&mut self, flag: char) -> bool {
-        match flag {
-            '0' => self.zero = true,
-            'r' => self.no_empty = true,
-            't' => self.tell = true,
-            _ => return false,
-        }
-        true
-    }
-
-    fn set(&mut self, flag: char, value: Option<String>) -> Result<(), String> {
-        let value = || value.ok_or(format!("-{flag} wants a value"));
-        let number = |text: String| match text.parse() {
-            Ok(number) if number > 0 => Ok(Some(number)),
-            _ => Err(format!("-{flag} {text}: no number above 0")),
-        };
-        match flag {
-            'I' => self.replace = Some(value()?),
-            'L' => self.lines = number(value()?)?,
-            'n' => self.words = number(value()?)?,
-            'E' => self.end = Some(value()?),
-            _ => return Err(format!("-{flag}: no such option")),
-        }
-        Ok(())
     }
 
     /// The words of a line, as this plan divides it.
