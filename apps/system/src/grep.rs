@@ -1,8 +1,8 @@
 //! `grep`: lines in which a pattern matches.
 //!
-//! POSIX's, and of GNU's options `-r`, `-R`, `-o`, `-w`, `-h`, `-H`, `-L`, `-m` and `-G`. What is no
-//! UTF-8 is shown as it is and matched as if each such byte were the replacement character. A file
-//! with a NUL in a line that is chosen is binary: that it matches is all that is said.
+//! POSIX's, and of GNU's options `-r`, `-R`, `-o`, `-w`, `-h`, `-H`, `-L`, `-m` and `-G`. What is
+//! no UTF-8 is shown as it is and matched as if each such byte were the replacement character. A
+//! file with a NUL in a line that is chosen is binary: that it matches is all that is said.
 
 use crate::options::{Options, number};
 use crate::pattern::{self, Kind, Whole};

@@ -1,3 +1,5 @@
+//! What each option gives, and the codes.
+
 use super::*;
 
 const TEXT: &[u8] = b"one\nTwo one\nthree\n\xff four\n";
