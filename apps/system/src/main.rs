@@ -4,9 +4,14 @@
 //! Processes come from the SDK's list. What else there is to see the system shows as files of
 //! `/proc`; where one is missing the tool says so.
 
+mod begin;
 mod files;
+mod grep;
 mod look;
+mod options;
+mod pattern;
 mod processes;
+mod xargs;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,14 +28,24 @@ const NOBODY_READS: u32 = 141;
 const TOOLS: &[Tool] = &[
     ("ps", processes::ps, "ps"),
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
-    ("kill", processes::kill, "kill [-SIGNAL] PROCESS..."),
+    ("kill", processes::kill, "kill [-SIGNAL | -s SIGNAL] PROCESS... | -l [SIGNAL...]"),
     ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),
     ("env", processes::env, "env [NAME=VALUE...] [PROGRAM [ARGUMENT...]]"),
+    (
+        "xargs",
+        xargs::xargs,
+        "xargs [-0rt] [-I TEXT] [-L LINES] [-n WORDS] [-E END] [PROGRAM [ARGUMENT...]]",
+    ),
+    (
+        "grep",
+        grep::grep,
+        "grep [-EFGHLchilnoqrsvwx] [-m LINES] [-e PATTERN]... [-f FILE] [PATTERN] [FILE...]",
+    ),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),
     ("free", files::free, "free [KERNEL]"),
-    ("mount", files::mount, "mount"),
+    ("mount", files::mount, "mount (what is mounted where; mounts are made at boot)"),
     ("df", files::df, "df"),
     ("dmesg", files::dmesg, "dmesg [KERNEL]"),
     ("reboot", files::reboot, "reboot"),

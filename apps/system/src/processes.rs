@@ -1,12 +1,9 @@
 //! Processes: `ps`, `top`, `kill`, `on`.
 
-use crate::look::absolute;
+use crate::begin::run;
 use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
-use penumbra::{Command, End, Errno, ready};
-
-/// Where the names are that other programs serve.
-const APPLETS: &str = "/bin/.applets";
+use penumbra::{End, ready};
 
 /// `ps`: all processes, one a line.
 pub fn ps(_: &[String]) -> Answer {
@@ -104,22 +101,16 @@ fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
 
 /// `kill`: a signal for processes, and (negative numbers) for groups.
 pub fn kill(arguments: &[String]) -> Answer {
-    let (which, rest) = match arguments.split_first() {
-        Some((first, _)) if first == "-l" => {
-            let names = signal::NAMES.get(1..).unwrap_or_default().join(" ");
-            return put(&(names + "\n"));
-        }
-        Some((first, rest)) if first.starts_with('-') && !rest.is_empty() => {
-            let name = first.trim_start_matches('-');
-            (signal::parse(name).ok_or(format!("{name}: no such signal"))?, rest)
-        }
-        _ => (signal::TERM, arguments),
-    };
+    if let Some(("-l", texts)) = arguments.split_first().map(|(a, rest)| (a.as_str(), rest)) {
+        return signals(texts);
+    }
+    let (which, rest) =
+        signal::chosen(arguments).map_err(|text| format!("{text}: no such signal"))?;
     if rest.is_empty() {
         return Err("which process?".to_string());
     }
     let mut code = 0;
-    for text in rest.iter().filter(|text| *text != "--") {
+    for text in rest {
         let pid: i32 = text.parse().map_err(|_| format!("{text}: no number"))?;
         if let Err(error) = process::kill(pid, which) {
             eprintln!("kill: {text}: {error}");
@@ -127,6 +118,18 @@ pub fn kill(arguments: &[String]) -> Answer {
         }
     }
     Ok(code)
+}
+
+/// `kill -l`: all names, or the names of numbers and the numbers of names.
+fn signals(texts: &[String]) -> Answer {
+    if texts.is_empty() {
+        return put(&(signal::names() + "\n"));
+    }
+    let line = |text: &String| {
+        let told = signal::told(text).ok_or(format!("{text}: no such signal"))?;
+        Ok(told + "\n")
+    };
+    put(&texts.iter().map(line).collect::<Result<String, String>>()?)
 }
 
 /// `on`: a program on a kernel of one's choice.
@@ -158,47 +161,6 @@ pub fn env(arguments: &[String]) -> Answer {
     }
     let lines: String = variables.iter().map(|(n, value)| format!("{n}={value}\n")).collect();
     put(&lines)
-}
-
-/// The program that serves a name: lines of `NAME PROGRAM`.
-fn served(name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(APPLETS).ok()?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(served, _)| *served == name).map(|(_, program)| format!("/bin/{program}"))
-}
-
-/// Begins a program, waits for it, and answers as it does.
-fn run(
-    program: &str,
-    arguments: &[String],
-    variables: Vec<(String, String)>,
-    change: impl Fn(Command) -> Command,
-) -> Answer {
-    let begin = |path: &str| {
-        let mut command = Command::bare(path).arg(program).file(0, 0).file(1, 1).file(2, 2);
-        command = command.args(arguments.iter().map(String::as_str));
-        for (name, value) in &variables {
-            command = command.env(name, value);
-        }
-        change(command).spawn()
-    };
-    let path = match program.contains('/') {
-        true => absolute(program)?,
-        false => format!("/bin/{program}"),
-    };
-    let begun = match (begin(&path), served(program)) {
-        (Err(Errno::NOENT), Some(by)) => begin(&by),
-        (begun, _) => begun,
-    };
-    let child = match begun {
-        Ok(child) => child,
-        Err(error) => {
-            eprintln!("{program}: {error}");
-            return Ok(if error == Errno::NOENT { 127 } else { 126 });
-        }
-    };
-    let ended = child.wait().map_err(|error| error.to_string())?;
-    Ok(ended.end.code())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod compile;
 mod key;
 mod sources;
+mod strip;
 
 use crate::place::Place;
 use crate::progress::Step;
@@ -39,9 +40,16 @@ pub struct App {
     pub applets: Vec<String>,
     /// Its manifest, where it needs one.
     pub manifest: Option<toml::Table>,
+    /// Does it keep the names of its functions, by which a kernel tells where it trapped?
+    #[serde(default = "yes")]
+    pub names: bool,
     /// What it is made of.
     #[serde(flatten)]
     pub source: Source,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Where a program comes from.
@@ -204,7 +212,9 @@ fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError>
     }
     let step = Step::begin(&format!("building the program {}", app.name));
     let made = compile::compile(place, tools, app)?;
-    std::fs::copy(&made, &wasm).map_err(|e| AppError::File(wasm, e))?;
+    let bytes = std::fs::read(&made).map_err(|e| AppError::File(made, e))?;
+    let kept = if app.names { None } else { strip::without_custom(&bytes) };
+    write(&wasm, &kept.unwrap_or(bytes))?;
     write(&key_file, key.as_bytes())?;
     step.done();
     Ok(built)
@@ -245,6 +255,9 @@ mod tests {
         served.sort();
         served.dedup();
         assert_eq!(served.len(), count, "a name is served twice");
+        let nameless: Vec<&str> =
+            all.iter().filter(|app| !app.names).map(|app| app.name.as_str()).collect();
+        assert_eq!(nameless, ["coreutils"]);
         assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
     }
 

@@ -10,6 +10,7 @@
 //! made (`docs/programs.md`).
 
 mod flags;
+mod names;
 mod plain;
 mod stop;
 

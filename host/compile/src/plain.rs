@@ -7,13 +7,13 @@
 //!   the length of each such copy becomes a sum with zero: no constant where Cranelift looks, and
 //!   one again in the code that it makes.
 //!
-//! Names, numbers and types of the module stay as they are.
+//! Numbers and types of the module stay as they are; names as `names` says.
 
-use crate::stop;
+use crate::{names, stop};
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode};
-use wasm_encoder::{CodeSection, Instruction, Module};
-use wasmparser::{FunctionBody, Operator, Parser, ValType};
+use wasm_encoder::{CodeSection, Instruction, Module, NameSection};
+use wasmparser::{FunctionBody, NameSectionReader, Operator, Parser, ValType};
 
 /// The shortest copy that becomes a vector's.
 const SHORTEST: i32 = 16;
@@ -77,6 +77,13 @@ impl Reencode for Plain<'_> {
         }
         code.function(&function);
         Ok(())
+    }
+
+    fn custom_name_section(
+        &mut self,
+        section: NameSectionReader<'_>,
+    ) -> Result<NameSection, Error<Infallible>> {
+        Ok(names::kept(section))
     }
 }
 

@@ -5,10 +5,15 @@
 //! function comes last: no number of the module's own changes, and nothing of the module leads to
 //! it. A module without functions has no loops and stays as it is.
 
+use crate::names;
 use std::convert::Infallible;
 use wasm_encoder::reencode::{Error, Reencode, utils};
-use wasm_encoder::{CodeSection, Function, FunctionSection, Instruction, Module, TypeSection};
-use wasmparser::{CodeSectionReader, FunctionSectionReader, Parser, TypeSectionReader};
+use wasm_encoder::{
+    CodeSection, Function, FunctionSection, Instruction, Module, NameSection, TypeSection,
+};
+use wasmparser::{
+    CodeSectionReader, FunctionSectionReader, NameSectionReader, Parser, TypeSectionReader,
+};
 
 /// With the type of that function, once the types have been read.
 struct Stoppable {
@@ -47,6 +52,13 @@ impl Reencode for Stoppable {
         utils::parse_code_section(self, code, section)?;
         code.function(&trap());
         Ok(())
+    }
+
+    fn custom_name_section(
+        &mut self,
+        section: NameSectionReader<'_>,
+    ) -> Result<NameSection, Error<Infallible>> {
+        Ok(names::kept(section))
     }
 }
 

@@ -10,6 +10,8 @@ pub use crate::layout::Identity;
 
 /// Signals, as WASI numbers them.
 pub mod signal {
+    use alloc::string::{String, ToString};
+
     /// Nothing: is it there?
     pub const NONE: u32 = 0;
     /// The terminal is gone.
@@ -44,6 +46,41 @@ pub mod signal {
         let upper = text.to_ascii_uppercase();
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
         NAMES.iter().position(|n| *n == name).map(|n| n as u32)
+    }
+
+    /// All names, in one line.
+    pub fn names() -> String {
+        NAMES.get(1..).unwrap_or_default().join(" ")
+    }
+
+    /// What `kill -l` says of a text: the name of a number (above 128: of a status), or the number
+    /// of a name.
+    pub fn told(text: &str) -> Option<String> {
+        let number = text.parse::<u32>().ok().map(|n| if n > 128 { n - 128 } else { n });
+        match number.and_then(|n| NAMES.get(n as usize)) {
+            Some(name) => Some(name.to_string()),
+            None => parse(text).map(|number| number.to_string()),
+        }
+    }
+
+    /// Which signal the arguments of a `kill` name, for whom, or what is none:
+    /// `[-s SIGNAL | -n SIGNAL | -SIGNAL] [--] WHOM...`.
+    pub fn chosen(arguments: &[String]) -> Result<(u32, &[String]), &str> {
+        let (which, rest) = match arguments {
+            [option] if option == "-s" || option == "-n" => return Err(option),
+            [option, name, rest @ ..] if option == "-s" || option == "-n" => {
+                (parse(name).ok_or(name.as_str())?, rest)
+            }
+            [first, rest @ ..] if first != "--" && first.starts_with('-') && !rest.is_empty() => {
+                let name = first.trim_start_matches('-');
+                (parse(name).ok_or(name)?, rest)
+            }
+            all => (TERM, all),
+        };
+        match rest {
+            [first, rest @ ..] if first == "--" => Ok((which, rest)),
+            rest => Ok((which, rest)),
+        }
     }
 }
 
@@ -320,6 +357,38 @@ mod tests {
         assert_eq!(signal::parse("31"), None);
         assert_eq!(signal::parse("NEVER"), None);
         assert_eq!(signal::NAMES[signal::PIPE as usize], "PIPE");
+    }
+
+    #[test]
+    fn arguments_name_a_signal_and_whom() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<String>>();
+        let chosen = |text: &str| {
+            let words = words(text);
+            signal::chosen(&words).map(|(s, rest)| (s, rest.join(" "))).map_err(String::from)
+        };
+        for (text, which, whom) in [
+            ("5", 15, "5"),
+            ("-9 5 %1", 9, "5 %1"),
+            ("-SIGINT -- -7", 2, "-7"),
+            ("-s HUP 5", 1, "5"),
+            ("-n 3 -- 5", 3, "5"),
+            ("-- -5", 15, "-5"),
+            ("-5", 15, "-5"),
+            ("--", 15, ""),
+        ] {
+            assert_eq!(chosen(text), Ok((which, whom.into())), "{text}");
+        }
+        assert_eq!(chosen("-NEVER 5"), Err("NEVER".into()));
+        assert_eq!(chosen("-s never 5"), Err("never".into()));
+        assert_eq!(chosen("-s"), Err("-s".into()));
+        assert_eq!(signal::chosen(&[]), Ok((15, &[][..])));
+        let told = |text| signal::told(text);
+        assert_eq!(
+            [told("143"), told("9"), told("term")].map(Option::unwrap),
+            ["TERM", "KILL", "15"]
+        );
+        assert_eq!([told("99"), told("never"), told("")], [None, None, None]);
+        assert!(signal::names().starts_with("HUP INT") && signal::names().ends_with("SYS"));
     }
 
     #[test]

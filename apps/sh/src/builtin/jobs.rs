@@ -115,29 +115,13 @@ impl<S: System> Shell<S> {
     }
 
     pub(super) fn kill(&mut self, arguments: &[String]) -> Run {
-        let (mut which, mut rest) = (signal::TERM, arguments);
-        if let Some((first, more)) = rest.split_first() {
-            match first.as_str() {
-                "-l" => return self.signals(more),
-                "-s" | "-n" => {
-                    let Some(number) = more.first().and_then(|s| signal::parse(s)) else {
-                        return self.misused("kill", "no such signal");
-                    };
-                    (which, rest) = (number, more.get(1..).unwrap_or_default());
-                }
-                "--" => rest = more,
-                text if text.starts_with('-') && !more.is_empty() => {
-                    let Some(number) = signal::parse(text.trim_start_matches('-')) else {
-                        return self.misused("kill", &format!("{text}: no such signal"));
-                    };
-                    (which, rest) = (number, more);
-                }
-                _ => {}
-            }
+        if let Some(("-l", texts)) = arguments.split_first().map(|(a, rest)| (a.as_str(), rest)) {
+            return self.signals(texts);
         }
-        if rest.first().is_some_and(|a| a == "--") {
-            rest = rest.get(1..).unwrap_or_default();
-        }
+        let (which, rest) = match signal::chosen(arguments) {
+            Ok(chosen) => chosen,
+            Err(text) => return self.misused("kill", &format!("{text}: no such signal")),
+        };
         if rest.is_empty() {
             return self.misused("kill", "wants processes or jobs");
         }
@@ -167,19 +151,13 @@ impl<S: System> Shell<S> {
     }
 
     /// `kill -l`: all names, or the names of numbers (128 and more: of a status).
-    fn signals(&mut self, numbers: &[String]) -> Run {
-        if numbers.is_empty() {
-            let names = signal::NAMES.get(1..).unwrap_or_default().join(" ");
-            return self.out(format!("{names}\n").as_bytes());
+    fn signals(&mut self, texts: &[String]) -> Run {
+        if texts.is_empty() {
+            return self.out(format!("{}\n", signal::names()).as_bytes());
         }
-        for text in numbers {
-            let number = text.parse::<u32>().ok().map(|n| if n > 128 { n - 128 } else { n });
-            let shown = match number.and_then(|n| signal::NAMES.get(n as usize)) {
-                Some(name) => name.to_string(),
-                None => match signal::parse(text) {
-                    Some(number) => number.to_string(),
-                    None => return self.misused("kill", &format!("{text}: no such signal")),
-                },
+        for text in texts {
+            let Some(shown) = signal::told(text) else {
+                return self.misused("kill", &format!("{text}: no such signal"));
             };
             self.out(format!("{shown}\n").as_bytes())?;
         }

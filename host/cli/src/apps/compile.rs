@@ -5,6 +5,7 @@
 
 use super::{App, AppError, Published, Source, sources};
 use crate::place::Place;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +17,8 @@ const CLANG: &str = "clang-19";
 const LINKER: &str = "wasm-ld-19";
 /// Debian's wasi-libc.
 const LIBC: &str = "/usr/lib/wasm32-wasi";
-/// How programs are compiled: small, since each ISA's image is made of all of it.
+/// How programs are compiled: small, since each ISA's image is made of all of it; with the names of
+/// functions, by which a kernel tells where one trapped.
 const PROFILE: &str = "app";
 const PROFILE_SETTINGS: &[&str] = &[
     "profile.app.inherits=\"release\"",
@@ -24,8 +26,27 @@ const PROFILE_SETTINGS: &[&str] = &[
     "profile.app.lto=\"thin\"",
     "profile.app.codegen-units=4",
     "profile.app.panic=\"abort\"",
-    "profile.app.strip=true",
+    "profile.app.strip=\"debuginfo\"",
 ];
+
+/// The same for clang, which also compiles what each program begins with.
+const CLANG_SETTINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"];
+
+/// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
+/// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
+const LINKS: &[&str] = &["-Wl,--strip-debug"];
+/// With nothing but code.
+const LINKS_NAMELESS: &[&str] = &["-O2", "-s"];
+
+const fn links(app: &App) -> &'static [&'static str] {
+    if app.names { LINKS } else { LINKS_NAMELESS }
+}
+
+/// How a program is compiled, for keys.
+pub fn settings(app: &App) -> String {
+    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(links(app));
+    all.copied().collect::<Vec<&str>>().join(" ")
+}
 
 /// The compilers, found and ready.
 pub struct Tools {
@@ -93,16 +114,14 @@ pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppEr
         }
         Source::Published(published) => published_c(place, tools, app, published),
         Source::C { folder, defines, libraries } => {
-            let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
-            let mut clang = clang(place);
-            clang.args(defines.iter().map(|define| format!("-D{define}")));
-            clang.arg("-s").arg(&tools.start).args(c_files(&place.root.join(folder))?);
-            clang.args(libraries.iter().map(|library| format!("-l{library}")));
-            clang.arg("-o").arg(&made);
-            run(clang, &app.name)?;
-            Ok(made)
+            let files = c_files(&place.root.join(folder))?;
+            c(place, tools, app, &files, &defined(defines), libraries)
         }
     }
+}
+
+fn defined(defines: &[String]) -> Vec<OsString> {
+    defines.iter().map(|define| format!("-D{define}").into()).collect()
 }
 
 /// C of a crate, with what of ours makes a program of it. Warnings about it are its authors'.
@@ -114,20 +133,43 @@ fn published_c(
 ) -> Result<PathBuf, AppError> {
     let root = sources::of(place, &published.package, &published.version)?;
     let folder = root.join(&published.folder);
-    let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
-    let mut clang = clang(place);
-    clang.args(published.defines.iter().map(|define| format!("-D{define}")));
+    let mut flags = defined(&published.defines);
     for ours in published.ours.iter().filter_map(|file| file.parent()) {
-        clang.arg("-I").arg(ours.join("include"));
+        flags.extend(["-I".into(), ours.join("include").into()]);
     }
-    clang.arg("-w").arg("-I").arg(&folder).arg("-s").arg(&tools.start).args(&published.ours);
+    flags.extend(["-w".into(), "-I".into(), folder.clone().into()]);
+    let mut files = published.ours.clone();
     match &published.files[..] {
-        [] => clang.args(c_files(&folder)?),
-        files => clang.args(files.iter().map(|file| folder.join(file))),
-    };
-    clang.args(published.libraries.iter().map(|library| format!("-l{library}")));
-    clang.arg("-o").arg(&made);
-    run(clang, &app.name)?;
+        [] => files.extend(c_files(&folder)?),
+        named => files.extend(named.iter().map(|file| folder.join(file))),
+    }
+    c(place, tools, app, &files, &flags, &published.libraries)
+}
+
+/// A program of these files.
+fn c(
+    place: &Place,
+    tools: &Tools,
+    app: &App,
+    files: &[PathBuf],
+    flags: &[OsString],
+    libraries: &[String],
+) -> Result<PathBuf, AppError> {
+    let folder = place.target.join("apps").join(format!("{}.objects", app.name));
+    std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
+    let mut link = Command::new(CLANG);
+    link.current_dir(&place.root).arg(format!("--target={CLANG_TRIPLE}"));
+    link.args(links(app)).arg(&tools.start);
+    for (number, file) in files.iter().enumerate() {
+        let object = folder.join(format!("{number}.o"));
+        let mut clang = clang(place);
+        clang.args(flags).arg("-c").arg(file).arg("-o").arg(&object);
+        run(clang, &app.name)?;
+        link.arg(object);
+    }
+    let made = place.target.join("apps").join(format!("{}.unnamed.wasm", app.name));
+    link.args(libraries.iter().map(|library| format!("-l{library}"))).arg("-o").arg(&made);
+    run(link, &app.name)?;
     Ok(made)
 }
 
@@ -147,7 +189,7 @@ fn clang(place: &Place) -> Command {
     let mut clang = Command::new(CLANG);
     clang.current_dir(&place.root);
     clang.arg(format!("--target={CLANG_TRIPLE}"));
-    clang.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"]);
+    clang.args(CLANG_SETTINGS);
     clang
 }
 

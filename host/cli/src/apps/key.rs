@@ -1,18 +1,19 @@
 //! What a program is made of, as a text: when it differs, the program is built anew.
 
-use super::compile::Tools;
+use super::compile::{Tools, settings};
 use super::{App, AppError, Source};
 use crate::place::Place;
 use std::path::{Path, PathBuf};
 
 /// Folders and files that count for every program of the tree.
-const COMMON: &[&str] = &["sdk"];
+const COMMON: &[&str] = &["sdk/c"];
 /// The same for those in Rust.
-const RUST: &[&str] = &["Cargo.toml", "Cargo.lock"];
+const RUST: &[&str] = &["Cargo.toml", "Cargo.lock", "sdk/rust"];
 
-/// The entry, the compilers, and a sum of each source.
+/// The entry, the compilers and how they are called, and a sum of each source.
 pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
-    let mut text = format!("{:?}\n{}\n", app.source, tools.versions);
+    let mut text =
+        format!("{:?}\n{}\n{}\nnames: {}\n", app.source, tools.versions, settings(app), app.names);
     let own = match &app.source {
         Source::Rust { package } => vec![PathBuf::from("apps").join(package)],
         Source::Crate { .. } => vec![],

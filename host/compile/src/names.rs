@@ -1,0 +1,102 @@
+//! Names of functions, by which a kernel tells where a program trapped.
+//!
+//! They stay in a module's code as people read them: those of Rust demangled, without the hash, and
+//! a long one cut. All else that a module names (its locals and so on) goes: no kernel shows it.
+//! What is wrong in a list of names means that names are missing, and never a module left as it is.
+
+use wasm_encoder::{NameMap, NameSection};
+use wasmparser::{FromReader, Name, NameSectionReader, SectionLimited};
+
+/// Most bytes of one name.
+const LONGEST: usize = 160;
+
+/// What stays of a module's names.
+pub fn kept(section: NameSectionReader<'_>) -> NameSection {
+    let mut names = NameSection::new();
+    let functions = section.into_iter().map_while(Result::ok).find_map(|part| match part {
+        Name::Function(map) => Some(map),
+        _ => None,
+    });
+    if let Some(map) = functions {
+        let mut kept = NameMap::new();
+        for one in all(map) {
+            kept.append(one.index, &readable(one.name));
+        }
+        names.functions(&kept);
+    }
+    names
+}
+
+/// Up to the first that is wrong.
+fn all<'a, T: FromReader<'a>>(list: SectionLimited<'a, T>) -> impl Iterator<Item = T> {
+    list.into_iter().map_while(Result::ok)
+}
+
+fn readable(name: &str) -> String {
+    let mut shown = format!("{:#}", rustc_demangle::demangle(name));
+    shown.truncate(shown.floor_char_boundary(LONGEST));
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::with_way_out;
+    use wasm_encoder::{CustomSection, Module};
+    use wasmparser::{BinaryReader, Parser, Payload};
+
+    const MANGLED: &str = "_ZN4core9panicking5panic17h0123456789abcdefE";
+
+    /// What functions of a module are called, after all that is done to it.
+    fn names(wasm: &[u8]) -> Vec<(u32, String)> {
+        let mut found = Vec::new();
+        for payload in Parser::new(0).parse_all(&with_way_out(wasm)) {
+            let Payload::CustomSection(custom) = payload.unwrap() else { continue };
+            let reader = BinaryReader::new(custom.data(), 0);
+            for part in NameSectionReader::new(reader) {
+                let Name::Function(map) = part.unwrap() else { panic!("other names") };
+                found.extend(all(map).map(|one| (one.index, one.name.to_string())));
+            }
+        }
+        found
+    }
+
+    fn named(section: &impl wasm_encoder::Section) -> Vec<u8> {
+        let text = "(module (func) (func) (func))";
+        let mut wasm = crate::read(text.as_bytes()).unwrap();
+        let one = Module::new().section(section).clone().finish();
+        wasm.extend(&one[8..]);
+        wasm
+    }
+
+    #[test]
+    fn functions_have_readable_names_and_nothing_else_has_any() {
+        let (mut section, mut map) = (NameSection::new(), NameMap::new());
+        map.append(0, MANGLED);
+        map.append(1, "luaV_execute");
+        map.append(2, &"ä".repeat(LONGEST));
+        section.functions(&map);
+        let mut globals = NameMap::new();
+        globals.append(0, "stack");
+        section.globals(&globals);
+        let found = names(&named(&section));
+        assert_eq!(found[0], (0, "core::panicking::panic".to_string()));
+        assert_eq!(found[1], (1, "luaV_execute".to_string()));
+        assert_eq!(found[2], (2, "ä".repeat(LONGEST / 2)));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn wrong_names_cost_names_only() {
+        // Said to be longer than all that is there; no text; nothing but a kind.
+        for data in [&[1, 9, 1, 0, 200][..], &[1, 4, 1, 0, 1, 0xff], &[1]] {
+            let wasm = named(&CustomSection { name: "name".into(), data: data.into() });
+            assert!(names(&wasm).is_empty(), "{data:?}");
+            // The way out is there: a fourth function.
+            let stoppable = with_way_out(&wasm);
+            let bodies = Parser::new(0).parse_all(&stoppable).flatten();
+            let bodies = bodies.filter(|part| matches!(part, Payload::CodeSectionEntry(_)));
+            assert_eq!(bodies.count(), 4, "{data:?}");
+        }
+    }
+}
