@@ -30,6 +30,7 @@ const TOOLS: &[Tool] = &[
     ("top", processes::top, "top [-n TIMES] [-d SECONDS]"),
     ("kill", processes::kill, "kill [-SIGNAL | -s SIGNAL] PROCESS... | -l [SIGNAL...]"),
     ("on", processes::on, "on KERNEL PROGRAM [ARGUMENT...]"),
+    ("limit", processes::limit, "limit [-m MIB] [-n FILES] PROGRAM [ARGUMENT...]"),
     ("env", processes::env, "env [NAME=VALUE...] [PROGRAM [ARGUMENT...]]"),
     (
         "xargs",

@@ -141,6 +141,25 @@ pub fn on(arguments: &[String]) -> Answer {
     run(program, rest, std::env::vars().collect(), |command| command.kernel(kernel))
 }
 
+/// `limit`: a program that may have less, and so all that it begins.
+pub fn limit(arguments: &[String]) -> Answer {
+    let (mut memory, mut descriptors, mut rest) = (0, 0, arguments);
+    while let [option, value, more @ ..] = rest
+        && option.starts_with('-')
+    {
+        let number: u32 = value.parse().map_err(|_| format!("{value}: no number"))?;
+        match option.as_str() {
+            "-m" => memory = u64::from(number) << 20,
+            "-n" => descriptors = number,
+            _ => return Err(format!("{option}: no such limit; there are -m MIB and -n FILES")),
+        }
+        rest = more;
+    }
+    let [program, rest @ ..] = rest else { return Err("which program?".to_string()) };
+    let with = |command: Command| command.memory(memory).descriptors(descriptors);
+    run(program, rest, std::env::vars().collect(), with)
+}
+
 /// `env`: the environment, or a program with another one.
 pub fn env(arguments: &[String]) -> Answer {
     let mut variables: Vec<(String, String)> = std::env::vars().collect();
