@@ -156,8 +156,8 @@ pub fn limit(arguments: &[String]) -> Answer {
         rest = more;
     }
     let [program, rest @ ..] = rest else { return Err("which program?".to_string()) };
-    let with = |command: Command| command.memory(memory).descriptors(descriptors);
-    run(program, rest, std::env::vars().collect(), with)
+    let variables = std::env::vars().collect();
+    run(program, rest, variables, |command| command.memory(memory).descriptors(descriptors))
 }
 
 /// `env`: the environment, or a program with another one.

@@ -58,6 +58,8 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "no-such-program", "sh: no-such-program: not found\n[127]")?;
     says(rig, "cd /home; pwd; ls", "/home\nreadme\n[0]")?;
     across(rig)?;
+    tools(rig)?;
+    traps(rig)?;
     keys(rig)?;
     monitor(rig)?;
     kept(rig)
@@ -81,6 +83,27 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
     }
     let ended = ask(rig, "kill %1; wait %1")?;
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// Tools that begin programs or read what they say.
+fn tools(rig: &mut Rig) -> Result<(), Failure> {
+    says(rig, "seq 3 | KERNEL=1 xargs -n 2 echo and", "and 1 2\nand 3\n[0]")?;
+    says(rig, "seq 20 | grep -c '^1'; seq 9 | KERNEL=1 grep -E '[0-3]{2}'", "11\n[1]")?;
+    let ended = ask(rig, "KERNEL=1 sleep 1000 & echo $! | xargs kill -s TERM; wait $!")?;
+    if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// A program that wants more memory than it may have, which began two others on its way: it says
+/// which functions it was in.
+fn traps(rig: &mut Rig) -> Result<(), Failure> {
+    for kernel in 0..2 {
+        let line = format!("limit -m 8 on {kernel} sh -c 'x=long; while true; do x=$x$x; done'");
+        let ended = ask(rig, &line)?;
+        if !ended.ends_with("[134]") || !ended.contains(" in sh::") {
+            return Err(Failure::Wrong(ended));
+        }
+    }
+    says(rig, "limit -n 4 cat readme 2>/dev/null", "[1]")
 }
 
 /// What is typed to programs, and keys that end them.
