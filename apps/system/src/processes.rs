@@ -1,4 +1,4 @@
-//! Processes: `ps`, `top`, `kill`, `on`.
+//! Processes: `ps`, `top`, `kill`, `on`, `limit`, `env`.
 
 use crate::begin::run;
 use crate::{Answer, put};

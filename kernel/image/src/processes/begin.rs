@@ -224,7 +224,7 @@ fn run(
     let trace = loaded.backtrace();
     if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {
         let said = report(life, what, &trace);
-        crate::log!("{}", said.trim_end());
+        said.lines().for_each(|line| crate::log!("{line}"));
         ran.process.complain(&mut ran.guest, &mut said.into_bytes());
     }
     ran.process.close_all(&mut ran.guest);
