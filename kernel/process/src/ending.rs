@@ -14,6 +14,9 @@ pub(crate) fn ends(number: u32) -> Option<bool> {
     known.then_some(!ignored)
 }
 
+/// Random bytes that are made between two looks.
+const RANDOM: usize = 1 << 20;
+
 impl Process {
     /// The end.
     pub fn proc_exit(&mut self, _memory: &mut [u8], _system: &mut dyn System, status: u32) -> Done {
@@ -48,7 +51,14 @@ impl Process {
         buffer: u32,
         bytes: u32,
     ) -> Done {
-        system.random(piece(memory, buffer, bytes)?);
+        for piece in piece(memory, buffer, bytes)?.chunks_mut(RANDOM) {
+            system.random(piece);
+            if piece.len() == RANDOM {
+                // It may be to end.
+                let now = system.monotonic();
+                system.sleep_until(now)?;
+            }
+        }
         Ok(())
     }
 
