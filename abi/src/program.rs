@@ -142,6 +142,9 @@ pub const BEGIN_FILES: usize = 64;
 pub const BEGIN_DIRECTORY: u32 = u32::MAX;
 /// Flag of a beginning: who begins it may signal anybody, so it may too if its manifest says so.
 pub const BEGIN_SIGNALS: u32 = 1;
+/// Flag of a beginning: its directories, but for `/`, are there by somebody's wish, and so for a
+/// program whose manifest names others too.
+pub const BEGIN_FOLDERS: u32 = 1 << 1;
 
 /// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment, and the names of preopened directories, in the order of
@@ -167,7 +170,7 @@ pub struct Begin {
     pub descriptors: u32,
     /// Most bytes of memory; 0: what the manifest says.
     pub memory: u64,
-    /// [`BEGIN_SIGNALS`].
+    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`].
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -252,13 +255,13 @@ pub mod engine {
 
 /// What a manifest lets a program have beside its files.
 pub mod right {
-    /// The directory `/` of who begins it, if that hands it over. A manifest that names directories
-    /// does not give it: those are what the program has.
-    pub const ROOT: u32 = 1;
+    /// Directories of who begins it. A manifest that names directories does not give these: those
+    /// are what the program has.
+    pub const FOLDERS: u32 = 1;
     /// Signals for any process, if who begins it has that too.
     pub const SIGNALS: u32 = 1 << 1;
     /// All that there are.
-    pub const ALL: u32 = ROOT | SIGNALS;
+    pub const ALL: u32 = FOLDERS | SIGNALS;
 }
 
 /// Classes of programs.

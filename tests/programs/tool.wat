@@ -10,8 +10,8 @@
 ;;   self      its number, parent's, group, kernel
 ;;   hit P     a signal (TERM) for process P
 ;;   within N  `grow` as a child that may have N KiB of memory
-;;   owe N     has 4 MiB more, waits for the file `go`, then touches them: N is 0 by itself, or 1 by
-;;             its kernel, which it has store there
+;;   owe N     has 4 MiB more, waits for the file `go`, then touches them: N is 0 by itself, 1 by
+;;             its kernel, which it has store there, 2 all at once
 ;;   keep F    its input into the file F, made durable
 ;;   log F     lines into the file F, each made durable, for ever
 ;;   many N    children that sleep, until there is no place for one; each Nth on kernel 1, the
@@ -227,6 +227,8 @@
         (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 72))))
     (i32.store (i32.const 16) (i32.const 200))
     (i32.store (i32.const 20) (i32.const 1))
+    (if (i32.eq (local.get $by_kernel) (i32.const 2))
+      (then (memory.fill (local.get $at) (i32.const 1) (i32.const 4194304))))
     (loop $more
       (if (local.get $by_kernel)
         (then (call $check (call $fd_read (i32.const 0) (i32.const 16) (i32.const 1)

@@ -1,4 +1,4 @@
-//! Programs that tools begin: `on`, `env`, `xargs`.
+//! Programs that tools begin: `on`, `limit`, `env`, `xargs`.
 
 use crate::Answer;
 use crate::look::absolute;
@@ -66,10 +66,10 @@ pub fn begin(
         true => absolute(program)?,
         false => format!("/bin/{program}"),
     };
-    let begun = match (begin(&path), served(program)) {
-        (Err(Errno::NOENT), Some(by)) => begin(&by),
-        (begun, _) => begun,
-    };
+    let begun = begin(&path).or_else(|why| match served(program) {
+        Some(by) if why == Errno::NOENT => begin(&by),
+        _ => Err(why),
+    });
     match begun {
         Ok(child) => Ok(Ran::Ended(child.wait().map_err(|error| error.to_string())?.end)),
         Err(error) => Ok(Ran::Not(error)),

@@ -147,7 +147,8 @@ pub fn limit(arguments: &[String]) -> Answer {
     while let [option, value, more @ ..] = rest
         && option.starts_with('-')
     {
-        let number: u32 = value.parse().map_err(|_| format!("{value}: no number"))?;
+        let number = value.parse::<u32>().ok().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| format!("{value}: no number above 0"))?;
         match option.as_str() {
             "-m" => memory = u64::from(number) << 20,
             "-n" => descriptors = number,

@@ -32,7 +32,7 @@ use world::World;
 /// Bytes of the program's memory.
 pub const MEMORY: usize = 1 << 16;
 /// What its manifest says.
-pub const INSTALLED: Installed = Installed { descriptors: 24, root: true, signals: false };
+pub const INSTALLED: Installed = Installed { descriptors: 24, folders: true, signals: false };
 /// Most bytes that mean something.
 const LONGEST: usize = 1 << 16;
 

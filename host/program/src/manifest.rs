@@ -25,7 +25,7 @@ pub struct Manifest {
     pub args: Vec<String>,
     /// Environment, beneath the one that it is begun with.
     pub env: Vec<(String, String)>,
-    /// Directories that it begins with, and the only ones; `None`: `/`, from who begins it.
+    /// Directories that it begins with, and the only ones; `None`: those of who begins it.
     pub preopens: Option<Vec<Preopen>>,
     /// Whom it may signal.
     pub signals: Signals,
@@ -108,9 +108,9 @@ impl Manifest {
 
     /// [`right`]s.
     pub(crate) fn rights(&self) -> u32 {
-        let root = if self.preopens.is_none() { right::ROOT } else { 0 };
+        let folders = if self.preopens.is_none() { right::FOLDERS } else { 0 };
         let signals = if self.signals == Signals::All { right::SIGNALS } else { 0 };
-        root | signals
+        folders | signals
     }
 
     /// Arguments, environment, preopens and endpoints as an image has them: a NUL behind each.

@@ -12,22 +12,31 @@ pub struct Inside<G> {
     /// Its memory, once somebody asked for it.
     pub memory: Option<Memory>,
     pub limits: Limits,
+    /// Bytes of its tables, which lie in its kernel's heap.
+    pub tables: u64,
 }
 
-/// Most entries of a program's tables.
-const TABLE: usize = 1 << 20;
+/// Most bytes of a program's tables, and of an entry.
+const TABLES: u64 = 1 << 20;
+const ENTRY: u64 = 8;
 
 impl<G: Guest> ResourceLimiter for Inside<G> {
     fn memory_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
-        let fits = wanted as u64 <= self.limits.memory;
+        let fits = wanted as u64 <= self.limits.memory.saturating_sub(self.tables);
         if fits {
             self.guest.has_memory(wanted as u64);
         }
         Ok(fits)
     }
 
-    fn table_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
-        Ok(wanted <= TABLE)
+    fn table_growing(&mut self, has: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
+        let more = (wanted as u64).saturating_sub(has as u64).saturating_mul(ENTRY);
+        let tables = self.tables.saturating_add(more);
+        let fits = tables <= TABLES.min(self.limits.memory) && self.guest.has_room(more);
+        if fits {
+            self.tables = tables;
+        }
+        Ok(fits)
     }
 
     fn instances(&self) -> usize {

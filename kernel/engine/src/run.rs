@@ -23,6 +23,9 @@ pub trait Guest: System + Send + Sync + 'static {
     /// The signal by which it is to end, if somebody sent one.
     fn stop_signal(&self) -> Option<u16>;
 
+    /// Has its kernel so many bytes to spare?
+    fn has_room(&self, bytes: u64) -> bool;
+
     /// Was there no memory for a page that it touched, or its kernel for it?
     fn is_short(&self) -> bool;
 
@@ -82,7 +85,7 @@ impl<G: Guest> Engine<G> {
 
     /// Runs it, on the caller's stack.
     pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
-        let inside = Inside { process, guest, memory: None, limits };
+        let inside = Inside { process, guest, memory: None, limits, tables: 0 };
         let mut store = Store::new(&self.wasmtime, inside);
         store.limiter(|inside| inside);
         let done = start(program, &mut store);

@@ -122,7 +122,7 @@ fn hurries(fault: Fault) -> bool {
 #[inline(never)]
 fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
     let met = arch::probe::recover(frame, fault)
-        || programs::demand(frame.pc(), fault)
+        || programs::demand(frame, fault)
         || programs::trap(frame, fault);
     if !met {
         astray(frame, fault);

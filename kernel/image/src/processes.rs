@@ -20,7 +20,7 @@ mod place;
 use crate::interrupts::core_kind;
 use crate::kernel::Kernel;
 use crate::monitor::{Failure, Session};
-use crate::programs::{Loaded, Programs};
+use crate::programs::{Loaded, Programs, Short, is_inside};
 use crate::services::{Patience, ServiceFailure};
 use crate::shootdown;
 use ::processes::client::{Client, News, Running};
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use arch::lock::{Lock, Once};
 use arch::trap::TrapFrame;
 use base::id::CoreId;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
@@ -55,8 +55,8 @@ pub struct Life {
     base: AtomicU64,
     /// Who sleeps in `poll_oneoff`.
     asleep: WaitQueue,
-    /// There was no memory for it any more: that is why it ends.
-    is_short: AtomicBool,
+    /// Faults for which there was no memory any more: if there are any, that is why it ends.
+    short: AtomicU32,
     /// What it runs.
     program: Once<Arc<Loaded<Guest>>>,
     /// Requests to services.
@@ -96,19 +96,35 @@ pub fn some_stop() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
 }
 
-/// There is no memory any more for the process of the calling thread. `stops`: it is in its kernel,
-/// and ends when that has done what it was asked. The fault handler's.
+/// There is no memory any more for the process of the calling thread. The fault handler's.
 #[cold]
 #[inline(never)]
-pub fn ran_short(stops: bool) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let Some(life) = kernel.processes.mine(kernel) else { return };
-    life.is_short.store(true, Ordering::Relaxed);
-    if stops {
-        life.told(signal::KILL);
-        arch::irq::send_core(arch::cpu::core(), core_kind::LOOK);
+pub fn ran_short(frame: &TrapFrame) -> Short {
+    let by_program = is_inside(frame.pc());
+    let found = crate::kernel::get().and_then(|kernel| kernel.processes.mine(kernel));
+    let Some(life) = found else { return Short::Kernel };
+    let before = life.short.fetch_add(1, Ordering::Relaxed);
+    match life.program.get() {
+        _ if by_program => Short::Code,
+        Some(program) if before >= MOST_SHORT => {
+            let mut way_out = None;
+            let from = (frame.pc(), frame.fp());
+            arch::backtrace::frames(from, &|pc| program.holds(pc), &mut |pc| {
+                way_out = way_out.or_else(|| program.way_out(pc));
+            });
+            way_out.map_or(Short::Kernel, Short::Much)
+        }
+        _ => {
+            life.told(signal::KILL);
+            arch::irq::send_core(arch::cpu::core(), core_kind::LOOK);
+            Short::Kernel
+        }
     }
 }
+
+/// Most faults that a kernel meets for a process without memory: more than any call has, and few
+/// enough for all cores at once. The filling of memory has more.
+const MOST_SHORT: u32 = 32;
 
 /// All of this kernel.
 pub struct Processes {

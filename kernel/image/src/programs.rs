@@ -9,7 +9,7 @@
 //! Contract: what programs are promised is there, with [`KEPT`] beside it for their kernel. Should
 //! the kernel have used so much of its own that [`LAST`] is touched, pages of programs do not come
 //! any more: who touches one ends for want of memory, and nobody else. What the kernel itself
-//! touches for a program comes from the last; that program ends behind it.
+//! touches for a program comes from the last, up to a bound; that program ends behind it.
 
 mod load;
 mod seam;
@@ -128,17 +128,32 @@ fn release(start: VirtAddr) {
 /// A fault in an open part of a program's memory: its page comes, and the instruction is tried
 /// again. Any context of the fault handler; waits for locks only, and who touches a program's
 /// memory holds none.
-pub fn demand(pc: u64, fault: Fault) -> bool {
+pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
     let Fault::Page { address, .. } = fault else { return false };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
     if is_short() && SPACES.is_open(address) {
-        let by_program = is_inside(pc);
-        processes::ran_short(!by_program);
-        if by_program {
-            return false;
+        match processes::ran_short(frame) {
+            Short::Code => return false,
+            Short::Kernel => {}
+            Short::Much(way_out) => {
+                // Out of the engine, as from there: what fills memory for it holds nothing.
+                let arguments = [way_out, frame.fp(), 0, 0];
+                frame.call(seam::trapped as *const () as u64, arguments);
+                return true;
+            }
         }
     }
     SPACES.demand(address, from) == Demand::Met
+}
+
+/// Who touched a page for which there is no memory.
+pub enum Short {
+    /// The program: it traps.
+    Code,
+    /// Its kernel, for it: that gets the page, and the program ends behind it.
+    Kernel,
+    /// The same, too often for that: the program ends now, by way of this address.
+    Much(u64),
 }
 
 /// A fault of a program's code, which goes on in wasmtime: that ends the program.

@@ -12,6 +12,7 @@
 use crate::kernel::Kernel;
 use crate::monitor::Session;
 use crate::monitor::files::with_files;
+use crate::processes::explain;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};
@@ -247,7 +248,7 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: boo
             }
             said(end_of(session, pid))
         }
-        Err(why) => Some(format!("does not begin: {}", why.text())),
+        Err(why) => Some(format!("does not begin: {}", explain(why).text())),
     };
     if let Some(said) = said {
         let mut out = session.kernel.console();

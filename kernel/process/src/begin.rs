@@ -8,7 +8,8 @@ use crate::errno::Errno;
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
-    BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_MAGIC, BEGIN_SIGNALS, Begin, BeginFile,
+    BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_SIGNALS, Begin,
+    BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -64,6 +65,8 @@ pub struct Beginning<'a> {
     pub limits: Limits,
     /// Who begins it may signal anybody.
     pub signals: bool,
+    /// Its directories, but for `/`, are there by somebody's wish.
+    pub folders: bool,
     files: &'a [u8],
     names: &'a [u8],
 }
@@ -135,7 +138,7 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         return Err(Errno::TOOBIG);
     }
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
-    let odd = head.reserved != 0 || head.flags & !BEGIN_SIGNALS != 0;
+    let odd = head.reserved != 0 || head.flags & !(BEGIN_SIGNALS | BEGIN_FOLDERS) != 0;
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
         return Err(Errno::INVAL);
     }
@@ -147,6 +150,7 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         names: cut(&mut rest, head.names as usize)?,
         limits: Limits { memory: head.memory, descriptors: head.descriptors },
         signals: head.flags & BEGIN_SIGNALS != 0,
+        folders: head.flags & BEGIN_FOLDERS != 0,
     };
     let blocks = [beginning.arguments, beginning.environment, beginning.names];
     if !rest.is_empty() || !is_path(beginning.path) || !blocks.into_iter().all(is_block) {
@@ -185,6 +189,8 @@ pub struct Plan<'a> {
     pub limits: Limits,
     /// Who begins it may signal anybody.
     pub signals: bool,
+    /// Its directories, but for `/`, are there by somebody's wish.
+    pub folders: bool,
     /// What is handed over.
     pub files: &'a [Given<'a>],
 }
@@ -210,7 +216,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         names: names as u32,
         descriptors: plan.limits.descriptors,
         memory: plan.limits.memory,
-        flags: if plan.signals { BEGIN_SIGNALS } else { 0 },
+        flags: set(plan.signals, BEGIN_SIGNALS) | set(plan.folders, BEGIN_FOLDERS),
         reserved: 0,
     };
     bytes.extend_from_slice(head.as_bytes());
@@ -226,6 +232,10 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     }
     decode(&bytes).map(|_| ())?;
     Ok(bytes)
+}
+
+fn set(is_set: bool, flag: u32) -> u32 {
+    if is_set { flag } else { 0 }
 }
 
 fn begin_file(file: &Given<'_>) -> BeginFile {

@@ -85,7 +85,8 @@ impl Process {
         }
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
-        encode(&Plan { path, arguments, environment, limits, signals, files: &files })
+        let (folders, files) = (false, &files[..]);
+        encode(&Plan { path, arguments, environment, limits, signals, folders, files })
     }
 
     /// A descriptor as the child gets it.

@@ -51,7 +51,8 @@ impl Process {
         let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
         let length = text.len().min(SCRATCH);
         let request = Request { length: length as u64, ..request(Op::Write, &descriptor, None) };
-        let _ = system.files(request, &mut text[..length]);
+        let now = system.monotonic();
+        let _ = system.files_until(request, &mut text[..length], now);
     }
 
     /// Writes by a list.

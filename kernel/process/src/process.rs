@@ -4,7 +4,7 @@
 //! Contract: a process owns the handles behind its descriptors, and who ends it calls
 //! [`Process::close_all`].
 
-use crate::begin::{Beginning, Given, Limits};
+use crate::begin::{Beginning, Limits};
 use crate::errno::{Done, Errno, Halt};
 use crate::strings::Strings;
 use crate::system::{System, ask};
@@ -37,8 +37,8 @@ pub struct Process {
 pub struct Installed {
     /// Most descriptors.
     pub descriptors: u32,
-    /// It gets the directory `/`, if who begins it hands that over.
-    pub root: bool,
+    /// It gets directories of who begins it.
+    pub folders: bool,
     /// It may signal anybody, if who begins it may.
     pub signals: bool,
 }
@@ -68,7 +68,7 @@ impl Process {
         let mut process = Process::new(installed.descriptors)?;
         process.limits = beginning.limits;
         process.signals = beginning.signals && installed.signals;
-        let done = process.fill(system, beginning, installed.root);
+        let done = process.fill(system, beginning, installed.folders);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -78,13 +78,14 @@ impl Process {
         }
     }
 
-    fn fill(&mut self, system: &mut dyn System, from: &Beginning<'_>, root: bool) -> Done {
+    fn fill(&mut self, system: &mut dyn System, from: &Beginning<'_>, folders: bool) -> Done {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
-        let is_given = |file: &Given<'_>| {
-            file.descriptor != BEGIN_DIRECTORY && (root || file.name != Some(b"/".as_slice()))
-        };
-        for file in from.files().filter(is_given) {
+        for file in from.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {
+            let is_wanted = from.folders && file.name.is_some_and(|name| name != b"/");
+            if !folders && !is_wanted && is_directory(system, file.handle)? {
+                continue;
+            }
             let dup = ask(system, Request::new(Op::Dup, file.handle), &mut [])?;
             let given = (file.rights, file.inheriting);
             self.give(system, file.descriptor, dup.handle, given, file.name)?;
@@ -205,6 +206,11 @@ impl Process {
         done?;
         Ok(())
     }
+}
+
+fn is_directory(system: &mut dyn System, handle: u64) -> Result<bool, Halt> {
+    let stat = ask(system, Request::new(Op::Stat, handle), &mut [])?.stat;
+    Ok(stat.kind == filetype::DIRECTORY)
 }
 
 /// A copy on the heap.

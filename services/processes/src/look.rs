@@ -105,11 +105,10 @@ impl Processes {
         if self.may_join(asker, group) { Ok(group) } else { Err(Errno::Perm.into()) }
     }
 
-    /// May `asker` have somebody in this group? Somebody is in it already, and that is the asker,
-    /// its parent, or one that descends from it.
+    /// May `asker` have somebody in this group? Somebody is in it already, and that is the asker or
+    /// one that descends from it.
     pub(crate) fn may_join(&self, asker: u32, group: u32) -> bool {
-        let parent = self.records.get(asker).map_or(0, |record| record.parent);
-        let is_near = |pid| parent != 0 && pid == parent || self.is_above(asker, pid);
-        self.records.iter().any(|(&pid, record)| record.group == group && is_near(pid))
+        let is_own = |pid| self.is_above(asker, pid);
+        self.records.iter().any(|(&pid, record)| record.group == group && is_own(pid))
     }
 }

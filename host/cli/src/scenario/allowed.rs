@@ -101,7 +101,7 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     for (kernel, on) in [("main", ""), ("shadow", "on shadow ")] {
         let witness = Running::begin(&rig.instance, kernel, &["zzz"], b"");
         let pid = number_of_one(rig)?;
-        for by in ["0", "1"] {
+        for by in ["0", "1", "2"] {
             let debtor = Running::begin(&rig.instance, kernel, &["owe", by], b"");
             until(rig, "who has its memory", |lines| lines.iter().any(|line| kib(line) > 4096))?;
             rig.ask("main", &format!("{on}hoard {LEFT}"), PATIENCE)?;

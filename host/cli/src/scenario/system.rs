@@ -2,6 +2,7 @@
 //! kernels in one pipeline, keys, the monitor behind ctrl-t, and what stays on the disk.
 
 use super::disk::{clean, content, off_and_clean, poweroff};
+use super::programs::install_as;
 use super::{Failure, PATIENCE, Rig};
 use crate::place::Place;
 use crate::system;
@@ -59,6 +60,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "cd /home; pwd; ls", "/home\nreadme\n[0]")?;
     across(rig)?;
     tools(rig)?;
+    caged(rig)?;
     traps(rig)?;
     keys(rig)?;
     monitor(rig)?;
@@ -91,6 +93,15 @@ fn tools(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 20 | grep -c '^1'; seq 9 | KERNEL=1 grep -E '[0-3]{2}'", "11\n[1]")?;
     let ended = ask(rig, "KERNEL=1 sleep 1000 & echo $! | xargs kill -s TERM; wait $!")?;
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// A manifest that names no directory gives none, though the shell hands over two.
+fn caged(rig: &mut Rig) -> Result<(), Failure> {
+    let manifest = rig.instance.path("caged.toml");
+    std::fs::write(&manifest, "preopens = []\n")?;
+    install_as(rig, Some(&manifest), "caged")?;
+    says(rig, "caged args free", "free\n[0]")?;
+    says(rig, "caged type readme; on 1 caged type readme", "tool: error 8\ntool: error 8\n[99]")
 }
 
 /// A program that wants more memory than it may have, which began two others on its way: it says

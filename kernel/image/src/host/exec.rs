@@ -16,7 +16,7 @@ use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
 use abi::fs::{Errno as FileError, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
-use abi::process::signal;
+use abi::process::{Errno, signal};
 use abi::program::ANY_KERNEL;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -142,9 +142,9 @@ impl Stream {
             root,
             folders: &folders,
         };
-        launch.begin(&self.session).map_err(|why| match self.refusal(asked) {
-            Some(refused) => Trouble::Failed(Failure::Failed(refused)),
-            None => why.into(),
+        launch.begin(&self.session).map_err(|why| {
+            let refused = if why == Errno::Noexec { self.refusal(asked) } else { None };
+            Trouble::Failed(refused.map_or_else(|| crate::processes::explain(why), Failure::Failed))
         })
     }
 

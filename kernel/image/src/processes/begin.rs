@@ -22,7 +22,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use arch::lock::{Lock, Once};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
 use kernel_process::begin::{Beginning, Limits as Allowed, decode};
@@ -37,6 +37,9 @@ const FIRST_PREOPEN: u32 = 3;
 
 /// What the table gave: a thread for it, or why there is none.
 pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning: &[u8]) {
+    if !crate::programs::has_room_to_begin() {
+        return tell(session, pid, Err(Errno::Nomem));
+    }
     let kernel = session.kernel;
     let life = Life {
         pid,
@@ -47,14 +50,11 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         thread: AtomicU64::new(0),
         base: AtomicU64::new(0),
         asleep: WaitQueue::new(),
-        is_short: AtomicBool::new(false),
+        short: AtomicU32::new(0),
         program: Once::new(),
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
     };
-    if !crate::programs::has_room_to_begin() {
-        return tell(session, pid, Err(Errno::Nomem));
-    }
     put(&kernel.processes.living, pid, Arc::new(life));
     put(&kernel.processes.begun, pid, beginning.to_vec());
     if kernel.spawn("program", None, thread, pid as usize).is_err() {
@@ -138,7 +138,7 @@ fn prepare(session: &Session, life: &Arc<Life>, beginning: &[u8]) -> Result<Prep
     }?;
     let mut guest = Guest::new(kernel, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
-    let allowed = own.within(beginning.limits).or(USUAL);
+    let allowed = own.or(USUAL).within(beginning.limits);
     let made = furnish(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
     let process = made.map_err(|halt| match halt {
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
@@ -155,7 +155,8 @@ fn furnish(
     descriptors: u32,
 ) -> Result<Process, Halt> {
     let has = |right| manifest.rights & right != 0;
-    let installed = Installed { descriptors, root: has(right::ROOT), signals: has(right::SIGNALS) };
+    let installed =
+        Installed { descriptors, folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
     let mut process = Process::begin(guest, beginning, installed)?;
     let done = follow(guest, manifest, &mut process);
     if done.is_err() {

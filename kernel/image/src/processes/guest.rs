@@ -87,8 +87,12 @@ impl kernel_engine::Guest for Guest {
         self.life.stop_signal()
     }
 
+    fn has_room(&self, bytes: u64) -> bool {
+        programs::room() >= bytes
+    }
+
     fn is_short(&self) -> bool {
-        self.life.is_short.load(Ordering::Relaxed)
+        self.life.short.load(Ordering::Relaxed) != 0
     }
 
     fn has_memory(&self, bytes: u64) {

@@ -1,9 +1,9 @@
 //! Processes without a parent: what the host asks for, and what the console runs. They get an
 //! input, an output, a place for errors, the root directory, and signals for anybody; their
-//! manifests may say that these are not for them.
+//! manifests may say that root and signals are not for them.
 
-use super::{explain, place, with_table};
-use crate::monitor::{Failure, Session};
+use super::{place, with_table};
+use crate::monitor::Session;
 use crate::services::Patience;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
@@ -34,12 +34,12 @@ pub struct Launch<'a> {
 
 impl Launch<'_> {
     /// Begins it in a group of its own; its number.
-    pub fn begin(&self, session: &Session) -> Result<u32, Failure> {
-        let beginning = self.encoded().map_err(explain)?;
-        let kernel = place(session, self.kernel, None, self.path).map_err(explain)?;
+    pub fn begin(&self, session: &Session) -> Result<u32, Errno> {
+        let beginning = self.encoded()?;
+        let kernel = place(session, self.kernel, None, self.path)?;
         let flags = flag::NEW_GROUP | flag::WATCHED;
         let spawn = Spawn { kernel, parent: 0, group: 0, flags, beginning: &beginning };
-        with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn)).map_err(explain)
+        with_table(session, &Patience::ENDLESS, |table| table.spawn(spawn))
     }
 
     fn encoded(&self) -> Result<Vec<u8>, Errno> {
@@ -67,6 +67,7 @@ impl Launch<'_> {
             environment: self.environment,
             limits: Limits::default(),
             signals: true,
+            folders: true,
             files: &files,
         };
         encode(&plan).map_err(|why| match why {

@@ -10,7 +10,7 @@ use kernel_process::{Errno, Halt, Installed, Process};
 const GIVEN: Given<'static> =
     Given { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
 
-const INSTALLED: Installed = Installed { descriptors: 64, root: true, signals: true };
+const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
 
 #[test]
 fn what_is_encoded_is_decoded() {
@@ -26,6 +26,7 @@ fn what_is_encoded_is_decoded() {
         environment: b"A=1\0",
         limits: Limits { memory: 77, descriptors: 9 },
         signals: true,
+        folders: true,
         files: &files,
     };
     let bytes = encode(&plan).unwrap();
@@ -34,7 +35,8 @@ fn what_is_encoded_is_decoded() {
         (found.path, found.arguments, found.environment),
         (plan.path, plan.arguments, plan.environment)
     );
-    assert_eq!((found.limits, found.signals, found.directory()), (plan.limits, true, Some(9)));
+    assert_eq!((found.limits, found.directory()), (plan.limits, Some(9)));
+    assert!(found.signals && found.folders);
     assert_eq!(found.files().collect::<Vec<_>>(), files);
     let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
     assert_eq!(decode(&bare).unwrap().directory(), None);
@@ -146,12 +148,20 @@ fn the_root_is_not_for_everybody() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
     let named = |descriptor, name| Given { handle: root, descriptor, name, ..GIVEN };
-    let files = [named(3, Some(b"/".as_slice())), named(4, Some(b"/given".as_slice()))];
-    let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
-    let confined = Installed { root: false, ..INSTALLED };
-    let mut process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
-    assert_eq!((process.descriptors(), process.free_descriptor(3)), (1, Ok(3)));
-    process.close_all(&mut world);
+    // By any name, and by none.
+    let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
+    let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
+    let confined = Installed { folders: false, ..INSTALLED };
+    let before = world.vfs.census();
+    // Those that somebody wishes: not the root, nor what has no name.
+    for (folders, count) in [(false, 0), (true, 2)] {
+        let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
+        let bytes = encode(&plan).unwrap();
+        let mut process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
+        assert_eq!((process.descriptors(), process.free_descriptor(3)), (count, Ok(3)));
+        process.close_all(&mut world);
+        assert_eq!(world.vfs.census(), before);
+    }
 }
 
 #[test]

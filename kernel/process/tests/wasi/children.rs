@@ -66,7 +66,7 @@ fn a_child_gets_what_the_caller_has_and_no_more() {
 fn begun_with(limits: Limits, signals: bool) -> Program {
     let mut program = Program::new();
     let bytes = encode(&Plan { path: b"x", limits, signals, ..Plan::default() }).unwrap();
-    let installed = Installed { descriptors: 64, root: true, signals: true };
+    let installed = Installed { descriptors: 64, folders: true, signals: true };
     let begun = Process::begin(&mut program.world, &decode(&bytes).unwrap(), installed).unwrap();
     let mut before = std::mem::replace(&mut program.process, begun);
     before.close_all(&mut program.world);

@@ -250,7 +250,8 @@ fn groups_of_strangers_are_not_joined() {
     assert_eq!(world.errno(0, Request { group: stranger, ..request }, &mut bulk), Errno::Perm);
     let sibling = world.run(1, shell, flag::NEW_GROUP);
     assert_eq!(world.with(0, |c| c.group(child, 0, sibling)), Err(Errno::Perm));
-    assert_eq!(world.with(0, |c| c.group(child, 0, shell)), Ok(shell), "its parent is there");
+    assert_eq!(world.with(0, |c| c.group(child, 0, shell)), Err(Errno::Perm), "its parent's");
+    assert_eq!(world.with(0, |c| c.group(shell, child, sibling)), Ok(sibling));
 }
 
 /// It names the group to a table that begins anew.

@@ -77,10 +77,9 @@ fn import(name: &str, numbers: &str) -> String {
     format!("  (import \"{module}\" \"{name}\" (func ${name}{parameters}{result}))\n")
 }
 
-/// A module that imports all but `group`: from its parent's it could signal that one, as it should.
-pub fn harmless() -> String {
-    let all = IMPORTS.iter().filter(|(name, _)| *name != "group");
-    let imports: String = all.map(|(name, numbers)| import(name, numbers)).collect();
+/// A module that imports all there is.
+pub fn everything() -> String {
+    let imports: String = IMPORTS.iter().map(|(name, numbers)| import(name, numbers)).collect();
     format!("(module\n{imports})\n")
 }
 
