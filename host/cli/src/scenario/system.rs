@@ -110,7 +110,7 @@ fn traps(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in 0..2 {
         let line = format!("limit -m 8 on {kernel} sh -c 'x=long; while true; do x=$x$x; done'");
         let ended = ask(rig, &line)?;
-        if !ended.ends_with("[134]") || !ended.contains(" in sh::") {
+        if !ended.ends_with("[134]") || !ended.contains("in <sh::shell::Shell<") {
             return Err(Failure::Wrong(ended));
         }
     }
