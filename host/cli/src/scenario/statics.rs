@@ -20,17 +20,15 @@ pub struct Static {
     name: String,
 }
 
-/// The kernel itself: nearly every frame on a stack has its address, and so has the padding of what
-/// was built there and moved into the arena.
-const EVERYWHERE: &str = "kernel::kernel::KERNEL";
-
-/// Does arch keep it to itself, so that no service could put it into the arena? Their addresses are
-/// on every stack: of its statics (locks held, attempts, ...), and of the closures that it waits
-/// for. Its functions do count.
-fn of_arch(name: &str) -> bool {
+/// Is it out of reach of all services, by the law of layers? Their addresses are on every stack,
+/// and so in the padding of what was built there and moved into the arena: of statics of the image
+/// (the kernel itself, ...) and of arch (locks held, attempts, ...), and of the closures that arch
+/// waits for. Functions do count.
+fn is_out_of_reach(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
-    let is_private = last.starts_with("{closure") || !last.contains(char::is_lowercase);
-    name.trim_start_matches('<').starts_with("arch::") && is_private
+    let is_static = !last.contains(char::is_lowercase);
+    let of = |layer| name.trim_start_matches('<').starts_with(layer);
+    of("kernel::") && is_static || of("arch::") && (is_static || last.starts_with("{closure"))
 }
 
 /// What the kernels of a board have named.
@@ -45,7 +43,7 @@ fn all(rig: &Rig, board: &Board) -> Result<Vec<Static>, Failure> {
         let places = image::named(&elf).map_err(|e| wrong(e.to_string()))?;
         let base = VA_OFFSET.wrapping_add(domain.image.base);
         let places = places.into_iter().map(|(at, name)| (at, format!("{:#}", demangle(&name))));
-        let counted = places.filter(|(_, name)| name != EVERYWHERE && !of_arch(name));
+        let counted = places.filter(|(_, name)| !is_out_of_reach(name));
         all.extend(counted.map(|(at, name)| {
             let name = format!("{}'s {name}", domain.name);
             Static { start: base + at, name }
@@ -94,13 +92,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_arch_can_name_is_its_statics_and_closures() {
-        assert!(of_arch("arch::rescue::STACK"));
-        assert!(of_arch("<arch::lock::Lock<server::Server>>::lock::{closure#0}"));
-        assert!(!of_arch("<arch::lock::Lock<server::Server>>::lock"));
-        assert!(!of_arch("<vfs::Vfs>::answer::{closure#0}"));
-        assert!(!of_arch("arch::rescue::attempt"));
-        assert!(!of_arch("search::arch::TABLE"));
+    fn no_service_reaches_statics_above_and_below_it() {
+        assert!(is_out_of_reach("arch::rescue::STACK"));
+        assert!(is_out_of_reach("kernel::shootdown::SERVED"));
+        assert!(!is_out_of_reach("kernel::shootdown::serve"));
+        assert!(!is_out_of_reach("kernel_share::TABLE"));
+        assert!(!is_out_of_reach("fs::ext2::TABLE"));
+        assert!(is_out_of_reach("<arch::lock::Lock<server::Server>>::lock::{closure#0}"));
+        assert!(!is_out_of_reach("<arch::lock::Lock<server::Server>>::lock"));
+        assert!(!is_out_of_reach("<vfs::Vfs>::answer::{closure#0}"));
+        assert!(!is_out_of_reach("arch::rescue::attempt"));
+        assert!(!is_out_of_reach("search::arch::TABLE"));
     }
 
     #[test]
