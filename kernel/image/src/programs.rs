@@ -136,9 +136,8 @@ pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
             Short::Code => return false,
             Short::Kernel => {}
             Short::Much(way_out) => {
-                // Out of the engine, as from there: what fills memory for it holds nothing.
-                let arguments = [way_out, frame.fp(), 0, 0];
-                frame.call(seam::trapped as *const () as u64, arguments);
+                // As if it had called that: what fills memory for a program holds nothing.
+                frame.set_pc(way_out);
                 return true;
             }
         }
