@@ -28,11 +28,13 @@ pub fn redirect(
     of_programs: &dyn Fn(u64) -> bool,
     visit: &mut dyn FnMut(u64) -> Option<u64>,
 ) {
-    let (mut within, mut at) = (pc, fp);
+    let (mut within, mut at, mut below) = (pc, fp, 0);
     for _ in 0..MAX_FRAMES {
         let record = record(at, of_programs(within));
-        let inside =
-            record >= stack.start && record.checked_add(16).is_some_and(|e| e <= stack.end);
+        // Of two frames side by side, one a program's, the pointers may be the same.
+        let inside = record > below
+            && record >= stack.start
+            && record.checked_add(16).is_some_and(|e| e <= stack.end);
         if !inside || !record.is_multiple_of(8) || !is_readable(record) || !is_readable(record + 8)
         {
             return;
@@ -47,9 +49,6 @@ pub fn redirect(
             unsafe { ((record + 8) as *mut u64).write_volatile(to) };
             return;
         }
-        if next <= at {
-            return;
-        }
-        (at, within) = (next, pc);
+        (at, within, below) = (next, pc, record);
     }
 }
