@@ -131,18 +131,25 @@ fn release(start: VirtAddr) {
 pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
     let Fault::Page { address, .. } = fault else { return false };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
-    if is_short() && SPACES.is_open(address) {
-        match processes::ran_short(frame) {
-            Short::Code => return false,
-            Short::Kernel => {}
-            Short::Much(way_out) => {
-                // As if it had called that: what fills memory for a program holds nothing.
-                frame.set_pc(way_out);
-                return true;
-            }
+    match is_short() && SPACES.is_open(address) {
+        true => demand_short(frame, address, from),
+        false => SPACES.demand(address, from) == Demand::Met,
+    }
+}
+
+/// The same where there is no memory any more.
+#[cold]
+#[inline(never)]
+fn demand_short(frame: &mut TrapFrame, address: u64, from: From<'_>) -> bool {
+    match processes::ran_short(frame) {
+        Short::Code => false,
+        Short::Kernel => SPACES.demand(address, from) == Demand::Met,
+        Short::Much(way_out) => {
+            // As if it had called that: what fills memory for a program holds nothing.
+            frame.set_pc(way_out);
+            true
         }
     }
-    SPACES.demand(address, from) == Demand::Met
 }
 
 /// Who touched a page for which there is no memory.
