@@ -2,8 +2,8 @@
 //! those that only tests run, from `apps/corpus.toml` likewise.
 //!
 //! A program is built anew when what it is made of differs from what `NAME.key` says: its entry,
-//! the compilers, its sources. `NAME.toml` is its manifest, if it has one. All of them begin with `sdk/c/start.c`, which goes to the directory
-//! that they were begun in.
+//! the compilers, its sources. `NAME.toml` is its manifest, if it has one. All of them begin with
+//! `sdk/c/start.c`, which goes to the directory that they were begun in.
 
 mod compile;
 mod key;

@@ -134,7 +134,8 @@ impl Process {
         Ok(())
     }
 
-    /// A signal for a process, or for a group: the table says for whom it may be. One for itself is `proc_raise`.
+    /// A signal for a process, or for a group: the table says for whom it may be. One for itself is
+    /// `proc_raise`.
     pub fn kill(
         &mut self,
         _memory: &mut [u8],

@@ -101,8 +101,8 @@ impl Command {
         self
     }
 
-    /// With at most so many bytes of memory; so each that it begins. What its manifest, or who began
-    /// the caller, allows counts if that is less.
+    /// With at most so many bytes of memory; so each that it begins. What its manifest, or who
+    /// began the caller, allows counts if that is less.
     pub fn memory(mut self, bytes: u64) -> Command {
         self.memory = bytes;
         self

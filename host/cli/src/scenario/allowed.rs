@@ -93,8 +93,8 @@ pub fn signals(rig: &mut Rig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who touches memory that its kernel has not got any more ends for that, whether the program does or
-/// the kernel for it; the kernel and whoever else runs there go on.
+/// Who touches memory that its kernel has not got any more ends for that, whether the program does
+/// or the kernel for it; the kernel and whoever else runs there go on.
 pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     const LEFT: &str = "1024";
     ready(rig)?;
