@@ -128,6 +128,8 @@ fn release(start: VirtAddr) {
 /// A fault in an open part of a program's memory: its page comes, and the instruction is tried
 /// again. Any context of the fault handler; waits for locks only, and who touches a program's
 /// memory holds none.
+#[cold]
+#[inline(never)]
 pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
     let Fault::Page { address, .. } = fault else { return false };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
