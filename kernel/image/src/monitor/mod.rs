@@ -15,6 +15,7 @@ mod faults;
 pub mod files;
 #[cfg(feature = "seeded")]
 mod handover;
+mod hoard;
 mod inspect;
 mod line;
 mod net;
@@ -150,6 +151,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
         twins::COMMANDS,
         pingpong::COMMANDS,
         aside::COMMANDS,
+        hoard::COMMANDS,
         #[cfg(feature = "seeded")]
         handover::COMMANDS,
     ]

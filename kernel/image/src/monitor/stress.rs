@@ -3,15 +3,10 @@
 use super::chip::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::memory::FRAMES;
 use crate::peers::{Ask, CallFailure};
 use crate::shootdown;
 use abi::msg::LEVELS;
-use alloc::vec::Vec;
-use arch::lock::Lock;
-use base::addr::{PAGE, PhysAddr};
 use base::id::{CoreId, DomainId};
-use base::port::Frames;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -43,51 +38,7 @@ pub const COMMANDS: &[Command] = &[
         help: "sleep, and say how late it woke",
         run: nap,
     },
-    Command {
-        name: "hoard",
-        arguments: "[KIB]",
-        help: "take this kernel's memory until so much is left; without a number give it back",
-        run: hoard,
-    },
 ];
-
-/// What `hoard` has taken: frames, and their orders.
-static HOARD: Lock<Vec<(PhysAddr, u8)>> = Lock::new(crate::ranks::TEST, Vec::new());
-/// The sizes in which it takes them.
-const HOARDED: [u8; 2] = [6, 0];
-/// Looks without anything to take, so far apart, after which no block comes from the pool any more.
-const IDLE_LOOKS: u32 = 10;
-const LOOK_NS: u64 = 20_000_000;
-
-fn free_bytes() -> u64 {
-    FRAMES.free_count() as u64 * PAGE
-}
-
-fn hoard(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let before = core::mem::take(&mut *HOARD.lock());
-    before.iter().for_each(|&(frame, order)| FRAMES.free(frame, order));
-    if !arguments.is_empty() {
-        let left = number(arguments, 0, 0)? << 10;
-        let (mut taken, mut idle) = (Vec::new(), 0);
-        while idle < IDLE_LOOKS {
-            let known = taken.len();
-            HOARDED.iter().for_each(|&order| take_down_to(left, order, &mut taken));
-            idle = if taken.len() == known { idle + 1 } else { 0 };
-            session.kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK_NS);
-        }
-        *HOARD.lock() = taken;
-    }
-    writeln!(out, "  {} KiB are left", free_bytes() >> 10)?;
-    Ok(())
-}
-
-fn take_down_to(left: u64, order: u8, taken: &mut Vec<(PhysAddr, u8)>) {
-    while free_bytes() > left + (PAGE << order)
-        && let Some(frame) = FRAMES.allocate(order)
-    {
-        taken.push((frame, order));
-    }
-}
 
 /// How a storm went.
 struct Tally {
