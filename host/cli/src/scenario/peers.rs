@@ -42,20 +42,9 @@ pub fn wait_for(
     }
 }
 
-/// Waits until no service has anything to do: a domain that is made inactive in the middle keeps
-/// pages that others then wait for.
-fn settled(rig: &mut Rig) -> Result<(), Failure> {
-    let start = Instant::now();
-    let mut before = rig.ask("main", "services", PATIENCE)?;
-    loop {
-        std::thread::sleep(Duration::from_millis(200));
-        let now = rig.ask("main", "services", PATIENCE)?;
-        if now == before || start.elapsed() > PATIENCE / 4 {
-            return Ok(());
-        }
-        before = now;
-    }
-}
+/// What kernels do of themselves when they have begun is over by then. One that is made inactive in
+/// the middle of it keeps pages that others wait for, until it is woken.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// Inactive, off with memory kept, and off cold; each time it answers again.
 pub fn power(rig: &mut Rig) -> Result<(), Failure> {
@@ -66,7 +55,7 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
             [("inactive", state::INACTIVE), ("off", state::OFF), ("cold", state::COLD)]
         {
             demand(rig, "ping shadow 2", "answer from 1")?;
-            settled(rig)?;
+            std::thread::sleep(SETTLED);
             demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;
             let before = wait_for(rig, "slept", |_, now| now == after)?;
             demand(rig, "domain on shadow", "woken")?;
