@@ -8,6 +8,7 @@
 //! | Pull, the path | a file comes out | Data ..., End; or Failed: why |
 //! | Exec, [`Exec`] and what is behind it | a program runs | Out, Err ..., Exit; or Failed: why |
 //! | Folder, its name; Said ... | the host serves a folder | Done, its number; Job ... |
+//! | Settle | what was written gets to the disks | Done, or Failed: why |
 //!
 //! While a program runs the host sends Data for its input, End behind the last of it, and Signal.
 //! Before Exec it may say which folders the program gets: Given, the number of one, each. A folder
@@ -54,6 +55,8 @@ crate::codes::codes! {
         Said = 14,
         /// Before Exec: a folder that the program gets, by its number, 4 bytes.
         Given = 15,
+        /// Whatever was written is to be on the disks.
+        Settle = 16,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::lock;
 
 hook! { static WAITING: fn(Waits); }
 hook! { static RELEASED: fn(); }
+hook! { static STALLED: fn(); }
 
 /// What a core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,21 @@ pub fn install(hook: fn(Waits)) {
 /// are polled there. It may lock, and it does not recur. Once, before a second core runs.
 pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
+}
+
+/// Installs what is done when somebody has kept a lock between domains for long: its domain may
+/// have been stopped there. May wait. Once, before a second core runs.
+pub fn install_stalled(hook: fn()) {
+    STALLED.set(hook);
+}
+
+/// Runs the hook of [`install_stalled`].
+#[cold]
+#[inline(never)]
+pub(crate) fn stalled() {
+    if let Some(hook) = STALLED.get() {
+        hook();
+    }
 }
 
 /// Runs the hook of [`install_released`]; called by `lock`. A call, so that it has a name in

@@ -149,6 +149,8 @@ pub struct HwLock {
 const MAX_ROUNDS: usize = 8;
 /// Most rounds of `cpu::relax` between two tries.
 const MAX_BACKOFF: u32 = 64;
+/// Tries after which whoever has it is thought to stand still.
+const STALLED: u32 = 256;
 
 impl HwLock {
     /// The lock at the first word of `word`, for the cores of `domain`. One a lock and kernel.
@@ -181,15 +183,23 @@ impl HwLock {
 
     fn wait_for<'a>(&'a self, mut look: impl FnMut() -> Option<HwGuard<'a>>) -> HwGuard<'a> {
         let (mut guard, mut backoff) = (None, 1);
-        attend::until(|| {
-            guard = look();
-            if guard.is_none() {
-                (0..backoff).for_each(|_| cpu::relax());
-                backoff = (backoff * 2).min(MAX_BACKOFF);
+        loop {
+            let mut tries = 0;
+            attend::until(|| {
+                guard = look();
+                tries += 1;
+                if guard.is_none() {
+                    (0..backoff).for_each(|_| cpu::relax());
+                    backoff = (backoff * 2).min(MAX_BACKOFF);
+                }
+                guard.is_some() || tries == STALLED
+            });
+            match guard.take() {
+                Some(guard) => return guard,
+                // Who has it the word need not say.
+                None => attend::stalled(),
             }
-            guard.is_some()
-        });
-        guard.expect("until returns when the guard is there")
+        }
     }
 
     fn try_take(&self) -> bool {

@@ -1,4 +1,4 @@
-/* Linked into every program: begins in the directory that PWD names, and has no threads.
+/* Linked into every program: begins in the directory that PWD names, makes hard links, has no threads.
  *
  * WASI has no working directory. wasi-libc keeps one of its own, which begins as `/`; it cannot
  * tell the preopens `.` and `/` apart (it strips both to nothing, and the last one wins). So who
@@ -12,6 +12,16 @@ __attribute__((constructor)) static void begin_in_pwd(void)
     const char *path = getenv("PWD");
     if (path && path[0] == '/')
         (void)chdir(path);
+}
+
+/* Rust's std makes hard links by linkat from AT_FDCWD, of which its libc and wasi-libc's headers have
+ * different ideas: libc then looks below a directory that is none. */
+int __real_linkat(int from, const char *old, int to, const char *new, int flags);
+int __wrap_linkat(int from, const char *old, int to, const char *new, int flags)
+{
+    if (from < 0 && to < 0 && flags == 0)
+        return link(old, new);
+    return __real_linkat(from, old, to, new, flags);
 }
 
 /* WASI has no threads. std of Rust asks for some of these names all the same, which a wasi-libc

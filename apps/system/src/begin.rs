@@ -1,4 +1,4 @@
-//! Programs that tools begin: `on`, `limit`, `env`, `xargs`.
+//! Programs that tools begin: `on`, `limit`, `env`, `xargs`, `find`.
 
 use crate::Answer;
 use crate::look::absolute;
@@ -6,6 +6,9 @@ use penumbra::{Command, End, Errno};
 
 /// Where the names are that other programs serve.
 const APPLETS: &str = "/bin/.applets";
+/// Bytes that a program's arguments and environment may have: a beginning is 16 KiB, files and the
+/// names of directories included.
+pub const ROOM: usize = 12 << 10;
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,11 @@ impl Ran {
             }
         }
     }
+}
+
+/// Bytes that strings take in a beginning.
+pub fn bytes<'a>(words: impl IntoIterator<Item = &'a String>) -> usize {
+    words.into_iter().map(|word| word.len() + 1).sum()
 }
 
 /// The program that serves a name: lines of `NAME PROGRAM`.

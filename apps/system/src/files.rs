@@ -81,6 +81,11 @@ fn power(word: &str) -> Answer {
     Ok(0)
 }
 
+/// `sync`: all that was written is on the disks when it ends.
+pub fn sync(_: &[String]) -> Answer {
+    power("sync\n")
+}
+
 /// `reboot`
 pub fn reboot(_: &[String]) -> Answer {
     power("reboot\n")

@@ -6,6 +6,8 @@
 
 mod begin;
 mod files;
+mod find;
+mod glob;
 mod grep;
 mod look;
 mod options;
@@ -42,6 +44,11 @@ const TOOLS: &[Tool] = &[
         grep::grep,
         "grep [-EFGHLchilnoqrsvwx] [-m LINES] [-e PATTERN]... [-f FILE] [PATTERN] [FILE...]",
     ),
+    (
+        "find",
+        find::find,
+        "find [-H | -L] [PATH...] [-name PATTERN | -type f | -exec PROGRAM {} \\; | ...]...",
+    ),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),
@@ -49,6 +56,7 @@ const TOOLS: &[Tool] = &[
     ("mount", files::mount, "mount (what is mounted where; mounts are made at boot)"),
     ("df", files::df, "df"),
     ("dmesg", files::dmesg, "dmesg [KERNEL]"),
+    ("sync", files::sync, "sync"),
     ("reboot", files::reboot, "reboot"),
     ("poweroff", files::poweroff, "poweroff"),
 ];

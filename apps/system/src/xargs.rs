@@ -4,15 +4,12 @@
 //! arguments are there, one at a time, with `/dev/null` as its input.
 
 use crate::Answer;
-use crate::begin::{Ran, begin};
+use crate::begin::{ROOM, Ran, begin, bytes};
 use crate::options::{Options, number};
 use penumbra::End;
 use std::io::BufRead;
 use std::os::fd::AsRawFd;
 
-/// Bytes that a program's arguments and environment may have: a beginning is 16 KiB, files and the
-/// names of directories included.
-const ROOM: usize = 12 << 10;
 /// Most bytes of one line of the input.
 const LINE: u64 = 1 << 20;
 
@@ -99,11 +96,6 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     }
     found.extend(word);
     Ok(found)
-}
-
-/// Bytes that strings take in a beginning.
-fn bytes<'a>(words: impl IntoIterator<Item = &'a String>) -> usize {
-    words.into_iter().map(|word| word.len() + 1).sum()
 }
 
 /// Words on their way to programs.

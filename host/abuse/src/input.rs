@@ -59,7 +59,7 @@ pub fn furnish(memory: &mut [u8]) {
     put(PLACES[0], b"a");
     put(PLACES[1], b"in");
     put(PLACES[2], &pieces(&[(PLACES[5], 64), (PLACES[6], 300)]));
-    put(PLACES[3], &spawn(PLACES[0], 1));
+    put(PLACES[3], &spawn([PLACES[0], 1], [0; 2], [0; 2]));
 }
 
 fn pieces(all: &[(u32, u32)]) -> Vec<u8> {
@@ -67,10 +67,16 @@ fn pieces(all: &[(u32, u32)]) -> Vec<u8> {
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// A [`abi::program::Spawn`].
-fn spawn(path: u32, length: u32) -> Vec<u8> {
-    let words = [path, length, PLACES[1], 0, 0, 0, 0, 0, 3, u32::MAX, 0, 0, 0, 0, 0, 0];
-    words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+/// A [`abi::program::Spawn`], with files that it hands over, and limits of memory and descriptors.
+fn spawn(path: [u32; 2], files: [u32; 2], limits: [u32; 2]) -> Vec<u8> {
+    let names = [path, [PLACES[1], 0], [0; 2], files];
+    let rest = [[3, u32::MAX], [0; 2], limits, [0; 2]];
+    names.iter().chain(&rest).flatten().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Files to hand over: descriptors, and which ones they are to be there; names on and off.
+fn given(all: &[(u32, u32)]) -> Vec<u8> {
+    pieces(&all.iter().flat_map(|&file| [file, (PLACES[1], file.0 % 2)]).collect::<Vec<_>>())
 }
 
 /// A subscription to a clock or to a descriptor.
@@ -101,6 +107,11 @@ impl<'a> Input<'a> {
     /// Yes or no.
     pub fn chance(&mut self) -> bool {
         self.byte() & 1 == 1
+    }
+
+    /// How much of something, or which.
+    fn limit(&mut self) -> u32 {
+        [0, 0, 1, 7, 70, 256, u32::MAX - 1, u32::MAX][usize::from(self.byte() % 8)]
     }
 
     fn place(&mut self) -> u32 {
@@ -150,7 +161,11 @@ impl<'a> Input<'a> {
             }
             'i' => put(pieces(&[(self.place(), contents as u32), (self.place(), 9)])),
             'q' => put(subscription(contents as u8 % 4, contents as u32 % 6)),
-            'S' => put(spawn(self.place(), 1 + contents as u32 % 4)),
+            'S' => {
+                let path = [self.place(), 1 + contents as u32 % 4];
+                let files = [self.place(), u32::from(self.byte() % 3)];
+                put(spawn(path, files, [self.limit(), self.limit()]))
+            }
             'l' => *length,
             'n' => 1 + contents as u64 % 2,
             's' => contents as u64,
@@ -181,12 +196,16 @@ impl<'a> Input<'a> {
 
     /// What is written to memory: things that functions look for.
     fn contents(&mut self) -> Vec<u8> {
-        match self.byte() % 8 {
+        match self.byte() % 9 {
             0..3 => TEXTS[usize::from(self.byte()) % TEXTS.len()].to_vec(),
             3 => pieces(&[(self.place(), u32::from(self.byte())), (self.place(), 70)]),
             4 => pieces(&[(self.word(), self.word()), (0xfffe, self.word() % 5)]),
             5 => subscription(self.byte() % 4, u32::from(self.byte() % 6)),
-            6 => spawn(self.place(), u32::from(self.byte() % 16)),
+            6 => {
+                let path = [self.place(), u32::from(self.byte() % 16)];
+                spawn(path, [self.place(), u32::from(self.byte() % 70)], [self.limit(), 0])
+            }
+            7 => given(&[(u32::from(self.byte() % 6), self.limit()), (1, self.limit())]),
             _ => (0..self.byte() % 64).map(|_| self.byte()).collect(),
         }
     }

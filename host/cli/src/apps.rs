@@ -249,7 +249,7 @@ mod tests {
         let text = include_str!("../../../apps/apps.toml");
         let all = list(text).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["sh", "system", "coreutils", "hello"]);
+        assert_eq!(names, ["sh", "system", "coreutils", "sed", "hello"]);
         let mut served: Vec<&String> = all.iter().flat_map(|app| &app.applets).collect();
         let count = served.len();
         served.sort();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(served.len(), count, "a name is served twice");
         let nameless: Vec<&str> =
             all.iter().filter(|app| !app.names).map(|app| app.name.as_str()).collect();
-        assert_eq!(nameless, ["coreutils"]);
+        assert_eq!(nameless, ["coreutils", "sed"]);
         assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
     }
 

@@ -1,16 +1,17 @@
 //! The commands about boards: build, up, run, console, down, ps.
 
-use crate::instance::{Instance, InstanceError};
+use crate::instance::{Instance, InstanceError, VSOCK};
 use crate::kernels::{self, Built, Profile};
 use crate::lab::findings;
 use crate::place::Place;
 use crate::progress::Step;
-use crate::{How, Which, console, image, lab, system};
+use crate::{How, Which, console, image, lab, system, transfer};
 use abi::soc::state;
 use anyhow::{Context, bail};
 use board::Board;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Reads the board and builds its kernels.
 pub fn prepare(place: &Place, name: &str, profile: Profile) -> anyhow::Result<(Board, Vec<Built>)> {
@@ -97,7 +98,7 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
 pub fn run(place: &Place, how: &How) -> anyhow::Result<ExitCode> {
     let instance = up(place, how)?;
     let attached = console::attach(&instance, false);
-    instance.stop()?;
+    end(&instance)?;
     attached?;
     eprintln!("pen: {} is down; logs stay in {}", instance.name, instance.folder.display());
     Ok(verdict(findings::show(&instance.folder)?))
@@ -154,11 +155,27 @@ pub fn down(place: &Place, name: Option<&str>, all: bool) -> anyhow::Result<Exit
         if !living(&instance) {
             return Err(InstanceError::NotRunning(instance.name).into());
         }
-        instance.stop()?;
+        end(&instance)?;
         println!("{} is down", instance.name);
         found += findings::show(&instance.folder)?;
     }
     Ok(verdict(found))
+}
+
+/// How long a board may take to write what it has.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// Ends a board: what its programs have written is on its disk by then, if the board still answers.
+fn end(instance: &Instance) -> anyhow::Result<()> {
+    let runs = instance.soc().is_some() && instance.folder.join(VSOCK).exists();
+    if runs
+        && instance.board().is_ok_and(|board| system::fits(&board))
+        && let Err(why) = transfer::settle(instance, SETTLING)
+    {
+        let lost = "what was written there in its last seconds may not be on its disk";
+        eprintln!("pen: {}: {lost}: {why:#}", instance.name);
+    }
+    Ok(instance.stop()?)
 }
 
 /// A board on which the sanitizer found something is a failure.

@@ -18,6 +18,7 @@ use board::{Board, DeviceKind};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The device that it is on.
@@ -77,6 +78,9 @@ pub fn prepare(
     let files = bin(place, &programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));
+    if is_ext2(&image) {
+        mend(&image)?;
+    }
     let known = version_on(instance);
     if known.as_deref() != Some(version.as_bytes()) {
         let staged = instance.path("system");
@@ -108,11 +112,11 @@ pub fn lend(
         instance.write_secret(KEY_FILE, &own.program_key()?)?;
         copy_image(&own.path(&format!("{DISK}.disk")), &image)
             .context(image.display().to_string())?;
-        // Power may have been cut.
-        ext2::tool("e2fsck", &["-p"], &image, 1)?;
     }
     if programs {
         prepare(place, instance, board, &instance.lasting_key()?)?;
+    } else if image.exists() {
+        mend(&image)?;
     }
     if image.exists() {
         return Ok(arguments(&board.arguments));
@@ -121,6 +125,20 @@ pub fn lend(
     stage(place, &[], OURS, &staged)?;
     ext2::make(&image, BLOCK, &staged, Some(BYTES))?;
     Ok(arguments_without(&board.arguments))
+}
+
+/// Does it begin as an ext2 does?
+fn is_ext2(image: &Path) -> bool {
+    let mut magic = [0; 2];
+    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, 1024 + 56));
+    read.is_ok() && magic == [0x53, 0xef]
+}
+
+/// Power may have been cut: a disk that was not unmounted would be there to read only.
+fn mend(image: &Path) -> anyhow::Result<()> {
+    let what =
+        || format!("{0}: `e2fsck {0}` can mend it, or remove it for a new one", image.display());
+    ext2::tool("e2fsck", &["-p"], image, 1).with_context(what).map(|_| ())
 }
 
 /// Copies an image, which is mostly zeros.
@@ -216,7 +234,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Programs on the disk become those that are staged.
 fn renew(image: &Path, staged: &Path) -> anyhow::Result<()> {
-    // Power may have been cut.
+    // Who changes it by hand looks closer.
     ext2::tool("e2fsck", &["-fp"], image, 1)?;
     let mut files = vec![PathBuf::from(VERSION)];
     for entry in std::fs::read_dir(staged.join("bin"))? {

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A stream with a board, before or within one request.
@@ -139,6 +140,17 @@ impl Stream {
             }
         }
     }
+}
+
+/// Has a board write to its disks what programs have written; it may take so long.
+pub fn settle(instance: &Instance, patience: Duration) -> anyhow::Result<()> {
+    let socket = instance.connect(VSOCK)?;
+    socket.set_read_timeout(Some(patience))?;
+    let mut stream = Stream::on(socket, &instance.name)?;
+    stream.send(Kind::Settle, &[])?;
+    let (kind, _) = stream.receive()?;
+    ensure!(kind == Kind::Done, "the board answers {kind:?} to that");
+    Ok(())
 }
 
 /// The last part of a path, as a name there.

@@ -152,6 +152,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
 pub fn core_up(core: usize) {
     arch::attend::install(serve_while_waiting);
     arch::attend::install_released(poll_after_release);
+    arch::attend::install_stalled(rouse);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
         kernel.attendance[core].lock().enter(&kernel.own_page);
@@ -168,6 +169,13 @@ fn serve_while_waiting(waits: Waits) {
         if let Some(coherence) = &kernel.coherence {
             coherence.serve();
         }
+    }
+}
+
+/// Somebody keeps a lock that this core waits for.
+fn rouse() {
+    if let Some(kernel) = kernel::get() {
+        kernel.rouse();
     }
 }
 

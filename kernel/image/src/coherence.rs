@@ -52,6 +52,8 @@ const COMPLAIN_NS: u64 = 1_000_000_000;
 const ROUNDS: u32 = 4;
 /// Looks at the links in such a round.
 const LOOKS: u32 = 64;
+/// Rounds after which whoever could end the wait is thought to stand still.
+const STALLED: u32 = 64;
 /// How often a domain that is to leave has lost pages mended first.
 const LEAVES: usize = 4;
 
@@ -234,15 +236,8 @@ impl Coherence {
     }
 
     fn has_left(&self, kernel: &Kernel) -> bool {
-        let (mut now, mut rounds) = (Leaving::No, 0);
-        arch::attend::until(|| {
-            if let Some(mut state) = self.state.try_lock() {
-                self.round(kernel, &mut state, &mut rounds);
-                now = state.machine.leaving;
-            }
-            now != Leaving::No
-        });
-        now == Leaving::Left
+        let ended = |now: &Leaving| *now != Leaving::No;
+        self.wait(kernel, |state| Some(state.machine.leaving).filter(ended)) == Leaving::Left
     }
 
     /// Index of the shared block in the global region.
@@ -298,7 +293,7 @@ impl Coherence {
     /// Between two looks of a waiting core.
     pub fn serve(&self) {
         if let Some(mut state) = self.state.try_lock()
-            && state.has_work(1)
+            && state.has_work()
         {
             self.poll_locked(&mut state);
         }
@@ -391,15 +386,32 @@ impl Coherence {
     }
 
     fn await_core(&self, kernel: &Kernel, core: CoreId) -> u64 {
-        let (mut result, mut rounds) = (wait::PENDING, 0);
-        arch::attend::until(|| {
-            if let Some(mut state) = self.state.try_lock() {
-                self.round(kernel, &mut state, &mut rounds);
-                result = state.machine.waits[core.index()];
+        let result = |state: &State| state.machine.waits[core.index()];
+        self.wait(kernel, |state| Some(result(state)).filter(|&result| result != wait::PENDING))
+    }
+
+    /// Waits until `look` finds something. Who may have stopped somewhere with what that takes is
+    /// woken: all of them, for only the home knows who has a page.
+    fn wait<T>(&self, kernel: &Kernel, mut look: impl FnMut(&State) -> Option<T>) -> T {
+        let (mut found, mut rounds) = (None, 0);
+        loop {
+            arch::attend::until(|| {
+                if let Some(mut state) = self.state.try_lock() {
+                    // Whoever else takes messages may have taken this one.
+                    found = look(&state);
+                    if found.is_none() {
+                        self.round(kernel, &mut state, &mut rounds);
+                        found = look(&state);
+                    }
+                }
+                found.is_some() || rounds == STALLED
+            });
+            if let Some(found) = found.take() {
+                return found;
             }
-            result != wait::PENDING
-        });
-        result
+            rounds = 0;
+            kernel.rouse();
+        }
     }
 
     /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
@@ -407,9 +419,7 @@ impl Coherence {
     /// interrupts masked.
     fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
         *rounds += 1;
-        if state.has_work(LOOKS) {
-            self.judge(state.poll(By::Waiting));
-        }
+        self.judge(state.watch(LOOKS));
         if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
             state.chip(kernel);
             self.poll_locked(state);

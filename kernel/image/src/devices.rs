@@ -4,6 +4,7 @@
 //! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
 //! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
 
+mod disk;
 pub mod dma;
 pub mod streams;
 
@@ -14,8 +15,8 @@ use arch::lock::Lock;
 use arch::shared::Window;
 use base::id::{DomainId, Vector};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
-use drivers::block::{Block, BlockError, Request, SECTOR, Token};
+use core::sync::atomic::AtomicBool;
+use drivers::block::Block;
 use drivers::console::Console;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
@@ -213,76 +214,6 @@ impl Devices {
         {
             console.write(&bus(kernel), text.as_bytes());
         }
-    }
-
-    /// One request to the disk, from its beginning to its end; what was read goes into `into`.
-    pub fn transfer(
-        &self,
-        kernel: &'static Kernel,
-        sector: u64,
-        request: Request,
-        into: &mut [u8],
-    ) -> Result<(), BlockError> {
-        let mut token = Err(BlockError::Busy);
-        kernel.scheduler.wait(&self.block.waiting, || {
-            token = self.submit(kernel, sector, request);
-            token != Err(BlockError::Busy)
-        });
-        let (token, mut result) = (token?, None);
-        kernel.scheduler.wait(&self.block.waiting, || {
-            if let Some(block) = &mut *self.block.driver.lock() {
-                result = block.finish(&bus(kernel), &token, into);
-            }
-            result.is_some()
-        });
-        result.unwrap_or(Err(BlockError::Device))
-    }
-
-    fn submit(
-        &self,
-        kernel: &'static Kernel,
-        sector: u64,
-        request: Request,
-    ) -> Result<Token, BlockError> {
-        match &mut *self.block.driver.lock() {
-            Some(block) => block.submit(&bus(kernel), sector, request),
-            None => Err(BlockError::Unsupported),
-        }
-    }
-
-    /// Can the disk be read only? `None`: there is none.
-    pub fn disk_is_read_only(&self) -> Option<bool> {
-        self.block.driver.lock().as_ref().map(Block::is_read_only)
-    }
-
-    /// How large it is. `None`: there is none.
-    pub fn disk_sectors(&self) -> Option<u64> {
-        self.block.driver.lock().as_ref().map(Block::sectors)
-    }
-
-    /// Writes, flushes and reads back the last sector, which it leaves as it was.
-    pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
-        let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
-        if self.disk_is_taken.load(Ordering::Relaxed) {
-            return Err("a file system has the disk: `fs df`");
-        }
-        let last = sectors.checked_sub(1).ok_or("the disk is empty")?;
-        let (mut before, mut after) = ([0; SECTOR], [0; SECTOR]);
-        let mut pattern = [0; SECTOR];
-        let mut prng = base::prng::Prng::new(arch::time::soc_time());
-        pattern.iter_mut().for_each(|byte| *byte = prng.next() as u8);
-        let explain = |why| match why {
-            BlockError::ReadOnly => "the disk is read-only",
-            BlockError::Busy => "all requests of the driver are in flight",
-            BlockError::Unsupported => "the device does not support it",
-            BlockError::Range | BlockError::Device => "the device reports an error",
-        };
-        self.transfer(kernel, last, Request::Read(SECTOR), &mut before).map_err(explain)?;
-        self.transfer(kernel, last, Request::Write(&pattern), &mut []).map_err(explain)?;
-        self.transfer(kernel, last, Request::Flush, &mut []).map_err(explain)?;
-        self.transfer(kernel, last, Request::Read(SECTOR), &mut after).map_err(explain)?;
-        self.transfer(kernel, last, Request::Write(&before), &mut []).map_err(explain)?;
-        if after == pattern { Ok(sectors) } else { Err("read back something else") }
     }
 
     /// Random bytes from the chip.

@@ -9,8 +9,8 @@ mod folders;
 
 use crate::devices::streams::Gone;
 use crate::kernel::Kernel;
-use crate::monitor::files::with_client;
-use crate::monitor::{Failure, Session};
+use crate::monitor::files::{explain, with_client};
+use crate::monitor::{self, Failure, Session};
 use abi::fs::flag;
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
@@ -88,6 +88,7 @@ impl Stream {
             Kind::Exec => self.exec(&bytes, &[]),
             Kind::Given => self.exec_with_folders(&mut bytes),
             Kind::Folder => self.folder(&bytes),
+            Kind::Settle => self.settle(),
             _ => Err(NONSENSE),
         });
         match done {
@@ -156,6 +157,11 @@ impl Stream {
             }
             with_client(&self.session, |client| client.write_all(file, &bytes))?;
         }
+    }
+
+    fn settle(&self) -> Result<(), Trouble> {
+        monitor::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
+        Ok(self.send(Kind::Done, &[])?)
     }
 
     fn pull(&self, path: &[u8]) -> Result<(), Trouble> {

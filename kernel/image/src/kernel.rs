@@ -84,6 +84,12 @@ pub fn set(kernel: Kernel) -> Option<&'static Kernel> {
 }
 
 impl Kernel {
+    /// Wakes all that were stopped wherever they were: the caller waits for what one of them may
+    /// have.
+    pub fn rouse(&self) {
+        self.peers.ids().for_each(|id| self.soc.rouse(id));
+    }
+
     /// Its domain's description.
     pub fn domain(&self) -> &'static Domain {
         &self.blob.domains()[self.me.index()]

@@ -16,8 +16,8 @@ const FEATURE_FLUSH: u64 = 1 << 9;
 pub const SECTOR: usize = 512;
 /// Most bytes of one request.
 pub const BUFFER: usize = 4096;
-/// Requests in flight.
-const SLOTS: usize = 4;
+/// Most requests in flight.
+pub const SLOTS: usize = 4;
 /// A slot: header 16, status 8, then data.
 const SLOT: usize = 64 + BUFFER;
 /// Bytes of device memory this driver needs.

@@ -38,13 +38,16 @@ const LINKS: &[&str] = &["-Wl,--strip-debug"];
 /// With nothing but code.
 const LINKS_NAMELESS: &[&str] = &["-O2", "-s"];
 
+/// What `sdk/c/start.c` does in libc's place.
+const WRAPPED: &str = "--wrap=linkat";
+
 const fn links(app: &App) -> &'static [&'static str] {
     if app.names { LINKS } else { LINKS_NAMELESS }
 }
 
 /// How a program is compiled, for keys.
 pub fn settings(app: &App) -> String {
-    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(links(app));
+    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(links(app)).chain(&[WRAPPED]);
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 
@@ -159,7 +162,7 @@ fn c(
     std::fs::create_dir_all(&folder).map_err(|e| AppError::File(folder.clone(), e))?;
     let mut link = Command::new(CLANG);
     link.current_dir(&place.root).arg(format!("--target={CLANG_TRIPLE}"));
-    link.args(links(app)).arg(&tools.start);
+    link.args(links(app)).arg(format!("-Wl,{WRAPPED}")).arg(&tools.start);
     for (number, file) in files.iter().enumerate() {
         let object = folder.join(format!("{number}.o"));
         let mut clang = clang(place);
@@ -199,7 +202,8 @@ fn cargo(place: &Place, tools: &Tools, verb: &str) -> Command {
     for setting in PROFILE_SETTINGS {
         cargo.args(["--config", setting]);
     }
-    let mut flags = vec![format!("-Clink-arg={}", tools.start.display())];
+    let linked = [WRAPPED.to_string(), tools.start.display().to_string()];
+    let mut flags: Vec<String> = linked.map(|what| format!("-Clink-arg={what}")).into();
     if place.build_std {
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
         flags.push(format!("-Clinker={LINKER}"));

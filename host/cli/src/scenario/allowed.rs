@@ -2,10 +2,9 @@
 
 use super::crowd::processes;
 use super::machine::demand;
-use super::programs::{Running, install_as, ready, run, wrong};
+use super::programs::{Running, awaited, install_as, ready, run, wrong};
 use super::{Failure, PATIENCE, Rig};
 use crate::exec::{Captured, Line};
-use std::time::{Duration, Instant};
 
 /// Errors of WASI's, as the tool says them.
 const BADF: &str = "tool: error 8\n";
@@ -135,17 +134,15 @@ fn until(
     what: &str,
     so: impl Fn(&[Vec<String>]) -> bool,
 ) -> Result<Vec<Vec<String>>, Failure> {
-    let start = Instant::now();
-    loop {
-        let lines = processes(rig)?;
-        if so(&lines) {
-            return Ok(lines);
-        }
-        if start.elapsed() > PATIENCE {
-            return Err(wrong(what, lines));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    awaited(
+        PATIENCE,
+        |lines| wrong(what, lines),
+        || {
+            let lines = processes(rig)?;
+            let is_so = so(&lines);
+            Ok((lines, is_so))
+        },
+    )
 }
 
 /// The number of the only process.

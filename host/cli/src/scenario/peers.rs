@@ -42,11 +42,8 @@ pub fn wait_for(
     }
 }
 
-/// What kernels do of themselves when they have begun is over by then. One that is made inactive in
-/// the middle of it keeps pages that others wait for, until it is woken.
-const SETTLED: Duration = Duration::from_secs(1);
-
-/// Inactive, off with memory kept, and off cold; each time it answers again.
+/// Inactive, off with memory kept, and off cold; each time it answers again. Who is inactive is
+/// woken early where main wants a page that it has.
 pub fn power(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
@@ -55,9 +52,9 @@ pub fn power(rig: &mut Rig) -> Result<(), Failure> {
             [("inactive", state::INACTIVE), ("off", state::OFF), ("cold", state::COLD)]
         {
             demand(rig, "ping shadow 2", "answer from 1")?;
-            std::thread::sleep(SETTLED);
             demand(rig, &format!("domain {action} shadow"), "domain shadow: ")?;
-            let before = wait_for(rig, "slept", |_, now| now == after)?;
+            let asleep = |now| now == after || after == state::INACTIVE && now == state::RUNNING;
+            let before = wait_for(rig, "slept", |_, now| asleep(now))?;
             demand(rig, "domain on shadow", "woken")?;
             let epoch = wait_for(rig, "woke", |_, now| now == state::RUNNING)?;
             let kept = action != "cold";

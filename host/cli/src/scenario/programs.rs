@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Its parts are at its top.
 const TOOL: &str = "tests/programs/tool.wat";
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
 /// What `pen exec` ends with when the program's kernel died.
 pub(super) const LOST: u8 = 125;
 /// And for a trap.
@@ -156,18 +158,28 @@ pub fn traps(rig: &mut Rig) -> Result<(), Failure> {
 pub(super) fn given_back<T: std::fmt::Debug>(
     what: &str,
     before: &T,
-    mut look: impl FnMut() -> Result<(T, bool), Failure>,
+    look: impl FnMut() -> Result<(T, bool), Failure>,
 ) -> Result<(), Failure> {
+    let late = |after| wrong(what, (before, after));
+    awaited(PATIENCE / 4, late, look).map(|_| ())
+}
+
+/// Looks until it is so: what there is, and is that it? `late`: what is wrong when it never is.
+pub(super) fn awaited<T>(
+    patience: Duration,
+    late: impl FnOnce(T) -> Failure,
+    mut look: impl FnMut() -> Result<(T, bool), Failure>,
+) -> Result<T, Failure> {
     let start = Instant::now();
     loop {
-        let (after, is_enough) = look()?;
-        if is_enough {
-            return Ok(());
+        let (found, is_so) = look()?;
+        if is_so {
+            return Ok(found);
         }
-        if start.elapsed() > PATIENCE / 4 {
-            return Err(wrong(what, (before, after)));
+        if start.elapsed() > patience {
+            return Err(late(found));
         }
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -160,22 +160,57 @@ pub fn strong_sleeps(rig: &mut Rig, times: u64) -> Result<(), Failure> {
     wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     demand(rig, "fs write note still here", "")?;
     for round in 0..times {
-        let work = |seed| format!("exercise {seed} {OPERATIONS}");
-        let (here, there) = (1000 + 2 * round, 1001 + 2 * round);
-        demand(rig, &format!("aside {}", work(here)), "begun")?;
-        demand(rig, &format!("on shadow aside {}", work(there)), "begun")?;
+        let exercises = begin_both(rig, round)?;
         demand(rig, &format!("on shadow aside domain off main {NAP_MS}"), "begun")?;
         came_back(rig, round as usize + 1)?;
-        for (kernel, seed) in [("main", here), ("shadow", there)] {
-            let expected = expected(seed);
-            let digest = expected.rsplit(", ").next().unwrap_or_default();
-            rig.said_aside(kernel, &work(seed), digest, 1)?;
-        }
+        exercises.into_iter().try_for_each(|exercise| ended(rig, exercise))?;
         demand(rig, "fs cat note", "still here")?;
         demand(rig, "on shadow fs cat note", "still here")?;
         whole(rig)?;
     }
     demand(rig, "services", "shadowed             1,").map(|_| ())
+}
+
+/// Each kernel in turn is stopped wherever it is, in the middle of operations of both: the other
+/// wakes it as soon as it waits for its pages, or its lock.
+pub fn stopped(rig: &mut Rig, times: u64) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
+    let mut woken = 0;
+    for round in 0..times {
+        let [main, shadow] = begin_both(rig, round)?;
+        let (at, other) = if round % 2 == 0 { (shadow, main) } else { (main, shadow) };
+        std::thread::sleep(Duration::from_millis(round * 37 % 100));
+        rig.power(at.0, "inactive")?;
+        ended(rig, other)?;
+        let states = rig.instance.states(&rig.instance.board()?);
+        woken += u64::from(states[usize::from(at == shadow)].1 == state::RUNNING);
+        rig.power(at.0, "wake")?;
+        ended(rig, at)?;
+        whole(rig)?;
+    }
+    match woken > times / 2 {
+        true => Ok(()),
+        false => Err(Failure::Wrong(format!("only {woken} of {times} were woken by the other"))),
+    }
+}
+
+/// A kernel, and the seed of what it exercises.
+type Exercise = (&'static str, u64);
+
+/// Both kernels exercise files at once.
+fn begin_both(rig: &mut Rig, round: u64) -> Result<[Exercise; 2], Failure> {
+    let (here, there) = (1000 + 2 * round, 1001 + 2 * round);
+    demand(rig, &format!("aside exercise {here} {OPERATIONS}"), "begun")?;
+    demand(rig, &format!("on shadow aside exercise {there} {OPERATIONS}"), "begun")?;
+    Ok([("main", here), ("shadow", there)])
+}
+
+/// It has, with the right answers.
+fn ended(rig: &Rig, (kernel, seed): Exercise) -> Result<(), Failure> {
+    let expected = expected(seed);
+    let digest = expected.rsplit(", ").next().unwrap_or_default();
+    rig.said_aside(kernel, &format!("exercise {seed} {OPERATIONS}"), digest, 1).map(|_| ())
 }
 
 /// Main says that it is back, for so many times by now.

@@ -1,11 +1,12 @@
 //! The system on a board's disk, as people use it: the shell on the console, programs of both
 //! kernels in one pipeline, keys, the monitor behind ctrl-t, and what stays on the disk.
 
-use super::disk::{clean, content, off_and_clean, poweroff};
+use super::disk::{clean, content, off_and_clean, poweroff, same};
 use super::programs::install_as;
 use super::{Failure, PATIENCE, Rig};
+use crate::instance::Instance;
 use crate::place::Place;
-use crate::system;
+use crate::{system, transfer};
 
 /// Ctrl-c, ctrl-d and ctrl-t.
 const INTERRUPT: &str = "\x03";
@@ -17,11 +18,19 @@ const PROMPT: &str = " $ ";
 
 /// A board with a system on its disk, and the shell's first prompt.
 pub(super) fn begin(rig: &mut Rig) -> Result<(), Failure> {
-    let place = Place::find()?;
     rig.set_arguments(&system::arguments(""));
+    // One of an earlier run would be kept, with what is on it.
+    start(rig, |instance| Ok(std::fs::remove_file(instance.path("disk.disk"))?))
+}
+
+/// Starts it after `between`, as `pen up` does, until the shell's first prompt.
+fn start(
+    rig: &mut Rig,
+    between: impl FnOnce(&Instance) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let place = Place::find()?;
     rig.restart(|instance| {
-        // One of an earlier run would be kept, with what is on it.
-        std::fs::remove_file(instance.path("disk.disk"))?;
+        between(instance)?;
         let make =
             || system::prepare(&place, instance, &instance.board()?, &instance.program_key()?);
         make().map_err(|why| Failure::Wrong(format!("{why:#}")))
@@ -91,6 +100,10 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
 fn tools(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 3 | KERNEL=1 xargs -n 2 echo and", "and 1 2\nand 3\n[0]")?;
     says(rig, "seq 20 | grep -c '^1'; seq 9 | KERNEL=1 grep -E '[0-3]{2}'", "11\n[1]")?;
+    says(rig, "find . -name 'read*' -type f | KERNEL=1 xargs -n 1 echo", "./readme\n[0]")?;
+    says(rig, "KERNEL=1 find readme -exec echo {} and {} \\;", "readme and readme\n[0]")?;
+    says(rig, "echo a-b | sed s/-/+/; seq 9 | KERNEL=1 sed -n '3p;$p'", "a+b\n3\n9\n[0]")?;
+    says(rig, "echo h > h; KERNEL=1 ln h i; echo more >> i; cat h; rm h i", "h\nmore\n[0]")?;
     let ended = ask(rig, "KERNEL=1 sleep 1000 & echo $! | xargs kill -s TERM; wait $!")?;
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
 }
@@ -155,7 +168,7 @@ fn monitor(rig: &mut Rig) -> Result<(), Failure> {
 /// The tool `reboot`, on the other kernel: the shell comes back, and the disk is in order.
 pub fn restarted(rig: &mut Rig) -> Result<(), Failure> {
     begin(rig)?;
-    says(rig, "cat /proc/power", "poweroff reboot\n[0]")?;
+    says(rig, "cat /proc/power", "sync poweroff reboot\n[0]")?;
     says(rig, "cd /home; echo unsynced > before", "[0]")?;
     rig.send("KERNEL=1 reboot")?;
     rig.rejoin()?;
@@ -189,5 +202,31 @@ fn kept(rig: &mut Rig) -> Result<(), Failure> {
     rig.type_keys(INTERRUPT)?;
     rig.expect("^C", PATIENCE)?;
     rig.expect("/ $ ", PATIENCE)?;
-    says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")
+    says(rig, "cd /home; KERNEL=1 cat script", "echo script $1; exit 7\n[0]")?;
+    says(rig, "echo last > last; KERNEL=1 sync", "[0]")?;
+    ends_with(rig, "last")
+}
+
+/// Without `pen down` the disk is mended before the board starts again; with it, nothing needs to
+/// be.
+pub fn down(rig: &mut Rig) -> Result<(), Failure> {
+    begin(rig)?;
+    says(rig, "cd /home; echo first > first; KERNEL=1 sync", "[0]")?;
+    says(rig, "shred -x -n 1 -s 99 first; echo lost > lost", "[0]")?;
+    start(rig, |instance| match clean(instance) {
+        Ok(()) => Err(Failure::Wrong("the disk is in order: the test is blind".to_string())),
+        Err(_) => Ok(()),
+    })?;
+    says(rig, "cd /home; wc -c < first; KERNEL=1 cp first other; echo last > last", "99\n[0]")?;
+    let settled = transfer::settle(&rig.instance, PATIENCE);
+    settled.map_err(|why| Failure::Wrong(format!("{why:#}")))?;
+    ends_with(rig, "last")
+}
+
+/// The board ends here and now; the file system is in order, and has this file with its name in it.
+fn ends_with(rig: &mut Rig, name: &str) -> Result<(), Failure> {
+    rig.instance.stop()?;
+    clean(&rig.instance)?;
+    let found = content(&rig.instance, &format!("home/{name}"))?;
+    same(name, &found, format!("{name}\n").as_bytes())
 }

@@ -83,8 +83,6 @@ pub struct Machine {
 pub enum By {
     /// A doorbell, which interrupted the code at `pc`.
     Doorbell { pc: u64 },
-    /// A core that waits for a page.
-    Waiting,
     /// Any other.
     Other,
 }
@@ -244,14 +242,26 @@ impl State {
         result
     }
 
-    /// Takes all messages that are there, and those that the ends of shootdowns make room for;
-    /// for a waiting core only until one of them answers.
+    /// Takes all messages that are there, and those that the ends of shootdowns make room for.
     pub fn poll(&mut self, by: By) -> Result<(), PeerFault> {
-        self.machine.answered = false;
-        match self.poll_quick(by == By::Waiting) {
+        match self.poll_quick(false) {
             true => Ok(()),
             false => self.poll_long(by),
         }
+    }
+
+    /// The same, so many times, until one of them answers: for a core that waits for a page.
+    pub fn watch(&mut self, times: u32) -> Result<(), PeerFault> {
+        self.machine.answered = false;
+        for _ in 0..times {
+            if !self.poll_quick(true) {
+                return self.poll_long(By::Other);
+            }
+            if self.machine.answered {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// False: some message needs more than the short way, or is waited for by others.
@@ -325,11 +335,11 @@ impl State {
         Ok(stuck)
     }
 
-    /// Is there anything for [`State::poll`] to do? Looks `times` times, a load a link.
-    pub fn has_work(&self, times: u32) -> bool {
+    /// Is there anything for [`State::poll`] to do? A load a link.
+    pub fn has_work(&self) -> bool {
         self.machine.is_unmapping()
             || !self.dsm.is_idle()
-            || (0..times).any(|_| self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs)))
+            || self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs))
     }
 
     /// What came while this domain was off was for nobody.

@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::memory::FRAMES;
 use alloc::vec::Vec;
 use base::addr::PAGE;
-use drivers::block::{BUFFER, BlockError, Request, SECTOR};
+use drivers::block::{BUFFER, BlockError, SECTOR};
 
 /// Bytes of a piece: as many requests to the device.
 const PIECE: usize = 16 * BUFFER;
@@ -34,10 +34,8 @@ impl Medium {
             let length = PIECE.min(bytes - from);
             piece.try_reserve_exact(length).map_err(|_| "there is no memory for it")?;
             piece.resize(length, 0);
-            for (at, part) in piece.chunks_mut(BUFFER).enumerate() {
-                let sector = (from + at * BUFFER) / SECTOR;
-                device.read(kernel, sector as u64, part).map_err(|_| "it cannot be read")?;
-            }
+            let sector = (from / SECTOR) as u64;
+            device.read(kernel, sector, &mut piece).map_err(|_| "it cannot be read")?;
             pieces.push(piece);
         }
         Ok(Medium::Memory(pieces))
@@ -51,9 +49,7 @@ impl Medium {
         into: &mut [u8],
     ) -> Result<(), BlockError> {
         match self {
-            Medium::Device => {
-                kernel.devices.transfer(kernel, sector, Request::Read(into.len()), into)
-            }
+            Medium::Device => kernel.devices.disk_read(kernel, sector, into),
             Medium::Memory(pieces) => each(pieces, sector, into.len(), |part, range| {
                 into[range].copy_from_slice(part);
             }),
@@ -68,10 +64,7 @@ impl Medium {
         data: &[u8],
     ) -> Result<(), BlockError> {
         match self {
-            Medium::Device => data.chunks(BUFFER).enumerate().try_for_each(|(at, piece)| {
-                let sector = sector + (at * BUFFER / SECTOR) as u64;
-                kernel.devices.transfer(kernel, sector, Request::Write(piece), &mut [])
-            }),
+            Medium::Device => kernel.devices.disk_write(kernel, sector, data),
             Medium::Memory(pieces) => each(pieces, sector, data.len(), |part, range| {
                 part.copy_from_slice(&data[range]);
             }),
@@ -81,7 +74,7 @@ impl Medium {
     /// What was written is durable, as far as the medium is.
     pub fn flush(&mut self, kernel: &'static Kernel) -> Result<(), BlockError> {
         match self {
-            Medium::Device => match kernel.devices.transfer(kernel, 0, Request::Flush, &mut []) {
+            Medium::Device => match kernel.devices.disk_flush(kernel) {
                 // Whatever it answered to is durable.
                 Err(BlockError::Unsupported) => Ok(()),
                 done => done,

@@ -2,6 +2,7 @@
 
 use super::files::with_client;
 use super::{Failure, Outcome, Session};
+use crate::services::Patience;
 use abi::fs::{Errno, Op, Reply, Request, flag, kind, reply_flag, source};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -109,13 +110,21 @@ fn settle_one(client: &mut Client<'_>, root: u64, name: &[u8]) -> Result<bool, E
     client.close(directory).and(done)
 }
 
-/// The same before the chip goes off.
-pub fn settle(session: &Session) -> Outcome {
-    with_client(session, |client| {
-        client.at_root(|client, root| {
-            let names = mounts(client, root)?;
-            names.iter().try_for_each(|name| settle_one(client, root, name).map(|_| ()))
-        })
+/// How long all of it may take beside programs that write on.
+const SETTLING: u64 = 5_000_000_000;
+
+/// The same before the chip goes off. `Again`: programs write on and on, and not all that they have
+/// written by now is durable.
+pub fn settle(session: &Session) -> Result<(), Errno> {
+    let patience = Patience::ENDLESS.until(arch::time::soc_time() + SETTLING);
+    let fs = &session.kernel.services.fs;
+    let mut ask = |request, bulk: &mut [u8]| {
+        let reply = fs.ask_patiently(session, request, bulk, &patience);
+        reply.unwrap_or(Some(Reply::error(Errno::Io))).unwrap_or(Reply::error(Errno::Again))
+    };
+    Client(&mut ask).at_root(|client, root| {
+        let names = mounts(client, root)?;
+        names.iter().try_for_each(|name| settle_one(client, root, name).map(|_| ()))
     })
 }
 

@@ -110,6 +110,7 @@ pub fn explain(why: Errno) -> &'static str {
         Errno::Nametoolong => "the name is too long",
         Errno::Inval => "that makes no sense",
         Errno::Loop => "too many symbolic links",
+        Errno::Again => "others are at it all the time; try again",
         Errno::Restarted => "the service was restarted meanwhile",
         Errno::Perm => "that is not allowed",
         Errno::Io => "the device failed, or what it holds makes no sense",

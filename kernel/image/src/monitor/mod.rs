@@ -37,6 +37,7 @@ use crate::terminal::{self, Pressed};
 use alloc::vec::Vec;
 use base::id::DomainId;
 use core::fmt::{self, Write};
+pub use disks::settle;
 use kernel_msg::Level;
 use kernel_terminal::Keys;
 use line::{Edit, LINE, Line};

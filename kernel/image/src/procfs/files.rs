@@ -130,11 +130,12 @@ fn version(session: &Session, out: &mut Page) -> fmt::Result {
 
 /// What can be asked for.
 fn power(_: &Session, out: &mut Page) -> fmt::Result {
-    out.write_str("poweroff reboot\n")
+    out.write_str("sync poweroff reboot\n")
 }
 
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
+        "sync" => monitor::settle(session),
         "poweroff" | "off" => does(session, "poweroff"),
         // Refused where a run must repeat.
         "reboot" => does(session, "reboot").map_err(|_| Errno::Notsup),

@@ -1,7 +1,7 @@
 //! Our own module: the process table is asked the right things.
 
 use crate::common::*;
-use abi::process::{Errno, Op, Reply, flag};
+use abi::process::{Errno, Listed, Op, Reply, flag};
 use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, GivenFile, Spawn};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
@@ -187,10 +187,14 @@ fn signals_and_groups() {
 #[test]
 fn who_one_is_says_the_table() {
     let mut program = Program::new();
+    let listed = Listed { pid: PID, parent: 1, group: 5, kernel: 2, ..Listed::default() };
+    program.world.filled = listed.as_bytes().to_vec();
     program.world.answers.push_back(Reply { filled: 88, ..Reply::default() });
     program.ok("self", &[RESULT]);
+    assert_eq!([0, 4, 8, 12].map(|at| program.u32(RESULT + at)), [PID, 1, 5, 2]);
     let (request, bulk) = program.world.asked.pop().unwrap();
     assert_eq!((request.op, request.pid, bulk.len()), (9, PID as i32, 88));
+    assert_eq!(program.call("self", &[MEMORY as u64 - 15]), FAULT);
     program.world.answers.push_back(Reply::error(Errno::Restarted));
     assert_eq!(program.call("self", &[RESULT]), 72);
 }

@@ -59,6 +59,8 @@ pub struct World {
     /// What the process table was asked, and what it answers.
     pub asked: Vec<(process::Request, Vec<u8>)>,
     pub answers: VecDeque<process::Reply>,
+    /// What it writes to the beginning of bulk.
+    pub filled: Vec<u8>,
     pub yields: u32,
 }
 
@@ -73,6 +75,7 @@ impl World {
             requests: Vec::new(),
             asked: Vec::new(),
             answers: VecDeque::new(),
+            filled: Vec::new(),
             yields: 0,
         }
     }
@@ -149,6 +152,7 @@ impl System for World {
         let reply = self.answers.pop_front().ok_or(Interrupted)?;
         let filled = bulk.len().min(reply.filled as usize);
         bulk[..filled].fill(0x5a);
+        bulk[..self.filled.len()].copy_from_slice(&std::mem::take(&mut self.filled));
         Ok(reply)
     }
 

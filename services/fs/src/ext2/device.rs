@@ -4,7 +4,8 @@
 //! under way, and [`Ext2::io_done`] takes results in any order. A write that has been answered may
 //! still be lost until a [`What::Flush`] that was asked for behind the answer is answered, too.
 
-use super::{Ext2, Result, writing::Done};
+use super::writing::{Done, RUN};
+use super::{Ext2, Result};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Keys of waits: below these a block's number.
@@ -33,6 +34,13 @@ pub enum What {
     Flush,
 }
 
+impl What {
+    /// How many bytes come back.
+    pub fn reads(self) -> usize {
+        if let What::Read(bytes) = self { bytes } else { 0 }
+    }
+}
+
 /// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
@@ -49,8 +57,8 @@ pub struct Io {
 pub enum Flight {
     /// To mount: the superblock, or a block of descriptors.
     Mount(u32),
-    /// A block that is wanted.
-    Read(u32),
+    /// Blocks that are wanted, from this one on.
+    Read(u32, usize),
     /// Blocks of the closing generation, from this one on.
     Write(u32, usize),
     /// The end of one of its phases.
@@ -64,11 +72,18 @@ pub struct Device {
     /// Blocks that are asked for, and by which request.
     wanted: BTreeMap<u32, Option<u64>>,
     queue: VecDeque<u32>,
+    /// So many at the queue's head were read with others, which failed: each for itself now.
+    alone: usize,
     flights: BTreeMap<u64, Flight>,
     /// Blocks that could not be read, until somebody has been told.
     pub bad: BTreeSet<u32>,
     woken: BTreeSet<u64>,
     full: bool,
+}
+
+/// So many blocks from one on.
+fn each(first: u32, blocks: usize) -> impl DoubleEndedIterator<Item = u32> {
+    (0..blocks as u32).map(move |at| first + at)
 }
 
 impl Device {
@@ -114,15 +129,42 @@ impl Device {
         self.last
     }
 
-    fn next_read(&mut self) -> Option<(u64, u32)> {
-        while let Some(block) = self.queue.pop_front() {
-            if self.wanted.get(&block) == Some(&None) {
-                let id = self.start(Flight::Read(block));
-                self.wanted.insert(block, Some(id));
-                return Some((id, block));
+    /// Takes the queue's head, if it is wanted still.
+    fn next_wanted(&mut self) -> Option<u32> {
+        let block = self.queue.pop_front()?;
+        self.alone = self.alone.saturating_sub(1);
+        (self.wanted.get(&block) == Some(&None)).then_some(block)
+    }
+
+    /// The next blocks to read: as many as follow each other, both here and on the device.
+    fn next_read(&mut self) -> Option<(u64, u32, usize)> {
+        while !self.queue.is_empty() {
+            let most = if self.alone > 0 { 1 } else { RUN };
+            let Some(first) = self.next_wanted() else { continue };
+            let mut blocks = 1;
+            while blocks < most
+                && let Some(next) = first.checked_add(blocks as u32)
+                && self.queue.front() == Some(&next)
+                && self.next_wanted().is_some()
+            {
+                blocks += 1;
             }
+            let id = self.start(Flight::Read(first, blocks));
+            self.wanted.extend(each(first, blocks).map(|block| (block, Some(id))));
+            return Some((id, first, blocks));
         }
         None
+    }
+
+    /// They could not be read at once.
+    fn read_alone(&mut self, id: u64, first: u32, blocks: usize) {
+        for block in each(first, blocks).rev() {
+            if self.wanted.get(&block) == Some(&Some(id)) {
+                self.wanted.insert(block, None);
+                self.queue.push_front(block);
+                self.alone += 1;
+            }
+        }
     }
 
     /// A read came back; false when nobody wants it any more.
@@ -145,8 +187,9 @@ impl Device {
 
     /// A block could not be read.
     fn spoil(&mut self, block: u32) {
-        if self.bad.len() >= WANTED {
-            self.bad.pop_first();
+        // Not the lowest one, or any: who waits behind what was read ahead would never hear of it.
+        if self.bad.len() >= WANTED && !self.bad.contains(&block) {
+            self.bad.clear();
         }
         self.bad.insert(block);
     }
@@ -166,9 +209,9 @@ impl Ext2 {
         self.tidy();
         self.settle_on();
         let block = self.geometry.block;
-        if let Some((id, number)) = self.device.next_read() {
-            let at = u64::from(number) * block as u64;
-            return Some(Io { id, at, what: What::Read(block) });
+        if let Some((id, first, blocks)) = self.device.next_read() {
+            let at = u64::from(first) * block as u64;
+            return Some(Io { id, at, what: What::Read(blocks * block) });
         }
         self.next_write()
     }
@@ -178,21 +221,33 @@ impl Ext2 {
         let Some(flight) = self.device.flights.remove(&id) else { return };
         match flight {
             Flight::Mount(piece) => self.mount_read(piece, good.then_some(data)),
-            Flight::Read(block) => {
-                if !self.device.arrived(id, block) {
-                    return;
-                }
-                if good && data.len() == self.geometry.block {
-                    self.device.bad.remove(&block);
-                    self.cache.fill(block, data.into());
-                } else {
-                    self.device.spoil(block);
+            Flight::Read(first, blocks) if blocks > 1 && !good => {
+                self.device.read_alone(id, first, blocks);
+            }
+            Flight::Read(first, blocks) => {
+                let mut pieces = data.chunks_exact(self.geometry.block);
+                for block in each(first, blocks) {
+                    self.read_back(id, block, pieces.next().filter(|_| good));
                 }
             }
             Flight::Write(_, blocks) => {
                 self.written(blocks, if good { Done::Written } else { Done::Failed });
             }
             Flight::Flush => self.written(0, if good { Done::Flushed } else { Done::Failed }),
+        }
+    }
+
+    /// A block came back, or it cannot be read.
+    fn read_back(&mut self, id: u64, block: u32, data: Option<&[u8]>) {
+        if !self.device.arrived(id, block) {
+            return;
+        }
+        match data {
+            Some(data) => {
+                self.device.bad.remove(&block);
+                self.cache.fill(block, data.into());
+            }
+            None => self.device.spoil(block),
         }
     }
 

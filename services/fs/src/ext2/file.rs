@@ -14,8 +14,10 @@ use alloc::vec::Vec;
 
 /// Blocks that an operation may draft before it ends short.
 const DRAFTED: usize = 128;
-/// Blocks that are read ahead of who reads.
+/// Blocks that are read ahead of who reads anywhere.
 const AHEAD: u64 = 16;
+/// Blocks that are read ahead of who reads one behind the other.
+const FAR_AHEAD: u64 = 96;
 /// A size that asks for the feature of large files.
 const LARGE: u64 = 1 << 31;
 
@@ -74,13 +76,30 @@ impl Ext2 {
             }
         }
         let Some(missing) = missing else { return Ok(()) };
-        for place in end..(end + AHEAD).min(file.size.div_ceil(block)) {
-            if let Ok(Some(block)) = self.map(file, place) {
-                self.prefetch(block);
+        let last = self.fetch_ahead(file, first, end);
+        // Sees to it that somebody is told when it could not be read.
+        match self.view(missing) {
+            // Not before all is here: kernels that read and have the disk take turns with pages.
+            Err(Stop::Wait(_)) if let Some(last) = last => Err(Stop::Wait(last.into())),
+            seen => seen.map(|_| ()),
+        }
+    }
+
+    /// Asks for blocks behind a range; the last one that is on its way.
+    fn fetch_ahead(&mut self, file: &Inode, first: u64, end: u64) -> Option<u32> {
+        let before = first.checked_sub(1).and_then(|place| self.map(file, place).ok()?);
+        let goes_on = before.is_some_and(|block| self.cache.has(block));
+        let ahead = if goes_on { FAR_AHEAD } else { AHEAD };
+        let mut last = None;
+        for place in end..(end + ahead).min(file.size.div_ceil(self.geometry.block as u64)) {
+            if let Ok(Some(block)) = self.map(file, place)
+                && !self.prefetch(block)
+                && self.device.is_wanted(block)
+            {
+                last = Some(block);
             }
         }
-        // Sees to it that somebody is told when it could not be read.
-        self.view(missing).map(|_| ())
+        last
     }
 
     pub(super) fn write_file(

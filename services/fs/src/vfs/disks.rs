@@ -181,18 +181,16 @@ impl Vfs {
             let Some(disk) = &mut mount.disk else { continue };
             let Some(out) = disk.out.get_mut(&number) else { continue };
             let data = call.bulk.get(..length).unwrap_or_default();
-            let value = if good { arrive(out, call.request.offset, data)? } else { 0 };
-            if let What::Read(bytes) = out.io.what
-                && good
-                && value < bytes
-            {
-                return Ok(Reply { value: value as u64, ..Reply::default() });
+            let Io { id, what, .. } = out.io;
+            let came = if good { arrive(out, call.request.offset, data)? } else { &[] };
+            let value = came.len() as u64;
+            if good && what.reads() > came.len() {
+                return Ok(Reply { value, ..Reply::default() });
             }
-            if let Some(out) = disk.out.remove(&number) {
-                mount.fs.io_done(out.io.id, good, &out.came);
-            }
+            mount.fs.io_done(id, good, came);
+            disk.out.remove(&number);
             self.stirred = true;
-            return Ok(Reply { value: value as u64, ..Reply::default() });
+            return Ok(Reply { value, ..Reply::default() });
         }
         Err(Errno::Badf.into())
     }
@@ -225,15 +223,20 @@ fn rest(disk: &Disk, fs: &AnyFs, number: u64, call: &mut Call<'_>) -> Result<Rep
     Ok(Reply { filled, ..Reply::default() })
 }
 
-/// A piece of what was read; how much of it is there now.
-fn arrive(out: &mut Out, offset: u64, data: &[u8]) -> Result<usize> {
-    let What::Read(bytes) = out.io.what else { return Ok(0) };
-    let came = out.came.len();
+/// A piece of what was read; all of it that is there now. The whole at once is not kept.
+fn arrive<'a>(out: &'a mut Out, offset: u64, data: &'a [u8]) -> Result<&'a [u8]> {
+    let (bytes, came) = (out.io.what.reads(), out.came.len());
+    if bytes == 0 {
+        return Ok(&[]);
+    }
     if offset != came as u64 || data.is_empty() {
         return Err(Errno::Inval.into());
     }
     let data = data.get(..bytes - came).unwrap_or(data);
+    if data.len() == bytes {
+        return Ok(data);
+    }
     out.came.reserve_exact(if came == 0 { bytes } else { 0 });
     out.came.extend_from_slice(data);
-    Ok(out.came.len())
+    Ok(&out.came)
 }

@@ -27,6 +27,10 @@ pub struct Disk {
     pub random: Prng,
     /// Of a thousand requests, how many fail: reads, writes.
     pub failing: (u64, u64),
+    /// A byte that cannot be read.
+    pub broken: Option<usize>,
+    /// Reads that were asked for.
+    pub reads: u64,
     /// It goes after so many more answers.
     pub cut: Option<u64>,
     pub answered: u64,
@@ -47,6 +51,8 @@ impl Disk {
             queue: Vec::new(),
             random: Prng::new(seed),
             failing: (0, 0),
+            broken: None,
+            reads: 0,
             cut: None,
             answered: 0,
             lies: false,
@@ -66,7 +72,9 @@ impl Disk {
         match io.what {
             What::Read(length) => {
                 let there = self.seen.get(from..from + length).map(<[u8]>::to_vec);
-                let good = !self.random.chance(reads, 1000) && there.is_some();
+                self.reads += 1;
+                let broken = self.broken.is_some_and(|at| (from..from + length).contains(&at));
+                let good = !self.random.chance(reads, 1000) && !broken && there.is_some();
                 Some((io.id, good, there.unwrap_or_default()))
             }
             _ if self.random.chance(writes, 1000) => Some((io.id, false, Vec::new())),

@@ -156,6 +156,78 @@ fn a_disk_that_fails_now_and_then_changes_nothing_by_that() {
     assert!(failed > 20);
 }
 
+/// A file of 64 blocks, one of which holds what it says nowhere else; where that is.
+fn with_a_mark() -> (Vec<u8>, usize) {
+    let mut solo = Solo::on_disk(make(1024, 4096, &[]), 1, 0).mount();
+    let root = solo.root();
+    let file = solo.with(|c| c.open(root, b"file", NEW)).unwrap();
+    let mut data = vec![7; 64 * 1024];
+    data[9 * 1024..][..8].copy_from_slice(b"the mark");
+    solo.with(|c| c.write_at(file, 0, &data)).unwrap();
+    for handle in [file, root] {
+        solo.with(|c| c.close(handle)).unwrap();
+    }
+    let image = solo.unmount();
+    let at = image.windows(8).position(|bytes| bytes == b"the mark").unwrap();
+    (image, at)
+}
+
+#[test]
+fn blocks_in_a_row_are_read_at_once_and_a_broken_one_spoils_no_other() {
+    let (image, at) = with_a_mark();
+    for broken in [None, Some(at)] {
+        let mut solo = Solo::on_disk(image.clone(), 1, 0).mount();
+        let root = solo.root();
+        let file = solo.with(|c| c.open(root, b"file", flag::READ)).unwrap();
+        let disk = solo.disk.as_mut().unwrap();
+        (disk.broken, disk.reads) = (broken, 0);
+        let mut whole = vec![0; 64 * 1024];
+        let read = solo.with(|c| c.read_at(file, 0, &mut whole));
+        assert_eq!(read, if broken.is_some() { Err(Errno::Io) } else { Ok(64 * 1024) });
+        for number in 0..64u64 {
+            let mut piece = [0; 1024];
+            let read = solo.with(|c| c.read_at(file, number * 1024, &mut piece));
+            let spoilt = broken.is_some() && number == 9;
+            assert_eq!(read, if spoilt { Err(Errno::Io) } else { Ok(1024) }, "block {number}");
+        }
+        let reads = solo.disk.as_ref().unwrap().reads;
+        assert!(broken.is_some() || reads < 12, "{reads} reads of 64 blocks");
+    }
+}
+
+#[test]
+fn a_disk_that_reads_nothing_says_so_each_time() {
+    let mut solo = Solo::on_disk(make(1024, 4096, &[]), 1, 0).mount();
+    let root = solo.root();
+    let mut handles = vec![root];
+    for number in 0..8 {
+        let file = solo.with(|c| c.open(root, format!("f{number}").as_bytes(), NEW)).unwrap();
+        for at in 0..4u64 {
+            solo.with(|c| c.write_at(file, at << 16, &[7; 1 << 16])).unwrap();
+        }
+        handles.push(file);
+    }
+    handles.into_iter().for_each(|handle| solo.with(|c| c.close(handle)).unwrap());
+    let mut solo = Solo::on_disk(solo.unmount(), 1, 0).mount();
+    let root = solo.root();
+    let open = |number| format!("f{number}");
+    let files: Vec<u64> = (0..8)
+        .map(|number| solo.with(|c| c.open(root, open(number).as_bytes(), flag::READ)).unwrap())
+        .collect();
+    for &file in &files {
+        // Where its blocks are is known from here on.
+        solo.with(|c| c.read_at(file, 255 << 10, &mut [0; 16])).unwrap();
+    }
+    solo.disk.as_mut().unwrap().failing = (1000, 0);
+    for round in 0..3u64 {
+        for (at, &file) in (0..12u64).flat_map(|at| files.iter().rev().map(move |f| (at, f))) {
+            let offset = (at * 7 + round) % 12 * (16 << 10);
+            let read = solo.with(|c| c.read_at(file, offset, &mut [0; 16 << 10]));
+            assert_eq!(read, Err(Errno::Io), "at {offset}");
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_loses_nothing() {
     for (block, inodes) in [(1024, "64"), (1024, "2048"), (4096, "128")] {

@@ -1,0 +1,158 @@
+//! Requests to the disk: several at a time, each from its beginning to its end.
+
+use super::{Devices, bus};
+use crate::kernel::Kernel;
+use core::sync::atomic::Ordering;
+use drivers::block::{BUFFER, Block, BlockError, Request, SECTOR, SLOTS, Token};
+
+/// One request: where, what, and where to what is read.
+type Asked<'a> = (u64, Request<'a>, &'a mut [u8]);
+
+/// The sector of the `at`th piece of what begins at `sector`.
+fn piece(sector: u64, at: usize) -> u64 {
+    sector + (at * BUFFER / SECTOR) as u64
+}
+
+impl Devices {
+    /// Whole sectors.
+    pub fn disk_read(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        into: &mut [u8],
+    ) -> Result<(), BlockError> {
+        let pieces = into.chunks_mut(BUFFER).enumerate();
+        let asked = pieces.map(|(at, into)| (piece(sector, at), Request::Read(into.len()), into));
+        self.transfer(kernel, asked)
+    }
+
+    /// Whole sectors.
+    pub fn disk_write(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        data: &[u8],
+    ) -> Result<(), BlockError> {
+        let pieces = data.chunks(BUFFER).enumerate();
+        let asked =
+            pieces.map(|(at, data)| (piece(sector, at), Request::Write(data), Default::default()));
+        self.transfer(kernel, asked)
+    }
+
+    /// All that was written is durable.
+    pub fn disk_flush(&self, kernel: &'static Kernel) -> Result<(), BlockError> {
+        self.transfer(kernel, core::iter::once((0, Request::Flush, Default::default())))
+    }
+
+    /// All of these, as many at a time as there are places for. Only the first waits for a place:
+    /// two who had some and waited for more would wait for each other.
+    fn transfer<'a>(
+        &self,
+        kernel: &'static Kernel,
+        asked: impl Iterator<Item = Asked<'a>>,
+    ) -> Result<(), BlockError> {
+        let mut asked = asked.peekable();
+        while let Some((sector, request, into)) = asked.next() {
+            let mut flying = [const { None }; SLOTS];
+            flying[0] = Some((self.begin(kernel, sector, request)?, into));
+            let mut ended = Ok(());
+            for place in &mut flying[1..] {
+                let Some((sector, request, _)) = asked.peek() else { break };
+                match self.submit(kernel, *sector, *request) {
+                    Ok(token) => *place = asked.next().map(|(.., into)| (token, into)),
+                    Err(BlockError::Busy) => break,
+                    Err(why) => {
+                        ended = Err(why);
+                        break;
+                    }
+                }
+            }
+            for (token, into) in flying.into_iter().flatten() {
+                ended = self.finish(kernel, &token, into).and(ended);
+            }
+            // There is room for who found none.
+            self.block.waiting.wake_all(&kernel.scheduler);
+            ended?;
+        }
+        Ok(())
+    }
+
+    /// Submits it as soon as there is a place.
+    fn begin(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        request: Request,
+    ) -> Result<Token, BlockError> {
+        let mut token = Err(BlockError::Busy);
+        kernel.scheduler.wait(&self.block.waiting, || {
+            token = self.submit(kernel, sector, request);
+            token != Err(BlockError::Busy)
+        });
+        token
+    }
+
+    /// Waits until it has ended.
+    fn finish(
+        &self,
+        kernel: &'static Kernel,
+        token: &Token,
+        into: &mut [u8],
+    ) -> Result<(), BlockError> {
+        let mut result = None;
+        kernel.scheduler.wait(&self.block.waiting, || {
+            if let Some(block) = &mut *self.block.driver.lock() {
+                result = block.finish(&bus(kernel), token, into);
+            }
+            result.is_some()
+        });
+        result.unwrap_or(Err(BlockError::Device))
+    }
+
+    fn submit(
+        &self,
+        kernel: &'static Kernel,
+        sector: u64,
+        request: Request,
+    ) -> Result<Token, BlockError> {
+        match &mut *self.block.driver.lock() {
+            Some(block) => block.submit(&bus(kernel), sector, request),
+            None => Err(BlockError::Unsupported),
+        }
+    }
+
+    /// Can the disk be read only? `None`: there is none.
+    pub fn disk_is_read_only(&self) -> Option<bool> {
+        self.block.driver.lock().as_ref().map(Block::is_read_only)
+    }
+
+    /// How large it is. `None`: there is none.
+    pub fn disk_sectors(&self) -> Option<u64> {
+        self.block.driver.lock().as_ref().map(Block::sectors)
+    }
+
+    /// Writes, flushes and reads back the last sector, which it leaves as it was.
+    pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
+        let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
+        if self.disk_is_taken.load(Ordering::Relaxed) {
+            return Err("a file system has the disk: `fs df`");
+        }
+        let last = sectors.checked_sub(1).ok_or("the disk is empty")?;
+        let (mut before, mut after) = ([0; SECTOR], [0; SECTOR]);
+        let mut pattern = [0; SECTOR];
+        let mut prng = base::prng::Prng::new(arch::time::soc_time());
+        pattern.iter_mut().for_each(|byte| *byte = prng.next() as u8);
+        let explain = |why| match why {
+            BlockError::ReadOnly => "the disk is read-only",
+            BlockError::Busy => "all requests of the driver are in flight",
+            BlockError::Unsupported => "the device does not support it",
+            BlockError::Range | BlockError::Device => "the device reports an error",
+        };
+        self.disk_read(kernel, last, &mut before).map_err(explain)?;
+        self.disk_write(kernel, last, &pattern).map_err(explain)?;
+        self.disk_flush(kernel).map_err(explain)?;
+        self.disk_read(kernel, last, &mut after).map_err(explain)?;
+        self.disk_write(kernel, last, &before).map_err(explain)?;
+        if after == pattern { Ok(sectors) } else { Err("read back something else") }
+    }
+}
