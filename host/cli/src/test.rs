@@ -25,6 +25,8 @@ use std::time::Instant;
 struct Tally {
     passed: usize,
     failed: usize,
+    /// What failed and why: said again at the end, where a long log is read first.
+    failures: Vec<String>,
 }
 
 /// `pen test [FILTER] [--nightly]`
@@ -63,6 +65,9 @@ pub fn test(place: &Place, filter: Option<&str>, nightly: bool) -> anyhow::Resul
     if !checks.is_empty() {
         timed("the lab", || lab(place, &checks, &mut tally))?;
     }
+    for failure in &tally.failures {
+        println!("failed: {failure}");
+    }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     let nothing = tally.passed + tally.failed == 0;
     if nothing {
@@ -92,6 +97,8 @@ fn count(mut command: Command, what: &str, tally: &mut Tally) -> anyhow::Result<
     if !output.status.success() {
         std::io::stdout().write_all(&output.stdout)?;
         failed = failed.max(1);
+        let named = text.lines().filter_map(|l| l.strip_prefix("---- "));
+        tally.failures.extend(named.map(|l| l.trim_end_matches(" ----").to_string()));
     }
     println!("{what}: {passed} passed, {failed} failed");
     tally.passed += passed;
@@ -230,6 +237,7 @@ fn judge(
             println!("{name:<40} FAILED  {seconds:>6.1} s");
             println!("{why:#}\nits folder: {}", folder.display());
             tally.failed += 1;
+            tally.failures.push(format!("{name}: {why:#}"));
         }
     }
     Ok(())

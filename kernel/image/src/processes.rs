@@ -15,6 +15,7 @@ mod accounts;
 mod begin;
 mod guest;
 pub mod launch;
+mod pipes;
 mod place;
 
 use crate::interrupts::core_kind;
@@ -38,6 +39,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
+use pipes::Pipes;
 pub use place::place;
 
 /// A process of this kernel, as long as its thread lives.
@@ -137,6 +139,8 @@ pub struct Processes {
     count: AtomicU32,
     /// Who waits for that to change.
     some: WaitQueue,
+    /// Pipes that only they know.
+    pipes: Pipes,
 }
 
 impl Default for Processes {
@@ -151,7 +155,7 @@ impl Processes {
         let living = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
         let begun = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
         let (count, some) = (AtomicU32::new(0), WaitQueue::new());
-        Processes { programs: Once::new(), living, begun, count, some }
+        Processes { programs: Once::new(), living, begun, count, some, pipes: Pipes::new() }
     }
 
     /// The engine, made when the first program wants it.

@@ -29,6 +29,8 @@ pub const FEEDS: Rank = Rank::new(41, "feeders");
 pub const TERMINAL: Rank = Rank::leaf(37, "terminal");
 /// Processes of this kernel.
 pub const PROCESSES: Rank = Rank::new(45, "processes");
+/// A pipe of this kernel's programs.
+pub const PIPES: Rank = Rank::new(44, "private pipe");
 /// Programs that are kept.
 pub const PROGRAMS: Rank = Rank::new(43, "programs");
 /// Stacks of programs that nobody uses.

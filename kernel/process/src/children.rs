@@ -22,6 +22,13 @@ fn part(memory: &[u8], [at, length]: [u32; 2]) -> Result<&[u8], Errno> {
     rest.get(..length as usize).ok_or(Errno::FAULT)
 }
 
+/// A child's arguments and environment, which make sense as its path does.
+fn blocks<'a>(memory: &'a [u8], what: &Spawn, path: &[u8]) -> Result<(&'a [u8], &'a [u8]), Errno> {
+    let (arguments, environment) = (part(memory, what.arguments)?, part(memory, what.environment)?);
+    let make_sense = is_path(path) && is_block(arguments) && is_block(environment);
+    if make_sense { Ok((arguments, environment)) } else { Err(Errno::INVAL) }
+}
+
 /// What `wait` knows.
 const HANG_NOT: u32 = 1;
 
@@ -45,8 +52,17 @@ impl Process {
             return Err(Errno::NOTCAPABLE.into());
         }
         let path = part(memory, what.path)?;
-        let mut beginning = self.beginning(memory, &what, path)?;
+        let (arguments, environment) = blocks(memory, &what, path)?;
+        let mut files = self.files(memory, &what)?;
         let kernel = system.place(what.kernel, directory.handle, path)?.map_err(Errno::from)?;
+        for file in &mut files {
+            file.handle = system.handle_at(kernel, file.handle)?.map_err(Errno::from)?;
+        }
+        let limits = Limits { memory: what.memory, descriptors: what.descriptors };
+        let (limits, signals) = (limits.within(self.limits), self.signals);
+        let (folders, files) = (false, &files[..]);
+        let plan = Plan { path, arguments, environment, limits, signals, folders, files };
+        let mut beginning = encode(&plan)?;
         let request = Request {
             kernel,
             flags: what.flags as u16,
@@ -60,13 +76,8 @@ impl Process {
         Ok(())
     }
 
-    /// What the child begins with.
-    fn beginning(&self, memory: &[u8], what: &Spawn, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let (arguments, environment) =
-            (part(memory, what.arguments)?, part(memory, what.environment)?);
-        if !is_path(path) || !is_block(arguments) || !is_block(environment) {
-            return Err(Errno::INVAL);
-        }
+    /// Files that the child begins with: the program's directory first.
+    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<Given<'a>>, Errno> {
         let [list, count] = what.files;
         // One place is the directory's.
         if count as usize >= BEGIN_FILES {
@@ -83,10 +94,7 @@ impl Process {
             let file = GivenFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             files.push(self.given(memory, file)?);
         }
-        let limits = Limits { memory: what.memory, descriptors: what.descriptors };
-        let (limits, signals) = (limits.within(self.limits), self.signals);
-        let (folders, files) = (false, &files[..]);
-        encode(&Plan { path, arguments, environment, limits, signals, folders, files })
+        Ok(files)
     }
 
     /// A descriptor as the child gets it.

@@ -27,6 +27,16 @@ pub trait System {
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted>;
 
+    /// The file service's handle under which kernel `kernel` knows what `handle` leads to: a kernel
+    /// may have handles of its own for what it shares with nobody.
+    fn handle_at(
+        &mut self,
+        _kernel: u16,
+        handle: u64,
+    ) -> Result<Result<u64, fs::Errno>, Interrupted> {
+        Ok(Ok(handle))
+    }
+
     /// Which kernel is to run the program that `path` leads to from the file service's handle
     /// `directory`. `wish`: a kernel's number, or [`abi::program::ANY_KERNEL`].
     fn place(

@@ -7,6 +7,7 @@
 //! - [`devfs`]       devices that are no hardware
 //! - [`served`]      those that somebody else serves
 //! - [`vfs`]         the service: handles, paths, mounts, pipes, who waits
+//! - [`private`]     a pipe while one kernel has all of its ends
 //! - [`client`]      requests as functions
 //! - [`exercise`]    random operations from a seed, and a digest of what they did
 //! - [`model`]       the same service once more, as simple as can be: what replies must be
@@ -23,6 +24,7 @@ pub mod exercise;
 pub mod ext2;
 pub mod filesystem;
 pub mod model;
+pub mod private;
 pub mod ramfs;
 pub mod served;
 pub mod vfs;

@@ -6,6 +6,7 @@
 //! whatever the code above asked for. What a kernel asks on a program's behalf goes by
 //! [`Guest::root`] or by itself.
 
+use super::pipes::Way;
 use super::{Life, ask};
 use crate::idle;
 use crate::kernel::Kernel;
@@ -36,8 +37,13 @@ impl Guest {
         Guest { session: Session::at(kernel, Level(0)), life }
     }
 
-    fn kernel(&self) -> &'static Kernel {
+    pub(super) fn kernel(&self) -> &'static Kernel {
         self.session.kernel
+    }
+
+    /// Is its process to end?
+    pub(super) fn is_stopped(&self) -> bool {
+        self.life.stop_signal().is_some()
     }
 
     fn ask_files(
@@ -49,7 +55,13 @@ impl Guest {
         if !fs::Op::from_code(request.op).is_some_and(fs::Op::is_for_programs) {
             return Ok(Some(fs::Reply::error(FileError::Perm)));
         }
-        self.carry(request, bulk, deadline)
+        if !programs::touch(bulk) {
+            return Ok(Some(fs::Reply::error(FileError::Nomem)));
+        }
+        match self.by_pipe(request, bulk, deadline)? {
+            Way::Here(reply) => Ok(reply),
+            Way::Service(request) => self.carry(request, bulk, deadline),
+        }
     }
 
     /// A handle of the root directory, for what its program's manifest gives it.
@@ -57,16 +69,14 @@ impl Guest {
         self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
     }
 
-    fn carry(
+    /// To the file service. Memory of the program that it is about was touched before.
+    pub(super) fn carry(
         &mut self,
         request: fs::Request,
         bulk: &mut [u8],
         deadline: Option<u64>,
     ) -> Result<Option<fs::Reply>, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
-        if !programs::touch(bulk) {
-            return Ok(Some(fs::Reply::error(FileError::Nomem)));
-        }
         let is_stopped = || self.life.stop_signal().is_some();
         let endless = Patience::unless(&is_stopped);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
@@ -133,6 +143,17 @@ impl System for Guest {
             Ok(reply) => reply.ok_or(Interrupted),
             Err(_) => Ok(process::Reply::error(Errno::Io)),
         }
+    }
+
+    fn handle_at(
+        &mut self,
+        kernel: u16,
+        handle: u64,
+    ) -> Result<Result<u64, FileError>, Interrupted> {
+        if usize::from(kernel) == self.kernel().me.index() {
+            return Ok(Ok(handle));
+        }
+        self.for_others(handle)
     }
 
     fn place(

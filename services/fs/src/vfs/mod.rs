@@ -22,7 +22,7 @@ mod held;
 pub mod listener;
 mod listing;
 mod mounts;
-mod opening;
+pub(crate) mod opening;
 mod paths;
 pub mod pipe;
 mod polling;

@@ -20,7 +20,7 @@ const OPEN: u16 = flag::READ
 /// What stays with the handle.
 const KEPT: u16 = flag::READ | flag::WRITE | flag::APPEND | flag::NONBLOCK;
 /// What can be changed later.
-const SET: u16 = flag::APPEND | flag::NONBLOCK;
+pub(crate) const SETTABLE: u16 = flag::APPEND | flag::NONBLOCK;
 
 impl Vfs {
     pub(super) fn do_root(&mut self, call: &mut Call<'_>) -> Result<Reply> {
@@ -110,9 +110,9 @@ impl Vfs {
     }
 
     pub(super) fn do_set_flags(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(SET)?;
+        let flags = call.flags(SETTABLE)?;
         let opening = self.handles.get_mut(call.request.handle)?;
-        opening.flags = opening.flags & !SET | flags;
+        opening.flags = opening.flags & !SETTABLE | flags;
         Ok(Reply::default())
     }
 

@@ -43,6 +43,11 @@ impl Pipe {
         CAPACITY - self.data.len()
     }
 
+    /// What is in it, which stays.
+    pub fn all(&mut self) -> &mut [u8] {
+        self.data.make_contiguous()
+    }
+
     /// Takes bytes out; `None` when it has to wait.
     pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
         let before = self.ends.front().copied().unwrap_or(usize::MAX);

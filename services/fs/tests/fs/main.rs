@@ -9,6 +9,7 @@ mod hostile;
 mod model;
 mod paths;
 mod pipes;
+mod private;
 mod served;
 mod space;
 mod terminals;

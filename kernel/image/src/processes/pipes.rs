@@ -1,0 +1,219 @@
+//! Pipes that this kernel's programs share with nobody else's: what `fs::private` is told to, and
+//! what it waits for.
+//!
+//! Contract: a request about such a pipe takes its lock once and no step of the file service. Who
+//! hands an end to another kernel has the pipe leave before; who comes meanwhile waits for that,
+//! and who has it leave waits for the service only, which never waits for a pipe of these.
+
+use super::guest::Guest;
+use crate::kernel::Kernel;
+use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
+use alloc::boxed::Box;
+use arch::lock::Lock;
+use fs::private::{self, Answer, Parcel, PrivatePipe, Side};
+use kernel_process::Interrupted;
+use kernel_sched::WaitQueue;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most pipes of these: further ones are the service's from the beginning.
+const PIPES: usize = 128;
+
+struct Place {
+    pipe: Lock<PrivatePipe>,
+    /// Who waits to read, and to write.
+    waiting: [WaitQueue; 2],
+}
+
+impl Place {
+    fn wake(&self, kernel: &Kernel, side: Side) {
+        self.waiting[side as usize].wake_all(&kernel.scheduler);
+    }
+}
+
+/// All of them.
+pub struct Pipes(Box<[Place]>);
+
+impl Pipes {
+    /// None yet.
+    pub fn new() -> Pipes {
+        let place = |_| Place {
+            pipe: Lock::new(crate::ranks::PIPES, PrivatePipe::new()),
+            waiting: [WaitQueue::new(), WaitQueue::new()],
+        };
+        Pipes((0..PIPES).map(place).collect())
+    }
+
+    fn open(&self, flags: u16) -> Option<Reply> {
+        self.0.iter().enumerate().find_map(|(at, place)| {
+            let mut pipe = place.pipe.lock();
+            pipe.is_free().then(|| pipe.open(at, flags))
+        })
+    }
+
+    fn place(&self, handle: u64) -> Option<&Place> {
+        self.0.get(private::place(handle))
+    }
+}
+
+/// Who answers.
+pub enum Way {
+    /// This is the answer; `None`: the deadline came first.
+    Here(Option<Reply>),
+    /// The file service, when it is asked this.
+    Service(Request),
+}
+
+impl Guest {
+    /// What a private pipe has to do with a request to the file service: most have nothing.
+    #[inline]
+    pub(super) fn by_pipe(
+        &mut self,
+        request: Request,
+        bulk: &mut [u8],
+        deadline: Option<u64>,
+    ) -> Result<Way, Interrupted> {
+        if private::is_private(request.handle) {
+            return self.ask_pipe(request, bulk, deadline);
+        }
+        match Op::from_code(request.op) {
+            Some(Op::Pipe) => Ok(self.open_pipe(request)),
+            Some(Op::Poll) => self.poll_pipes(request, bulk),
+            _ => Ok(Way::Service(request)),
+        }
+    }
+
+    fn open_pipe(&mut self, request: Request) -> Way {
+        let is_usual = request.flags & !flag::NONBLOCK == 0;
+        let opened = is_usual.then(|| self.kernel().processes.pipes.open(request.flags));
+        opened.flatten().map_or(Way::Service(request), |reply| Way::Here(Some(reply)))
+    }
+
+    fn ask_pipe(
+        &mut self,
+        request: Request,
+        bulk: &mut [u8],
+        deadline: Option<u64>,
+    ) -> Result<Way, Interrupted> {
+        let kernel = self.kernel();
+        let Some(place) = kernel.processes.pipes.place(request.handle) else {
+            return Ok(Way::Here(Some(Reply::error(Errno::Badf))));
+        };
+        let side = Side::of(request.handle);
+        loop {
+            let mut answer = place.pipe.lock().ask(&request, bulk);
+            if answer == Answer::Waits {
+                let queue = &place.waiting[side as usize];
+                let done = kernel.scheduler.wait_until(queue, deadline, || {
+                    answer = place.pipe.lock().ask(&request, bulk);
+                    answer != Answer::Waits || self.is_stopped()
+                });
+                crate::idle::to_program(kernel);
+                if !done {
+                    return Ok(Way::Here(None));
+                }
+            }
+            match answer {
+                Answer::Done(reply) => return Ok(Way::Here(Some(reply))),
+                Answer::Changed(reply) => {
+                    place.wake(kernel, side.other());
+                    return Ok(Way::Here(Some(reply)));
+                }
+                Answer::Elsewhere(handle) => {
+                    return Ok(Way::Service(Request { handle, ..request }));
+                }
+                Answer::Waits => return Err(Interrupted),
+                Answer::Leave => {
+                    if let Err(why) = self.leave(place, request.handle)? {
+                        return Ok(Way::Here(Some(Reply::error(why))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The handle under which every kernel knows what this one leads to.
+    pub(super) fn for_others(&mut self, handle: u64) -> Result<Result<u64, Errno>, Interrupted> {
+        if !private::is_private(handle) {
+            return Ok(Ok(handle));
+        }
+        // A poll is nothing that it answers here: it leaves for that.
+        match self.ask_pipe(Request::new(Op::Poll, handle), &mut [], None)? {
+            Way::Service(request) => Ok(Ok(request.handle)),
+            Way::Here(reply) => Ok(Err(reply.map_or(Errno::Io, |reply| reply.errno()))),
+        }
+    }
+
+    /// Has the service wait for all that is waited for: pipes among it leave.
+    fn poll_pipes(&mut self, request: Request, bulk: &mut [u8]) -> Result<Way, Interrupted> {
+        for bytes in bulk.chunks_exact_mut(size_of::<Poll>()) {
+            let Ok(mut poll) = Poll::read_from_bytes(bytes) else { continue };
+            match self.for_others(poll.handle)? {
+                Ok(handle) => poll.handle = handle,
+                Err(why) => return Ok(Way::Here(Some(Reply::error(why)))),
+            }
+            bytes.copy_from_slice(poll.as_bytes());
+        }
+        Ok(Way::Service(request))
+    }
+
+    /// A pipe becomes one of the service's, unless it has left meanwhile.
+    #[cold]
+    fn leave(&mut self, place: &Place, handle: u64) -> Result<Result<(), Errno>, Interrupted> {
+        let Some(mut parcel) = place.pipe.lock().leave(handle) else { return Ok(Ok(())) };
+        let moved = self.pipe_of_service(&mut parcel);
+        let (outcome, failed) = match moved {
+            Ok(handles) => (Ok(handles), None),
+            Err(why) => (Err(parcel), Some(why)),
+        };
+        let close = place.pipe.lock().left(outcome);
+        close.into_iter().flatten().for_each(|handle| self.close_at_service(handle));
+        [Side::Reader, Side::Writer].into_iter().for_each(|side| place.wake(self.kernel(), side));
+        match failed {
+            None => Ok(Ok(())),
+            Some(Some(why)) => Ok(Err(why)),
+            Some(None) => Err(Interrupted),
+        }
+    }
+
+    /// A pipe of the service with all that is in this one. `None`: who asks is to end.
+    fn pipe_of_service(&mut self, parcel: &mut Parcel) -> Result<[u64; 2], Option<Errno>> {
+        let made = self.at_service(Request::new(Op::Pipe, 0), &mut [])?;
+        let handles = [made.handle, made.other];
+        let filled = self.fill(handles, parcel);
+        if filled.is_err() {
+            handles.into_iter().for_each(|handle| self.close_at_service(handle));
+        }
+        filled.map(|()| handles)
+    }
+
+    fn fill(&mut self, handles: [u64; 2], parcel: &mut Parcel) -> Result<(), Option<Errno>> {
+        let flags = parcel.flags;
+        let mut rest = parcel.bytes();
+        while !rest.is_empty() {
+            let length = rest.len() as u64;
+            let written =
+                self.at_service(Request { length, ..Request::new(Op::Write, handles[1]) }, rest)?;
+            if written.value == 0 {
+                return Err(Some(Errno::Io));
+            }
+            rest = rest.get_mut(written.value as usize..).unwrap_or_default();
+        }
+        for (handle, flags) in handles.into_iter().zip(flags) {
+            let flags = flags & !(flag::READ | flag::WRITE);
+            if flags != 0 {
+                self.at_service(Request { flags, ..Request::new(Op::SetFlags, handle) }, &mut [])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn at_service(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Option<Errno>> {
+        let reply = self.carry(request, bulk, None).map_err(|Interrupted| None)?.ok_or(None)?;
+        if reply.error == 0 { Ok(reply) } else { Err(Some(reply.errno())) }
+    }
+
+    fn close_at_service(&mut self, handle: u64) {
+        // A service that began anew has closed it.
+        let _ = self.at_service(Request::new(Op::Close, handle), &mut []);
+    }
+}

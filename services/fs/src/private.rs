@@ -1,0 +1,273 @@
+//! A pipe while one kernel has all of its ends: private to it, where the service's own are shared
+//! as the service is. The pipe is the same one, [`crate::vfs::pipe::Pipe`].
+//!
+//! ```text
+//!   Free ---open---> Here ---leave---> Leaving ---left---> Shared
+//!    ^                | ^                 |                  |
+//!    |                | `-left(not)-------'                  |
+//!    `---both ends closed------------------------------------'
+//! ```
+//!
+//! Contract: a handle of a private pipe is known to its kernel only, and is told from the
+//! service's by [`is_private`]. Duplicates are one number, counted. What is not answered here, or
+//! comes from another kernel, wants the pipe to *leave*: it becomes one of the service's, with the
+//! bytes that are in it, and its handles lead there. Nobody sees a difference but in time. Nothing
+//! here waits or asks: the kernel does, which also keeps one lock a pipe.
+
+use crate::vfs::opening::SETTABLE;
+use crate::vfs::pipe::Pipe;
+use abi::fs::{Errno, Op, Reply, Request, STEP, Stat, flag, kind};
+
+/// What only handles of private pipes have.
+const PRIVATE: u64 = 1 << 63;
+/// Bits of the pipe's number.
+const PLACE_BITS: u32 = 16;
+
+/// Is this handle one of a private pipe?
+#[inline]
+pub fn is_private(handle: u64) -> bool {
+    handle & PRIVATE != 0
+}
+
+/// The number of its pipe.
+#[inline]
+pub fn place(handle: u64) -> usize {
+    (handle >> 1) as usize & ((1 << PLACE_BITS) - 1)
+}
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that is read.
+    Reader = 0,
+    /// The one that is written.
+    Writer = 1,
+}
+
+impl Side {
+    /// Of a handle.
+    #[inline]
+    pub fn of(handle: u64) -> Side {
+        if handle & 1 == 0 { Side::Reader } else { Side::Writer }
+    }
+
+    /// The other one.
+    pub fn other(self) -> Side {
+        if self == Side::Reader { Side::Writer } else { Side::Reader }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Free,
+    Here(Pipe),
+    Leaving,
+    /// The service's handles; that of a closed end is closed.
+    Shared([u64; 2]),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    handles: u32,
+    flags: u16,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done, and nobody else has to know.
+    Done(Reply),
+    /// It is done, and who waits at the other end may go on.
+    Changed(Reply),
+    /// Ask once more when somebody has changed the pipe.
+    Waits,
+    /// The service answers it, under this handle.
+    Elsewhere(u64),
+    /// The pipe has to leave first.
+    Leave,
+}
+
+/// What leaves.
+#[derive(Debug)]
+pub struct Parcel {
+    pipe: Pipe,
+    /// Flags of both ends.
+    pub flags: [u16; 2],
+}
+
+impl Parcel {
+    /// What is in it.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.pipe.all()
+    }
+}
+
+/// A place for one pipe.
+#[derive(Debug)]
+pub struct PrivatePipe {
+    /// Of those that were in this place, the how manieth.
+    generation: u32,
+    state: State,
+    ends: [End; 2],
+}
+
+impl Default for PrivatePipe {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PrivatePipe {
+    /// No pipe.
+    pub const fn new() -> PrivatePipe {
+        let end = End { handles: 0, flags: 0 };
+        PrivatePipe { generation: 0, state: State::Free, ends: [end; 2] }
+    }
+
+    /// Is there none?
+    pub fn is_free(&self) -> bool {
+        matches!(self.state, State::Free)
+    }
+
+    /// One as [`Op::Pipe`] makes it, in the free place of this number.
+    pub fn open(&mut self, place: usize, flags: u16) -> Reply {
+        debug_assert!(self.is_free() && place < 1 << PLACE_BITS);
+        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
+        self.state = State::Here(Pipe::open());
+        self.ends = [flag::READ, flag::WRITE].map(|way| End { handles: 1, flags: way | flags });
+        let name = u64::from(self.generation) << (PLACE_BITS + 1) | (place as u64) << 1 | PRIVATE;
+        Reply { handle: name, other: name | 1, ..Reply::default() }
+    }
+
+    fn knows(&self, handle: u64) -> bool {
+        let generation = (handle & !PRIVATE) >> (PLACE_BITS + 1);
+        let end = self.ends[Side::of(handle) as usize];
+        generation == u64::from(self.generation) && end.handles != 0 && !self.is_free()
+    }
+
+    /// Answers a request about one of its handles. Who waits has changed nothing.
+    pub fn ask(&mut self, request: &Request, bulk: &mut [u8]) -> Answer {
+        if !self.knows(request.handle) {
+            return Answer::Done(Reply::error(Errno::Badf));
+        }
+        let side = Side::of(request.handle);
+        match Op::from_code(request.op) {
+            Some(Op::Close) => return self.close(side),
+            Some(Op::Dup) => {
+                let Some(more) = self.ends[side as usize].handles.checked_add(1) else {
+                    return Answer::Done(Reply::error(Errno::Nfile));
+                };
+                self.ends[side as usize].handles = more;
+                return Answer::Done(Reply { handle: request.handle, ..Reply::default() });
+            }
+            _ => {}
+        }
+        match &self.state {
+            State::Free | State::Leaving => Answer::Waits,
+            State::Shared(handles) => Answer::Elsewhere(handles[side as usize]),
+            State::Here(_) => self.answer(side, request, bulk),
+        }
+    }
+
+    /// As the service does, as far as it can be done here.
+    fn answer(&mut self, side: Side, request: &Request, bulk: &mut [u8]) -> Answer {
+        let (State::Here(pipe), end) = (&mut self.state, &mut self.ends[side as usize]) else {
+            return Answer::Leave;
+        };
+        let length = usize::try_from(request.length).unwrap_or(usize::MAX);
+        let length = length.min(bulk.len()).min(STEP);
+        match (Op::from_code(request.op), side) {
+            (Some(Op::Read), Side::Reader) if request.flags == 0 => {
+                let done = pipe.read(&mut bulk[..length]);
+                let filled = done.unwrap_or(0) as u32;
+                moved(Ok(done), end, Reply { filled, ..Reply::default() })
+            }
+            (Some(Op::Write), Side::Writer) if request.flags == 0 => {
+                moved(pipe.write(&bulk[..length]), end, Reply::default())
+            }
+            (Some(Op::Stat), _) => {
+                let size = pipe.held() as u64;
+                let stat = Stat { kind: kind::PIPE, links: 1, size, ..Stat::default() };
+                Answer::Done(Reply { stat, flags: end.flags, ..Reply::default() })
+            }
+            (Some(Op::SetFlags), _) if request.flags & !SETTABLE == 0 => {
+                end.flags = end.flags & !SETTABLE | request.flags;
+                Answer::Done(Reply::default())
+            }
+            _ => Answer::Leave,
+        }
+    }
+
+    fn close(&mut self, side: Side) -> Answer {
+        let end = &mut self.ends[side as usize];
+        end.handles -= 1;
+        if end.handles != 0 {
+            return Answer::Done(Reply::default());
+        }
+        let answer = match &mut self.state {
+            State::Here(pipe) => {
+                match side {
+                    Side::Reader => pipe.reader = false,
+                    Side::Writer => pipe.writer = false,
+                }
+                Answer::Changed(Reply::default())
+            }
+            State::Shared(handles) => Answer::Elsewhere(handles[side as usize]),
+            State::Free | State::Leaving => Answer::Done(Reply::default()),
+        };
+        if !matches!(self.state, State::Leaving) {
+            self.end();
+        }
+        answer
+    }
+
+    /// Both ends closed: the place is free.
+    fn end(&mut self) {
+        if self.ends.iter().all(|end| end.handles == 0) {
+            self.state = State::Free;
+        }
+    }
+
+    /// It begins to leave, if it is here: what the service's pipe has to hold.
+    pub fn leave(&mut self, handle: u64) -> Option<Parcel> {
+        if !self.knows(handle) || !matches!(self.state, State::Here(_)) {
+            return None;
+        }
+        let flags = self.ends.map(|end| end.flags);
+        match core::mem::replace(&mut self.state, State::Leaving) {
+            State::Here(pipe) => Some(Parcel { pipe, flags }),
+            _ => None,
+        }
+    }
+
+    /// It has left, and these are the service's handles; or it could not, and stays. Says which of
+    /// those handles are to be closed, for nobody has these ends any more.
+    pub fn left(&mut self, outcome: Result<[u64; 2], Parcel>) -> [Option<u64>; 2] {
+        let is_open = self.ends.map(|end| end.handles != 0);
+        let mut close = [None; 2];
+        match outcome {
+            Ok(handles) => {
+                self.state = State::Shared(handles);
+                let closed = |side: usize| (!is_open[side]).then_some(handles[side]);
+                close = [closed(0), closed(1)];
+            }
+            Err(Parcel { mut pipe, .. }) => {
+                [pipe.reader, pipe.writer] = is_open;
+                self.state = State::Here(pipe);
+            }
+        }
+        self.end();
+        close
+    }
+}
+
+/// What a transfer that the pipe did, or did not do, is to who asked for it.
+fn moved(done: Result<Option<usize>, Errno>, end: &End, reply: Reply) -> Answer {
+    match done {
+        Ok(Some(0)) => Answer::Done(reply),
+        Ok(Some(done)) => Answer::Changed(Reply { value: done as u64, ..reply }),
+        Ok(None) if end.flags & flag::NONBLOCK != 0 => Answer::Done(Reply::error(Errno::Again)),
+        Ok(None) => Answer::Waits,
+        Err(error) => Answer::Done(Reply::error(error)),
+    }
+}
