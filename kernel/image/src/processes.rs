@@ -171,6 +171,11 @@ impl Processes {
         self.programs.get()
     }
 
+    /// Private pipes, and how many have left.
+    pub fn pipes(&self) -> (usize, u64) {
+        self.pipes.census()
+    }
+
     /// For which cores the program `path` is.
     fn class(&self, session: &Session, directory: Option<u64>, path: &[u8]) -> Option<u32> {
         Programs::class(self.programs.get(), session, directory, path).ok()

@@ -117,7 +117,7 @@ impl Scheduler {
         let mut table = self.table.lock();
         if table.has_ready(here()) {
             table.requeue_current(here());
-            self.switch_away(table);
+            drop(self.switch_away(table));
         } else {
             drop(table);
             if (self.before_sleep)() {
@@ -220,7 +220,7 @@ impl Scheduler {
         let mut table = self.table.lock();
         if table.should_preempt(here(), cpu::clock()) {
             table.requeue_current(here());
-            self.switch_away(table);
+            drop(self.switch_away(table));
         } else {
             self.settle(&mut table);
         }
@@ -231,7 +231,7 @@ impl Scheduler {
         let mut table = self.table.lock();
         if table.has_ready(here()) {
             table.requeue_current(here());
-            self.switch_away(table);
+            drop(self.switch_away(table));
         }
     }
 
@@ -240,7 +240,7 @@ impl Scheduler {
         let mut table = self.table.lock();
         debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
         if table.block_current(here()) {
-            self.switch_away(table);
+            drop(self.switch_away(table));
         }
     }
 
@@ -250,7 +250,7 @@ impl Scheduler {
             let mut table = self.table.lock();
             debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
             if table.sleep_current(here(), deadline) {
-                self.switch_away(table);
+                drop(self.switch_away(table));
             }
         }
     }
@@ -274,25 +274,21 @@ impl Scheduler {
             if deadline.is_some_and(|deadline| time::soc_time() >= deadline) {
                 return false;
             }
-            self.change(queue, |table, head| table.prepare_wait(here(), head, deadline));
+            let mut table = self.table.lock();
+            queue.with_head(|head| table.prepare_wait(here(), head, deadline));
+            drop(table);
             let now_done = done();
-            if !now_done {
-                self.park();
+            let mut table = self.table.lock();
+            debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
+            if !now_done && table.block_current(here()) {
+                table = self.switch_away(table);
             }
-            self.change(queue, |table, head| table.cancel_wait(here(), head));
+            queue.with_head(|head| table.cancel_wait(here(), head));
+            drop(table);
             if now_done {
                 return true;
             }
         }
-    }
-
-    fn change<R>(
-        &self,
-        queue: &WaitQueue,
-        change: impl FnOnce(&mut Table, &mut crate::runqueue::Index) -> R,
-    ) -> R {
-        let mut table = self.table.lock();
-        queue.with_head(|head| change(&mut table, head))
     }
 
     /// Wakes a thread, or leaves it a permit. Any context.
@@ -342,15 +338,16 @@ impl Scheduler {
         if table.should_preempt(core, cpu::clock()) {
             if !hold::postpone() {
                 table.requeue_current(core);
-                self.switch_away(table);
+                drop(self.switch_away(table));
             }
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
             self.settle(&mut table);
         }
     }
 
-    /// Leaves the running thread, whose phase says how; returns when it runs again.
-    fn switch_away(&self, mut table: Guard<'_, Table>) {
+    /// Leaves the running thread, whose phase says how; returns when it runs again, perhaps on
+    /// another core, with the lock that whoever switched here has held.
+    fn switch_away<'a>(&self, mut table: Guard<'a, Table>) -> Guard<'a, Table> {
         debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
         let from = table.current(core).index();
@@ -360,8 +357,7 @@ impl Scheduler {
         if from != to {
             self.contexts.switch(from, to);
         }
-        // Perhaps on another core; the lock is held by whoever switched here.
-        drop(table);
+        table
     }
 
     /// What a new thread runs. The lock was released and interrupts are masked.
@@ -384,7 +380,7 @@ impl Scheduler {
             let mut table = self.table.lock();
             table.exit_current(here());
             while self.joins[index].with_head(|head| table.wake_first(head, here())) {}
-            self.switch_away(table);
+            drop(self.switch_away(table));
         }
     }
 

@@ -129,6 +129,11 @@ impl PrivatePipe {
         matches!(self.state, State::Free)
     }
 
+    /// Is there one that has not left?
+    pub fn is_here(&self) -> bool {
+        matches!(self.state, State::Here(_))
+    }
+
     /// One as [`Op::Pipe`] makes it, in the free place of this number.
     pub fn open(&mut self, place: usize, flags: u16) -> Reply {
         debug_assert!(self.is_free() && place < 1 << PLACE_BITS);

@@ -80,6 +80,9 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
 fn across(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 2000 | KERNEL=1 sort -rn | head -n 2", "2000\n1999\n[0]")?;
     says(rig, "KERNEL=1 seq 300 | KERNEL=0 wc -l", "300\n[0]")?;
+    // Pipes that leave their kernel: full, with a writer that waits; empty, with a reader.
+    says(rig, "seq 100000 | KERNEL=1 tail -n 1", "100000\n[0]")?;
+    says(rig, "{ sleep 2; echo late; } | { cat & KERNEL=1 cat; wait; }", "late\n[0]")?;
     let ended = ask(rig, "KERNEL=1 sh -c 'kill -TERM $$; echo not'")?;
     if !ended.contains("ended by signal 15 (TERM)") || !ended.ends_with("[143]") {
         return Err(Failure::Wrong(ended));

@@ -58,6 +58,8 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let [here, away, for_others, parked] = line.counts;
         writeln!(out, "{usage:<20} {here}/{away}/{for_others}/{parked}")?;
     }
+    let (here, left) = kernel.processes.pipes();
+    writeln!(out, "  private pipes: {here}; {left} have left to be shared")?;
     if let Some(coherence) = &kernel.coherence {
         let [faults, sent, given, cleaned, thrashed, broken] = coherence.counts();
         write!(out, "  shared memory: {faults} faults, {sent} messages, {given} pages given up, ")?;

@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
 use alloc::boxed::Box;
 use arch::lock::Lock;
+use core::sync::atomic::{AtomicU64, Ordering};
 use fs::private::{self, Answer, Parcel, PrivatePipe, Side};
 use kernel_process::Interrupted;
 use kernel_sched::WaitQueue;
@@ -31,7 +32,11 @@ impl Place {
 }
 
 /// All of them.
-pub struct Pipes(Box<[Place]>);
+pub struct Pipes {
+    places: Box<[Place]>,
+    /// How many have left.
+    left: AtomicU64,
+}
 
 impl Pipes {
     /// None yet.
@@ -40,18 +45,24 @@ impl Pipes {
             pipe: Lock::new(crate::ranks::PIPES, PrivatePipe::new()),
             waiting: [WaitQueue::new(), WaitQueue::new()],
         };
-        Pipes((0..PIPES).map(place).collect())
+        Pipes { places: (0..PIPES).map(place).collect(), left: AtomicU64::new(0) }
     }
 
     fn open(&self, flags: u16) -> Option<Reply> {
-        self.0.iter().enumerate().find_map(|(at, place)| {
+        self.places.iter().enumerate().find_map(|(at, place)| {
             let mut pipe = place.pipe.lock();
             pipe.is_free().then(|| pipe.open(at, flags))
         })
     }
 
     fn place(&self, handle: u64) -> Option<&Place> {
-        self.0.get(private::place(handle))
+        self.places.get(private::place(handle))
+    }
+
+    /// How many there are, and how many have left.
+    pub fn census(&self) -> (usize, u64) {
+        let here = self.places.iter().filter(|place| place.pipe.lock().is_here()).count();
+        (here, self.left.load(Ordering::Relaxed))
     }
 }
 
@@ -100,17 +111,19 @@ impl Guest {
         };
         let side = Side::of(request.handle);
         loop {
-            let mut answer = place.pipe.lock().ask(&request, bulk);
-            if answer == Answer::Waits {
-                let queue = &place.waiting[side as usize];
-                let done = kernel.scheduler.wait_until(queue, deadline, || {
-                    answer = place.pipe.lock().ask(&request, bulk);
-                    answer != Answer::Waits || self.is_stopped()
-                });
+            let mut answer = Answer::Waits;
+            let mut looks = 0;
+            let queue = &place.waiting[side as usize];
+            let done = kernel.scheduler.wait_until(queue, deadline, || {
+                looks += 1;
+                answer = place.pipe.lock().ask(&request, bulk);
+                answer != Answer::Waits || self.is_stopped()
+            });
+            if looks != 1 {
                 crate::idle::to_program(kernel);
-                if !done {
-                    return Ok(Way::Here(None));
-                }
+            }
+            if !done {
+                return Ok(Way::Here(None));
             }
             match answer {
                 Answer::Done(reply) => return Ok(Way::Here(Some(reply))),
@@ -159,15 +172,19 @@ impl Guest {
     /// A pipe becomes one of the service's, unless it has left meanwhile.
     #[cold]
     fn leave(&mut self, place: &Place, handle: u64) -> Result<Result<(), Errno>, Interrupted> {
+        let kernel = self.kernel();
         let Some(mut parcel) = place.pipe.lock().leave(handle) else { return Ok(Ok(())) };
         let moved = self.pipe_of_service(&mut parcel);
         let (outcome, failed) = match moved {
             Ok(handles) => (Ok(handles), None),
             Err(why) => (Err(parcel), Some(why)),
         };
+        if failed.is_none() {
+            kernel.processes.pipes.left.fetch_add(1, Ordering::Relaxed);
+        }
         let close = place.pipe.lock().left(outcome);
         close.into_iter().flatten().for_each(|handle| self.close_at_service(handle));
-        [Side::Reader, Side::Writer].into_iter().for_each(|side| place.wake(self.kernel(), side));
+        [Side::Reader, Side::Writer].into_iter().for_each(|side| place.wake(kernel, side));
         match failed {
             None => Ok(Ok(())),
             Some(Some(why)) => Ok(Err(why)),
