@@ -186,10 +186,18 @@ pub fn touch(bytes: &[u8]) -> bool {
     if !is_inside(first) {
         return true;
     }
-    let Some(from) = memory() else { return false };
-    let mut pages = (first & !(PAGE - 1)..last).step_by(PAGE as usize);
-    let comes = |page| !is_short() && SPACES.demand(page, from) == Demand::Met;
-    pages.all(|page| arch::probe::load(page).is_some() || comes(page))
+    let comes = |page| {
+        let demand = |from| !is_short() && SPACES.demand(page, from) == Demand::Met;
+        memory().is_some_and(demand)
+    };
+    let mut page = first & !(PAGE - 1);
+    while page < last {
+        if arch::probe::load(page).is_none() && !comes(page) {
+            return false;
+        }
+        page += PAGE;
+    }
+    true
 }
 
 /// Where the programs of some threads trapped last.

@@ -45,4 +45,4 @@ pub mod wasi;
 pub use errno::{Done, Errno, Halt, Interrupted, Stop, outcome};
 pub use functions::{FUNCTIONS, Function, call};
 pub use process::{Installed, Process};
-pub use system::System;
+pub use system::{System, moved};

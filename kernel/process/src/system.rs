@@ -12,7 +12,16 @@ pub trait System {
     /// Asks the file service, and waits for as long as it takes.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;
 
-    /// The same until a time of the monotonic clock; `None`: that came first.
+    /// The same for a read or a write, of which only the number of bytes is wanted.
+    fn transfer(
+        &mut self,
+        request: &fs::Request,
+        bulk: &mut [u8],
+    ) -> Result<Result<u64, fs::Errno>, Interrupted> {
+        Ok(moved(&self.files(*request, bulk)?))
+    }
+
+    /// As [`System::files`] until a time of the monotonic clock; `None`: that came first.
     fn files_until(
         &mut self,
         request: fs::Request,
@@ -71,6 +80,11 @@ pub trait System {
 
     /// The number of the process.
     fn pid(&self) -> u32;
+}
+
+/// How many bytes a read or a write has moved.
+pub fn moved(reply: &fs::Reply) -> Result<u64, fs::Errno> {
+    if reply.error == 0 { Ok(reply.value) } else { Err(reply.errno()) }
 }
 
 /// Asks for something, of which an error is the program's.

@@ -9,7 +9,7 @@
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{check, entry, load, piece};
-use crate::system::{System, ask};
+use crate::system::System;
 use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
 use alloc::vec::Vec;
@@ -129,6 +129,11 @@ impl Transfer<'_> {
         list: u32,
         count: u32,
     ) -> Result<u32, Halt> {
+        if count == 1 {
+            let one = vector(memory, list, 0)?;
+            check(memory, one.at, one.length)?;
+            return self.direct(memory, one);
+        }
         let mut all = look(memory, list, count)?;
         if all.covers && all.full > 1 && self.reads() {
             all.keep(memory)?;
@@ -149,9 +154,9 @@ impl Transfer<'_> {
     /// One request; says how many bytes it moved.
     #[inline]
     fn step(&mut self, bulk: &mut [u8]) -> Result<u32, Halt> {
-        let request = Request { length: bulk.len() as u64, ..self.request };
-        let reply = ask(self.system, request, bulk)?;
-        let moved = reply.value.min(bulk.len() as u64);
+        self.request.length = bulk.len() as u64;
+        let moved = self.system.transfer(&self.request, bulk)?.map_err(Errno::from)?;
+        let moved = moved.min(bulk.len() as u64);
         self.request.offset = self.request.offset.saturating_add(moved);
         Ok(moved as u32)
     }

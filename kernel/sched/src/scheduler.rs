@@ -274,21 +274,32 @@ impl Scheduler {
             if deadline.is_some_and(|deadline| time::soc_time() >= deadline) {
                 return false;
             }
-            let mut table = self.table.lock();
-            queue.with_head(|head| table.prepare_wait(here(), head, deadline));
-            drop(table);
+            self.enqueue(queue, deadline);
             let now_done = done();
-            let mut table = self.table.lock();
-            debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
-            if !now_done && table.block_current(here()) {
-                table = self.switch_away(table);
-            }
-            queue.with_head(|head| table.cancel_wait(here(), head));
-            drop(table);
+            self.block_in(queue, !now_done);
             if now_done {
                 return true;
             }
         }
+    }
+
+    /// The caller is in `queue` from here on, and says in [`Scheduler::block_in`] whether it waits:
+    /// whoever wakes the queue behind this wakes it. Under the lock of what it waits for nothing
+    /// can change between its look and this.
+    pub fn enqueue(&self, queue: &WaitQueue, deadline: Option<u64>) {
+        let mut table = self.table.lock();
+        queue.with_head(|head| table.prepare_wait(here(), head, deadline));
+    }
+
+    /// Waits in the queue, if it `sleeps`, until woken or until the deadline at most; then it is in
+    /// the queue no more.
+    pub fn block_in(&self, queue: &WaitQueue, sleeps: bool) {
+        let mut table = self.table.lock();
+        debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
+        if sleeps && table.block_current(here()) {
+            table = self.switch_away(table);
+        }
+        queue.with_head(|head| table.cancel_wait(here(), head));
     }
 
     /// Wakes a thread, or leaves it a permit. Any context.

@@ -279,9 +279,9 @@ impl Table {
     }
 
     fn make_ready(&mut self, index: Index, here: usize) {
-        let entry = self.entries[index as usize];
+        let entry = &self.entries[index as usize];
         self.cores[entry.core as usize].sleepers.remove(index);
-        let core = self.place(&entry);
+        let core = self.place(entry);
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
         entry.core = core as u8;

@@ -87,6 +87,19 @@ pub enum Answer {
     Leave,
 }
 
+/// What becomes of a read or a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// So many bytes; who waits at the other end may go on, unless there are none.
+    Bytes(usize),
+    /// It failed.
+    Failed(Errno),
+    /// As [`Answer::Waits`].
+    Waits,
+    /// Not so: [`PrivatePipe::ask`] says why.
+    Ask,
+}
+
 /// What leaves.
 #[derive(Debug)]
 pub struct Parcel {
@@ -170,26 +183,46 @@ impl PrivatePipe {
         match &self.state {
             State::Free | State::Leaving => Answer::Waits,
             State::Shared(handles) => Answer::Elsewhere(handles[side as usize]),
-            State::Here(_) => self.answer(side, request, bulk),
+            State::Here(_) => match self.transfer(request, bulk) {
+                Moved::Ask => self.answer(side, request),
+                moved => replied(moved, side),
+            },
+        }
+    }
+
+    /// A read or a write and nothing else, as quickly as can be.
+    #[inline]
+    pub fn transfer(&mut self, request: &Request, bulk: &mut [u8]) -> Moved {
+        let side = Side::of(request.handle);
+        let op = [Op::Read, Op::Write][side as usize] as u16;
+        let is_known = request.op == op && request.flags == 0 && self.knows(request.handle);
+        let State::Here(pipe) = &mut self.state else { return Moved::Ask };
+        if !is_known {
+            return Moved::Ask;
+        }
+        let length = usize::try_from(request.length).unwrap_or(usize::MAX);
+        let length = length.min(bulk.len()).min(STEP);
+        let bulk = &mut bulk[..length];
+        let done = match side {
+            Side::Reader => Ok(pipe.read(bulk)),
+            Side::Writer => pipe.write(bulk),
+        };
+        match done {
+            Ok(Some(done)) => Moved::Bytes(done),
+            Ok(None) if self.ends[side as usize].flags & flag::NONBLOCK != 0 => {
+                Moved::Failed(Errno::Again)
+            }
+            Ok(None) => Moved::Waits,
+            Err(error) => Moved::Failed(error),
         }
     }
 
     /// As the service does, as far as it can be done here.
-    fn answer(&mut self, side: Side, request: &Request, bulk: &mut [u8]) -> Answer {
+    fn answer(&mut self, side: Side, request: &Request) -> Answer {
         let (State::Here(pipe), end) = (&mut self.state, &mut self.ends[side as usize]) else {
             return Answer::Leave;
         };
-        let length = usize::try_from(request.length).unwrap_or(usize::MAX);
-        let length = length.min(bulk.len()).min(STEP);
         match (Op::from_code(request.op), side) {
-            (Some(Op::Read), Side::Reader) if request.flags == 0 => {
-                let done = pipe.read(&mut bulk[..length]);
-                let filled = done.unwrap_or(0) as u32;
-                moved(Ok(done), end, Reply { filled, ..Reply::default() })
-            }
-            (Some(Op::Write), Side::Writer) if request.flags == 0 => {
-                moved(pipe.write(&bulk[..length]), end, Reply::default())
-            }
             (Some(Op::Stat), _) => {
                 let size = pipe.held() as u64;
                 let stat = Stat { kind: kind::PIPE, links: 1, size, ..Stat::default() };
@@ -266,13 +299,16 @@ impl PrivatePipe {
     }
 }
 
-/// What a transfer that the pipe did, or did not do, is to who asked for it.
-fn moved(done: Result<Option<usize>, Errno>, end: &End, reply: Reply) -> Answer {
-    match done {
-        Ok(Some(0)) => Answer::Done(reply),
-        Ok(Some(done)) => Answer::Changed(Reply { value: done as u64, ..reply }),
-        Ok(None) if end.flags & flag::NONBLOCK != 0 => Answer::Done(Reply::error(Errno::Again)),
-        Ok(None) => Answer::Waits,
-        Err(error) => Answer::Done(Reply::error(error)),
+/// A transfer as an answer.
+fn replied(moved: Moved, side: Side) -> Answer {
+    match moved {
+        Moved::Bytes(done) => {
+            let filled = if side == Side::Reader { done as u32 } else { 0 };
+            let reply = Reply { value: done as u64, filled, ..Reply::default() };
+            if done == 0 { Answer::Done(reply) } else { Answer::Changed(reply) }
+        }
+        Moved::Failed(error) => Answer::Done(Reply::error(error)),
+        Moved::Waits => Answer::Waits,
+        Moved::Ask => Answer::Leave,
     }
 }

@@ -11,7 +11,7 @@ use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
 use alloc::boxed::Box;
 use arch::lock::Lock;
 use core::sync::atomic::{AtomicU64, Ordering};
-use fs::private::{self, Answer, Parcel, PrivatePipe, Side};
+use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
 use kernel_process::Interrupted;
 use kernel_sched::WaitQueue;
 use zerocopy::{FromBytes, IntoBytes};
@@ -99,6 +99,64 @@ impl Guest {
         opened.flatten().map_or(Way::Service(request), |reply| Way::Here(Some(reply)))
     }
 
+    /// Has a pipe asked until it is not told to wait; `None`: the deadline came first.
+    #[inline]
+    fn attend<R>(
+        &mut self,
+        (place, side): (&Place, Side),
+        deadline: Option<u64>,
+        mut ask: impl FnMut(&mut PrivatePipe) -> Option<R>,
+    ) -> Result<Option<R>, Interrupted> {
+        let scheduler = &self.kernel().scheduler;
+        let queue = &place.waiting[side as usize];
+        loop {
+            let mut pipe = place.pipe.lock();
+            if let Some(answer) = ask(&mut pipe) {
+                return Ok(Some(answer));
+            }
+            // What it waits for changes under this lock.
+            scheduler.enqueue(queue, deadline);
+            drop(pipe);
+            let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
+            let sleeps = !is_over && !self.is_stopped();
+            scheduler.block_in(queue, sleeps);
+            crate::idle::to_program(self.kernel());
+            if self.is_stopped() {
+                return Err(Interrupted);
+            }
+            if is_over {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A read or a write of a private pipe; `None`: it is to be asked as anything else is.
+    #[inline]
+    pub(super) fn by_pipe_alone(
+        &mut self,
+        request: &Request,
+        bulk: &mut [u8],
+    ) -> Result<Option<Result<u64, Errno>>, Interrupted> {
+        let kernel = self.kernel();
+        let Some(place) = kernel.processes.pipes.place(request.handle) else { return Ok(None) };
+        let side = Side::of(request.handle);
+        let moved =
+            self.attend((place, side), None, |pipe| match pipe.transfer(request, bulk) {
+                Moved::Waits => None,
+                moved => Some(moved),
+            })?;
+        Ok(match moved {
+            Some(Moved::Bytes(done)) => {
+                if done != 0 {
+                    place.wake(kernel, side.other());
+                }
+                Some(Ok(done as u64))
+            }
+            Some(Moved::Failed(error)) => Some(Err(error)),
+            Some(Moved::Ask | Moved::Waits) | None => None,
+        })
+    }
+
     fn ask_pipe(
         &mut self,
         request: Request,
@@ -111,31 +169,21 @@ impl Guest {
         };
         let side = Side::of(request.handle);
         loop {
-            let mut answer = Answer::Waits;
-            let mut looks = 0;
-            let queue = &place.waiting[side as usize];
-            let done = kernel.scheduler.wait_until(queue, deadline, || {
-                looks += 1;
-                answer = place.pipe.lock().ask(&request, bulk);
-                answer != Answer::Waits || self.is_stopped()
-            });
-            if looks != 1 {
-                crate::idle::to_program(kernel);
-            }
-            if !done {
-                return Ok(Way::Here(None));
-            }
+            let answer = self.attend((place, side), deadline, |pipe| {
+                let answer = pipe.ask(&request, bulk);
+                (answer != Answer::Waits).then_some(answer)
+            })?;
             match answer {
-                Answer::Done(reply) => return Ok(Way::Here(Some(reply))),
-                Answer::Changed(reply) => {
+                None => return Ok(Way::Here(None)),
+                Some(Answer::Done(reply)) => return Ok(Way::Here(Some(reply))),
+                Some(Answer::Changed(reply)) => {
                     place.wake(kernel, side.other());
                     return Ok(Way::Here(Some(reply)));
                 }
-                Answer::Elsewhere(handle) => {
+                Some(Answer::Elsewhere(handle)) => {
                     return Ok(Way::Service(Request { handle, ..request }));
                 }
-                Answer::Waits => return Err(Interrupted),
-                Answer::Leave => {
+                Some(Answer::Leave | Answer::Waits) => {
                     if let Err(why) = self.leave(place, request.handle)? {
                         return Ok(Way::Here(Some(Reply::error(why))));
                     }
