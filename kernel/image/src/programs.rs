@@ -186,10 +186,6 @@ pub fn touch(bytes: &[u8]) -> bool {
     if !is_inside(first) {
         return true;
     }
-    let comes = |page| {
-        let demand = |from| !is_short() && SPACES.demand(page, from) == Demand::Met;
-        memory().is_some_and(demand)
-    };
     let mut page = first & !(PAGE - 1);
     while page < last {
         if arch::probe::load(page).is_none() && !comes(page) {
@@ -198,6 +194,14 @@ pub fn touch(bytes: &[u8]) -> bool {
         page += PAGE;
     }
     true
+}
+
+/// A page of program memory that is not there.
+#[cold]
+#[inline(never)]
+fn comes(page: u64) -> bool {
+    let demand = |from| !is_short() && SPACES.demand(page, from) == Demand::Met;
+    memory().is_some_and(demand)
 }
 
 /// Where the programs of some threads trapped last.

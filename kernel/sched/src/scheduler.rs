@@ -310,9 +310,6 @@ impl Scheduler {
     }
 
     pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
-        if queue.is_empty() {
-            return false;
-        }
         let mut table = self.table.lock();
         let somebody = queue.with_head(|head| table.wake_first(head, here()));
         self.settle(&mut table);
@@ -331,10 +328,10 @@ impl Scheduler {
         for core in table.take_kicks() {
             arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
         }
-        let event = table.next_event(here());
-        match [event.sleeper.map(time::soc_to_ticks), event.slice].into_iter().flatten().min() {
+        match table.rearm(here(), time::soc_to_ticks) {
+            Some(u64::MAX) => timer::stop(),
             Some(ticks) => timer::set(ticks),
-            None => timer::stop(),
+            None => {}
         }
     }
 
@@ -344,6 +341,7 @@ impl Scheduler {
         let mut table = self.table.lock();
         let core = here();
         if interrupt == Interrupt::Timer {
+            table.timer_came(core);
             table.expire(core, time::soc_time());
         }
         if table.should_preempt(core, cpu::clock()) {

@@ -171,6 +171,10 @@ struct Core {
     /// When the current thread came, and when its slice ends.
     since: u64,
     slice_end: u64,
+    /// The tick at which its timer comes, `u64::MAX` if it does not; `None`: nobody knows.
+    armed: Option<u64>,
+    /// The first sleeper's deadline, and the tick that it was found to be.
+    first: (u64, u64),
 }
 
 impl Table {
@@ -193,6 +197,8 @@ impl Table {
             online: false,
             since: 0,
             slice_end: 0,
+            armed: None,
+            first: (0, 0),
         };
         Table {
             entries,
@@ -339,6 +345,8 @@ impl Table {
     /// Ends the running thread; its stack is spare as soon as the lock is released.
     pub fn exit_current(&mut self, core: usize) {
         let index = self.cores[core].current;
+        // A core that was off comes back in an exit.
+        self.cores[core].armed = None;
         let entry = &mut self.entries[index as usize];
         self.spare_stacks.push(entry.stack);
         entry.phase = Phase::Free;
@@ -394,6 +402,33 @@ impl Table {
         Event { sleeper: here.sleepers.next(), slice }
     }
 
+    /// The tick at which [`Table::next_event`] is, `u64::MAX` for never, if `core` has to set its
+    /// timer to it. One that runs a thread may find it set to an earlier one: it looks again then.
+    /// One that idles sleeps for as long as it can.
+    #[inline]
+    pub fn rearm(&mut self, core: usize, to_ticks: impl FnOnce(u64) -> u64) -> Option<u64> {
+        let (event, is_idle) = (self.next_event(core), self.is_idle(core));
+        let here = &mut self.cores[core];
+        let mut wanted = event.slice.unwrap_or(u64::MAX);
+        if let Some(sleeper) = event.sleeper {
+            if here.first.0 != sleeper {
+                here.first = (sleeper, to_ticks(sleeper));
+            }
+            wanted = wanted.min(here.first.1);
+        }
+        let does = |at: u64| at == wanted || at < wanted && !is_idle;
+        if here.armed.is_some_and(does) {
+            return None;
+        }
+        here.armed = Some(wanted);
+        Some(wanted)
+    }
+
+    /// The timer of `core` came, or somebody else has set it.
+    pub fn timer_came(&mut self, core: usize) {
+        self.cores[core].armed = None;
+    }
+
     /// Wakes everybody who sleeps on `core` until chip time `now` or earlier.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
@@ -403,6 +438,7 @@ impl Table {
 
     /// Sleepers' deadlines have moved on the local clocks: all cores but `here` must look.
     pub fn clock_changed(&mut self, here: usize) {
+        self.cores.iter_mut().for_each(|core| (core.armed, core.first) = (None, (0, 0)));
         (0..self.cores.len()).filter(|&core| core != here).for_each(|core| self.kicks.insert(core));
     }
 

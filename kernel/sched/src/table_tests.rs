@@ -234,3 +234,70 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
     let nothing = Event { sleeper: None, slice: None };
     assert_eq!(table.next_event(0), nothing, "all were woken before their deadline");
 }
+
+/// Ticks of a clock that is half as fast as chip time and began 7 later.
+fn ticks(chip: u64) -> u64 {
+    chip.div_ceil(2) + 7
+}
+
+#[test]
+fn a_timer_is_set_again_only_where_it_would_be_late() {
+    let mut table = Table::new(1);
+    table.online(0, 0);
+    assert_eq!(table.rearm(0, ticks), Some(u64::MAX), "nobody knows what it was");
+    assert_eq!(table.rearm(0, ticks), None);
+    let [one, two] = [0; 2].map(|_| table.create(new(5, None), 0).unwrap());
+    assert_eq!(table.rearm(0, ticks), Some(0), "whoever is ready comes before the idle thread");
+    table.timer_came(0);
+    table.requeue_current(0);
+    table.pick(0, 0, 10);
+    assert_eq!(table.rearm(0, ticks), Some(10), "the other one's turn");
+    assert!(table.sleep_current(0, 400));
+    assert_eq!(table.pick(0, 2, 10), two.index());
+    assert_eq!(table.rearm(0, ticks), None, "10 is before 207: it looks again then");
+    table.timer_came(0);
+    assert_eq!(table.rearm(0, ticks), Some(207));
+    table.wake(one, 0);
+    assert_eq!(table.rearm(0, ticks), Some(12));
+    table.block_current(0);
+    assert_eq!(table.pick(0, 4, 10), one.index());
+    assert!(table.sleep_current(0, 600));
+    assert_eq!(table.pick(0, 5, 10), 0);
+    assert_eq!(table.rearm(0, ticks), Some(307), "who idles is not woken at 12");
+    table.clock_changed(0);
+    assert_eq!(table.rearm(0, |chip| ticks(chip) + 1), Some(308));
+}
+
+proptest! {
+    /// The timer of a core that runs is never late, that of one that idles is right.
+    #[test]
+    fn timers_are_never_late(ops in prop::collection::vec((0u8..7, 0u16..6, 0u64..500), 0..300)) {
+        let mut table = Table::new(1);
+        table.online(0, 0);
+        let ids: Vec<_> = (0..6).map(|_| table.create(new(5, None), 0).unwrap()).collect();
+        let mut set = u64::MAX;
+        for (now, (op, whom, time)) in ops.into_iter().enumerate() {
+            let (now, idles) = (now as u64, table.is_idle(0));
+            match op {
+                0 => table.wake(ids[whom as usize], 0),
+                1 if !idles => drop(table.sleep_current(0, time)),
+                2 if !idles => drop(table.block_current(0)),
+                3 => table.requeue_current(0),
+                4 => table.timer_came(0),
+                5 => table.expire(0, time),
+                _ => {}
+            }
+            if table.entries[table.cores[0].current as usize].phase != Phase::Running {
+                table.pick(0, now, 10);
+            }
+            if let Some(at) = table.rearm(0, ticks) {
+                set = at;
+            }
+            let Event { sleeper, slice } = table.next_event(0);
+            let wanted = [sleeper.map(ticks), slice].into_iter().flatten().min();
+            let wanted = wanted.unwrap_or(u64::MAX);
+            prop_assert!(set == wanted || set < wanted && !table.is_idle(0));
+            check(&table);
+        }
+    }
+}

@@ -30,6 +30,7 @@ impl WaitQueue {
 
     /// Does somebody wait, as far as can be told without the lock? Whoever changed a condition
     /// before asking wakes everybody that looked at it before.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) == NONE
@@ -37,12 +38,13 @@ impl WaitQueue {
 
     /// Wakes the one that has waited longest; false when nobody waits.
     pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
-        scheduler.wake_first(self)
+        !self.is_empty() && scheduler.wake_first(self)
     }
 
     /// Wakes everybody.
+    #[inline]
     pub fn wake_all(&self, scheduler: &Scheduler) {
-        while scheduler.wake_first(self) {}
+        while self.wake_one(scheduler) {}
     }
 
     /// Changes the head; only with the scheduler's lock held.
