@@ -151,10 +151,13 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
 /// What every core does before it joins the scheduler.
 pub fn core_up(core: usize) {
     arch::attend::install(serve_while_waiting);
-    arch::attend::install_released(poll_after_release);
     arch::attend::install_stalled(rouse);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
+        // Who is alone has nobody to look for.
+        if kernel.peers.exist() || kernel.balloons.is_some() {
+            arch::attend::install_released(poll_after_release);
+        }
         kernel.attendance[core].lock().enter(&kernel.own_page);
     }
 }

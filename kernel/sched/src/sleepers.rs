@@ -30,12 +30,16 @@ impl Sleepers {
         self.rise(self.heap.len() - 1);
     }
 
-    /// `thread` does not sleep any more.
+    /// `thread` does not sleep any more, if it did.
+    #[inline]
     pub fn remove(&mut self, thread: Index) {
         let place = self.places[thread as usize];
-        if place == NONE {
-            return;
+        if place != NONE {
+            self.take(thread, place);
         }
+    }
+
+    fn take(&mut self, thread: Index, place: Index) {
         let (place, last) = (place as usize, self.heap.len() - 1);
         self.heap.swap(place, last);
         self.heap.pop();

@@ -65,7 +65,9 @@ impl Pipe {
         let (first, second) = self.data.as_slices();
         let cut = first.len().min(length);
         into[..cut].copy_from_slice(&first[..cut]);
-        into[cut..length].copy_from_slice(&second[..length - cut]);
+        if cut < length {
+            into[cut..length].copy_from_slice(&second[..length - cut]);
+        }
         self.data.drain(..length);
         Some(length)
     }
