@@ -28,7 +28,7 @@ pub fn awake(kernel: &Kernel) {
 /// each wait of one in the kernel, where this thread may have come onto another core.
 pub fn to_program(kernel: &Kernel) {
     // Whom nobody else is there for nobody rings.
-    while kernel.peers.exist() {
+    while kernel.peers.are_served() {
         let away = {
             let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
             let place = match attendance.place() {

@@ -111,6 +111,12 @@ impl Peers {
         self.iter().next().is_some()
     }
 
+    /// Are there any, and are they served? Before that no program runs.
+    #[inline]
+    pub fn are_served(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
     /// Serves from now on. Who has no peers has nothing to look at, ever.
     pub fn open(&self, kernel: &Kernel) {
         self.open.store(self.exist(), Ordering::Release);
@@ -149,7 +155,7 @@ impl Peers {
     /// Looks at everything that may have come: replies, urgent requests, blockable ones.
     #[inline]
     pub fn poll(&self, kernel: &Kernel) {
-        if self.open.load(Ordering::Acquire) {
+        if self.are_served() {
             self.look_at_all(kernel);
         }
     }
@@ -166,7 +172,7 @@ impl Peers {
 
     /// Is there anything to look at? For a core that wants to sleep; "yes" when in doubt.
     pub fn is_waiting(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.are_served()
             && self.iter().any(|peer| {
                 let urgent = peer
                     .server

@@ -314,7 +314,10 @@ impl Table {
         };
         let last = entry.core as usize;
         let idle = |&core: &usize| runs_now(core) && self.is_idle(core);
-        if runs_now(last) { last } else { (0..self.cores.len()).find(idle).unwrap_or(last) }
+        if self.cores.len() == 1 || runs_now(last) {
+            return last;
+        }
+        (0..self.cores.len()).find(idle).unwrap_or(last)
     }
 
     fn is_idle(&self, core: usize) -> bool {

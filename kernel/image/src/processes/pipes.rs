@@ -171,13 +171,14 @@ impl Guest {
         loop {
             let answer = self.attend((place, side), deadline, |pipe| {
                 let answer = pipe.ask(&request, bulk);
+                if matches!(answer, Answer::Changed(_)) {
+                    place.wake(kernel, side.other());
+                }
                 (answer != Answer::Waits).then_some(answer)
             })?;
             match answer {
                 None => return Ok(Way::Here(None)),
-                Some(Answer::Done(reply)) => return Ok(Way::Here(Some(reply))),
-                Some(Answer::Changed(reply)) => {
-                    place.wake(kernel, side.other());
+                Some(Answer::Done(reply) | Answer::Changed(reply)) => {
                     return Ok(Way::Here(Some(reply)));
                 }
                 Some(Answer::Elsewhere(handle)) => {
