@@ -368,9 +368,15 @@ impl Machine for Hardware<'_> {
 
 /// When a core releases its outermost lock: did the probe trip?
 pub fn look_at_probe(kernel: &Kernel) {
-    if FRAMES.buddy().was_pressed()
-        && let Some(balloons) = &kernel.balloons
-    {
+    if FRAMES.buddy().was_pressed() {
+        pressed(kernel);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn pressed(kernel: &Kernel) {
+    if let Some(balloons) = &kernel.balloons {
         balloons.pressed(kernel);
     }
 }

@@ -160,6 +160,7 @@ impl Peers {
         }
     }
 
+    #[inline(never)]
     fn look_at_all(&self, kernel: &Kernel) {
         self.look_at_urgent(kernel, Look::All);
         for peer in self.iter() {
