@@ -175,7 +175,10 @@ extern "C" fn online(core: usize) -> ! {
     arch::irq::init_core();
     boot::core_up(core);
     match crate::kernel::get() {
-        Some(kernel) => kernel.scheduler.exit(),
+        Some(kernel) => {
+            kernel.scheduler.core_came_back();
+            kernel.scheduler.exit()
+        }
         None => arch::cpu::halt(),
     }
 }

@@ -39,6 +39,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
+pub use pipes::MOST_BYTES as PIPE_BYTES;
 use pipes::Pipes;
 pub use place::place;
 

@@ -32,9 +32,9 @@ pub use load::{Loaded, Manifest, Programs, refusal};
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();
 
-/// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, and what
-/// each core has put by.
-const KEPT: u64 = 4 << 20;
+/// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, what each
+/// core has put by, and what private pipes hold.
+const KEPT: u64 = (4 << 20) + crate::processes::PIPE_BYTES;
 /// What is not for pages of programs.
 const LAST: u64 = 2 << 20;
 /// How often, and after how long, who found a block on its way looks again.

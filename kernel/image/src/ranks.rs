@@ -29,8 +29,6 @@ pub const FEEDS: Rank = Rank::new(41, "feeders");
 pub const TERMINAL: Rank = Rank::leaf(37, "terminal");
 /// Processes of this kernel.
 pub const PROCESSES: Rank = Rank::new(45, "processes");
-/// A pipe of this kernel's programs.
-pub const PIPES: Rank = Rank::new(44, "private pipe");
 /// Programs that are kept.
 pub const PROGRAMS: Rank = Rank::new(43, "programs");
 /// Stacks of programs that nobody uses.
@@ -49,5 +47,7 @@ pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
 pub const PROMISES: Rank = Rank::new(51, "promises");
 /// Shootdowns, one at a time.
 pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
+/// A pipe of this kernel's programs.
+pub const PIPES: Rank = Rank::leaf(54, "private pipe");
 /// Lines of the early log.
 pub const EARLY: Rank = Rank::leaf(250, "early log");

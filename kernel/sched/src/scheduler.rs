@@ -127,6 +127,11 @@ impl Scheduler {
         cpu::irqs_restore(true); // what pends is taken here, and may switch away
     }
 
+    /// This core was off, and its timer with it.
+    pub fn core_came_back(&self) {
+        self.table.lock().timer_came(here());
+    }
+
     /// A new thread, ready to run.
     pub fn spawn(
         &'static self,

@@ -348,8 +348,6 @@ impl Table {
     /// Ends the running thread; its stack is spare as soon as the lock is released.
     pub fn exit_current(&mut self, core: usize) {
         let index = self.cores[core].current;
-        // A core that was off comes back in an exit.
-        self.cores[core].armed = None;
         let entry = &mut self.entries[index as usize];
         self.spare_stacks.push(entry.stack);
         entry.phase = Phase::Free;
@@ -427,7 +425,8 @@ impl Table {
         Some(wanted)
     }
 
-    /// The timer of `core` came, or somebody else has set it.
+    /// The timer of `core` came, or was off with it: it is not set to what it was. (That it is set
+    /// to an earlier tick than this knows of is no harm.)
     pub fn timer_came(&mut self, core: usize) {
         self.cores[core].armed = None;
     }

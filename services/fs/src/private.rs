@@ -232,6 +232,10 @@ impl PrivatePipe {
                 end.flags = end.flags & !SETTABLE | request.flags;
                 Answer::Done(Reply::default())
             }
+            // There is no file behind it.
+            (Some(Op::Sync | Op::Datasync), _) if request.flags == 0 => {
+                Answer::Done(Reply::error(Errno::Inval))
+            }
             _ => Answer::Leave,
         }
     }

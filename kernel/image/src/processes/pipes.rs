@@ -12,12 +12,15 @@ use alloc::boxed::Box;
 use arch::lock::Lock;
 use core::sync::atomic::{AtomicU64, Ordering};
 use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
+use fs::vfs::pipe::CAPACITY;
 use kernel_process::Interrupted;
 use kernel_sched::WaitQueue;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Most pipes of these: further ones are the service's from the beginning.
-const PIPES: usize = 128;
+const PIPES: usize = 64;
+/// What they may take of the kernel's heap, which it keeps for that.
+pub const MOST_BYTES: u64 = (PIPES * CAPACITY) as u64;
 
 struct Place {
     pipe: Lock<PrivatePipe>,
@@ -140,21 +143,18 @@ impl Guest {
         let kernel = self.kernel();
         let Some(place) = kernel.processes.pipes.place(request.handle) else { return Ok(None) };
         let side = Side::of(request.handle);
-        let moved =
-            self.attend((place, side), None, |pipe| match pipe.transfer(request, bulk) {
-                Moved::Waits => None,
-                moved => Some(moved),
-            })?;
-        Ok(match moved {
-            Some(Moved::Bytes(done)) => {
+        let moved = self.attend((place, side), None, |pipe| match pipe.transfer(request, bulk) {
+            Moved::Waits => None,
+            Moved::Bytes(done) => {
                 if done != 0 {
                     place.wake(kernel, side.other());
                 }
-                Some(Ok(done as u64))
+                Some(Some(Ok(done as u64)))
             }
-            Some(Moved::Failed(error)) => Some(Err(error)),
-            Some(Moved::Ask | Moved::Waits) | None => None,
-        })
+            Moved::Failed(error) => Some(Some(Err(error))),
+            Moved::Ask => Some(None),
+        });
+        moved.map(Option::flatten)
     }
 
     fn ask_pipe(

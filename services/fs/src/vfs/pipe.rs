@@ -86,9 +86,20 @@ impl Pipe {
             return Ok(None);
         }
         let length = from.len().min(self.room());
-        self.data.try_reserve(length).map_err(|_| Errno::Nomem)?;
+        self.reserve(length)?;
         self.data.extend(&from[..length]);
         Ok(Some(length))
+    }
+
+    /// Room for so many more, in one of two sizes: what all pipes may take is counted elsewhere.
+    #[inline]
+    fn reserve(&mut self, more: usize) -> Result<(), Errno> {
+        let wanted = self.data.len() + more;
+        if wanted <= self.data.capacity() {
+            return Ok(());
+        }
+        let size = if wanted <= ATOMIC { ATOMIC } else { CAPACITY };
+        self.data.try_reserve_exact(size - self.data.len()).map_err(|_| Errno::Nomem)
     }
 
     fn must_wait(&self, length: usize) -> bool {
