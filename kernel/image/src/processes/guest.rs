@@ -126,6 +126,10 @@ impl System for Guest {
         request: &fs::Request,
         bulk: &mut [u8],
     ) -> Result<Result<u64, FileError>, Interrupted> {
+        // A program's one write may be a thousand of these.
+        if self.is_stopped() {
+            return Err(Interrupted);
+        }
         if ::fs::private::is_private(request.handle)
             && touch(bulk)
             && let Some(done) = self.by_pipe_alone(request, bulk)?
