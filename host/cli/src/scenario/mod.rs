@@ -20,6 +20,7 @@ mod host;
 mod hostile;
 mod machine;
 mod net;
+mod notes;
 mod overlap;
 mod peers;
 mod programs;

@@ -1,6 +1,7 @@
 //! A board under test: started in a folder of its own, talked to through its console, and cleaned
 //! up when dropped, whatever happened.
 
+use super::notes::put_aside;
 use crate::instance::{CONSOLE, Instance, InstanceError, tail};
 use crate::interrupt;
 use crate::kernels::Built;
@@ -139,7 +140,7 @@ impl Rig {
     pub fn rejoin(&mut self) -> Result<(), Failure> {
         // What this life still says comes before or behind what the soc says of it.
         while let Ok(bytes) = self.output.recv_timeout(super::PATIENCE) {
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+            self.hear(&bytes);
         }
         let told = self.seen[self.next..].contains("[soc] The board starts again.");
         self.next = self.seen.len();
@@ -167,7 +168,7 @@ impl Rig {
                 return Err(Failure::Interrupted);
             }
             match self.output.recv_timeout(left.min(LOOK)) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Ok(bytes) => self.hear(&bytes),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::Ended(text.to_string()));
                 }
@@ -177,6 +178,11 @@ impl Rig {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        self.seen.push_str(&String::from_utf8_lossy(bytes));
+        put_aside(&mut self.seen, self.next);
     }
 
     fn silent(&self, wanted: &str, waited: Duration) -> Failure {
