@@ -57,7 +57,7 @@ pub fn room() -> u64 {
 }
 
 /// May so many bytes more be promised?
-fn has_room(bytes: u64) -> bool {
+pub fn has_room(bytes: u64) -> bool {
     room() >= bytes
 }
 

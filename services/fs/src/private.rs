@@ -14,9 +14,10 @@
 //! bytes that are in it, and its handles lead there. Nobody sees a difference but in time. Nothing
 //! here waits or asks: the kernel does, which also keeps one lock a pipe.
 
+use crate::vfs::length;
 use crate::vfs::opening::SETTABLE;
 use crate::vfs::pipe::Pipe;
-use abi::fs::{Errno, Op, Reply, Request, STEP, Stat, flag, kind};
+use abi::fs::{Errno, Op, Reply, Request, flag};
 
 /// What only handles of private pipes have.
 const PRIVATE: u64 = 1 << 63;
@@ -200,8 +201,7 @@ impl PrivatePipe {
         if !is_known {
             return Moved::Ask;
         }
-        let length = usize::try_from(request.length).unwrap_or(usize::MAX);
-        let length = length.min(bulk.len()).min(STEP);
+        let length = length(request, bulk.len());
         let bulk = &mut bulk[..length];
         let done = match side {
             Side::Reader => Ok(pipe.read(bulk)),
@@ -224,9 +224,7 @@ impl PrivatePipe {
         };
         match (Op::from_code(request.op), side) {
             (Some(Op::Stat), _) => {
-                let size = pipe.held() as u64;
-                let stat = Stat { kind: kind::PIPE, links: 1, size, ..Stat::default() };
-                Answer::Done(Reply { stat, flags: end.flags, ..Reply::default() })
+                Answer::Done(Reply { stat: pipe.stat(), flags: end.flags, ..Reply::default() })
             }
             (Some(Op::SetFlags), _) if request.flags & !SETTABLE == 0 => {
                 end.flags = end.flags & !SETTABLE | request.flags;
@@ -272,7 +270,7 @@ impl PrivatePipe {
 
     /// It begins to leave, if it is here: what the service's pipe has to hold.
     pub fn leave(&mut self, handle: u64) -> Option<Parcel> {
-        if !self.knows(handle) || !matches!(self.state, State::Here(_)) {
+        if !self.knows(handle) || !self.is_here() {
             return None;
         }
         let flags = self.ends.map(|end| end.flags);

@@ -77,7 +77,7 @@ impl Guest {
         deadline: Option<u64>,
     ) -> Result<Option<fs::Reply>, Interrupted> {
         self.life.messages.fetch_add(1, Ordering::Relaxed);
-        let is_stopped = || self.life.stop_signal().is_some();
+        let is_stopped = || self.is_stopped();
         let endless = Patience::unless(&is_stopped);
         let patience = deadline.map_or(endless, |deadline| endless.until(deadline));
         let services = &self.kernel().services;
@@ -104,7 +104,7 @@ impl kernel_engine::Guest for Guest {
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        programs::room() >= bytes
+        programs::has_room(bytes)
     }
 
     fn is_short(&self) -> bool {
@@ -160,7 +160,7 @@ impl System for Guest {
         if !programs::touch(bulk) {
             return Ok(process::Reply::error(Errno::Nomem));
         }
-        let is_stopped = || self.life.stop_signal().is_some();
+        let is_stopped = || self.is_stopped();
         let answer = ask(&self.session, request, bulk, &Patience::unless(&is_stopped));
         idle::to_program(self.kernel());
         match answer {
@@ -218,7 +218,7 @@ impl System for Guest {
     }
 
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
-        let is_stopped = || self.life.stop_signal().is_some();
+        let is_stopped = || self.is_stopped();
         let scheduler = &self.kernel().scheduler;
         scheduler.wait_until(&self.life.asleep, Some(deadline), is_stopped);
         idle::to_program(self.kernel());

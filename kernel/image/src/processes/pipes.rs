@@ -185,7 +185,7 @@ impl Guest {
                     return Ok(Way::Service(Request { handle, ..request }));
                 }
                 Some(Answer::Leave | Answer::Waits) => {
-                    if let Err(why) = self.leave(place, request.handle)? {
+                    if let Err(why) = self.leave(place, request.handle) {
                         return Ok(Way::Here(Some(Reply::error(why))));
                     }
                 }
@@ -220,29 +220,24 @@ impl Guest {
 
     /// A pipe becomes one of the service's, unless it has left meanwhile.
     #[cold]
-    fn leave(&mut self, place: &Place, handle: u64) -> Result<Result<(), Errno>, Interrupted> {
+    fn leave(&mut self, place: &Place, handle: u64) -> Result<(), Errno> {
         let kernel = self.kernel();
-        let Some(mut parcel) = place.pipe.lock().leave(handle) else { return Ok(Ok(())) };
-        let moved = self.pipe_of_service(&mut parcel);
-        let (outcome, failed) = match moved {
-            Ok(handles) => (Ok(handles), None),
-            Err(why) => (Err(parcel), Some(why)),
+        let Some(mut parcel) = place.pipe.lock().leave(handle) else { return Ok(()) };
+        let (outcome, done) = match self.pipe_of_service(&mut parcel) {
+            Ok(handles) => (Ok(handles), Ok(())),
+            Err(why) => (Err(parcel), Err(why)),
         };
-        if failed.is_none() {
+        if done.is_ok() {
             kernel.processes.pipes.left.fetch_add(1, Ordering::Relaxed);
         }
         let close = place.pipe.lock().left(outcome);
         close.into_iter().flatten().for_each(|handle| self.close_at_service(handle));
         [Side::Reader, Side::Writer].into_iter().for_each(|side| place.wake(kernel, side));
-        match failed {
-            None => Ok(Ok(())),
-            Some(Some(why)) => Ok(Err(why)),
-            Some(None) => Err(Interrupted),
-        }
+        done
     }
 
-    /// A pipe of the service with all that is in this one. `None`: who asks is to end.
-    fn pipe_of_service(&mut self, parcel: &mut Parcel) -> Result<[u64; 2], Option<Errno>> {
+    /// A pipe of the service with all that is in this one.
+    fn pipe_of_service(&mut self, parcel: &mut Parcel) -> Result<[u64; 2], Errno> {
         let made = self.at_service(Request::new(Op::Pipe, 0), &mut [])?;
         let handles = [made.handle, made.other];
         let filled = self.fill(handles, parcel);
@@ -252,7 +247,7 @@ impl Guest {
         filled.map(|()| handles)
     }
 
-    fn fill(&mut self, handles: [u64; 2], parcel: &mut Parcel) -> Result<(), Option<Errno>> {
+    fn fill(&mut self, handles: [u64; 2], parcel: &mut Parcel) -> Result<(), Errno> {
         let flags = parcel.flags;
         let mut rest = parcel.bytes();
         while !rest.is_empty() {
@@ -260,7 +255,7 @@ impl Guest {
             let written =
                 self.at_service(Request { length, ..Request::new(Op::Write, handles[1]) }, rest)?;
             if written.value == 0 {
-                return Err(Some(Errno::Io));
+                return Err(Errno::Io);
             }
             rest = rest.get_mut(written.value as usize..).unwrap_or_default();
         }
@@ -273,9 +268,10 @@ impl Guest {
         Ok(())
     }
 
-    fn at_service(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Option<Errno>> {
-        let reply = self.carry(request, bulk, None).map_err(|Interrupted| None)?.ok_or(None)?;
-        if reply.error == 0 { Ok(reply) } else { Err(Some(reply.errno())) }
+    /// Something that the service never lets wait, so that nobody is interrupted in it.
+    fn at_service(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Errno> {
+        let reply = self.carry(request, bulk, None).ok().flatten().ok_or(Errno::Io)?;
+        if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }
 
     fn close_at_service(&mut self, handle: u64) {

@@ -176,8 +176,7 @@ impl Vfs {
         let stat = match opening.target {
             Target::Node(place) => self.stat_of(place)?,
             Target::Reader(at) | Target::Writer(at) => {
-                let pipe = self.pipes.get(at).ok_or(Errno::Badf)?;
-                Stat { kind: kind::PIPE, links: 1, size: pipe.held() as u64, ..Stat::default() }
+                self.pipes.get(at).ok_or(Errno::Badf)?.stat()
             }
             Target::Terminal(_) | Target::Screen(_) => {
                 Stat { kind: kind::CHARACTER, links: 1, ..Stat::default() }

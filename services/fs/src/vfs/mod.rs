@@ -130,9 +130,15 @@ impl Call<'_> {
 
     /// How many bytes of bulk it is about.
     fn length(&self) -> usize {
-        let length = usize::try_from(self.request.length).unwrap_or(usize::MAX);
-        length.min(self.bulk.len()).min(abi::fs::STEP)
+        length(&self.request, self.bulk.len())
     }
+}
+
+/// How many bytes of a bulk of `bulk` bytes a request is about.
+#[inline]
+pub(crate) fn length(request: &Request, bulk: usize) -> usize {
+    let length = usize::try_from(request.length).unwrap_or(usize::MAX);
+    length.min(bulk).min(abi::fs::STEP)
 }
 
 /// The file service.

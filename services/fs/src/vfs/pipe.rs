@@ -3,7 +3,7 @@
 //! Contract: a write of at most [`ATOMIC`] bytes goes in whole or waits; a longer one may end
 //! short. An empty pipe without writers is at its end; nobody writes to one without readers.
 
-use abi::fs::Errno;
+use abi::fs::{Errno, Stat, kind};
 use alloc::collections::VecDeque;
 
 /// Bytes that a pipe holds.
@@ -36,6 +36,11 @@ impl Pipe {
     /// Bytes in it.
     pub fn held(&self) -> usize {
         self.data.len()
+    }
+
+    /// What is known about it.
+    pub fn stat(&self) -> Stat {
+        Stat { kind: kind::PIPE, links: 1, size: self.held() as u64, ..Stat::default() }
     }
 
     /// Bytes that still go in.
