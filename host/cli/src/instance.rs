@@ -489,6 +489,7 @@ fn config_of(board: &Board, options: &Options) -> config::Config {
         blob_pa: board.layout.blob,
         bar2_size: 4096,
         max_deaths: 1000,
+        boot_patience_ms: 60_000,
         lab: options.takes_turns(),
         watched: options.is_watched(),
         exact: options.is_exact(),

@@ -27,6 +27,9 @@ pub struct Config {
     /// A domain that was started this often stays dead.
     #[serde(default = "default_max_deaths")]
     pub max_deaths: u64,
+    /// A boot that takes longer is told of.
+    #[serde(default = "default_boot_patience_ms")]
+    pub boot_patience_ms: u64,
     /// The board's time is the lab's: `lab.json` lies beside this file.
     #[serde(default)]
     pub lab: bool,
@@ -182,6 +185,10 @@ fn default_bar2() -> u64 {
 
 fn default_max_deaths() -> u64 {
     1000
+}
+
+fn default_boot_patience_ms() -> u64 {
+    60_000
 }
 
 fn default_true() -> bool {

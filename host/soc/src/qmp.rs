@@ -1,4 +1,5 @@
-//! A QMP client: just the three jobs of [`crate::power::Job`], each with a time limit.
+//! A QMP client: the three jobs of [`crate::power::Job`] and a look at the registers, each with a
+//! time limit.
 //!
 //! Every QEMU has a worker thread of its own, so that a slow emulator holds up nobody but those
 //! who asked for it. The worker ends when its sender of jobs is dropped.
@@ -69,6 +70,16 @@ impl Qmp {
         }
     }
 
+    /// What the cores' registers hold; they stand meanwhile, or would say what they held before.
+    pub fn registers(&mut self, deadline: Instant) -> Result<String, QmpError> {
+        self.execute("stop", deadline)?;
+        let command = json!({ "command-line": "info registers -a" });
+        let order = json!({ "execute": "human-monitor-command", "arguments": command });
+        let (registers, _) = self.ask(&order, deadline)?;
+        self.execute("cont", deadline)?;
+        Ok(registers.as_str().unwrap_or_default().to_string())
+    }
+
     /// The reset is carried out after its answer, or just before: its event tells.
     fn reset(&mut self, deadline: Instant) -> Result<(), QmpError> {
         self.execute("stop", deadline)?;
@@ -81,13 +92,17 @@ impl Qmp {
 
     /// Executes a command; true when a RESET event came before its answer.
     fn execute(&mut self, command: &str, deadline: Instant) -> Result<bool, QmpError> {
-        let line = format!("{}\r\n", json!({ "execute": command }));
-        self.stream.write_all(line.as_bytes())?;
+        self.ask(&json!({ "execute": command }), deadline).map(|(_, reset)| reset)
+    }
+
+    /// What it answers to `order`, and whether a RESET event came before that.
+    fn ask(&mut self, order: &Value, deadline: Instant) -> Result<(Value, bool), QmpError> {
+        self.stream.write_all(format!("{order}\r\n").as_bytes())?;
         let mut reset = false;
         loop {
-            let message = self.message(deadline)?;
-            if message.get("return").is_some() {
-                return Ok(reset);
+            let mut message = self.message(deadline)?;
+            if let Some(answer) = message.get_mut("return") {
+                return Ok((answer.take(), reset));
             }
             if let Some(error) = message.get("error") {
                 return Err(QmpError::Refused(error.to_string()));
@@ -134,8 +149,15 @@ fn is_reset(message: &Value) -> bool {
     message.get("event").and_then(Value::as_str) == Some("RESET")
 }
 
-/// A job and the number under which its end is reported.
-pub type Order = (Job, u64);
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// A job, and the number under which its end is reported.
+    Job(Job, u64),
+    /// The registers, into the log; nothing is reported.
+    Look,
+}
+
 /// Domain, number of the job, done well.
 pub type Outcome = (usize, u64, bool);
 
@@ -166,9 +188,14 @@ impl Worker {
         }
     }
 
-    fn serve(&self, qmp: &mut Result<Qmp, QmpError>, (job, number): Order) {
+    fn serve(&self, qmp: &mut Result<Qmp, QmpError>, order: Order) {
+        let deadline = Instant::now() + PATIENCE;
+        let (job, number) = match order {
+            Order::Job(job, number) => (job, number),
+            Order::Look => return self.look(qmp, deadline),
+        };
         let result = match qmp {
-            Ok(qmp) => qmp.perform(job, Instant::now() + PATIENCE).map_err(|e| e.to_string()),
+            Ok(qmp) => qmp.perform(job, deadline).map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),
         };
         if let Err(e) = &result {
@@ -177,6 +204,14 @@ impl Worker {
         // Nobody listens any more when the board ends.
         let _ = self.outcomes.send((self.domain, number, result.is_ok()));
         self.bell.ring();
+    }
+
+    fn look(&self, qmp: &mut Result<Qmp, QmpError>, deadline: Instant) {
+        match qmp.as_mut().map(|qmp| qmp.registers(deadline)) {
+            Ok(Ok(registers)) => log::warn!("The registers of {}:\n{registers}", self.name),
+            Ok(Err(e)) => log::error!("The emulator of {} does not answer: {e}.", self.name),
+            Err(e) => log::error!("The emulator of {} cannot be asked: {e}.", self.name),
+        }
     }
 
     /// Connects as soon as QEMU has made its socket. None when that QEMU is gone already: the
@@ -281,7 +316,7 @@ mod tests {
         let bell = Arc::new(Doorbell::new().unwrap());
         let worker = Worker { domain: 3, name: "x".into(), path, outcomes, bell: bell.clone() };
         let thread = std::thread::spawn(move || worker.run(&orders));
-        sender.send((Job::Stop, 42)).unwrap();
+        sender.send(Order::Job(Job::Stop, 42)).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         server.write_all(b"{\"QMP\":{}}\n{\"return\":{}}\n{\"return\":{}}\n").unwrap();
         assert_eq!(results.recv().unwrap(), (3, 42, true));

@@ -5,6 +5,7 @@
 //! clock and must be answered at once.
 
 mod requests;
+mod slow;
 
 use crate::config::{Config, REQUEST_KICK, Start};
 use crate::control::Control;
@@ -14,7 +15,7 @@ use crate::gate::Gate;
 use crate::memory::{Chip, MemoryError};
 use crate::power::{Effect, Event, Fate, Job, Power};
 use crate::qemu::Qemu;
-use crate::qmp::{Outcome, PATIENCE};
+use crate::qmp::{Order, Outcome, PATIENCE};
 use crate::virtio::console::Voice;
 use crate::virtio::cut::Cut;
 use abi::boot::{BLOB_MAGIC, StubTable};
@@ -26,6 +27,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// How the board came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub struct Supervisor {
     handled: Vec<u64>,
     /// Its image could not be staged: it must not run.
     unprepared: Vec<bool>,
+    /// Who has not come up yet.
+    boots: slow::Boots,
     sender: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
     bell: Arc<Doorbell>,
@@ -102,6 +106,7 @@ impl Supervisor {
         let policies: Vec<_> =
             parts.config.domains.iter().map(|d| d.policy(&parts.config)).collect();
         let count = policies.len();
+        let patience = Duration::from_millis(parts.config.boot_patience_ms);
         let (sender, outcomes) = channel();
         Ok(Supervisor {
             parts,
@@ -109,6 +114,7 @@ impl Supervisor {
             qemus: (0..count).map(|_| None).collect(),
             handled: vec![0; count],
             unprepared: vec![false; count],
+            boots: slow::Boots::new(count, patience),
             sender,
             outcomes,
             bell: Arc::new(Doorbell::new()?),
@@ -124,6 +130,7 @@ impl Supervisor {
             match self.wait() {
                 Ok(ready) => {
                     self.introduce(&ready);
+                    self.tell_of_slow_boots();
                     if ready.is_empty() {
                         continue;
                     }
@@ -183,7 +190,7 @@ impl Supervisor {
             (0..self.qemus.len()).filter(|&d| self.qemus[d].is_some()).collect();
         waits.extend(self.qemus.iter().flatten().map(|qemu| wait(qemu.ended())));
         waits.extend(self.parts.control.waits_for().map(wait));
-        poll(&mut waits, None)?;
+        poll(&mut waits, self.boots.left().as_ref())?;
         let mut flags = waits.iter().map(|wait| !wait.revents().is_empty());
         let mut next = || flags.next().unwrap_or(false);
         let (doorbell, outcome, signal) = (next(), next(), next());
@@ -269,6 +276,7 @@ impl Supervisor {
                 if state == state::OFF || state::is_over(state) {
                     self.lose(d, state == state::OFF);
                 }
+                self.boots.note(d, state == state::BOOTING);
                 self.parts.chip.publish(d, word, deaths)?;
                 log::info!("{} is {} (epoch {epoch}).", self.name(d), state::name(state));
                 self.parts.fabric.ring_all(self.parts.chip.vector() as usize);
@@ -310,7 +318,7 @@ impl Supervisor {
             Job::Stop | Job::Continue => {}
         }
         let ready = !self.unprepared[d];
-        if !self.qemus[d].as_ref().is_some_and(|q| ready && q.order((job, number))) {
+        if !self.qemus[d].as_ref().is_some_and(|q| ready && q.order(Order::Job(job, number))) {
             return Some(Event::JobDone(d, number, false));
         }
         if !gate.is_lab() {

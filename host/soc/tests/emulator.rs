@@ -8,6 +8,7 @@ mod common;
 use abi::soc::{DomainStatus, command, error, state};
 use common::*;
 use serde_json::json;
+use soc::config::Config;
 use std::mem::offset_of;
 
 /// auipc t0, 0x180; loop: ld t1, (t0); addi t1, t1, 1; sd t1, (t0); j loop
@@ -32,10 +33,12 @@ fn runs(soc: &Soc) {
     until(&format!("the core counts\n{}", soc.log()), || count(soc) != before);
 }
 
-#[test]
-fn power_of_a_real_emulator() {
+/// A board whose weak domain is the counter, and the folder of its image, if there is an emulator
+/// for it. Nobody is READY there.
+fn board(boot_patience_ms: u64) -> Option<(Soc, tempfile::TempDir)> {
     if std::process::Command::new("qemu-system-riscv64").arg("--version").output().is_err() {
-        return eprintln!("skipped: qemu-system-riscv64 is not installed");
+        eprintln!("skipped: qemu-system-riscv64 is not installed");
+        return None;
     }
     let image: Vec<u8> = COUNTER.iter().flat_map(|word| word.to_le_bytes()).collect();
     let images = tempfile::tempdir().unwrap();
@@ -43,7 +46,32 @@ fn power_of_a_real_emulator() {
     std::fs::write(&path, image).unwrap();
     let mut weak = domain(1, "weak", &qemu());
     (weak.staging_pa, weak.image) = (BASE, Some(path));
-    let soc = Soc::start(&config(vec![domain(0, "strong", &["sleep", "1000"]), weak]));
+    let domains = vec![domain(0, "strong", &["sleep", "1000"]), weak];
+    let soc = Soc::start(&Config { boot_patience_ms, ..config(domains) });
+    runs(&soc);
+    Some((soc, images))
+}
+
+#[test]
+fn who_does_not_come_up_is_told_of_with_where_it_stands() {
+    let Some((soc, _images)) = board(300) else { return };
+    let told = |what: &str| until(what, || soc.log().contains(what));
+    told("weak has not come up for 300ms; it has sent 0 requests.");
+    told("The registers of weak:");
+    told("x5/t0"); // one of those that the counter uses
+    assert!(!soc.log().contains("The registers of strong"), "it has no emulator to ask");
+    runs(&soc);
+    // Once a boot, and again in the next.
+    let times = || soc.log().matches("The registers of weak:").count();
+    assert_eq!(times(), 1);
+    soc.ask(json!({"op": "kill", "domain": "weak"}));
+    until("the next boot is told of", || times() == 2);
+    runs(&soc);
+}
+
+#[test]
+fn power_of_a_real_emulator() {
+    let Some((soc, _images)) = board(60_000) else { return };
     let mut strong = Kernel::new(&soc, 0, 3);
     runs(&soc);
     let wakes = |soc: &Soc| soc.status(1, offset_of!(DomainStatus, wakes));

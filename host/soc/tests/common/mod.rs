@@ -73,6 +73,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
         blob_pa: BLOB_PA,
         bar2_size: 4096,
         max_deaths: 1000,
+        boot_patience_ms: 60_000,
         ram: RamConfig { path: "ram".into(), size: SIZE, base_pa: BASE },
         domains,
         devices: Vec::new(),
