@@ -23,7 +23,8 @@
 //! | Symlink | directory | text, other | | |
 //! | Readlink | directory | name | | text in bulk |
 //! | Readdir | directory | | `offset`: a cookie, `length` | [`Dirent`]s in bulk, END |
-//! | Sync, Datasync | any | | WHOLE (Sync) | `value`: with WHOLE, is the file system clean? |
+//! | Sync, Datasync | any | | `offset`: a generation | `value`: one to be waited for so |
+//! | Sync, all of it | any | | WHOLE | `value`: is the file system clean? |
 //! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
 //! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
@@ -89,7 +90,9 @@ codes! {
         Readlink = 21,
         /// Entries of a directory.
         Readdir = 22,
-        /// Makes data and all about it durable.
+        /// Makes data and all about it durable. It answers at once with a generation, if there is
+        /// one to wait for; with that as `offset` it waits,
+        /// and not for what changes meanwhile.
         Sync = 23,
         /// Makes data durable.
         Datasync = 24,

@@ -20,6 +20,16 @@ fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
     }
 }
 
+/// What was changed by now becomes durable; what changes meanwhile is not waited for.
+fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
+    let begin = Request::new(op, handle);
+    let offset = ask(system, begin, &mut [])?.value;
+    if offset != 0 {
+        ask(system, Request { offset, ..begin }, &mut [])?;
+    }
+    Ok(())
+}
+
 impl Process {
     /// Reads by a list, at the position or at an offset.
     #[inline]
@@ -35,7 +45,7 @@ impl Process {
         if descriptor.syncs != 0
             && let Some(op) = durable(&descriptor, true)
         {
-            ask(system, Request::new(op, descriptor.handle), &mut [])?;
+            sync(system, op, descriptor.handle)?;
         }
         let request = request(Op::Read, &descriptor, offset);
         let until = if descriptor.has_positions() { Until::End } else { Until::Once };
@@ -74,7 +84,7 @@ impl Process {
             && moved != 0
             && let Some(op) = durable(&descriptor, false)
         {
-            ask(system, Request::new(op, descriptor.handle), &mut [])?;
+            sync(system, op, descriptor.handle)?;
         }
         store_u32(memory, done, moved)?;
         Ok(())
@@ -249,8 +259,7 @@ impl Process {
 
     fn sync(&mut self, system: &mut dyn System, fd: u32, right: u64, op: Op) -> Done {
         let descriptor = self.table.get(fd)?.with(right)?;
-        ask(system, Request::new(op, descriptor.handle), &mut [])?;
-        Ok(())
+        sync(system, op, descriptor.handle)
     }
 
     /// Truncates or extends.

@@ -202,7 +202,12 @@ impl Client<'_> {
 
     /// Makes a file durable.
     pub fn sync(&mut self, handle: u64) -> Result<()> {
-        self.ask(Request::new(Op::Sync, handle), &mut []).map(|_| ())
+        let begin = Request::new(Op::Sync, handle);
+        let offset = self.ask(begin, &mut [])?.value;
+        if offset != 0 {
+            self.ask(Request { offset, ..begin }, &mut [])?;
+        }
+        Ok(())
     }
 
     /// Makes a whole file system durable; false when removed files are open, so that it is not

@@ -282,8 +282,9 @@ file_system! {
     /// Once for each [`FileSystem::hold`].
     fn release(node: Node) -> () { }
 
-    /// Makes a file durable; only its data with `data_only`.
-    fn sync(node: Node, data_only: bool) -> Result<()> { Ok(()) }
+    /// Makes a file durable; only its data with `data_only`. Begins to, and says which generation
+    /// that is, or 0 when there is nothing to wait for; with that one as `behind`, waits for it.
+    fn sync(node: Node, data_only: bool, behind: u64) -> Result<u64> { Ok(0) }
 
     /// Makes everything durable, and says so there; [`Errno::Busy`] when files without names are
     /// open, which stay to be removed.

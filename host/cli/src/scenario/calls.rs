@@ -2,6 +2,7 @@
 
 use super::machine::demand;
 use super::{Failure, PATIENCE, Rig};
+use std::time::Duration;
 
 /// Commands that call on are answered as deep as levels go, and refused with a reason below.
 pub fn nested(rig: &mut Rig) -> Result<(), Failure> {
@@ -17,9 +18,16 @@ pub fn nested(rig: &mut Rig) -> Result<(), Failure> {
     demand(rig, "both 100", "0 wrong from either side").map(|_| ())
 }
 
-/// A peer that is not dead but does nothing is given up, and found well when it goes on.
+/// A kernel that has come up does nothing any more after this time.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// A peer that is not dead but does nothing is given up, and found well when it goes on. It hangs
+/// while it is idle: one that hung in a step of a shared service would have that to itself.
 pub fn hung(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
+    demand(rig, "ping shadow", "answer from 1")?;
+    std::thread::sleep(IDLE);
+    // What main needs for its console is main's again.
     demand(rig, "ping shadow", "answer from 1")?;
     rig.hang("shadow", true)?;
     let silent = "Silent: that kernel runs, but does not answer";

@@ -434,10 +434,10 @@ impl FileSystem for Ext2 {
         }
     }
 
-    fn sync(&mut self, node: Node, _data_only: bool) -> Result<()> {
+    fn sync(&mut self, node: Node, _data_only: bool, behind: u64) -> Result<u64> {
         self.mounted()?;
         let inode = self.inode_of(node)?;
-        self.sync_inode(inode)
+        if behind == 0 { self.begin_sync(inode) } else { self.synced(inode, behind) }
     }
 
     fn settle(&mut self) -> Result<()> {

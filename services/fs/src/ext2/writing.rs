@@ -265,21 +265,44 @@ impl Ext2 {
         Stop::Wait(key::WRITTEN)
     }
 
-    /// Waits until what changed of an inode is on the device.
-    pub(super) fn sync_inode(&mut self, inode: u32) -> Result<()> {
-        if self.failed.remove(&inode) {
-            return Err(Errno::Io.into());
-        }
+    /// Begins to write what changed of an inode: the generation behind which it is on the device,
+    /// or 0: it is.
+    pub(super) fn begin_sync(&mut self, inode: u32) -> Result<u64> {
+        self.tell_failure(inode)?;
         if self.trims.contains_key(&inode) && !self.orphans.contains_key(&inode) {
             self.write_back();
             return Self::wait(key::TIDY);
         }
-        let Some(number) = self.touched.get(&inode).copied() else { return Ok(()) };
+        let number = self.touched.get(&inode).copied().unwrap_or(0);
+        self.hurry(number);
+        Ok(number)
+    }
+
+    /// Waits until a generation is on the device. Those of an earlier mount are not ours.
+    pub(super) fn synced(&mut self, inode: u32, number: u64) -> Result<u64> {
+        self.tell_failure(inode)?;
+        let newest = self.open.number - u64::from(self.cache.dirty() == 0);
+        if number > newest {
+            return Err(Errno::Io.into());
+        }
+        if number <= self.durable {
+            return Ok(0);
+        }
+        self.hurry(number);
+        Self::wait(key::WRITTEN)
+    }
+
+    /// What of an inode could not be written is told once.
+    fn tell_failure(&mut self, inode: u32) -> Result<()> {
+        if self.failed.remove(&inode) { Err(Errno::Io.into()) } else { Ok(()) }
+    }
+
+    /// Sees to it that a generation is being written, if it is not on the device.
+    fn hurry(&mut self, number: u64) {
         let closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
-        if !closing || self.is_stalled() {
+        if number > self.durable && (!closing || self.is_stalled()) {
             self.write_back();
         }
-        Self::wait(key::WRITTEN)
     }
 
     /// Begins to write what changed, and to settle unless more changes; for a timer.

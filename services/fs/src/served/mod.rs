@@ -367,8 +367,9 @@ impl FileSystem for Served {
         Ok(())
     }
 
-    fn sync(&mut self, node: Node, data_only: bool) -> Result<()> {
-        self.ask(Job { flags: data_only.into(), ..job(Task::Sync, node) }, &[]).map(|_| ())
+    /// Generations are nothing that a server knows: it waits by itself.
+    fn sync(&mut self, node: Node, data_only: bool, _behind: u64) -> Result<u64> {
+        self.ask(Job { flags: data_only.into(), ..job(Task::Sync, node) }, &[]).map(|_| 0)
     }
 
     fn space(&mut self) -> Result<Space> {

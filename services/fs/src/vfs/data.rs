@@ -167,8 +167,9 @@ impl Vfs {
                 Err(halt) => Err(halt),
             };
         }
-        self.on(place, |fs, node| fs.sync(node, data_only))?;
-        Ok(Reply::default())
+        let behind = call.request.offset;
+        let value = self.on(place, |fs, node| fs.sync(node, data_only, behind))?;
+        Ok(Reply { value, ..Reply::default() })
     }
 
     pub(super) fn do_stat(&mut self, call: &mut Call<'_>) -> Result<Reply> {

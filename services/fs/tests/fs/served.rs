@@ -96,7 +96,7 @@ impl Ram {
             Task::Unlink => self.fs.unlink(node, name, now).map(nothing),
             Task::Rmdir => self.fs.rmdir(node, name, now).map(nothing),
             Task::Rename => self.fs.rename(node, name, second, other, now).map(nothing),
-            Task::Sync => self.fs.sync(node, job.flags != 0).map(nothing),
+            Task::Sync => self.fs.sync(node, job.flags != 0, 0).map(|_| nothing(())),
             Task::Space => {
                 let space = self.fs.space()?;
                 Ok((space.total, space.free.to_le_bytes().to_vec()))

@@ -99,7 +99,7 @@ impl Load {
     }
 
     fn sync(&mut self, file: u64, id: u64) -> Result<(), Errno> {
-        self.with(|c| (c.0)(abi::fs::Request::new(abi::fs::Op::Sync, file), &mut [])).error_or()?;
+        self.with(|c| c.sync(file))?;
         let one = self.files.get_mut(&id).unwrap();
         let bytes = one.bytes.iter().map(|byte| (*byte, false)).collect();
         one.synced = Some(Synced { bytes });
@@ -244,16 +244,6 @@ impl Load {
             15..17 => self.two(true),
             _ => self.directory(),
         }
-    }
-}
-
-trait ErrorOr {
-    fn error_or(&self) -> Result<(), Errno>;
-}
-
-impl ErrorOr for abi::fs::Reply {
-    fn error_or(&self) -> Result<(), Errno> {
-        if self.error == 0 { Ok(()) } else { Err(self.errno()) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The exercise against the model, and what others read of what we write.
 
 use super::tools::{Image, assert_clean, make};
-use crate::common::{Pair, Solo};
-use abi::fs::{Errno, flag, kind};
+use crate::common::{Pair, Solo, token};
+use abi::fs::{Errno, Op, Request, flag, kind};
 use fs::exercise::exercise;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
@@ -26,6 +26,35 @@ fn random_operations_answer_as_the_model() {
     exercised(4096, &[], 0..8);
     exercised(1024, &["-g", "2048"], 10..18);
     exercised(2048, &["-I", "128"], 20..24);
+}
+
+/// Who writes on and on keeps nobody waiting who syncs: it waits for what was there before.
+#[test]
+fn a_sync_ends_beside_a_writer_that_does_not() {
+    let mut solo = Solo::on_disk(make(1024, 4096, &[]), 7, 0).mount();
+    let root = solo.root();
+    let file = solo.with(|c| c.open(root, b"file", NEW)).unwrap();
+    solo.with(|c| c.write_at(file, 0, b"before")).unwrap();
+    let begin = Request::new(Op::Sync, file);
+    let offset = solo.ask(begin, &mut []).value;
+    assert_ne!(offset, 0);
+    let behind = Request { offset, ..begin };
+    let mut waits = 0;
+    while solo.ask_as(token(0, 2), behind, &mut []).is_none() {
+        waits += 1;
+        assert!(waits < 100, "it waits for what came later");
+        solo.with(|c| c.write_at(file, 0, b"behind")).unwrap();
+        solo.pump();
+    }
+    assert_ne!(waits, 0);
+    let later = solo.ask(begin, &mut []).value;
+    assert!(later > offset, "what came later is not on the device");
+    // A generation that is none of this mount's.
+    let none = Request { offset: later + 1, ..begin };
+    assert_eq!(solo.ask(none, &mut []).errno(), Errno::Io);
+    solo.with(|c| c.close(file)).unwrap();
+    solo.with(|c| c.close(root)).unwrap();
+    assert_clean(&solo.unmount(), "a writer that does not end");
 }
 
 /// Some bytes that are different everywhere.
