@@ -46,13 +46,15 @@ pub enum QmpError {
 pub struct Qmp {
     stream: UnixStream,
     buffer: Vec<u8>,
+    /// Number of the last order.
+    asked: u64,
 }
 
 impl Qmp {
     /// Negotiates on a fresh connection.
     pub fn new(stream: UnixStream, deadline: Instant) -> Result<Qmp, QmpError> {
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut qmp = Qmp { stream, buffer: Vec::new() };
+        let mut qmp = Qmp { stream, buffer: Vec::new(), asked: 0 };
         let greeting = qmp.message(deadline)?;
         if greeting.get("QMP").is_none() {
             return Err(QmpError::Protocol(greeting.to_string()));
@@ -70,13 +72,12 @@ impl Qmp {
         }
     }
 
-    /// What the cores' registers hold; they stand meanwhile, or would say what they held before.
+    /// What the cores' registers hold, as far as the emulator knows: they run on meanwhile, since
+    /// who stops for a look may be late for the rest of its life.
     pub fn registers(&mut self, deadline: Instant) -> Result<String, QmpError> {
-        self.execute("stop", deadline)?;
         let command = json!({ "command-line": "info registers -a" });
         let order = json!({ "execute": "human-monitor-command", "arguments": command });
-        let (registers, _) = self.ask(&order, deadline)?;
-        self.execute("cont", deadline)?;
+        let (registers, _) = self.ask(order, deadline)?;
         Ok(registers.as_str().unwrap_or_default().to_string())
     }
 
@@ -92,15 +93,21 @@ impl Qmp {
 
     /// Executes a command; true when a RESET event came before its answer.
     fn execute(&mut self, command: &str, deadline: Instant) -> Result<bool, QmpError> {
-        self.ask(&json!({ "execute": command }), deadline).map(|(_, reset)| reset)
+        self.ask(json!({ "execute": command }), deadline).map(|(_, reset)| reset)
     }
 
     /// What it answers to `order`, and whether a RESET event came before that.
-    fn ask(&mut self, order: &Value, deadline: Instant) -> Result<(Value, bool), QmpError> {
+    /// Late answers to what was given up are passed over.
+    fn ask(&mut self, mut order: Value, deadline: Instant) -> Result<(Value, bool), QmpError> {
+        self.asked += 1;
+        order["id"] = self.asked.into();
         self.stream.write_all(format!("{order}\r\n").as_bytes())?;
         let mut reset = false;
         loop {
             let mut message = self.message(deadline)?;
+            if message.get("id").is_some_and(|id| *id != self.asked) {
+                continue;
+            }
             if let Some(answer) = message.get_mut("return") {
                 return Ok((answer.take(), reset));
             }
@@ -286,6 +293,21 @@ mod tests {
             qmp.perform(Job::Reset, soon()).unwrap();
             server.join().unwrap();
         }
+    }
+
+    #[test]
+    fn a_late_answer_is_not_the_next_one() {
+        // The look is given up before its answer comes; the job behind it gets its own.
+        static LATE: [(&str, &str); 3] = [
+            HELLO,
+            ("human-monitor-command", ""),
+            ("stop", "{\"return\": \"late\", \"id\": 2}\n{\"error\": {}, \"id\": 3}\n"),
+        ];
+        let (stream, server) = fake(&LATE);
+        let mut qmp = Qmp::new(stream, soon()).unwrap();
+        assert!(matches!(qmp.registers(Instant::now()), Err(QmpError::Timeout)));
+        assert!(matches!(qmp.perform(Job::Stop, soon()), Err(QmpError::Refused(_))));
+        server.join().unwrap();
     }
 
     #[test]

@@ -130,17 +130,16 @@ impl Supervisor {
             match self.wait() {
                 Ok(ready) => {
                     self.introduce(&ready);
-                    self.tell_of_slow_boots();
-                    if ready.is_empty() {
-                        continue;
+                    if !ready.is_empty() {
+                        gate.visit(|| {
+                            self.serve(&ready);
+                            if self.end.is_some() {
+                                gate.freeze();
+                            }
+                        });
+                        gate.settled(usize::from(REQUEST_KICK));
                     }
-                    gate.visit(|| {
-                        self.serve(&ready);
-                        if self.end.is_some() {
-                            gate.freeze();
-                        }
-                    });
-                    gate.settled(usize::from(REQUEST_KICK));
+                    self.tell_of_slow_boots();
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(e) => {

@@ -224,8 +224,8 @@ impl Ext2 {
         let Some(closing) = &mut self.closing else { return };
         (closing.stalled, closing.failed) = (true, false);
         (closing.phase, closing.at) = (0, 0);
-        let behind = self.touched.iter().filter(|(_, number)| **number <= closing.number);
-        self.failed.extend(behind.map(|(inode, _)| *inode));
+        // What changed later is behind it: that cannot be written either.
+        self.failed.extend(self.touched.keys());
         self.device.wake(key::WRITTEN);
         self.device.wake(key::TIDY);
     }
@@ -259,10 +259,12 @@ impl Ext2 {
         }
     }
 
-    /// Not in this generation: the next one is made to begin.
+    /// Not in this generation: the next one is made to begin. One that could not be written is
+    /// tried again, and is a failure of who asked.
     pub(super) fn next_generation(&mut self) -> Stop {
+        let stalled = self.is_stalled();
         self.write_back();
-        Stop::Wait(key::WRITTEN)
+        if stalled { Stop::Failed(Errno::Io) } else { Stop::Wait(key::WRITTEN) }
     }
 
     /// Begins to write what changed of an inode: the generation behind which it is on the device,
@@ -270,8 +272,7 @@ impl Ext2 {
     pub(super) fn begin_sync(&mut self, inode: u32) -> Result<u64> {
         self.tell_failure(inode)?;
         if self.trims.contains_key(&inode) && !self.orphans.contains_key(&inode) {
-            self.write_back();
-            return Self::wait(key::TIDY);
+            return self.reclaim();
         }
         let number = self.touched.get(&inode).copied().unwrap_or(0);
         self.hurry(number);
@@ -280,13 +281,13 @@ impl Ext2 {
 
     /// Waits until a generation is on the device. Those of an earlier mount are not ours.
     pub(super) fn synced(&mut self, inode: u32, number: u64) -> Result<u64> {
+        if number <= self.durable {
+            return Ok(0);
+        }
         self.tell_failure(inode)?;
         let newest = self.open.number - u64::from(self.cache.dirty() == 0);
         if number > newest {
             return Err(Errno::Io.into());
-        }
-        if number <= self.durable {
-            return Ok(0);
         }
         self.hurry(number);
         Self::wait(key::WRITTEN)

@@ -2,7 +2,7 @@
 
 use super::tools::{assert_clean, make};
 use crate::common::{Pair, Solo};
-use abi::fs::{Errno, Op, Request, flag, kind};
+use abi::fs::{Errno, flag, kind};
 use base::prng::Prng;
 use fs::exercise::exercise;
 
@@ -27,6 +27,38 @@ fn filled(block: usize) -> Vec<u8> {
     solo.with(|c| c.symlink(root, &[b'l'; 500], b"g/long")).unwrap();
     solo.with(|c| c.close(root)).unwrap();
     solo.unmount()
+}
+
+/// Whoever syncs beside a disk that takes nothing any more is told so each time, also for what
+/// changed behind that which could not be written, and nobody waits without end.
+#[test]
+fn a_dead_disk_is_told_to_each_sync() {
+    let mut solo = Solo::on_disk(make(1024, 4096, &[]), 3, 0).mount();
+    let root = solo.root();
+    let [file, other] =
+        [&b"file"[..], b"other"].map(|name| solo.with(|c| c.open(root, name, NEW)).unwrap());
+    solo.with(|c| c.write_at(file, 0, &[7; 5000])).unwrap();
+    solo.with(|c| c.sync(file)).unwrap();
+    solo.disk.as_mut().unwrap().failing = (0, 1000);
+    for round in 0..4 {
+        solo.with(|c| c.write_at(file, round, b"more")).unwrap();
+        assert_eq!(solo.with(|c| c.sync(file)), Err(Errno::Io), "round {round}");
+        solo.with(|c| c.write_at(other, round, b"more")).unwrap();
+        assert_eq!(solo.with(|c| c.sync(other)), Err(Errno::Io), "round {round}");
+    }
+    // Freed blocks wait for the generation, too, and so do names in the place of others.
+    let _ = solo.with(|c| c.set_size(file, 10));
+    assert_eq!(solo.with(|c| c.sync(file)), Err(Errno::Io));
+    for _ in 0..20 {
+        let _ = solo.with(|c| c.unlink(root, b"other"));
+        let _ = solo.with(|c| c.open(root, b"other", NEW).and_then(|file| c.close(file)));
+    }
+    solo.disk.as_mut().unwrap().failing = (0, 0);
+    while solo.with(|c| c.sync(file)).is_err() {}
+    for handle in [file, other, root] {
+        solo.with(|c| c.close(handle)).unwrap();
+    }
+    assert_clean(&solo.unmount(), "a disk that was dead");
 }
 
 /// Tries everything that it finds, whatever is answered.
@@ -80,7 +112,7 @@ fn look_into(
         if random.chance(1, 2) {
             let _ = solo.with(|c| c.set_size(handle, offset / 3));
         }
-        solo.ask(Request::new(Op::Sync, handle), &mut []);
+        let _ = solo.with(|c| c.sync(handle));
     }
     solo.with(|c| c.close(handle))
 }
