@@ -1,8 +1,9 @@
 //! This terminal on a board's console: bytes both ways, ctrl-a x leaves, ctrl-a ? helps.
 //!
-//! Works with a pipe as standard input too: all of it is sent once somebody prompts for it, and when
-//! it has ended the output is shown until the board prompts again and is quiet. Ends by itself when the soc goes away; a board
-//! that starts again is waited for, and goes on here. Keys that it cannot take then are lost.
+//! Works with a pipe as standard input too: all of it is sent once somebody prompts for it, and
+//! when it has ended the output is shown until the board prompts again and is quiet. Ends by itself
+//! when the soc goes away; a board that starts again is waited for, and goes on here. Keys that it
+//! cannot take then are lost.
 
 use crate::instance::{CONSOLE, Instance, tail};
 use crate::life::Life;
