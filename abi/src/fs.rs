@@ -91,8 +91,8 @@ codes! {
         /// Entries of a directory.
         Readdir = 22,
         /// Makes data and all about it durable. It answers at once with a generation, if there is
-        /// one to wait for; with that as `offset` it waits,
-        /// and not for what changes meanwhile.
+        /// one to wait for; with that as `offset` ([`Request::behind`]) it waits, and not for what
+        /// changes meanwhile.
         Sync = 23,
         /// Makes data durable.
         Datasync = 24,
@@ -385,6 +385,14 @@ impl Request {
             _ => usize::from(self.name) + usize::from(self.other),
         };
         wanted.min(bulk)
+    }
+
+    /// What is asked behind the answer to this one, to be done: a sync waits for its generation.
+    pub fn behind(&self, reply: &Reply) -> Option<Request> {
+        let syncs = matches!(Op::from_code(self.op), Some(Op::Sync | Op::Datasync));
+        let begins = syncs && self.flags == 0 && self.offset == 0;
+        let waits = begins && reply.error == 0 && reply.value != 0;
+        waits.then_some(Request { offset: reply.value, ..*self })
     }
 
     /// Is no name longer than [`PATH`]? Two of them and a request fill a message between kernels.

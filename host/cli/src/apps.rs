@@ -14,6 +14,7 @@ use crate::place::Place;
 use crate::progress::Step;
 use anyhow::Context;
 use compile::Tools;
+pub use key::sums;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -85,6 +86,9 @@ pub enum Source {
         /// Names behind `-l`.
         #[serde(default)]
         libraries: Vec<String>,
+        /// Compiled for speed, at the price of size.
+        #[serde(default)]
+        speed: bool,
     },
 }
 
@@ -109,6 +113,9 @@ pub struct Published {
     /// Names behind `-l`.
     #[serde(default)]
     libraries: Vec<String>,
+    /// Compiled for speed, at the price of size.
+    #[serde(default)]
+    speed: bool,
 }
 
 /// Why there is no program.

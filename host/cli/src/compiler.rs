@@ -2,11 +2,13 @@
 //! `pen-compile`, which is built when it is needed first (Cranelift: minutes, once).
 //!
 //! ```text
-//! target/programs/  HASH.aarch64  HASH.riscv64      of the .wasm, the engine and its settings
+//! target/programs/  HASH.aarch64  HASH.riscv64      of the .wasm, the engine, its settings, and
+//!                                                   of the sources of pen-compile
 //! ```
 //! So `pen` itself holds no compiler, and a program is compiled once for each ISA, whatever board
 //! it is installed on and however often. The folder may be removed at any time.
 
+use crate::apps::sums;
 use crate::place::Place;
 use crate::progress::Step;
 use anyhow::{Context, bail, ensure};
@@ -14,11 +16,15 @@ use board::Isa;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What `pen-compile` is made of, beside what others publish.
+const SOURCES: &str = "host/compile/src";
+
 /// The code of `wasm`, the bytes of `file`, for each of `isas`, in their order.
 pub fn code(place: &Place, file: &Path, wasm: &[u8], isas: &[Isa]) -> anyhow::Result<Vec<Vec<u8>>> {
     let folder = place.target.join("programs");
+    let maker = sums(place, std::iter::once(SOURCES.into()))?;
     let kept = |isa: Isa| {
-        let name = program::cache_name(wasm, isa.name());
+        let name = program::cache_name(wasm, isa.name(), &maker);
         folder.join(format!("{name}.{}", isa.name()))
     };
     let missing: Vec<Isa> = isas.iter().copied().filter(|&isa| !kept(isa).exists()).collect();
@@ -94,15 +100,25 @@ mod tests {
         let place = place(folder.path());
         let file = folder.path().join("it.wasm");
         let isas = [Isa::Riscv64, Isa::Aarch64];
+        let sources = place.root.join(SOURCES);
+        std::fs::create_dir_all(&sources).unwrap();
+        std::fs::write(sources.join("lib.rs"), "").unwrap();
+        let maker = sums(&place, std::iter::once(SOURCES.into())).unwrap();
         std::fs::write(&file, b"\0asm").unwrap();
         std::fs::create_dir_all(place.target.join("programs")).unwrap();
         for isa in isas {
-            let name = format!("{}.{}", program::cache_name(b"\0asm", isa.name()), isa.name());
+            let name = program::cache_name(b"\0asm", isa.name(), &maker);
+            let name = format!("{name}.{}", isa.name());
             std::fs::write(place.target.join("programs").join(name), isa.name()).unwrap();
         }
         let found = code(&place, &file, b"\0asm", &isas).unwrap();
         assert_eq!(found, [b"riscv64".to_vec(), b"aarch64".to_vec()]);
-        let other = code(&place, &file, b"\0asn", &isas).unwrap_err();
-        assert!(format!("{other:#}").contains("pen setup"), "{other:#}");
+        let refused = |wasm: &[u8]| {
+            let why = code(&place, &file, wasm, &isas).unwrap_err();
+            assert!(format!("{why:#}").contains("pen setup"), "{why:#}");
+        };
+        refused(b"\0asn");
+        std::fs::write(sources.join("lib.rs"), "fn other() {}").unwrap();
+        refused(b"\0asm");
     }
 }

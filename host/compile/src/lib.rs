@@ -13,6 +13,7 @@ mod flags;
 mod names;
 mod plain;
 mod stop;
+mod wide;
 
 use abi::program::engine;
 use thiserror::Error;
@@ -84,6 +85,7 @@ pub fn compile_and_count(wasm: &[u8], isa: u32) -> Result<(Vec<u8>, usize), Comp
         Engine::new(&settings(isa)?).map_err(|e| CompileError::Settings(format!("{e:#}")))?;
     let wasm = read(wasm)?;
     let (wasm, traps) = if engine::has_simd(isa) { (wasm, 0) } else { plain::without_simd(&wasm) };
+    let wasm = if isa == abi::boot::isa::RISCV64 { wide::widened(&wasm) } else { wasm };
     let code = engine.precompile_module(&stop::with_way_out(&wasm));
     code.map(|code| (code, traps)).map_err(|e| CompileError::Module(format!("{e:#}")))
 }

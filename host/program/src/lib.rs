@@ -21,12 +21,13 @@ pub fn source_hash(wasm: &[u8]) -> [u8; 32] {
     *blake3::hash(wasm).as_bytes()
 }
 
-/// Under which name the code of `wasm` for `isa` is kept. Another engine, other settings or
-/// another layout of images give another name.
-pub fn cache_name(wasm: &[u8], isa: &str) -> String {
+/// Under which name the code is kept that `maker` makes of `wasm` for `isa`. Another engine, other
+/// settings or another layout of images give another name.
+pub fn cache_name(wasm: &[u8], isa: &str, maker: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     let version = abi::program::IMAGE_VERSION;
-    hasher.update(format!("{} {version} {isa}\0", abi::program::engine::VERSION).as_bytes());
+    let engine = abi::program::engine::VERSION;
+    hasher.update(format!("{engine} {version} {isa} {maker}\0").as_bytes());
     hasher.update(wasm);
     hasher.finalize().to_hex().to_string()
 }

@@ -127,9 +127,10 @@ fn a_manifest_and_code_go_through_an_image() {
 
 #[test]
 fn kept_code_has_a_name_of_its_own() {
-    let name = cache_name(b"\0asm", "aarch64");
-    assert_eq!(name, cache_name(b"\0asm", "aarch64"));
+    let name = cache_name(b"\0asm", "aarch64", "it");
+    assert_eq!(name, cache_name(b"\0asm", "aarch64", "it"));
     assert_eq!(name.len(), 64);
-    assert_ne!(name, cache_name(b"\0asm", "riscv64"));
-    assert_ne!(name, cache_name(b"\0asn", "aarch64"));
+    assert_ne!(name, cache_name(b"\0asm", "riscv64", "it"));
+    assert_ne!(name, cache_name(b"\0asn", "aarch64", "it"));
+    assert_ne!(name, cache_name(b"\0asm", "aarch64", "another"));
 }

@@ -23,11 +23,8 @@ fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
 /// What was changed by now becomes durable; what changes meanwhile is not waited for.
 fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
     let begin = Request::new(op, handle);
-    let offset = ask(system, begin, &mut [])?.value;
-    if offset != 0 {
-        ask(system, Request { offset, ..begin }, &mut [])?;
-    }
-    Ok(())
+    let reply = ask(system, begin, &mut [])?;
+    begin.behind(&reply).map_or(Ok(()), |wait| ask(system, wait, &mut []).map(|_| ()))
 }
 
 impl Process {

@@ -203,11 +203,8 @@ impl Client<'_> {
     /// Makes a file durable.
     pub fn sync(&mut self, handle: u64) -> Result<()> {
         let begin = Request::new(Op::Sync, handle);
-        let offset = self.ask(begin, &mut [])?.value;
-        if offset != 0 {
-            self.ask(Request { offset, ..begin }, &mut [])?;
-        }
-        Ok(())
+        let reply = self.ask(begin, &mut [])?;
+        begin.behind(&reply).map_or(Ok(()), |wait| self.ask(wait, &mut []).map(|_| ()))
     }
 
     /// Makes a whole file system durable; false when removed files are open, so that it is not

@@ -32,6 +32,23 @@ const PROFILE_SETTINGS: &[&str] = &[
 /// The same for clang, which also compiles what each program begins with.
 const CLANG_SETTINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Isdk/c"];
 
+/// The same for a program that computes, behind these: loops unrolled, functions written into who
+/// calls them and for the constants that they are called with, steps of a machine of states led to
+/// one another. It is larger.
+const CLANG_SPEED: &[&str] = &[
+    "-O3",
+    "-mllvm",
+    "-unroll-threshold=2000",
+    "-mllvm",
+    "-unroll-partial-threshold=2000",
+    "-mllvm",
+    "-inline-threshold=1000",
+    "-mllvm",
+    "-force-specialization",
+    "-mllvm",
+    "-enable-dfa-jump-thread",
+];
+
 /// How C is linked: with nothing for debuggers, libc's neither, but with names. clang calls
 /// `wasm-opt`, where there is one, when it optimises and links at once: names would be gone.
 const LINKS: &[&str] = &["-Wl,--strip-debug"];
@@ -47,7 +64,8 @@ const fn links(app: &App) -> &'static [&'static str] {
 
 /// How a program is compiled, for keys.
 pub fn settings(app: &App) -> String {
-    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(links(app)).chain(&[WRAPPED]);
+    let all = PROFILE_SETTINGS.iter().chain(CLANG_SETTINGS).chain(CLANG_SPEED);
+    let all = all.chain(links(app)).chain(&[WRAPPED]);
     all.copied().collect::<Vec<&str>>().join(" ")
 }
 
@@ -116,15 +134,17 @@ pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppEr
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
         Source::Published(published) => published_c(place, tools, app, published),
-        Source::C { folder, defines, libraries } => {
+        Source::C { folder, defines, libraries, speed } => {
             let files = c_files(&place.root.join(folder))?;
-            c(place, tools, app, &files, &defined(defines), libraries)
+            c(place, tools, app, &files, &flags(defines, *speed), libraries)
         }
     }
 }
 
-fn defined(defines: &[String]) -> Vec<OsString> {
-    defines.iter().map(|define| format!("-D{define}").into()).collect()
+fn flags(defines: &[String], speed: bool) -> Vec<OsString> {
+    let defined = defines.iter().map(|define| format!("-D{define}").into());
+    let speed = CLANG_SPEED.iter().filter(|_| speed).map(OsString::from);
+    defined.chain(speed).collect()
 }
 
 /// C of a crate, with what of ours makes a program of it. Warnings about it are its authors'.
@@ -136,7 +156,7 @@ fn published_c(
 ) -> Result<PathBuf, AppError> {
     let root = sources::of(place, &published.package, &published.version)?;
     let folder = root.join(&published.folder);
-    let mut flags = defined(&published.defines);
+    let mut flags = flags(&published.defines, published.speed);
     for ours in published.ours.iter().filter_map(|file| file.parent()) {
         flags.extend(["-I".into(), ours.join("include").into()]);
     }

@@ -12,8 +12,8 @@ const RUST: &[&str] = &["Cargo.toml", "Cargo.lock", "sdk/rust"];
 
 /// The entry, the compilers and how they are called, and a sum of each source.
 pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
-    let mut text =
-        format!("{:?}\n{}\n{}\nnames: {}\n", app.source, tools.versions, settings(app), app.names);
+    let (tools, settings) = (&tools.versions, settings(app));
+    let text = format!("{:?}\n{tools}\n{settings}\nnames: {}\n", app.source, app.names);
     let own = match &app.source {
         Source::Rust { package } => vec![PathBuf::from("apps").join(package)],
         Source::Crate { .. } => vec![],
@@ -29,6 +29,12 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     let rust = matches!(app.source, Source::Rust { .. });
     let also = RUST.iter().filter(|_| rust);
     let roots = COMMON.iter().chain(also).map(PathBuf::from).chain(own);
+    Ok(text + &sums(place, roots)?)
+}
+
+/// A sum of each file of the tree in these folders.
+pub fn sums(place: &Place, roots: impl Iterator<Item = PathBuf>) -> Result<String, AppError> {
+    let mut text = String::new();
     for root in roots {
         let mut files = Vec::new();
         collect(&place.root.join(&root), &mut files)?;

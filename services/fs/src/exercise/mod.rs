@@ -170,10 +170,8 @@ impl Exercise<'_> {
     fn asks(&mut self, request: Request) -> Reply {
         let mut reply = (self.ask)(request, &mut self.bulk);
         // Which generation it is depends on the file system; what counts is how the wait ends.
-        let op = Op::from_code(request.op);
-        if matches!(op, Some(Op::Sync | Op::Datasync)) && reply.value != 0 {
-            let behind = Request { offset: reply.value, ..request };
-            reply = (self.ask)(behind, &mut self.bulk);
+        if let Some(wait) = request.behind(&reply) {
+            reply = (self.ask)(wait, &mut self.bulk);
         }
         self.digest.asked += 1;
         self.digest.refused += u64::from(reply.error != 0);

@@ -1,0 +1,93 @@
+//! What is said otherwise, and that all of it does what it did.
+
+use super::widened;
+use crate::read;
+
+fn becomes(text: &str, expected: &str) {
+    let module = |text: &str| read(text.as_bytes()).unwrap();
+    let [wasm, expected] = [text, expected].map(|it| module(&format!("(module (memory 1) {it})")));
+    let found = widened(&wasm);
+    assert_eq!(found, expected, "{}", String::from_utf8_lossy(&found));
+}
+
+fn stays(text: &str) {
+    becomes(text, text);
+}
+
+#[test]
+fn what_is_compared_is_wide() {
+    becomes(
+        "(func (param i32) (result i32) local.get 0 i32.load16_s i32.const -1 i32.lt_u)",
+        "(func (param i32) (result i32) local.get 0 i64.load16_s i64.const -1 i64.lt_u)",
+    );
+    becomes(
+        "(func (result i32) memory.size i32.const 3 i32.add i32.eqz)",
+        "(func (result i32) memory.size i32.const 3 i32.add i64.extend_i32_s i64.eqz)",
+    );
+    becomes(
+        "(func (param i32) local.get 0 i32.load if end)",
+        "(func (param i32) local.get 0 i64.load32_s i64.const 0 i64.ne if end)",
+    );
+}
+
+#[test]
+fn a_local_that_loops_compare_is_wide_and_a_parameter_gets_another() {
+    becomes(
+        "(func (param i32) loop local.get 0 i32.load local.tee 0 br_if 0 end)",
+        "(func (param i32) (local i64) local.get 0 i64.extend_i32_s local.set 1 \
+         loop local.get 1 i32.wrap_i64 i64.load32_s local.tee 1 i64.const 0 i64.ne br_if 0 end)",
+    );
+    becomes(
+        "(func (local f32 i32) loop local.get 1 i32.const 1 i32.add local.tee 1 i32.const 9 \
+         i32.ne br_if 0 end)",
+        "(func (local f32 i64) loop local.get 1 i32.wrap_i64 i32.const 1 i32.add \
+         i64.extend_i32_s local.tee 1 i64.const 9 i64.ne br_if 0 end)",
+    );
+}
+
+#[test]
+fn bits_and_choices_are_as_wide_as_what_they_are_made_of() {
+    becomes(
+        "(func (param i32) (result i32) local.get 0 i32.load local.get 0 i32.load8_u i32.xor \
+         i32.const 7 i32.and i32.eqz)",
+        "(func (param i32) (result i32) local.get 0 i64.load32_s local.get 0 i64.load8_u i64.xor \
+         i64.const 7 i64.and i64.eqz)",
+    );
+    becomes(
+        "(func (result i32) i32.const 1 i32.const 2 memory.size select i32.const 2 i32.eq)",
+        "(func (result i32) i64.const 1 i64.const 2 memory.size i64.extend_i32_s i64.const 0 \
+         i64.ne select i64.const 2 i64.eq)",
+    );
+    // Two values that an extension each would cost: the sum of their bits costs one.
+    becomes(
+        "(func (result i32) memory.size memory.size i32.or i32.eqz)",
+        "(func (result i32) memory.size memory.size i32.or i64.extend_i32_s i64.eqz)",
+    );
+}
+
+#[test]
+fn what_nobody_compares_stays() {
+    stays("(func (param i32 i32) local.get 0 local.get 1 i32.load i32.store)");
+    stays("(func (result i32) i32.const 3 i32.const 4 i32.mul)");
+    stays("(func (param i64) (result i64) local.get 0 i64.const 1 i64.xor)");
+    stays("(func (param i32) (result i64) local.get 0 i64.extend_i32_s)");
+    // Several values.
+    stays("(func (result i32 i32) i32.const 1 i32.const 2) (func call 0 i32.eq drop)");
+}
+
+#[test]
+fn what_is_never_executed_goes() {
+    becomes(
+        "(func (result i32) block (result i32) i32.const 1 br 0 i32.eqz loop br 0 end end \
+         return i32.eqz if nop else end)",
+        "(func (result i32) block (result i32) i32.const 1 br 0 end return)",
+    );
+    becomes("(func unreachable i32.add drop)", "(func unreachable)");
+}
+
+#[test]
+fn what_is_no_module_stays() {
+    for wrong in [&b"no module"[..], b"\0asm\x01\0\0\0\xff"] {
+        assert_eq!(widened(wrong), wrong);
+    }
+}
