@@ -38,7 +38,8 @@ pub struct Flow<'a> {
 struct Block {
     /// Values that were on the stack before it.
     height: usize,
-    is_loop: bool,
+    /// Loops around what is in it.
+    loops: usize,
     /// It begins where nothing is executed.
     is_dead: bool,
 }
@@ -54,7 +55,7 @@ pub fn of<'a>(
     let locals = (0..validator.len_locals()).filter_map(|at| validator.get_local_type(at));
     let mut flow = Flow { places: vec![], locals: locals.collect(), parameters };
     let mut walk = Walk::default();
-    walk.blocks.push(Block { height: 0, is_loop: false, is_dead: false });
+    walk.blocks.push(Block { height: 0, loops: 0, is_dead: false });
     let mut reader = body.get_operators_reader()?;
     while !reader.eof() {
         let (operator, offset) = reader.read_with_offset()?;
@@ -95,7 +96,7 @@ impl Walk {
         (takes, gives): (usize, bool),
         is_over: bool,
     ) -> Place<'a> {
-        let loops = self.blocks.iter().filter(|block| block.is_loop).count().min(DEEPEST);
+        let loops = self.blocks.last().map_or(0, |block| block.loops).min(DEEPEST);
         let weight = ONCE * LOOP.pow(loops as u32);
         let around = self.blocks.last().is_some_and(|block| block.is_dead);
         let closes = matches!(operator, Operator::End | Operator::Else);
@@ -118,10 +119,11 @@ impl Walk {
     fn follow(&mut self, place: &Place<'_>) {
         use Operator::{Block as Plain, Else, End, If, Loop, TryTable};
         let height = self.stack.len();
-        let is_loop = matches!(place.operator, Loop { .. });
+        let around = self.blocks.last().map_or(0, |block| block.loops);
+        let loops = around + usize::from(matches!(place.operator, Loop { .. }));
         match place.operator {
             Plain { .. } | Loop { .. } | If { .. } | TryTable { .. } => {
-                self.blocks.push(Block { height, is_loop, is_dead: place.is_dead });
+                self.blocks.push(Block { height, loops, is_dead: place.is_dead });
             }
             Else => self.stack.truncate(self.blocks.last().map_or(0, |block| block.height)),
             End => self.stack.truncate(self.blocks.pop().map_or(0, |block| block.height)),
