@@ -15,6 +15,12 @@ const LOOP: u64 = 8;
 /// Loops within loops that count.
 const DEEPEST: usize = 8;
 
+/// Most bytes of a function that is looked at: each takes a hundred times as much here.
+const LARGEST: usize = 1 << 20;
+/// Locals that a function may have beside one for each operator: what is done for each of them is
+/// paid for by what the module is long.
+const LOCALS: usize = 64;
+
 /// An operator in its place.
 pub struct Place<'a> {
     pub operator: Operator<'a>,
@@ -44,16 +50,19 @@ struct Block {
     is_dead: bool,
 }
 
-/// `Ok(None)`: an operator of it gives several values, or is of the exceptions that were given up.
+/// `Ok(None)`: an operator of it gives several values, or is of the exceptions that were given up;
+/// or it is larger than any that a compiler makes.
 pub fn of<'a>(
     function: FuncToValidate<ValidatorResources>,
     body: &FunctionBody<'a>,
 ) -> Result<Option<Flow<'a>>, BinaryReaderError> {
+    if body.range().len() > LARGEST {
+        return Ok(None);
+    }
     let mut validator = function.into_validator(FuncValidatorAllocations::default());
     let parameters = validator.len_locals() as usize;
     validator.read_locals(&mut body.get_binary_reader())?;
-    let locals = (0..validator.len_locals()).filter_map(|at| validator.get_local_type(at));
-    let mut flow = Flow { places: vec![], locals: locals.collect(), parameters };
+    let mut flow = Flow { places: vec![], locals: vec![], parameters };
     let mut walk = Walk::default();
     walk.blocks.push(Block { height: 0, loops: 0, is_dead: false });
     let mut reader = body.get_operators_reader()?;
@@ -71,6 +80,11 @@ pub fn of<'a>(
         let place = walk.step(flow.places.len(), operator, (takes as usize, gives == 1), is_over);
         flow.places.push(place);
     }
+    if validator.len_locals() as usize > LOCALS + flow.places.len() {
+        return Ok(None);
+    }
+    let locals = (0..validator.len_locals()).filter_map(|at| validator.get_local_type(at));
+    flow.locals = locals.collect();
     Ok(Some(flow))
 }
 

@@ -9,8 +9,9 @@
 //!
 //! `flow` finds where values come from, `plan` decides for each whether it is wide, and `write`
 //! says the function again, without what is never executed. Functions whose operators give several
-//! values stay as they are (clang and rustc make none), and so does what is no module: who compiles
-//! it says why. A module traps where it did, and its numbers are its own.
+//! values stay as they are (clang and rustc make none), so do those that are larger than any that a
+//! compiler makes, and what is no module: who compiles it says why. A module traps where it did,
+//! and its numbers are its own.
 
 mod flow;
 mod plan;

@@ -27,6 +27,8 @@ fn module(seed: u64) -> Vec<u8> {
         exceptions_enabled: false,
         gc_enabled: false,
         memory64_enabled: false,
+        // Functions with such stay as they are.
+        multi_value_enabled: seed.is_multiple_of(3),
         reference_types_enabled: false,
         shared_everything_threads_enabled: false,
         simd_enabled: false,

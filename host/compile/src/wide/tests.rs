@@ -85,6 +85,20 @@ fn what_is_never_executed_goes() {
     becomes("(func unreachable i32.add drop)", "(func unreachable)");
 }
 
+/// What somebody wrote to keep a compiler busy.
+#[test]
+fn what_is_deep_or_has_locals_without_end_takes_no_time() {
+    let deep = format!("(func {} {})", "loop ".repeat(20_000), "end ".repeat(20_000));
+    let locals = format!("(func (local {}))", "i32 ".repeat(20_000)).repeat(50);
+    let large = format!("(func (param i32) {} local.get 0 i32.eqz drop)", "nop ".repeat(1 << 20));
+    let begun = std::time::Instant::now();
+    for text in [deep, locals, large] {
+        let module = read(format!("(module {text})").as_bytes()).unwrap();
+        assert_eq!(widened(&module), module);
+    }
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
 #[test]
 fn what_is_no_module_stays() {
     for wrong in [&b"no module"[..], b"\0asm\x01\0\0\0\xff"] {
