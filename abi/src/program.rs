@@ -219,7 +219,7 @@ pub const IMAGE_STRINGS: usize = 8192;
 /// its own: it traps at once, and who is to be stopped while it computes goes on there.
 pub mod engine {
     /// Which wasmtime, to the digit.
-    pub const VERSION: &str = "48.0.8";
+    pub const VERSION: &str = "49.0.3";
     /// Bytes of addresses that a program's memory has: all that a 32-bit address reaches.
     pub const RESERVATION: u64 = 1 << 32;
     /// Unmapped bytes behind these, for what an instruction adds to an address.

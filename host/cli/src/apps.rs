@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::progress::Step;
 use anyhow::Context;
 use compile::Tools;
-pub use key::sums;
+pub use key::{sum, sums};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

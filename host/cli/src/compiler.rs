@@ -1,69 +1,177 @@
-//! The code of programs: from `target/programs/`, where all that was ever made is kept, or from
-//! `pen-compile`, which is built when it is needed first (Cranelift: minutes, once).
+//! The code of programs: kept in `target/programs/`, or compiled now, for each ISA.
 //!
 //! ```text
-//! target/programs/  HASH.aarch64  HASH.riscv64      of the .wasm, the engine, its settings, and
-//!                                                   of the sources of pen-compile
+//!   module -> passes -> a compiler -> target/programs/HASH.ISA
 //! ```
-//! So `pen` itself holds no compiler, and a program is compiled once for each ISA, whatever board
-//! it is installed on and however often. The folder may be removed at any time.
+//! Two compilers make the same code. The official wasmtime release takes seconds to fetch
+//! ([`release`]). Where it cannot be had, or with `PEN_COMPILER=own`, it is `pen-compile`
+//! (`host/compile`), which takes minutes to build. The hash is of the module, the ISA, the engine
+//! and its settings, the passes, and the compiler; so a program is compiled once for each ISA,
+//! whatever board it is installed on. The folder may be removed at any time.
 
-use crate::apps::sums;
+mod call;
+pub mod release;
+
+use crate::apps::{sum, sums};
 use crate::place::Place;
 use crate::progress::Step;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use board::Isa;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// What `pen-compile` is made of, beside what others publish.
-const SOURCES: &str = "host/compile/src";
+/// The sources of the passes, and those of `pen-compile`.
+const PASSES: &str = "host/passes/src";
+const OWN: &str = "host/compile/src";
+/// The environment variable that chooses, and its value for `pen-compile`.
+const CHOICE: &str = "PEN_COMPILER";
+const CHOOSES_OWN: &str = "own";
 
-/// The code of `wasm`, the bytes of `file`, for each of `isas`, in their order.
+/// A compiler that is there.
+pub enum Compiler {
+    /// wasmtime's command.
+    Release(PathBuf),
+    /// `pen-compile`.
+    Own(PathBuf),
+}
+
+impl Compiler {
+    fn program(&self) -> &Path {
+        let (Compiler::Release(program) | Compiler::Own(program)) = self;
+        program
+    }
+}
+
+/// Which compiler; what it made is kept under names of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Release,
+    Own,
+}
+
+/// Returns the code of `wasm`, which was read from `file`, for each of `isas` in their order.
 pub fn code(place: &Place, file: &Path, wasm: &[u8], isas: &[Isa]) -> anyhow::Result<Vec<Vec<u8>>> {
-    let folder = place.target.join("programs");
-    let maker = sums(place, std::iter::once(SOURCES.into()))?;
-    let kept = |isa: Isa| {
-        let name = program::cache_name(wasm, isa.name(), &maker);
-        folder.join(format!("{name}.{}", isa.name()))
-    };
-    let missing: Vec<Isa> = isas.iter().copied().filter(|&isa| !kept(isa).exists()).collect();
-    if !missing.is_empty() {
-        std::fs::create_dir_all(&folder).context(folder.display().to_string())?;
-        let prefix = folder.join(format!("new{}", std::process::id()));
-        compile(place, file, &missing, &prefix)?;
-        // What is kept under a name must be of these very bytes.
-        let now = std::fs::read(file).context(file.display().to_string())?;
-        ensure!(now == wasm, "{} changed while it was compiled; try again", file.display());
-        for &isa in &missing {
-            let made = PathBuf::from(format!("{}.{}", prefix.display(), isa.name()));
-            std::fs::rename(&made, kept(isa)).context(made.display().to_string())?;
+    let own = std::env::var_os(CHOICE).is_some_and(|choice| choice == CHOOSES_OWN);
+    code_by(place, if own { Kind::Own } else { Kind::Release }, file, wasm, isas)
+}
+
+/// The same by the compiler that `wanted` names. Where the release cannot be had, `pen-compile`
+/// stands in.
+pub fn code_by(
+    place: &Place,
+    wanted: Kind,
+    file: &Path,
+    wasm: &[u8],
+    isas: &[Isa],
+) -> anyhow::Result<Vec<Vec<u8>>> {
+    let store = Store { place, wasm };
+    let kinds = if wanted == Kind::Own { &[Kind::Own][..] } else { &[Kind::Release, Kind::Own] };
+    for &kind in kinds {
+        if let Some(codes) = store.kept(kind, isas)? {
+            return Ok(codes);
+        }
+        if kind == Kind::Release && release::fetched(place).is_some() {
+            break;
         }
     }
-    let read = |&isa: &Isa| std::fs::read(kept(isa)).context(kept(isa).display().to_string());
-    isas.iter().map(read).collect()
+    let compiler = ready(place, wanted)?;
+    let each = isas.iter().map(|&isa| store.made(&compiler, isa, file));
+    each.collect()
 }
 
-/// Makes `PREFIX.ISA` of `file` for each of `isas`.
-fn compile(place: &Place, file: &Path, isas: &[Isa], prefix: &Path) -> anyhow::Result<()> {
-    let compiler = build(place)?;
-    let mut command = Command::new(&compiler);
-    for isa in isas {
-        command.args(["--isa", isa.name()]);
+/// The compiler, fetched or built if it is not there.
+fn ready(place: &Place, wanted: Kind) -> anyhow::Result<Compiler> {
+    if wanted == Kind::Release {
+        match release::fetch(place) {
+            Ok(program) => return Ok(Compiler::Release(program)),
+            Err(why) => eprintln!(
+                "pen: the official wasmtime release cannot be had ({why:#}); \
+                 building our own compiler of programs instead"
+            ),
+        }
     }
-    let status = command.arg(file).arg(prefix).status();
-    let status = status.with_context(|| compiler.display().to_string())?;
-    ensure!(status.success(), "{} was not compiled; the message above says why", file.display());
-    Ok(())
+    let what = "building the compiler of programs (minutes, once)";
+    Ok(Compiler::Own(helper(place, "compile", "pen-compile", what)?))
 }
 
-/// Builds `pen-compile`, where it is not there as its source is.
-fn build(place: &Place) -> anyhow::Result<PathBuf> {
-    let what = "building the compiler of programs (long the first time)";
-    helper(place, "compile", "pen-compile", what)
+/// The code that is kept of one module.
+struct Store<'a> {
+    place: &'a Place,
+    wasm: &'a [u8],
 }
 
-/// Builds the binary of a package that is not built with `pen`.
+impl Store<'_> {
+    fn path(&self, kind: Kind, isa: Isa) -> anyhow::Result<PathBuf> {
+        let mut maker = sums(self.place, std::iter::once(PASSES.into()))?;
+        match kind {
+            Kind::Release => {
+                let arguments = call::arguments(isa).join(" ");
+                maker.push_str(&format!("release {:016x}", sum(arguments.as_bytes())));
+            }
+            Kind::Own => maker.push_str(&sums(self.place, std::iter::once(OWN.into()))?),
+        }
+        let name = program::cache_name(self.wasm, isa.name(), &maker);
+        Ok(self.place.target.join("programs").join(format!("{name}.{}", isa.name())))
+    }
+
+    /// All of it, if all of it is kept.
+    fn kept(&self, kind: Kind, isas: &[Isa]) -> anyhow::Result<Option<Vec<Vec<u8>>>> {
+        let mut codes = Vec::with_capacity(isas.len());
+        for &isa in isas {
+            match std::fs::read(self.path(kind, isa)?) {
+                Ok(code) => codes.push(code),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(codes))
+    }
+
+    /// The code for one ISA: kept, or compiled now and kept.
+    fn made(&self, compiler: &Compiler, isa: Isa, file: &Path) -> anyhow::Result<Vec<u8>> {
+        let kind = match compiler {
+            Compiler::Release(_) => Kind::Release,
+            Compiler::Own(_) => Kind::Own,
+        };
+        let kept = self.path(kind, isa)?;
+        if !kept.exists() {
+            let what = || format!("{} for {}", file.display(), isa.name());
+            self.compile(compiler, isa, file, &kept).with_context(what)?;
+        }
+        std::fs::read(&kept).context(kept.display().to_string())
+    }
+
+    fn compile(
+        &self,
+        compiler: &Compiler,
+        isa: Isa,
+        file: &Path,
+        kept: &Path,
+    ) -> anyhow::Result<()> {
+        let prepared = passes::prepare(self.wasm, isa.number())?;
+        if prepared.trapping > 0 {
+            eprintln!(
+                "pen: {} functions of {} use SIMD, which {} does not have: they trap when called",
+                prepared.trapping,
+                file.display(),
+                isa.name()
+            );
+        }
+        let folder = kept.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).context(folder.display().to_string())?;
+        let step = Step::begin(&format!("compiling {} for {}", file.display(), isa.name()));
+        let part = |end| kept.with_extension(format!("{}{}.{end}", isa.name(), std::process::id()));
+        let (input, output) = (part("wasm"), part("part"));
+        std::fs::write(&input, &prepared.wasm).context(input.display().to_string())?;
+        let result = call::compile(compiler, isa, &input, &output);
+        let removed = std::fs::remove_file(&input).context(input.display().to_string());
+        result?;
+        removed?;
+        std::fs::rename(&output, kept).context(kept.display().to_string())?;
+        step.done();
+        Ok(())
+    }
+}
+
+/// Builds the binary `name` of a package that is not built with `pen`.
 pub fn helper(place: &Place, package: &str, name: &str, what: &str) -> anyhow::Result<PathBuf> {
     let step = Step::begin(what);
     let mut cargo = place.cargo();
@@ -93,32 +201,49 @@ mod tests {
         }
     }
 
-    /// Without a compiler, and without cargo to build one.
+    /// With `pen-compile`, which cannot be built here.
     #[test]
-    fn what_is_kept_is_not_compiled_again() {
+    fn kept_code_is_not_compiled_again_until_module_or_compiler_change() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         let file = folder.path().join("it.wasm");
         let isas = [Isa::Riscv64, Isa::Aarch64];
-        let sources = place.root.join(SOURCES);
-        std::fs::create_dir_all(&sources).unwrap();
-        std::fs::write(sources.join("lib.rs"), "").unwrap();
-        let maker = sums(&place, std::iter::once(SOURCES.into())).unwrap();
-        std::fs::write(&file, b"\0asm").unwrap();
-        std::fs::create_dir_all(place.target.join("programs")).unwrap();
-        for isa in isas {
-            let name = program::cache_name(b"\0asm", isa.name(), &maker);
-            let name = format!("{name}.{}", isa.name());
-            std::fs::write(place.target.join("programs").join(name), isa.name()).unwrap();
+        for sources in [PASSES, OWN] {
+            std::fs::create_dir_all(place.root.join(sources)).unwrap();
+            std::fs::write(place.root.join(sources).join("lib.rs"), "").unwrap();
         }
-        let found = code(&place, &file, b"\0asm", &isas).unwrap();
-        assert_eq!(found, [b"riscv64".to_vec(), b"aarch64".to_vec()]);
+        std::fs::create_dir_all(place.target.join("programs")).unwrap();
+        let wasm = b"\0asm\x01\0\0\0";
+        let store = Store { place: &place, wasm };
+        for isa in isas {
+            std::fs::write(store.path(Kind::Own, isa).unwrap(), isa.name()).unwrap();
+        }
+        let code = |wasm: &[u8]| code_by(&place, Kind::Own, &file, wasm, &isas);
+        assert_eq!(code(wasm).unwrap(), [b"riscv64".to_vec(), b"aarch64".to_vec()]);
         let refused = |wasm: &[u8]| {
-            let why = code(&place, &file, wasm, &isas).unwrap_err();
+            let why = code(wasm).unwrap_err();
             assert!(format!("{why:#}").contains("pen setup"), "{why:#}");
         };
         refused(b"\0asn");
-        std::fs::write(sources.join("lib.rs"), "fn other() {}").unwrap();
-        refused(b"\0asm");
+        for sources in [PASSES, OWN] {
+            let source = place.root.join(sources).join("lib.rs");
+            std::fs::write(&source, "fn other() {}").unwrap();
+            refused(wasm);
+            std::fs::write(&source, "").unwrap();
+            assert!(code(wasm).is_ok());
+        }
+    }
+
+    #[test]
+    fn code_of_each_compiler_has_a_name_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        for sources in [PASSES, OWN] {
+            std::fs::create_dir_all(place.root.join(sources)).unwrap();
+        }
+        let store = Store { place: &place, wasm: b"" };
+        let path = |kind, isa| store.path(kind, isa).unwrap();
+        assert_ne!(path(Kind::Own, Isa::Aarch64), path(Kind::Release, Isa::Aarch64));
+        assert_ne!(path(Kind::Release, Isa::Riscv64), path(Kind::Release, Isa::Aarch64));
     }
 }

@@ -61,7 +61,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), AppError> {
 }
 
 /// FNV-1a: against changes, not against anybody.
-fn sum(bytes: &[u8]) -> u64 {
+pub fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -4,8 +4,7 @@ use super::widened;
 use crate::read;
 
 fn becomes(text: &str, expected: &str) {
-    let module = |text: &str| read(text.as_bytes()).unwrap();
-    let [wasm, expected] = [text, expected].map(|it| module(&format!("(module (memory 1) {it})")));
+    let [wasm, expected] = [text, expected].map(|it| read(&format!("(module (memory 1) {it})")));
     let found = widened(&wasm);
     assert_eq!(found, expected, "{}", String::from_utf8_lossy(&found));
 }
@@ -93,7 +92,7 @@ fn what_is_deep_or_has_locals_without_end_takes_no_time() {
     let large = format!("(func (param i32) {} local.get 0 i32.eqz drop)", "nop ".repeat(1 << 20));
     let begun = std::time::Instant::now();
     for text in [deep, locals, large] {
-        let module = read(format!("(module {text})").as_bytes()).unwrap();
+        let module = read(&format!("(module {text})"));
         assert_eq!(widened(&module), module);
     }
     assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());

@@ -83,8 +83,7 @@ mod tests {
     use super::*;
 
     fn same(text: &str, expected: &str) {
-        let wasm = |text| crate::read(str::as_bytes(text)).unwrap();
-        assert_eq!(with_way_out(&wasm(text)), wasm(expected));
+        assert_eq!(with_way_out(&crate::read(text)), crate::read(expected));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn of<'a>(
     function: FuncToValidate<ValidatorResources>,
     body: &FunctionBody<'a>,
 ) -> Result<Option<Flow<'a>>, BinaryReaderError> {
-    if body.range().len() > LARGEST {
+    if body.as_bytes().len() > LARGEST {
         return Ok(None);
     }
     let mut validator = function.into_validator(FuncValidatorAllocations::default());

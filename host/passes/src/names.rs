@@ -63,7 +63,7 @@ mod tests {
 
     fn named(section: &impl wasm_encoder::Section) -> Vec<u8> {
         let text = "(module (func) (func) (func))";
-        let mut wasm = crate::read(text.as_bytes()).unwrap();
+        let mut wasm = crate::read(text);
         let one = Module::new().section(section).clone().finish();
         wasm.extend(&one[8..]);
         wasm

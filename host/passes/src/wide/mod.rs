@@ -86,6 +86,4 @@ fn functions(wasm: &[u8]) -> Result<Vec<FuncToValidate<ValidatorResources>>, Bin
 }
 
 #[cfg(test)]
-mod nonsense;
-#[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Modules of nonsense, executed as they are and as they are said again: every result, every trap
 //! and all memory are the same.
 
-use super::widened;
 use base::prng::Prng;
+use passes::widened;
 use wasm_smith::{Config, Module};
 use wasmtime::{Engine, Func, Instance, Memory, Store, Val, ValType};
 

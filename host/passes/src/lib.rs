@@ -1,0 +1,63 @@
+//! The passes that a program's module goes through before a compiler sees it: from module to
+//! module, for one ISA. Cranelift is not needed for them, so `pen` runs them itself and hands the
+//! result to whichever compiler there is (`docs/programs.md`).
+//!
+//! ```text
+//! read (binary or text) -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all) -> a compiler
+//! ```
+//! Every pass takes a function that it does not understand as it is; a module that is not valid
+//! reaches the compiler, which says what is wrong with it.
+
+mod names;
+mod plain;
+mod stop;
+mod wide;
+
+pub use wide::widened;
+
+use abi::program::engine;
+use thiserror::Error;
+
+/// Why a module cannot be a program.
+#[derive(Debug, Error)]
+pub enum Refused {
+    #[error("there is no code for ISA {0}")]
+    Isa(u32),
+    #[error("this is a component; programs are modules: build for wasm32-wasip1")]
+    Component,
+    #[error("this is no WebAssembly module: {0}")]
+    Text(String),
+}
+
+/// A module as the compiler gets it.
+pub struct Prepared {
+    /// Binary.
+    pub wasm: Vec<u8>,
+    /// How many of its functions use SIMD on an ISA that has none: they trap when called.
+    pub trapping: usize,
+}
+
+/// The first bytes of a component.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// Runs all passes over `wasm` (binary or text) for `isa` ([`abi::boot::isa`]).
+pub fn prepare(wasm: &[u8], isa: u32) -> Result<Prepared, Refused> {
+    if engine::target(isa).is_none() {
+        return Err(Refused::Isa(isa));
+    }
+    if wasm.starts_with(COMPONENT) {
+        return Err(Refused::Component);
+    }
+    let wasm = wat::parse_bytes(wasm).map_err(|e| Refused::Text(e.to_string()))?;
+    let (wasm, trapping) = match engine::has_simd(isa) {
+        true => (wasm.into_owned(), 0),
+        false => plain::without_simd(&wasm),
+    };
+    let wasm = if isa == abi::boot::isa::RISCV64 { wide::widened(&wasm) } else { wasm };
+    Ok(Prepared { wasm: stop::with_way_out(&wasm), trapping })
+}
+
+#[cfg(test)]
+fn read(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("the test's module is valid text")
+}
