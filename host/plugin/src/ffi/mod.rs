@@ -1,6 +1,5 @@
 //! The only room with `unsafe`: what QEMU calls, what we call of it.
 #![allow(unsafe_code, reason = "the interface of a C program")]
-#![allow(missing_docs, reason = "QEMU's names")]
 
 mod api;
 mod caches;
