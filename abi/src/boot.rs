@@ -475,7 +475,7 @@ impl Blob {
     }
 
     /// May kernels call each other's functions, and go on in their own of the same name
-    /// (docs/shadowable.md)? Then they see each other's code and constants.
+    /// (docs/design/shadowable.md)? Then they see each other's code and constants.
     pub fn has_twins(&self) -> bool {
         self.says("twins=on")
     }

@@ -1,7 +1,7 @@
 //! The coherence of pages between kernels whose caches are not coherent: who may have which page
 //! of the coherent region, and how it gets from one to the other. Pure: no I/O, clock, allocation,
 //! lock, static or `unsafe`; the driver brings events and performs [`Effect`]s. The concept is in
-//! `docs/dsm.md`.
+//! `docs/design/dsm.md`.
 #![cfg_attr(not(test), no_std)]
 
 mod claim;

@@ -1,5 +1,5 @@
 //! The seam to wasmtime: code that the installer made runs here, and nowhere else is wasmtime
-//! named. The concept is in `docs/programs.md`.
+//! named. The concept is in `docs/design/programs.md`.
 //!
 //! - [`settings`]  what the compiler on the host and the runtime here must agree upon
 //! - [`program`]   code that was loaded, and the names of its functions

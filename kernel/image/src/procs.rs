@@ -73,7 +73,8 @@ pub fn urgent(
 }
 
 /// Runs a blockable request on a handler thread; may sleep and call on. What may block tells the
-/// pool first, and calls at the level below the request's: rules 4 and 5 of `docs/messages.md`.
+/// pool first, and calls at the level below the request's: rules 4 and 5 of
+/// `docs/design/messages.md`.
 pub fn blockable(
     kernel: &'static Kernel,
     request: &Request,

@@ -1,5 +1,6 @@
 //! Programs in this kernel: where their memory lies, what their faults come to, and the engine that
-//! runs them. The concept is in `docs/programs.md`; who is who is in `docs/processes.md`.
+//! runs them. The concept is in `docs/design/programs.md`; who is who is in
+//! `docs/design/processes.md`.
 //!
 //! A fault of a program comes here behind the pages that kernels share:
 //! ```text

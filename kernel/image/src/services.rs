@@ -328,7 +328,7 @@ const PLANTED: u64 = 8 * base::addr::PAGE;
 pub const SPARE: u64 = base::addr::PAGE;
 
 /// How much of the shared block each service with state gets: what its tables take when all are
-/// full (docs/files.md, docs/net.md); files what is left of 13 MiB.
+/// full (docs/design/files.md, docs/design/net.md); files what is left of 13 MiB.
 struct Shares([(&'static str, u64); 6]);
 
 impl Shares {

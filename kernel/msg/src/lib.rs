@@ -1,5 +1,5 @@
 //! Rings and RPC between kernels: state machines over [`base::port::Words`], without I/O, statics,
-//! allocation or `unsafe`. The concept is in `docs/messages.md`.
+//! allocation or `unsafe`. The concept is in `docs/design/messages.md`.
 //!
 //! - [`ring`]      one direction, one class: slots, producer and consumer words, sessions of epochs
 //! - [`caller`]    our calls to one peer: reply slots, sequence numbers, what peer death does to

@@ -1,5 +1,5 @@
 //! Which kernel runs a new process: a choice, and nothing else. What it is made of is in
-//! `docs/processes.md`; who knows the facts is `kernel/image/src/processes/place.rs`.
+//! `docs/design/processes.md`; who knows the facts is `kernel/image/src/processes/place.rs`.
 //!
 //! ```text
 //!   a wish for a kernel ----> that one, or why not

@@ -8,7 +8,7 @@
 //! Contract: pure code over one port, [`System`]. No thread, no global, nothing of the engine.
 //! Every function gets the program's memory as bytes and its arguments as numbers, and whatever
 //! they say is answered with an error number or done; nothing a program says panics. What ends the
-//! program comes back as [`Stop`]. Numbers and layouts are in `docs/abi.md`.
+//! program comes back as [`Stop`]. Numbers and layouts are in `docs/reference/abi.md`.
 //!
 //! - [`errno`]      error numbers, and how a function may end
 //! - [`wasi`]       flags, rights and kinds of preview 1

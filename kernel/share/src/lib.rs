@@ -1,5 +1,5 @@
 //! The one idea: a service is written once, and shared in one of five ways. The concept is in
-//! `docs/services.md`.
+//! `docs/design/services.md`.
 //!
 //! - [`form`]       what a service is: a state and its `step`
 //! - [`plain`]      what may go between kernels: data, and nothing but

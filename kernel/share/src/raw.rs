@@ -3,7 +3,8 @@
 //!
 //! Contract: an arena's memory is nobody else's ([`Arena::new`] promises it), and is reached under
 //! its service's lock only ([`crate::instance`]). Head and pool have the same layout in every ISA
-//! (`docs/shadowable.md`), so that whichever kernel holds the lock goes on where the other left it.
+//! (`docs/design/shadowable.md`), so that whichever kernel holds the lock goes on where the other
+//! left it.
 #![allow(unsafe_code)]
 
 use crate::form::Service;

@@ -2,8 +2,8 @@
 //!
 //! Contract: a type is [`Shareable`] unless something in it, however deep and however private, is
 //! not: a reference, a function pointer, a trait object, a type id. Those name places in one
-//! kernel's image. `docs/shadowable.md` says what else is asked of code whose state is shared, and
-//! who checks it.
+//! kernel's image. `docs/design/shadowable.md` says what else is asked of code whose state is
+//! shared, and who checks it.
 //!
 //! The exceptions below are reviewed one by one; there is no other list.
 #![allow(unsafe_code)] // the trait is unsafe to implement
@@ -45,7 +45,7 @@ pub struct Unchecked<T>(pub T);
 unsafe impl<T> Shareable for Unchecked<T> {}
 
 /// Types of other crates that hold what is not shareable, and never in what we make of them.
-/// Each has its reason in `docs/shadowable.md`.
+/// Each has its reason in `docs/design/shadowable.md`.
 #[cfg(feature = "smoltcp")]
 mod reviewed {
     use super::Shareable;
@@ -114,7 +114,7 @@ mod tests {
         check!(false: PhantomData<&'static u8>, core::iter::Map<core::ops::Range<u8>, fn(u8)>);
     }
 
-    /// Known holes, closed by other means (`docs/shadowable.md`): if one of these fails, the
+    /// Known holes, closed by other means (`docs/design/shadowable.md`): if one of these fails, the
     /// compiler has learnt to see it.
     #[test]
     fn what_the_compiler_does_not_see() {

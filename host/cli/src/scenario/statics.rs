@@ -3,8 +3,9 @@
 //!
 //! Looks at every word of the shared block as it is in the RAM file, stale ones included. A word
 //! counts if it is the first byte of a function or a static that has a name in some kernel's image;
-//! vtables and literals have none (docs/shadowable.md). Addresses within a static do not count: old
-//! ones on stacks, with a byte or two of something else over them, come along as padding.
+//! vtables and literals have none (docs/design/shadowable.md). Addresses within a static do not
+//! count: old ones on stacks, with a byte or two of something else over them, come along as
+//! padding.
 
 use super::{Failure, Rig};
 use crate::image;
