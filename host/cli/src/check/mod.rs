@@ -8,6 +8,7 @@ mod calls;
 mod law;
 mod layouts;
 mod licences;
+mod links;
 mod reach;
 mod style;
 mod tools;
@@ -40,11 +41,12 @@ pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 9] = [
+    let all: [Named<'_>; 10] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
+        ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
         ("bans", &|| bans::check(place)),
         ("reach", &|| reach::check(place)),
