@@ -6,7 +6,7 @@
 //! says whether its message is there, and the protocol never has more messages under way than
 //! there are slots ([`slots`]).
 //! **Link (a, a) has no messages**: its words are a's marks, one for each service of the board's
-//! list (`kernel_share::custody`).
+//! list (`share::custody`).
 //!
 //! ```text
 //! 0   body   [kind:8 | domain:8 | core:8 | argument:8 | page:32]

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use base::port::Exclusive;
-use kernel_share::{Answer, Arena, Current, Custody, Effects, Event, Instance, Outbox, Routed};
-use kernel_share::{Service, Token};
+use share::{Answer, Arena, Current, Custody, Effects, Event, Instance, Outbox, Routed};
+use share::{Service, Token};
 use std::alloc::System;
 use std::cell::RefCell;
 use std::ops::Range;

@@ -30,7 +30,7 @@ use base::port::{Frames, Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::notify::Attendance;
 use kernel_sched::Scheduler;
-use kernel_share::Arena;
+use share::Arena;
 use zerocopy::{FromBytes, IntoBytes};
 
 static BLOB: Once<Blob> = Once::new();

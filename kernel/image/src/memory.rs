@@ -8,7 +8,7 @@ use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
-use kernel_share::Routed;
+use share::Routed;
 
 /// Page frames.
 pub static FRAMES: MemoryManager = MemoryManager::new();

@@ -16,8 +16,8 @@ use arch::cpu::ISA;
 use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
-use kernel_share::shareable::Unchecked;
-use kernel_share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
+use share::shareable::Unchecked;
+use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 
 /// What a request wants of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //!    |        |                         \-> Parked: sleeps until somebody's step wakes its token,
 //!    |        |                             or a second is over; then asks again
 //!    |        +--> what the step woke: threads here, notices to other kernels
-//!    +--> there: the same by message, `kernel_share::carry`
+//!    +--> there: the same by message, `share::carry`
 //! ```
 //! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
 //! executes the step when it is time, or a little early.
@@ -31,9 +31,9 @@ pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
-use kernel_share::{Current, Given, Mode, Outbox, Service, Token, carry};
 pub use patience::Patience;
 pub use served::{Served, shared_keeping};
+use share::{Current, Given, Mode, Outbox, Service, Token, carry};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The heap that a core allocates from.
@@ -115,7 +115,7 @@ pub struct Line {
     /// Name.
     pub name: &'static str,
     /// Does it run in this kernel?
-    pub usage: Option<kernel_share::instance::Use>,
+    pub usage: Option<share::instance::Use>,
     /// Requests executed here, sent away, executed for other kernels, parked.
     pub counts: [u64; 4],
 }

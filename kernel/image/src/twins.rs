@@ -20,7 +20,7 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_mem::mapping;
-use kernel_share::twins::{NoTwin, Tally, Twins};
+use share::twins::{NoTwin, Tally, Twins};
 
 /// The images of all other kernels.
 pub struct Others {

@@ -4,7 +4,7 @@ use abi::fs::{Errno, Reply, Request};
 use abi::msg::MAX_PAYLOAD;
 use fs::Vfs;
 use fs::exercise::{Digest, PIECE, exercise_in};
-use kernel_share::{Answer, Event, Outbox, Service, Token, carry};
+use share::{Answer, Event, Outbox, Service, Token, carry};
 
 fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
     let event = Event::Request { token: Token::default(), request, bulk };

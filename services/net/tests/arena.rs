@@ -6,12 +6,12 @@
 use abi::net::{Errno, Op, Reply, Request};
 use base::id::{DomainId, Epoch};
 use base::port::Exclusive;
-use kernel_share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use net::Net;
 use net::check::check;
 use net::client::Client;
 use net::service::WAITS;
 use net::sockets::HANDLES;
+use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 

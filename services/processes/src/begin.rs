@@ -8,7 +8,7 @@ use abi::boot::MAX_DOMAINS;
 use abi::process::{Errno, News, Reply, State, flag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use kernel_share::Token;
+use share::Token;
 
 impl Processes {
     /// A new process. Its kernel has to fetch it first.

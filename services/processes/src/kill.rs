@@ -11,7 +11,7 @@ use crate::record::Stop;
 use crate::service::{Call, Processes, Result};
 use abi::process::{End, Errno, PROCESSES, Reply, State, flag, signal};
 use alloc::boxed::Box;
-use kernel_share::Effects;
+use share::Effects;
 
 impl Processes {
     /// A signal for whom it may concern.

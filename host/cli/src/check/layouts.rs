@@ -18,7 +18,7 @@ const PACKAGES: [(&str, &str); 4] = [
     ("fs", "vfs::Vfs"),
     ("net", "Net"),
     ("processes", "service::Processes"),
-    ("kernel-share", "raw::Head"),
+    ("share", "raw::Head"),
 ];
 
 /// What the compiler begins its lines with.

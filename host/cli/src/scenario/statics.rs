@@ -97,7 +97,7 @@ mod tests {
         assert!(is_out_of_reach("arch::rescue::STACK"));
         assert!(is_out_of_reach("kernel::shootdown::SERVED"));
         assert!(!is_out_of_reach("kernel::shootdown::serve"));
-        assert!(!is_out_of_reach("kernel_share::TABLE"));
+        assert!(!is_out_of_reach("share::TABLE"));
         assert!(!is_out_of_reach("fs::ext2::TABLE"));
         assert!(is_out_of_reach("<arch::lock::Lock<server::Server>>::lock::{closure#0}"));
         assert!(!is_out_of_reach("<arch::lock::Lock<server::Server>>::lock"));

@@ -29,7 +29,7 @@ use dma::request::{Reply, Request, kind, told};
 use dma::watch::Rest;
 use dma::{BATCH, Books, Outcome, Refusal, Seen, Ticket, Transfer};
 use kernel_sched::WaitQueue;
-use kernel_share::{Device, Mode};
+use share::{Device, Mode};
 use zerocopy::IntoBytes;
 
 /// How often a broken step is made good before this gives up.

@@ -13,7 +13,7 @@ use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
-use kernel_share::Mode;
+use share::Mode;
 
 /// Which kernel runs the program `path`, from the file service's handle `directory` or from the
 /// root, for somebody who wishes for the kernel `wish`. It is awake then.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use kernel_mem::frames::MAX_ORDER;
 use kernel_mem::frames::zone::Zone;
-use kernel_share::{Answer, Effects, Event, Service};
+use share::{Answer, Effects, Event, Service};
 
 /// Frames of the range.
 const FRAMES: usize = 1024;

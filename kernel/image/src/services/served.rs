@@ -18,7 +18,7 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
-use kernel_share::{
+use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError,
     Token, carry,
 };

@@ -9,7 +9,7 @@ use fs::client::Client;
 use kernel_process::errno::Interrupted;
 use kernel_process::wasi::rights;
 use kernel_process::{FUNCTIONS, Process, Stop, System};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
 
 pub const BADF: u16 = 8;

@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 
 /// Requests of a file system that wait to be taken.
 const AHEAD: usize = 8;

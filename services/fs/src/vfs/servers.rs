@@ -7,7 +7,7 @@ use abi::fs::{Errno, Reply, flag};
 use abi::served::Job;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 use zerocopy::IntoBytes;
 
 impl Vfs {

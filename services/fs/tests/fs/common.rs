@@ -7,7 +7,7 @@ use base::id::{DomainId, Epoch};
 use fs::Vfs;
 use fs::client::{Client, Listed, unpack};
 use fs::model::{Limits, Model};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -5,7 +5,7 @@ use abi::fs::{Op, Reply, Request, source};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
 const BUDGET: u64 = 1 << 20;

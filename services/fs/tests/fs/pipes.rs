@@ -6,7 +6,7 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::vfs::pipe::{ATOMIC, CAPACITY, PIPES};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 

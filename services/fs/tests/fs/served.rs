@@ -11,7 +11,7 @@ use fs::exercise::exercise_in;
 use fs::filesystem::{AnyFs, FileSystem, Make, Stop, Times};
 use fs::ramfs::RamFs;
 use fs::served::{ASKERS, DEADLINE, DEEP, JOBS, MEMORY, Served};
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Who serves: thread 9 of kernel 1.

@@ -2,9 +2,9 @@
 
 use abi::net::{Errno, LOCALHOST, Op, Reply, Request, State, flag};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use net::Net;
 use net::client::Client;
+use share::{Answer, Effects, Event, Service, Token};
 
 /// A thread of a kernel.
 pub fn token(kernel: u8, thread: u64) -> Token {

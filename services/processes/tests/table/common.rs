@@ -3,9 +3,9 @@
 use abi::process::{Errno, Listed, Op, Reply, Request, State, flag};
 use abi::program::{BEGIN_MAGIC, Begin};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use processes::Processes;
 use processes::client::{Client, News};
+use share::{Answer, Effects, Event, Service, Token};
 use zerocopy::IntoBytes;
 
 /// What a step asked for.

@@ -3,9 +3,9 @@
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Event, Token};
 use processes::client::{Account, News, Running};
 use processes::service::{GRACE, PATIENCE};
+use share::{Event, Token};
 
 fn ended(world: &mut World, kernel: u8, pid: u32) {
     world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default())).unwrap();

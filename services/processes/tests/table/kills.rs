@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
-use kernel_share::Event;
 use processes::client::{Account, News};
+use share::Event;
 
 fn stops(world: &mut World, kernel: u8) -> Vec<(u32, u16)> {
     let next = std::iter::from_fn(|| world.next(kernel));

@@ -3,10 +3,10 @@
 use crate::common::*;
 use abi::process::{End, Errno, Op, PROCESSES, Request, State, flag};
 use abi::program::BEGIN_BYTES;
-use kernel_share::Event;
 use processes::client::{Account, News, Spawn};
 use processes::record::{FIRST, STRIDE, first};
 use processes::service::BEGINNINGS;
+use share::Event;
 
 #[test]
 fn a_process_is_asked_for_fetched_begun_and_ended() {

@@ -13,7 +13,7 @@ use crate::common::*;
 use abi::process::{End, Errno, Listed, Op, PROCESSES, Reply, Request, State, flag, signal};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_share::{Event, Token};
+use share::{Event, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KERNELS: u64 = 3;

@@ -9,7 +9,7 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::AnyFs;
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 
 /// Its kernel.
 const KERNEL: DomainId = DomainId(2);

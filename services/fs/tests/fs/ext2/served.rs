@@ -12,7 +12,7 @@ use fs::ext2::memory;
 use fs::vfs::devices::DELAY;
 use fs::vfs::disks::OUT;
 use fs::vfs::listener::PATIENCE;
-use kernel_share::Event;
+use share::Event;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
