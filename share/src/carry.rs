@@ -1,62 +1,59 @@
-//! Requests and answers as bytes: what goes to a service that is executed in another kernel, and
-//! what comes back.
+//! Encoding of requests and answers for a service that another kernel executes.
 //!
 //! ```text
-//!   there:  Head | request | bulk that is sent        back:  Told | reply | bulk that was filled
+//!   request:  Head | request | bulk sent          answer:  AnswerHead | reply | bulk filled
 //! ```
-//! Contract: a message holds so much and no more. What of the asker's bulk does not fit is not
-//! there, as if the asker had less: services answer with short counts. Whatever the other kernel
-//! wrote is a value or an error here.
+//! Contract: a message has a fixed size. Bulk that does not fit is cut off, as if the caller had
+//! passed a shorter buffer, and services answer with short counts. Received bytes are untrusted:
+//! decoding yields a value or `None`.
 
 use crate::form::{Answer, Service, Token};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Kinds of [`Head`].
+/// Values of [`Head::kind`], named like the events they carry.
 pub mod kind {
-    /// `Event::Request`.
     pub const REQUEST: u32 = 1;
-    /// `Event::Again`.
     pub const AGAIN: u32 = 2;
-    /// `Event::Cancel`: no request and no bulk.
+    /// Carries neither request nor bulk.
     pub const CANCEL: u32 = 3;
 }
 
-/// What a request begins with.
+/// Precedes a request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Head {
     /// Index of the service in the board's list.
     pub service: u32,
-    /// [`kind`].
+    /// One of [`kind`].
     pub kind: u32,
-    /// Who asks.
     pub token: Token,
-    /// Bytes of bulk that the asker has.
+    /// Length of the caller's bulk.
     pub room: u32,
-    /// Bytes of it that follow.
+    /// Bytes of bulk that follow the request.
     pub sent: u32,
 }
 
-/// Kinds of [`Told`].
-mod told {
+/// Values of [`AnswerHead::kind`].
+mod answer_kind {
     pub const DONE: u32 = 1;
     pub const PARKED: u32 = 2;
     pub const HEARD: u32 = 3;
 }
 
-/// What an answer begins with.
+/// Precedes an answer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-struct Told {
+struct AnswerHead {
     kind: u32,
-    /// Bytes of bulk that follow.
+    /// Bytes of bulk that follow the reply.
     filled: u32,
 }
 
-/// Most bulk that a message of `message` bytes carries, in either direction.
+/// Returns how much bulk a message of `message` bytes carries in either direction.
 pub const fn room<S: Service>(message: usize) -> usize {
     let (there, back) = (size_of::<S::Request>() + size_of::<Head>(), size_of::<S::Reply>());
-    let head = if there > back + size_of::<Told>() { there } else { back + size_of::<Told>() };
+    let head =
+        if there > back + size_of::<AnswerHead>() { there } else { back + size_of::<AnswerHead>() };
     message.saturating_sub(head)
 }
 
@@ -66,7 +63,7 @@ fn put<'a, T: IntoBytes + Immutable>(value: &T, to: &'a mut [u8]) -> Option<&'a 
     Some(rest)
 }
 
-/// Writes a request into `message`; how many bytes that took. `None`: it does not fit.
+/// Encodes a request and returns its length; `None` if `message` is too short.
 pub fn pack<S: Service>(
     (service, kind, token): (u32, u32, Token),
     request: &S::Request,
@@ -82,7 +79,7 @@ pub fn pack<S: Service>(
     Some(size)
 }
 
-/// Takes a request apart: head, request, the bulk that was sent.
+/// Decodes a request into head, request and sent bulk.
 pub fn unpack<S: Service>(message: &[u8]) -> Option<(Head, S::Request, &[u8])> {
     let (head, rest) = Head::read_from_prefix(message).ok()?;
     let (request, sent) = S::Request::read_from_prefix(rest).ok()?;
@@ -90,25 +87,25 @@ pub fn unpack<S: Service>(message: &[u8]) -> Option<(Head, S::Request, &[u8])> {
     fits.then_some((head, request, sent))
 }
 
-/// The service that a request is for.
+/// Returns the index of the service that a request is for.
 pub fn service(message: &[u8]) -> Option<u32> {
     Head::read_from_prefix(message).ok().map(|(head, _)| head.service)
 }
 
-/// Writes an answer; how many bytes that took.
+/// Encodes an answer and returns its length; `None` if `message` is too short.
 pub fn pack_answer<S: Service>(
     answer: &Answer<S::Reply>,
     bulk: &[u8],
     message: &mut [u8],
 ) -> Option<usize> {
     let (kind, reply) = match answer {
-        Answer::Done(reply) => (told::DONE, Some(reply)),
-        Answer::Parked => (told::PARKED, None),
-        Answer::Heard => (told::HEARD, None),
+        Answer::Done(reply) => (answer_kind::DONE, Some(reply)),
+        Answer::Parked => (answer_kind::PARKED, None),
+        Answer::Heard => (answer_kind::HEARD, None),
     };
     let filled = reply.map_or(0, |reply| S::filled(reply).min(bulk.len()));
     let all = message.len();
-    let mut rest = put(&Told { kind, filled: filled as u32 }, message)?;
+    let mut rest = put(&AnswerHead { kind, filled: filled as u32 }, message)?;
     if let Some(reply) = reply {
         rest = put(reply, rest)?;
     }
@@ -117,17 +114,17 @@ pub fn pack_answer<S: Service>(
     Some(before + filled)
 }
 
-/// Takes an answer apart, and copies what it brought into `bulk`.
+/// Decodes an answer and copies the bulk it carries into `bulk`.
 pub fn unpack_answer<S: Service>(message: &[u8], bulk: &mut [u8]) -> Option<Answer<S::Reply>> {
-    let (told, rest) = Told::read_from_prefix(message).ok()?;
-    match told.kind {
-        told::DONE => {
+    let (head, rest) = AnswerHead::read_from_prefix(message).ok()?;
+    match head.kind {
+        answer_kind::DONE => {
             let (reply, brought) = S::Reply::read_from_prefix(rest).ok()?;
             bulk.get_mut(..brought.len())?.copy_from_slice(brought);
-            (brought.len() == told.filled as usize).then_some(Answer::Done(reply))
+            (brought.len() == head.filled as usize).then_some(Answer::Done(reply))
         }
-        told::PARKED => Some(Answer::Parked),
-        told::HEARD => Some(Answer::Heard),
+        answer_kind::PARKED => Some(Answer::Parked),
+        answer_kind::HEARD => Some(Answer::Heard),
         _ => None,
     }
 }
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_there_and_its_answer_back() {
+    fn requests_and_answers_survive_encoding() {
         let token = Token::new(DomainId(1), Epoch(2), 3, 4);
         let (mut message, mut bulk) = ([0; 256], [7; 100]);
         let bytes = pack::<Echo>((5, kind::AGAIN, token), &[10, 1, 2], &bulk, &mut message);
@@ -180,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_that_does_not_fit_is_not_there() {
+    fn bulk_that_does_not_fit_is_cut_off() {
         let (mut message, bulk) = ([0; 128], [7; 1000]);
         let token = Token::default();
         let bytes = pack::<Echo>((0, kind::REQUEST, token), &[1000, 0, 0], &bulk, &mut message);
@@ -190,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_message() {
+    fn random_bytes_are_rejected_without_panic() {
         let mut prng = Prng::new(1);
         for _ in 0..10_000 {
             let mut bytes = [0; 96];

@@ -1,28 +1,29 @@
-//! Who has a service's arena: what a kernel promises of it, and what kernels tell each other.
+//! Access to a service's arena, and detection of state that a dead kernel took with it.
 //!
 //! ```text
-//!   enter: marks of all kernels -> renew (a new life), step -> leave
-//!            |                       ^
-//!            '- one died in a step --'    its mark says "busy" in the life that it broke
+//!   enter: read all marks ---> (renew: new life) ---> step ---> leave
+//!            |                     ^
+//!            +- a mark is busy ----+   its kernel died in a step of that life
 //! ```
-//! A mark is a word that one kernel writes and all read, and that outlives its writer. It says the
-//! latest life of the service that its kernel knows, and whether that kernel is in a step. Marks
-//! are read and written by whoever has the arena, so one that is busy there is of a dead kernel.
+//! A *mark* is a word that one kernel writes, all kernels read, and that survives its writer. It
+//! holds the latest life of the service known to its kernel, and whether that kernel is in a step.
+//! Only the kernel that holds the arena reads or writes marks, so any other mark that is busy
+//! belongs to a dead kernel.
 
 use crate::raw::Arena;
 use base::port::Exclusive;
 
-/// What the marks of all kernels say together.
+/// The marks of all kernels, combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The latest life of the service; 0: it never lived.
+    /// The latest life of the service; 0 if it never started.
     pub lives: u32,
-    /// The latest life in which a kernel died within a step; 0: none.
+    /// The latest life in which a kernel died during a step; 0 if none.
     pub broken: u32,
 }
 
 impl Marks {
-    /// With the mark of one more kernel.
+    /// Combines with the mark of one more kernel.
     #[must_use]
     pub fn with(self, mark: u64) -> Marks {
         let life = (mark >> 1) as u32;
@@ -30,36 +31,36 @@ impl Marks {
         Marks { lives: self.lives.max(life), broken: self.broken.max(broken) }
     }
 
-    /// The mark of a kernel that knows of the life `lives`.
+    /// Encodes the mark of a kernel that knows of life `lives`.
     pub const fn mark(lives: u32, busy: bool) -> u64 {
         (lives as u64) << 1 | busy as u64
     }
 }
 
-/// Gives the arena to one at a time, and knows what its memory is worth. What is said here for a
-/// kernel that has the arena to itself: it cannot be lost.
+/// Exclusive access to an arena, and what is known of its contents. The defaults are for a kernel
+/// with an arena of its own, whose contents cannot be lost.
 pub trait Custody: Exclusive<Arena> {
-    /// Work begins: what others have left, `None` if there are no others. This kernel is marked
-    /// as busy in the latest life.
+    /// Begins a step: marks this kernel as busy in the latest life and returns the combined marks,
+    /// or `None` if the arena has no other users.
     fn enter(&self) -> Option<Marks> {
         None
     }
 
-    /// A new life begins, before the arena is touched for it.
+    /// Records the start of life `lives`; called before the arena is written for it.
     fn renew(&self, _lives: u32) {}
 
-    /// Work is over, all of it done.
+    /// Ends a step that completed.
     fn leave(&self, _lives: u32) {}
 
-    /// Is all of the arena's memory there, as far as is known?
+    /// Returns false if part of the arena's memory is known to be lost.
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// Makes what was lost of it memory again, of any contents.
+    /// Makes lost pages accessible again, with unspecified contents.
     fn mend(&self) {}
 
-    /// Runs `work`, which may touch memory that is lost: then it is abandoned, and this is false.
+    /// Runs `work`. If it touches lost memory, abandons it at that instruction and returns false.
     fn attempt(&self, work: &mut dyn FnMut()) -> bool {
         work();
         true

@@ -1,80 +1,86 @@
-//! Bytes that a step gives to who is parked in the same kernel: a read that waits is answered in
-//! the step of who writes, and the reader need not ask again.
+//! Mailboxes for short answers that a step delivers together with a wake.
+//!
+//! A waiting read is answered in the writer's step, and the reader need not ask again.
 //!
 //! ```text
-//!   closed --sleeps--> open(sequence) --a step gives--> filling --> filled --asker takes--> closed
-//!                           +--the asker comes back, for whatever reason--> closed
+//!   closed --caller sleeps--> open(sequence) --put--> filling --> filled --take--> closed
+//!                                  +------- take: the caller is back ----------> closed
 //! ```
-//! Contract: each thread has one place, for its own requests of this kernel, open while who asked
-//! sleeps and never in a step of its own: who comes back closes it and looks into it before it does
-//! anything else, so nothing is given to who would not look. What comes before it sleeps goes the
-//! usual way. Whoever fills a place is in a step, which is soon over.
+//! Contract: each thread has one mailbox, for its own requests of this kernel. It is open only
+//! while its thread sleeps, never during a step of that thread: a thread that wakes up, for
+//! whatever reason, first takes from and closes its mailbox, so no answer is left in a mailbox that
+//! nobody empties. Answers that come before the thread sleeps take the usual way (wake, then ask
+//! again). `put` is only called within a step, so the `filling` state is short.
 
 use alloc::boxed::Box;
 use base::port::Attend;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Most bytes that are given.
+/// The capacity of a mailbox in bytes.
 pub const GIVEN: usize = 128;
 
 const WORD: usize = size_of::<u64>();
 
-/// The low half of a place's state; the high half is the request's sequence.
+/// States of a mailbox: the low half of its word; the high half is the request's sequence.
 const CLOSED: u64 = 0;
 const OPEN: u64 = 1;
 const FILLING: u64 = 2;
-/// And how many bytes.
+/// Plus the number of bytes in the mailbox.
 const FILLED: u64 = 3;
 
 #[derive(Debug)]
-struct Place {
+struct Mailbox {
     state: AtomicU64,
     bytes: [AtomicU64; GIVEN / WORD],
 }
 
-/// All places of a kernel.
+/// The mailboxes of a kernel's threads.
 #[derive(Debug)]
-pub struct Given(Box<[Place]>);
+pub struct Given(Box<[Mailbox]>);
 
 fn state(sequence: u32, code: u64) -> u64 {
     u64::from(sequence) << 32 | code
 }
 
 impl Given {
-    /// So many, all closed.
+    /// Creates closed mailboxes for `threads` threads.
     pub fn new(threads: usize) -> Given {
-        let place = |_| Place {
+        let mailbox = |_| Mailbox {
             state: AtomicU64::new(CLOSED),
             bytes: [const { AtomicU64::new(0) }; GIVEN / WORD],
         };
-        Given((0..threads).map(place).collect())
+        Given((0..threads).map(mailbox).collect())
     }
 
-    /// The request `sequence` of a thread, which was parked, may be given something from now on.
+    /// Opens the mailbox of `thread`, whose request `sequence` is parked.
     pub fn open(&self, thread: usize, sequence: u32) {
-        if let Some(place) = self.0.get(thread) {
-            place.state.store(state(sequence, OPEN), Ordering::Release);
+        if let Some(mailbox) = self.0.get(thread) {
+            mailbox.state.store(state(sequence, OPEN), Ordering::Release);
         }
     }
 
-    /// For who waits so: false if it does not, or these are too many.
+    /// Delivers `bytes` to the request `sequence` of `thread`. Returns false if its mailbox is not
+    /// open for that request or `bytes` is longer than [`GIVEN`].
     pub fn put(&self, thread: usize, sequence: u32, bytes: &[u8]) -> bool {
-        let Some(place) = self.0.get(thread).filter(|_| bytes.len() <= GIVEN) else { return false };
+        let Some(mailbox) = self.0.get(thread).filter(|_| bytes.len() <= GIVEN) else {
+            return false;
+        };
         let (open, filling) = (state(sequence, OPEN), state(sequence, FILLING));
         let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
-        if place.state.compare_exchange(open, filling, order, failed).is_err() {
+        if mailbox.state.compare_exchange(open, filling, order, failed).is_err() {
             return false;
         }
-        for (word, chunk) in place.bytes.iter().zip(bytes.chunks(WORD)) {
+        for (word, chunk) in mailbox.bytes.iter().zip(bytes.chunks(WORD)) {
             let mut whole = [0; WORD];
             whole[..chunk.len()].copy_from_slice(chunk);
             word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
         }
-        place.state.store(state(sequence, FILLED + bytes.len() as u64), Ordering::Release);
+        mailbox.state.store(state(sequence, FILLED + bytes.len() as u64), Ordering::Release);
         true
     }
 
-    /// Who waited has come back: how many bytes it was given, now in `bulk`.
+    /// Closes the mailbox, and returns the length of the answer it held, now copied to `bulk`.
+    /// `None`: there was none, or `bulk` is too short for it.
     pub fn take(
         &self,
         thread: usize,
@@ -82,15 +88,15 @@ impl Given {
         bulk: &mut [u8],
         attend: &impl Attend,
     ) -> Option<usize> {
-        let place = self.0.get(thread)?;
+        let mailbox = self.0.get(thread)?;
         let (open, order) = (state(sequence, OPEN), Ordering::Acquire);
-        if place.state.compare_exchange(open, CLOSED, order, order).is_ok() {
+        if mailbox.state.compare_exchange(open, CLOSED, order, order).is_ok() {
             return None;
         }
-        attend.until(&mut || place.state.load(order) != state(sequence, FILLING));
-        let filled = place.state.swap(CLOSED, order);
+        attend.until(&mut || mailbox.state.load(order) != state(sequence, FILLING));
+        let filled = mailbox.state.swap(CLOSED, order);
         let length = filled.checked_sub(state(sequence, FILLED))? as usize;
-        for (chunk, word) in bulk.get_mut(..length)?.chunks_mut(WORD).zip(&place.bytes) {
+        for (chunk, word) in bulk.get_mut(..length)?.chunks_mut(WORD).zip(&mailbox.bytes) {
             let whole = word.load(Ordering::Relaxed).to_ne_bytes();
             chunk.copy_from_slice(&whole[..chunk.len()]);
         }
@@ -115,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_takes_one_gift_while_it_is_open() {
+    fn a_mailbox_takes_one_answer_while_it_is_open() {
         let (given, mut bulk) = (Given::new(2), [0; GIVEN]);
         assert!(!given.put(1, 7, b"early"));
         given.open(1, 7);
@@ -137,9 +143,9 @@ mod tests {
         }
     }
 
-    /// Who gives and who gives up at the same time agree on whether it was given.
+    /// A thread that delivers and one that gives up at the same time agree on the outcome.
     #[test]
-    fn what_was_put_is_taken_once() {
+    fn an_answer_is_taken_exactly_once() {
         const ROUNDS: u32 = 20_000;
         let (given, asks, put) = (Given::new(1), AtomicU32::new(0), AtomicU32::new(0));
         let mut taken = 0;

@@ -1,17 +1,19 @@
-//! One service in one kernel: its state in an arena, and the lock that a step holds.
+//! One service in one kernel: its state in an arena, and the lock that each step holds.
 //!
-//! Contract: the same for every mode. Where the arena lies in memory that kernels share, and the
-//! lock excludes the steps of all of them, the service is shadowed; where both are a kernel's own,
-//! it is private, independent, or at home. A step runs unpreempted, allocates from its arena, and
-//! may step into another service, of a lock with a higher rank.
+//! Contract: the same code serves every mode. A shadowed service has its arena in memory that all
+//! kernels map and a lock that excludes the steps of all of them; in the other modes both are
+//! local. A step runs without preemption, allocates from its arena, and may call a step of another
+//! service whose lock has a higher rank.
 //!
 //! ```text
-//!   absent --start--> alive --step--> alive
-//!                       |  a kernel died in a step, or with pages that only it had
-//!                       +--> alive, a life later: handles of before answer `Restarted`
+//!   absent --start--> alive(n) --step--> alive(n)
+//!                        |
+//!                        | a kernel died in a step, or with the only copy of a page
+//!                        v
+//!                     alive(n + 1): handles from life n answer `Restarted`
 //! ```
-//! Who comes next notices (`crate::custody`) and begins the new life itself; a step that met a lost
-//! page is given up, and not tried again: nobody knows how much of it others have seen.
+//! The next caller detects the loss (`crate::custody`) and starts the new life itself. A step that
+//! touches a lost page is abandoned and not retried: others may have seen part of its effects.
 
 use crate::custody::Custody;
 use crate::form::{Answer, Effects, Event, Service};
@@ -19,54 +21,53 @@ use crate::raw::{Arena, Current};
 use crate::shareable::Shareable;
 use core::marker::PhantomData;
 
-/// Why there was no step.
+/// Why an event was not handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepError {
     /// The service was not started, or its memory holds something else.
     Absent,
-    /// No room in the arena for its state.
+    /// The arena has no room for the initial state.
     NoMemory,
-    /// Its state was lost within the step, and it began anew.
+    /// The state was lost during this step; the service has been restarted.
     Restarted,
 }
 
-/// What a service has.
+/// Memory use of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Its starts.
+    /// Number of starts.
     pub lives: u32,
-    /// Bytes of the arena in use.
     pub used: u64,
-    /// Bytes of the arena.
+    /// Size of the arena.
     pub bytes: u64,
 }
 
-/// Begins of a life that may fail one behind the other, because one more kernel dies.
+/// Limit on consecutive restarts that fail because memory is lost again meanwhile.
 const TRIES: usize = 8;
 
-/// A service in this kernel: `X` gives its arena to one step at a time, `C` is how the core's
-/// current heap is reached.
+/// A service in this kernel. `X` provides exclusive access to its arena, `C` sets the core's
+/// current heap.
 pub struct Instance<S, X, C> {
     arena: X,
     types: PhantomData<fn() -> (S, C)>,
 }
 
-/// Sets the current heap back.
-struct Within<C: Current>(usize, PhantomData<fn() -> C>);
+/// Guard that restores the previous heap when dropped.
+struct HeapGuard<C: Current>(usize, PhantomData<fn() -> C>);
 
-impl<C: Current> Within<C> {
+impl<C: Current> HeapGuard<C> {
     fn new(arena: &Arena) -> Self {
-        Within(C::set_heap(arena.base()), PhantomData)
+        HeapGuard(C::set_heap(arena.base()), PhantomData)
     }
 }
 
-impl<C: Current> Drop for Within<C> {
+impl<C: Current> Drop for HeapGuard<C> {
     fn drop(&mut self) {
         C::set_heap(self.0);
     }
 }
 
-/// Names a service in its arena: FNV-1a of its name.
+/// Returns the FNV-1a hash of a service's name, which identifies the service in its arena.
 const fn tag(name: &str) -> u64 {
     let (bytes, mut hash, mut at) = (name.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
     while at < bytes.len() {
@@ -84,12 +85,12 @@ where
 {
     const TAG: u64 = tag(S::NAME);
 
-    /// With its memory; nothing runs yet.
+    /// Wraps an arena. The service starts with [`Instance::start`], or with the first step if
+    /// kernels share the arena.
     pub const fn new(arena: X) -> Self {
         Instance { arena, types: PhantomData }
     }
 
-    /// Who has its arena.
     pub const fn custody(&self) -> &X {
         &self.arena
     }
@@ -100,8 +101,7 @@ where
         result
     }
 
-    /// Starts it, or starts it anew: what the arena held is forgotten. Returns how manieth life
-    /// this is.
+    /// Starts or restarts the service, discarding what the arena held. Returns the new life.
     pub fn start(&self) -> Result<u32, StepError> {
         let started = self.with(|arena| {
             let before = match self.arena.enter() {
@@ -113,7 +113,7 @@ where
         started.unwrap_or(Err(StepError::Absent))
     }
 
-    /// One step. `effects` is the caller's memory, not the arena's.
+    /// Handles one event. `effects` must not lie in the arena.
     pub fn step(
         &self,
         now: u64,
@@ -124,7 +124,7 @@ where
         let stepped = self.with(|arena| {
             let lives = self.alive(arena, effects)?;
             let mut answer = Err(StepError::Absent);
-            let within = Within::<C>::new(arena);
+            let within = HeapGuard::<C>::new(arena);
             let whole = self.arena.attempt(&mut || {
                 if let (Some(state), Some(event)) = (arena.state::<S>(Self::TAG), event.take()) {
                     answer = Ok(state.step(now, event, effects));
@@ -142,7 +142,8 @@ where
         stepped.unwrap_or(Err(StepError::Absent))
     }
 
-    /// Is it alive? Begins a new life if it should be and is not. The life; work has begun.
+    /// Returns the current life, restarting the service first if its state is missing or broken.
+    /// This kernel's mark is busy afterwards.
     fn alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
         let Some(marks) = self.arena.enter() else {
             return arena.lives(Self::TAG).ok_or(StepError::Absent);
@@ -160,7 +161,7 @@ where
         Ok(lives)
     }
 
-    /// Begins the life behind `before`.
+    /// Starts the life after `before`.
     fn begin(&self, arena: &mut Arena, before: u32) -> Result<u32, StepError> {
         let mut lives = before;
         for _ in 0..TRIES {
@@ -168,7 +169,7 @@ where
             self.arena.renew(lives);
             self.arena.mend();
             let mut has_room = false;
-            let within = Within::<C>::new(arena);
+            let within = HeapGuard::<C>::new(arena);
             let whole = self.arena.attempt(&mut || {
                 arena.format(Self::TAG, lives);
                 has_room = arena.set_state::<S>(lives);
@@ -183,7 +184,7 @@ where
         Err(StepError::Absent)
     }
 
-    /// What it has.
+    /// Returns the memory use, zero if the arena cannot be read.
     pub fn usage(&self) -> Use {
         let read = |arena: &Arena| match arena.lives(Self::TAG) {
             Some(lives) => Use { lives, used: arena.used(), bytes: arena.bytes() as u64 },

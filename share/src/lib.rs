@@ -1,19 +1,23 @@
-//! The one idea: a service is written once, and shared in one of five ways. The concept is in
-//! `docs/design/services.md`.
+//! Services that are written once and shared in one of five ways; `docs/services.md` describes the
+//! concept.
 //!
-//! - [`form`]       what a service is: a state and its `step`
-//! - [`plain`]      what may go between kernels: data, and nothing but
-//! - [`shareable`]  what a state may be made of
-//! - [`mode`]       the five ways, and where each executes a request
-//! - [`instance`]   a service in one kernel: its arena, its lock, its steps
-//! - [`custody`]  who has the arena, and what is known of its memory when a kernel dies
-//! - [`carry`]      requests and answers as bytes, for a service that is executed elsewhere
-//! - [`outbox`]     what a step asks of its kernel
-//! - [`parked`]     who waits for what, in the state of a service
-//! - [`given`]      what is given to who waits, with the wake
-//! - [`table`]      bounded tables with generations, and the handles that a service gives out
-//! - [`twins`]      which function of this image is which of another kernel's
-//! - [`raw`]        arenas as memory, and the allocator that routes to them: the home of `unsafe`
+//! *Private* and *independent* differ in what callers may expect: a private service's instances are
+//! unrelated by design, while those of an independent one are parts of one system-wide resource
+//! that a manager above them may rebalance; this crate runs both alike, one local state per kernel.
+//!
+//! - [`form`]       the [`Service`] trait: a state and its `step`
+//! - [`plain`]      data that may cross kernels
+//! - [`shareable`]  types that a service's state may contain
+//! - [`mode`]       the five modes, and where each executes a request
+//! - [`instance`]   one service in one kernel: its arena, its lock, its steps
+//! - [`custody`]    access to an arena, and detection of state lost with a dead kernel
+//! - [`carry`]      encoding of requests and answers for a service executed by another kernel
+//! - [`outbox`]     effects of a step, collected until it returns
+//! - [`parked`]     wait queues inside a service's state
+//! - [`given`]      mailboxes for short answers delivered together with a wake
+//! - [`table`]      bounded tables with generations, and the handles made from them
+//! - [`twins`]      the function in this image that corresponds to one in another kernel's image
+//! - [`raw`]        arena memory and the allocator that routes to it: the home of `unsafe`
 #![cfg_attr(not(test), no_std)]
 #![feature(auto_traits, negative_impls)]
 

@@ -1,43 +1,47 @@
-//! The five modes, and where each executes a request. The board file chooses; neither the service
-//! nor who calls it can tell.
+//! The five modes, and where each executes a request.
+//!
+//! The board file chooses the mode; neither the service nor its callers can tell which it is.
 //!
 //! | mode | state | executed |
 //! | --- | --- | --- |
-//! | private | each kernel its own, unrelated | here |
-//! | independent | each kernel its own, rarely coordinated | here |
-//! | shadowed | one, in memory that kernels share | here |
-//! | partitioned | one, cut by key over kernels | at the key's owner |
+//! | private | one per kernel, unrelated | locally |
+//! | independent | one per kernel, parts of one resource | locally |
+//! | shadowed | one, in memory that all kernels map | locally |
+//! | partitioned | one, divided by key | at the key's owner |
 //! | delegated | one | at its owner |
-
 use abi::boot::mode;
 use base::id::DomainId;
 
 /// How a service is shared.
+///
+/// `Private` and `Independent` run alike, with one local state per kernel; they differ in that the
+/// states of a private service are unrelated, while those of an independent one are parts of one
+/// system-wide resource that a manager above them may rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each kernel its own, unrelated.
+    /// One state per kernel, unrelated to the others.
     Private,
-    /// Each kernel its own; a meta-level manager coordinates, rarely.
+    /// One state per kernel, each a part of one resource.
     Independent,
-    /// One state in memory that kernels share.
+    /// One state in memory that all kernels map; each kernel executes its own requests.
     Shadowed,
-    /// One state, cut by key over kernels.
+    /// One state divided by key; the key's owner executes a request.
     Partitioned,
-    /// One state, at its home.
+    /// One state, held by this kernel, which executes all requests.
     Delegated(DomainId),
 }
 
 /// Where a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// By whoever was asked.
+    /// In the kernel that was asked.
     Here,
-    /// In that kernel, by message.
+    /// In this kernel, by message.
     At(DomainId),
 }
 
 impl Mode {
-    /// From a board's blob; `None` when it makes no sense.
+    /// Decodes a board blob's entry; `None` for an unknown mode or a home that is no domain id.
     pub fn from_blob(service: &abi::boot::Service) -> Option<Mode> {
         let home = || u8::try_from(service.home).ok().map(DomainId);
         Some(match service.mode {
@@ -50,7 +54,7 @@ impl Mode {
         })
     }
 
-    /// Its name in board files.
+    /// Returns the name used in board files.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Private => "private",
@@ -61,7 +65,7 @@ impl Mode {
         }
     }
 
-    /// Where kernel `me` of `kernels` has a request with `key` executed.
+    /// Returns where kernel `me`, one of `kernels`, has a request with `key` executed.
     pub fn place(self, me: DomainId, kernels: u8, key: u64) -> Place {
         let owner = match self {
             Mode::Private | Mode::Independent | Mode::Shadowed => me,
@@ -71,7 +75,7 @@ impl Mode {
         if owner == me { Place::Here } else { Place::At(owner) }
     }
 
-    /// Does the state lie in memory that kernels share?
+    /// Returns whether the state lies in memory that all kernels map.
     pub const fn is_shared(self) -> bool {
         matches!(self, Mode::Shadowed)
     }
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mode_knows_its_place() {
+    fn each_mode_executes_a_request_at_its_owner() {
         let (main, shadow) = (DomainId(0), DomainId(1));
         for mode in [Mode::Private, Mode::Independent, Mode::Shadowed] {
             assert_eq!(mode.place(shadow, 2, 7), Place::Here);
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_without_sense_has_no_mode() {
+    fn an_invalid_blob_entry_has_no_mode() {
         let service = |mode, home| abi::boot::Service { name: [0; 16], mode, home };
         assert_eq!(Mode::from_blob(&service(3, 0)), Some(Mode::Shadowed));
         assert_eq!(Mode::from_blob(&service(5, 1)), Some(Mode::Delegated(DomainId(1))));

@@ -1,15 +1,15 @@
-//! What a step asks of its kernel, kept until the step is over.
+//! Effects of a step, collected until it returns.
 //!
-//! **Full**: beyond [`ROOM`] tokens nobody is forgotten: all who are parked are woken. Who was
-//! woken for nothing is parked again.
+//! **When full** (more than [`ROOM`] wakes), all parked callers are woken instead; those that have
+//! nothing to do are parked again. No wake is lost.
 
 use crate::form::{Effects, Token};
 use arrayvec::ArrayVec;
 
-/// Most tokens that are remembered one by one.
+/// Limit on individually recorded wakes.
 const ROOM: usize = 32;
 
-/// Effects of one step.
+/// The effects of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     wakes: ArrayVec<Token, ROOM>,
@@ -18,22 +18,21 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Empty.
     pub fn new() -> Outbox {
         Outbox::default()
     }
 
-    /// Who may ask again.
+    /// Returns the tokens to wake.
     pub fn wakes(&self) -> &[Token] {
         &self.wakes
     }
 
-    /// Are there more than [`Outbox::wakes`] says, so that everybody must be woken?
+    /// Returns whether all parked callers must be woken, not only those in [`Outbox::wakes`].
     pub fn wakes_all(&self) -> bool {
         self.all
     }
 
-    /// When the service wants its timer.
+    /// Returns the time (soc ns) at which the service wants its timer event.
     pub fn timer(&self) -> Option<u64> {
         self.timer
     }
@@ -61,7 +60,7 @@ mod tests {
     use base::id::{DomainId, Epoch};
 
     #[test]
-    fn nobody_is_forgotten() {
+    fn a_full_outbox_wakes_everyone_instead_of_losing_a_wake() {
         let mut outbox = Outbox::new();
         let token = |thread| Token::new(DomainId(0), Epoch(1), thread, 1);
         outbox.wake(token(1));

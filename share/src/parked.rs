@@ -1,30 +1,30 @@
-//! Who waits for what, in the state of a service.
+//! Wait queues inside a service's state.
 //!
-//! Contract: the service chooses the keys, and whether somebody waits for several. A token that
-//! is parked is woken once, whatever it waits for and how often that
-//! happens, or forgotten (it asked again, cancelled, or its kernel is gone). All who wait at one
-//! key are woken, in the order in which they came; whoever asks first gets what there is, and the
-//! others park once more. So a wake that its receiver does not use is never one that another needs.
+//! Contract: the service chooses the keys; a token may wait for several. A parked token is woken
+//! once, however many of its keys become ready, or forgotten (it asked again, cancelled, or its
+//! kernel died). A wake of a key wakes all its waiters, in order of arrival; the first that asks
+//! again gets what there is, and the others are parked again. So no waiter depends on another one
+//! to use its wake.
 
 use crate::form::{Effects, Token};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 
-/// The records: two sorted lists, for there are few, and a step looks into both.
+/// A set of waiters: two sorted lists, because there are few waiters and a step searches both.
 #[derive(Debug)]
 pub struct Parked<K> {
-    /// By token.
+    /// Token, key, arrival number; sorted by token.
     waits: Vec<(Token, K, u64)>,
-    /// By key, and by when they came; with how much they take.
+    /// Key, arrival number, token, bytes wanted; sorted by key, then by arrival.
     order: Vec<(K, u64, Token, usize)>,
     next: u64,
     most: usize,
 }
 
-/// Places that a list keeps though nobody waits.
+/// Capacity that an empty list keeps.
 const KEPT: usize = 16;
 
-/// Gives back what a list has no use for. The state it is part of may be full: then it stays.
+/// Returns unused capacity. If the arena has no memory for a smaller copy, the list stays.
 fn trim<T: Copy>(list: &mut Vec<T>) {
     if list.capacity() <= KEPT || list.len() > list.capacity() / 4 {
         return;
@@ -37,17 +37,18 @@ fn trim<T: Copy>(list: &mut Vec<T>) {
 }
 
 impl<K: Copy + Ord> Parked<K> {
-    /// Nobody yet, and `most` places in which somebody may wait.
+    /// Creates an empty queue for at most `most` entries.
     pub const fn new(most: usize) -> Self {
         Parked { waits: Vec::new(), order: Vec::new(), next: 0, most }
     }
 
-    /// `token` waits for `key`, beside what it waits for already. `None`: no place is left.
+    /// Adds `key` to what `token` waits for. Returns `None` when the queue or the arena is full.
     pub fn park(&mut self, token: Token, key: K) -> Option<()> {
         self.park_with(token, key, 0)
     }
 
-    /// The same, with how much it takes, for [`Parked::only`].
+    /// Does the same as [`Parked::park`]; `room` is the number of bytes the waiter takes, which
+    /// [`Parked::only`] returns.
     pub fn park_with(&mut self, token: Token, key: K, room: usize) -> Option<()> {
         if self.order.len() >= self.most {
             return None;
@@ -62,7 +63,8 @@ impl<K: Copy + Ord> Parked<K> {
         }
         self.waits.try_reserve(1).ok()?;
         self.order.try_reserve(1).ok()?;
-        // The newest of its token, and of its key.
+        // `at` is behind the other waits of this token, `last` behind the other waiters for this
+        // key.
         self.waits.insert(at, (token, key, self.next));
         let last = self.order.partition_point(|wait| wait.0 <= key);
         self.order.insert(last, (key, self.next, token, room));
@@ -70,7 +72,7 @@ impl<K: Copy + Ord> Parked<K> {
         Some(())
     }
 
-    /// Removes all of `token`.
+    /// Removes all waits of `token`.
     pub fn forget(&mut self, token: Token) {
         let from = self.waits.partition_point(|wait| wait.0 < token);
         if self.waits.get(from).is_none_or(|wait| wait.0 != token) {
@@ -91,7 +93,7 @@ impl<K: Copy + Ord> Parked<K> {
         trim(&mut self.order);
     }
 
-    /// Who waits for `key`, if it is one, and how much it takes.
+    /// Returns the waiter for `key` and the bytes it takes, if there is exactly one.
     pub fn only(&self, key: K) -> Option<(Token, usize)> {
         let from = self.order.partition_point(|wait| wait.0 < key);
         let mut waiting = self.order[from..].iter().take_while(|wait| wait.0 == key);
@@ -99,7 +101,7 @@ impl<K: Copy + Ord> Parked<K> {
         waiting.next().is_none().then_some((first.2, first.3))
     }
 
-    /// Wakes all who wait for `key`.
+    /// Wakes all waiters for `key`.
     pub fn wake(&mut self, key: K, effects: &mut dyn Effects) {
         let from = self.order.partition_point(|wait| wait.0 < key);
         while let Some(&(_, _, token, _)) = self.order.get(from).filter(|wait| wait.0 == key) {
@@ -108,7 +110,7 @@ impl<K: Copy + Ord> Parked<K> {
         }
     }
 
-    /// Wakes all who wait for a key that is ready.
+    /// Wakes all waiters for keys that are `ready`.
     pub fn wake_ready(&mut self, ready: impl Fn(K) -> bool, effects: &mut dyn Effects) {
         let mut next = self.order.first().map(|wait| wait.0);
         while let Some(key) = next {
@@ -120,7 +122,7 @@ impl<K: Copy + Ord> Parked<K> {
         }
     }
 
-    /// Removes all of a kernel's life.
+    /// Removes all waiters from one life of a kernel.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) {
         let lost = |t: &Token| t.kernel() == kernel && t.epoch() == epoch;
         self.waits.retain(|wait| !lost(&wait.0));
@@ -128,7 +130,7 @@ impl<K: Copy + Ord> Parked<K> {
         self.trim();
     }
 
-    /// How many tokens are parked.
+    /// Returns the number of parked tokens.
     pub fn count(&self) -> usize {
         self.waits.chunk_by(|one, other| one.0 == other.0).count()
     }

@@ -1,18 +1,17 @@
-//! What may live in an arena: values that mean the same to every kernel.
+//! Types that may live in an arena: values with the same meaning in every kernel.
 //!
-//! Contract: a type is [`Shareable`] unless something in it, however deep and however private, is
-//! not: a reference, a function pointer, a trait object, a type id. Those name places in one
-//! kernel's image. `docs/design/shadowable.md` says what else is asked of code whose state is
-//! shared, and who checks it.
+//! Contract: a type is [`Shareable`] unless it contains, at any depth, a reference, a function
+//! pointer, a trait object or a type id. Those refer to one kernel's image. `docs/shadowable.md`
+//! lists the other requirements on code whose state is shared, and what checks them.
 //!
-//! The exceptions below are reviewed one by one; there is no other list.
+//! The reviewed exceptions are in this file; there is no other list.
 #![allow(unsafe_code)] // the trait is unsafe to implement
 
-/// Means the same to every kernel.
+/// Has the same meaning in every kernel.
 ///
 /// # Safety
-/// Implemented by the compiler for whatever is made of shareable parts; an implementation of
-/// somebody else's says that a type which is not may live in an arena all the same.
+/// The compiler implements this for types made of shareable parts. A manual implementation asserts
+/// that values of the type, though not shareable by their parts, may live in an arena.
 pub unsafe auto trait Shareable {}
 
 impl<T: ?Sized> !Shareable for &T {}
@@ -37,25 +36,25 @@ not_functions!(A B D E);
 not_functions!(A B D E F);
 not_functions!(A B D E F G);
 
-/// A value that nobody checked: for self-tests that put into an arena what has no business there,
-/// to see it found. `clippy.toml` bans it from services.
+/// An unchecked value, with which self-tests plant something unshareable in an arena. `clippy.toml`
+/// bans it from services.
 pub struct Unchecked<T>(pub T);
 
-// SAFETY: who names it says that what it holds may be met by kernels to which it means nothing.
+// SAFETY: the user accepts that kernels may see a value that means nothing to them.
 unsafe impl<T> Shareable for Unchecked<T> {}
 
-/// Types of other crates that hold what is not shareable, and never in what we make of them.
-/// Each has its reason in `docs/design/shadowable.md`.
+/// Types of other crates with unshareable parts that our uses never fill. `docs/shadowable.md` has
+/// the reason for each.
 #[cfg(feature = "smoltcp")]
 mod reviewed {
     use super::Shareable;
 
-    // SAFETY: it is a borrowed slice or a `Vec`; `services/net` makes it of `Vec` only, and
-    // nothing in smoltcp turns one into the other.
+    // SAFETY: it is a borrowed slice or a `Vec`; `services/net` only builds it from `Vec`, and
+    // smoltcp never converts one into the other.
     unsafe impl<T: Shareable> Shareable for managed::ManagedSlice<'_, T> {}
 
     // SAFETY: its one function pointer is `None` until `set_tsval_generator`, which clippy.toml
-    // bans; its buffers are made of `Vec`. All else in it is numbers.
+    // bans; its buffers are built from `Vec`; the rest is numbers.
     unsafe impl Shareable for smoltcp::socket::tcp::Socket<'_> {}
 }
 
@@ -66,7 +65,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap, VecDeque};
     use std::rc::Rc;
 
-    /// Says of a type whether it is shareable: where it is, its own constant hides the trait's.
+    /// Tells whether a type is shareable: if so, the inherent constant shadows the trait's.
     struct Is<T: ?Sized>(PhantomData<T>);
 
     trait No {
@@ -100,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_everywhere_is_shareable() {
+    fn plain_values_and_their_containers_are_shareable() {
         check!(true: u64, Option<Box<u32>>, String, Vec<VecDeque<u8>>, BTreeMap<u64, Vec<u8>>);
         check!(true: Rc<core::cell::RefCell<Vec<u64>>>, [Option<core::num::NonZeroU32>; 4]);
     }
 
     #[test]
-    fn what_names_a_place_in_an_image_is_not() {
+    fn references_into_an_image_are_not_shareable() {
         check!(false: &'static str, &'static [u8], &'static mut u8, Option<&'static u64>, Choice);
         check!(false: fn(), fn(u32) -> u32, unsafe fn(u8), extern "C" fn(u8, u8), Hidden);
         check!(false: Box<dyn Send>, Vec<Box<dyn Fn()>>, core::any::TypeId);
@@ -114,10 +113,10 @@ mod tests {
         check!(false: PhantomData<&'static u8>, core::iter::Map<core::ops::Range<u8>, fn(u8)>);
     }
 
-    /// Known holes, closed by other means (`docs/design/shadowable.md`): if one of these fails, the
-    /// compiler has learnt to see it.
+    /// Types that the compiler wrongly accepts; other checks reject them (`docs/shadowable.md`). If
+    /// this fails, the compiler now rejects one of them.
     #[test]
-    fn what_the_compiler_does_not_see() {
+    fn known_holes_of_the_auto_trait() {
         check!(true: std::sync::Arc<str>, HashMap<u8, u8>);
     }
 }

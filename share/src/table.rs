@@ -1,29 +1,28 @@
-//! A table of at most so many things, named by a place and a generation.
+//! Bounded tables whose entries are named by a place and a generation.
 //!
-//! Contract: a place that was given back is the last one to be taken again, and then has another
-//! generation, so that an old name leads to nothing (until 2^20 generations later).
+//! Contract: a freed place goes to the end of the free queue and gets a new generation, so an old
+//! name does not match (until the generation wraps after 2^20 uses of the place).
 //!
-//! What a table's service gives out is a *handle*: life of the service (24 bits), generation (20),
-//! place (20); never 0.
+//! A service gives out *handles*: life of the service (24 bits), generation (20), place (20);
+//! never 0.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Bits of a place.
 const PLACE_BITS: u32 = 20;
-/// Bits of a generation; never 0.
+/// The generation is never 0.
 const GENERATION_BITS: u32 = 20;
 
-/// Why a handle leads to nothing.
+/// Why a handle is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// Closed, or never given.
+    /// Closed, or never given out.
     Unknown,
-    /// Of another life of the service.
+    /// From another life of the service.
     Restarted,
 }
 
-/// A life of a service, as handles have it.
+/// Truncates a service's life to the bits that a handle holds.
 pub const fn life(lives: u32) -> u64 {
     lives as u64 & 0xff_ffff
 }
@@ -34,7 +33,7 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// The table.
+/// A bounded table.
 #[derive(Debug)]
 pub struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -43,26 +42,26 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty one for at most `most`.
+    /// Creates an empty table for at most `most` entries.
     pub const fn new(most: u32) -> Table<T> {
         assert!(most <= 1 << PLACE_BITS);
         Table { slots: Vec::new(), free: VecDeque::new(), most }
     }
 
-    /// Makes room for `more`, so that the next so many [`Table::insert`] will not fail. `None`:
-    /// that is too many, or more than there is memory for.
+    /// Reserves room, so that the next `more` calls of [`Table::insert`] succeed. Returns `None` if
+    /// that exceeds the table's limit or the memory.
     pub fn room(&mut self, more: u32) -> Option<()> {
         let missing = (more as usize).saturating_sub(self.free.len());
         if self.slots.len() + missing > self.most as usize {
             return None;
         }
         self.slots.try_reserve(missing).ok()?;
-        // Every slot can be given back without asking for memory.
+        // Every slot can be freed without an allocation.
         let spare = self.slots.len() + missing - self.free.len();
         self.free.try_reserve(spare).ok()
     }
 
-    /// Puts it in, and says where; `None` when there is no room.
+    /// Inserts `value` and returns its place, or `None` when there is no room.
     pub fn insert(&mut self, value: T) -> Option<u32> {
         self.room(1)?;
         if let Some(place) = self.free.pop_front() {
@@ -73,17 +72,14 @@ impl<T> Table<T> {
         Some(self.slots.len() as u32 - 1)
     }
 
-    /// What is at a place.
     pub fn get(&self, place: u32) -> Option<&T> {
         self.slots.get(place as usize)?.value.as_ref()
     }
 
-    /// What is at a place, to change it.
     pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.slots.get_mut(place as usize)?.value.as_mut()
     }
 
-    /// Takes it out.
     pub fn remove(&mut self, place: u32) -> Option<T> {
         let slot = self.slots.get_mut(place as usize)?;
         let value = slot.value.take()?;
@@ -93,14 +89,14 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// The handle of what is at a place, in this [`life`].
+    /// Returns the handle for a place in this [`life`].
     pub fn handle(&self, life: u64, place: u32) -> Option<u64> {
         let generation = u64::from(self.slots.get(place as usize)?.generation);
         let life = life << (PLACE_BITS + GENERATION_BITS);
         Some(life | generation << PLACE_BITS | u64::from(place))
     }
 
-    /// The place that a handle names, taken or not.
+    /// Returns the place that a handle names, whether or not it is in use.
     pub fn find(&self, life: u64, handle: u64) -> Result<u32, Stale> {
         let place = (handle & ((1 << PLACE_BITS) - 1)) as u32;
         let generation = (handle >> PLACE_BITS) & ((1 << GENERATION_BITS) - 1);
@@ -115,12 +111,12 @@ impl<T> Table<T> {
         if same { Ok(place) } else { Err(Stale::Unknown) }
     }
 
-    /// Places there are, taken or not.
+    /// Returns the number of places, in use or not.
     pub fn places(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// How many are taken.
+    /// Returns the number of entries.
     pub fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }

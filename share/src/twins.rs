@@ -1,65 +1,62 @@
-//! Twins: the function of this kernel's image that is the same, by its name, as one of another's.
+//! Twins: for a function in another kernel's image, the function of the same name in this one.
 //!
-//! Contract: names are compared demangled and without the disambiguators of crates, which differ
-//! between builds. A name that means two functions in either image has no twin; copies of one
-//! function, made for several crates, are one. A function with several names (the linker keeps one
-//! of functions that are the same) has the twin of any of them. The table is made once; a look into
-//! it allocates nothing and trusts nothing.
+//! Contract: names are compared demangled and without crate disambiguators, which differ between
+//! builds. A name that two functions of either image share has no twin; copies of one function
+//! instantiated for several crates count as one. A function with several names (the linker merges
+//! identical functions) has the twin of any of them. The table is built once; a lookup does not
+//! allocate and accepts any address.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use rustc_demangle::demangle;
 
-/// Why a call cannot go on here.
+/// Why a call cannot continue here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTwin {
-    /// No function of the other image begins there.
+    /// No function of the other image starts at this address.
     NoFunction,
-    /// Nothing here has its name.
+    /// This image has no function of that name.
     Missing,
-    /// Two functions have its name, here or there.
+    /// Two functions in one of the images have that name.
     Ambiguous,
 }
 
-/// Not at a place of this image.
+/// Values of [`Pair::twin`] that are no offsets in this image.
 const AMBIGUOUS: u32 = u32::MAX - 1;
 const MISSING: u32 = u32::MAX;
 
-/// A function of the other image, and its twin's place in this one.
+/// A function of the other image and its twin, as offsets in their images.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     at: u32,
     twin: u32,
 }
 
-/// The functions of another image, by address.
+/// The functions of another image, sorted by address.
 #[derive(Clone, Debug, Default)]
 pub struct Twins {
     pairs: Vec<Pair>,
 }
 
-/// How many functions of the other image have a twin, have none, and are ambiguous.
+/// The number of functions of the other image with a twin, without one, and with ambiguous names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// With a twin.
     pub found: usize,
-    /// Without.
     pub missing: usize,
-    /// With a name of two functions.
     pub ambiguous: usize,
 }
 
-/// A function as the table's maker sees it.
+/// A function while the table is built.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
-    /// Its name without disambiguators, as a number.
+    /// Hash of the demangled name without disambiguators.
     name: u64,
-    /// Its name with all of them, but for whom it was made.
+    /// Hash of the mangled name without the instantiating crate.
     exact: u64,
     at: u32,
 }
 
-/// Text as a number: FNV-1a.
+/// FNV-1a of text.
 struct Hash(u64);
 
 impl Hash {
@@ -73,11 +70,11 @@ impl Write for Hash {
     }
 }
 
-/// A mangled name without the crate at its end, for which a copy was made.
+/// Strips the instantiating crate from the end of a mangled name.
 fn without_user(mangled: &str) -> &str {
     let word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_user = |text: &str| match text.as_bytes().first() {
-        // A crate that the name has mentioned before.
+        // A back reference to a crate mentioned before.
         Some(b'B') => text[1..].strip_suffix('_').is_some_and(word),
         Some(b'C') => is_crate(&text[1..]),
         _ => false,
@@ -87,7 +84,7 @@ fn without_user(mangled: &str) -> &str {
     end.map_or(mangled, |end| &mangled[..end])
 }
 
-/// `[s DISAMBIGUATOR _] LENGTH [_] NAME`, and nothing behind it.
+/// Matches `[s DISAMBIGUATOR _] LENGTH [_] NAME` and nothing after it.
 fn is_crate(text: &str) -> bool {
     let rest = match text.strip_prefix('s') {
         Some(disambiguated) => disambiguated.split_once('_').map_or("", |(_, rest)| rest),
@@ -102,7 +99,7 @@ fn is_crate(text: &str) -> bool {
 fn functions<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> Vec<Function> {
     let function = |(at, mangled): (u32, &str)| {
         let (mut name, mut exact) = (Hash::START, Hash::START);
-        // Hashing cannot fail; a name that cannot be printed is the one of its beginning.
+        // Hashing cannot fail; a name that cannot be demangled counts up to the failure.
         let _ = write!(name, "{:#}", demangle(mangled));
         let _ = exact.write_str(without_user(mangled));
         Function { name: name.0, exact: exact.0, at }
@@ -112,7 +109,7 @@ fn functions<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> Vec<Function> {
     all
 }
 
-/// The one function called `name`.
+/// Returns the function called `name`, if there is exactly one.
 fn only(all: &[Function], name: u64) -> Result<u32, NoTwin> {
     let from = all.partition_point(|function| function.name < name);
     let mut same = all[from..].iter().take_while(|function| function.name == name);
@@ -124,7 +121,7 @@ fn only(all: &[Function], name: u64) -> Result<u32, NoTwin> {
 }
 
 impl Twins {
-    /// Of the functions of this image and of the other: offset and mangled name of each.
+    /// Builds the table from offset and mangled name of each function of both images.
     pub fn new<'a>(
         own: impl Iterator<Item = (u32, &'a str)>,
         others: impl Iterator<Item = (u32, &'a str)>,
@@ -140,14 +137,15 @@ impl Twins {
             Pair { at: other.at, twin }
         };
         let mut pairs: Vec<Pair> = others.iter().map(pair).collect();
-        // Of several names of one function, one with a twin comes first and stays.
+        // Of several names of one function keep the first that has a twin: twins sort before
+        // markers.
         pairs.sort_unstable_by_key(|pair| (pair.at, pair.twin));
         pairs.dedup_by_key(|pair| pair.at);
         pairs.shrink_to_fit();
         Twins { pairs }
     }
 
-    /// The place in this image of the twin of the function at `at` of the other.
+    /// Returns the offset in this image of the twin of the other image's function at `at`.
     pub fn find(&self, at: u32) -> Result<u32, NoTwin> {
         let found = self.pairs.binary_search_by_key(&at, |pair| pair.at);
         let pair = found.ok().and_then(|index| self.pairs.get(index));
@@ -158,7 +156,7 @@ impl Twins {
         }
     }
 
-    /// Of all functions of the other image.
+    /// Counts over all functions of the other image.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for pair in &self.pairs {
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_here_or_there_is_told_apart() {
+    fn addresses_that_are_no_function_are_told_from_missing_names() {
         let twins = twins(&[(0, "memcpy")], &[(4, "memcpy"), (8, "_RNvCs1_1a4gone")]);
         assert_eq!((twins.find(4), twins.find(8)), (Ok(0), Err(NoTwin::Missing)));
         for at in [0, 5, 6, 12, u32::MAX] {
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_two_functions_has_no_twin_in_either_direction() {
+    fn an_ambiguous_name_has_no_twin_in_either_direction() {
         let (one, two) = ("_RNvNvCs1_1a4pick4same", "_RNvNvCs1_1a4picks_4same");
         let ambiguous = Err(NoTwin::Ambiguous);
         let here = twins(&[(0, one), (16, two)], &[(4, one)]);
@@ -216,7 +214,7 @@ mod tests {
         let copies = ["_RINvCs1_1a1fhEB2_", "_RINvCs1_1a1fhECs3_3foo", "_RINvCs1_1a1fhECs4_2us"];
         let own: Vec<_> = (0..).step_by(16).zip(copies).collect();
         let twins = twins(&own, &[(4, "_RINvCs7_1a1fhECs8_3bar"), (8, copies[1])]);
-        // The two over there differ in their crate's disambiguator: nobody can tell.
+        // The two differ in their crate's disambiguator, so either could be the twin.
         assert_eq!(twins.find(4), Err(NoTwin::Ambiguous));
         let twins = super::tests::twins(&own, &[(4, copies[0]), (8, copies[2])]);
         assert_eq!((twins.find(4), twins.find(8)), (Ok(0), Ok(0)));
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_for_names_is_survived() {
+    fn malformed_names_are_handled() {
         let nonsense = ["", "_R", "_RB", "C", "_RNvC", "C99999999999999999999999x", "B_", "_ZN"];
         let all: Vec<_> = (0..).zip(nonsense).collect();
         let twins = twins(&all, &all);

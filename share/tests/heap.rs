@@ -1,8 +1,8 @@
-//! Which heap work allocates from, with the kernel's own routing (`arch::hold`): a step from its
-//! arena, what it steps into from that one's, an interrupt upon either from the kernel's, each core
-//! from its own; and memory goes back to where it lies.
+//! Which heap an allocation comes from, with the kernel's own routing (`arch::hold`): a step uses its
+//! arena, a nested step that of its service, an interrupt the kernel's heap, and each core has a
+//! current heap of its own. Memory is freed to the heap it came from.
 //!
-//! What a program's allocator is is decided once a binary, hence this one.
+//! A separate test binary, because the global allocator is chosen per binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use base::port::Exclusive;
@@ -30,11 +30,11 @@ static ALLOCATOR: Routed<System, Core> = Routed::new(System);
 type Work = Box<dyn FnMut(&mut Vec<Vec<u8>>)>;
 
 thread_local! {
-    /// What the next step does, by how deep it is.
+    /// A stack of closures; each step runs the last one.
     static WORK: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps what it is made to allocate.
+/// A service whose state is what the closures allocate.
 struct Keeper(Vec<Vec<u8>>);
 
 impl Service for Keeper {
@@ -54,7 +54,7 @@ impl Service for Keeper {
         let work = WORK.with_borrow_mut(Vec::pop);
         if let Some(mut work) = work {
             work(&mut self.0);
-            // It is the asker's, like bulk.
+            // The closure is the caller's memory, like bulk.
             let _own = arch::hold::Own::new();
             drop(work);
         }
@@ -91,7 +91,7 @@ impl Served {
         Box::leak(Box::new(Served { instance, place }))
     }
 
-    /// Steps, and does `work` within.
+    /// Runs `work` within a step.
     fn step(&self, work: impl FnMut(&mut Vec<Vec<u8>>) + 'static) {
         {
             let _own = arch::hold::Own::new();
@@ -116,7 +116,7 @@ impl Served {
 }
 
 #[test]
-fn nested_steps_have_an_arena_each_and_come_back_to_the_outer_one() {
+fn a_nested_step_uses_its_own_arena_and_returns_to_the_outer_one() {
     let (outer, inner) = (Served::new(), Served::new());
     outer.step(move |kept| {
         kept.push(vec![1; 100]);
@@ -134,7 +134,7 @@ fn nested_steps_have_an_arena_each_and_come_back_to_the_outer_one() {
 }
 
 #[test]
-fn an_interrupt_upon_a_step_has_the_kernels_heap() {
+fn an_interrupt_during_a_step_uses_the_kernels_heap() {
     let (served, other) = (Served::new(), Served::new());
     served.step(move |kept| {
         kept.push(vec![1; 64]);
@@ -143,7 +143,7 @@ fn an_interrupt_upon_a_step_has_the_kernels_heap() {
             let mut memory = vec![2; 64];
             memory.extend([3; 1000]);
             assert!(!served.holds(&memory));
-            // As the thread would that it wakes, on this core, if it were let.
+            // What a thread that the interrupt wakes would do, if it could preempt this core.
             other.step(move |kept| {
                 kept.push(vec![4; 64]);
                 assert!(other.holds(&kept[0]) && !served.holds(&kept[0]));
@@ -156,7 +156,7 @@ fn an_interrupt_upon_a_step_has_the_kernels_heap() {
 }
 
 #[test]
-fn a_step_is_not_preempted_and_who_wanted_the_core_is_told_behind_it() {
+fn a_preemption_during_a_step_is_postponed_until_its_end() {
     let served = Served::new();
     arch::hold::begin();
     served.step(|kept| {
@@ -164,17 +164,17 @@ fn a_step_is_not_preempted_and_who_wanted_the_core_is_told_behind_it() {
         assert!(arch::hold::postpone(), "the core is kept");
         kept.push(vec![2; 8]);
     });
-    assert!(arch::hold::end(), "somebody was put off");
+    assert!(arch::hold::end(), "a preemption was postponed");
     assert!(!arch::hold::postpone());
 }
 
 #[test]
-fn memory_goes_back_to_where_it_lies() {
+fn memory_is_freed_to_the_heap_it_came_from() {
     let served = Served::new();
     let before = served.used();
     let kernels = RefCell::new(Some(vec![7u8; 500]));
     served.step(move |kept| {
-        // Dropped here, and not the arena's.
+        // The kernel's memory, freed while the arena is current.
         drop(kernels.take());
         kept.push(vec![1; 500]);
     });
@@ -193,7 +193,7 @@ fn memory_goes_back_to_where_it_lies() {
 }
 
 #[test]
-fn each_core_has_a_heap_of_its_own() {
+fn each_core_has_its_own_current_heap() {
     let barrier = &*Box::leak(Box::new(Barrier::new(4)));
     let core = || {
         let served = Served::new();

@@ -1,4 +1,4 @@
-//! Two kernels with one arena, and deaths: a mark that stays busy, a page that is lost.
+//! Two kernels that share one arena, and deaths: a mark left busy, a lost page.
 
 use super::*;
 use crate::custody::Marks;
@@ -9,17 +9,17 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::rc::Rc;
 
-/// What touching lost memory throws.
+/// The panic payload of an access to lost memory.
 struct Lost;
 
-/// Counts; request 0 touches lost memory, if there is any.
+/// Counts; request 0 accesses lost memory, if there is any.
 struct Counter {
     lives: u32,
     count: u64,
 }
 
 thread_local! {
-    /// How many more touches of memory end in a loss.
+    /// The number of further memory accesses that hit lost memory.
     static LOSSES: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -66,7 +66,7 @@ impl Current for NoHeap {
     }
 }
 
-/// What two kernels share.
+/// The memory that two kernels share.
 struct Chip {
     arena: RefCell<Arena>,
     marks: [Cell<u64>; 2],
@@ -143,7 +143,7 @@ fn life(lives: u64, count: u64) -> Result<u64, StepError> {
 }
 
 #[test]
-fn who_comes_first_starts_it_and_both_have_one_state() {
+fn the_first_caller_starts_the_service_and_both_kernels_see_one_state() {
     let (_, [main, shadow]) = two();
     assert_eq!(ask(&shadow, 5), (life(1, 5), true));
     assert_eq!(ask(&main, 2), (life(1, 7), false));
@@ -151,18 +151,18 @@ fn who_comes_first_starts_it_and_both_have_one_state() {
 }
 
 #[test]
-fn a_kernel_that_died_in_a_step_costs_the_state_once() {
+fn a_death_during_a_step_restarts_the_service_once() {
     let (chip, [main, shadow]) = two();
     assert_eq!(ask(&shadow, 5).0, life(1, 5));
     chip.marks[1].set(Marks::mark(1, true));
     assert_eq!(ask(&main, 2), (life(2, 2), true));
-    assert_eq!(ask(&main, 2), (life(2, 4), false), "mourned once");
-    // The dead one's next life finds its own mark, of a life of the service that is over.
+    assert_eq!(ask(&main, 2), (life(2, 4), false), "one death costs one restart");
+    // The next life of the dead kernel finds its own mark, from a past life of the service.
     assert_eq!(ask(&shadow, 1), (life(2, 5), false));
 }
 
 #[test]
-fn a_kernel_that_died_in_a_step_and_is_back_first_costs_the_state_too() {
+fn a_rebooted_kernel_restarts_the_service_that_it_died_in() {
     let (chip, [main, shadow]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
     chip.marks[1].set(Marks::mark(1, true));
@@ -171,7 +171,7 @@ fn a_kernel_that_died_in_a_step_and_is_back_first_costs_the_state_too() {
 }
 
 #[test]
-fn a_kernel_that_died_while_it_began_a_life_leaves_none() {
+fn a_death_during_a_restart_causes_another_restart() {
     let (chip, [main, _]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
     chip.marks[1].set(Marks::mark(2, true));
@@ -179,7 +179,7 @@ fn a_kernel_that_died_while_it_began_a_life_leaves_none() {
 }
 
 #[test]
-fn a_step_that_meets_a_loss_is_given_up_and_not_tried_again() {
+fn a_step_that_touches_a_lost_page_is_abandoned_and_not_retried() {
     let (chip, [main, shadow]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
     LOSSES.set(1);
@@ -189,7 +189,7 @@ fn a_step_that_meets_a_loss_is_given_up_and_not_tried_again() {
 }
 
 #[test]
-fn losses_within_the_new_begin_are_mended_again() {
+fn pages_lost_during_a_restart_cause_another_restart() {
     let (_, [main, shadow]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
     LOSSES.set(3);
@@ -198,7 +198,7 @@ fn losses_within_the_new_begin_are_mended_again() {
 }
 
 #[test]
-fn a_service_that_cannot_begin_is_absent_until_it_can() {
+fn a_service_that_cannot_restart_is_absent_until_it_can() {
     let (_, [main, shadow]) = two();
     LOSSES.set(TRIES as u32);
     assert_eq!(ask(&main, 5).0, Err(StepError::Absent));
@@ -206,7 +206,7 @@ fn a_service_that_cannot_begin_is_absent_until_it_can() {
 }
 
 #[test]
-fn what_the_home_knows_to_be_lost_is_not_waited_for() {
+fn pages_known_to_be_lost_restart_the_service_before_the_step() {
     let (_, [main, _]) = two();
     assert_eq!(ask(&main, 5).0, life(1, 5));
     main.arena.whole.set(false);
