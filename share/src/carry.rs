@@ -37,7 +37,7 @@ pub struct Head {
 mod answer_kind {
     pub const DONE: u32 = 1;
     pub const PARKED: u32 = 2;
-    pub const HEARD: u32 = 3;
+    pub const NO_REPLY: u32 = 3;
 }
 
 /// Precedes an answer.
@@ -101,7 +101,7 @@ pub fn pack_answer<S: Service>(
     let (kind, reply) = match answer {
         Answer::Done(reply) => (answer_kind::DONE, Some(reply)),
         Answer::Parked => (answer_kind::PARKED, None),
-        Answer::Heard => (answer_kind::HEARD, None),
+        Answer::NoReply => (answer_kind::NO_REPLY, None),
     };
     let filled = reply.map_or(0, |reply| S::filled(reply).min(bulk.len()));
     let all = message.len();
@@ -124,7 +124,7 @@ pub fn unpack_answer<S: Service>(message: &[u8], bulk: &mut [u8]) -> Option<Answ
             (brought.len() == head.filled as usize).then_some(Answer::Done(reply))
         }
         answer_kind::PARKED => Some(Answer::Parked),
-        answer_kind::HEARD => Some(Answer::Heard),
+        answer_kind::NO_REPLY => Some(Answer::NoReply),
         _ => None,
     }
 }
@@ -153,7 +153,7 @@ mod tests {
             *reply as usize
         }
         fn step(&mut self, _: u64, _: Event<'_, [u32; 3]>, _: &mut dyn Effects) -> Answer<u64> {
-            Answer::Heard
+            Answer::NoReply
         }
     }
 

@@ -99,7 +99,7 @@ pub enum Answer<R> {
     /// No answer yet; the state holds the token.
     Parked,
     /// The event needs no answer ([`Event::Cancel`], [`Event::Gone`], [`Event::Timer`]).
-    Heard,
+    NoReply,
 }
 
 /// A service's device, as the executing kernel reaches it. Valid for one step: another kernel may

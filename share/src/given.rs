@@ -17,7 +17,7 @@ use base::port::Attend;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The capacity of a mailbox in bytes.
-pub const GIVEN: usize = 128;
+pub const MAILBOX_BYTES: usize = 128;
 
 const WORD: usize = size_of::<u64>();
 
@@ -31,25 +31,25 @@ const FILLED: u64 = 3;
 #[derive(Debug)]
 struct Mailbox {
     state: AtomicU64,
-    bytes: [AtomicU64; GIVEN / WORD],
+    bytes: [AtomicU64; MAILBOX_BYTES / WORD],
 }
 
 /// The mailboxes of a kernel's threads.
 #[derive(Debug)]
-pub struct Given(Box<[Mailbox]>);
+pub struct Mailboxes(Box<[Mailbox]>);
 
 fn state(sequence: u32, code: u64) -> u64 {
     u64::from(sequence) << 32 | code
 }
 
-impl Given {
+impl Mailboxes {
     /// Creates closed mailboxes for `threads` threads.
-    pub fn new(threads: usize) -> Given {
+    pub fn new(threads: usize) -> Mailboxes {
         let mailbox = |_| Mailbox {
             state: AtomicU64::new(CLOSED),
-            bytes: [const { AtomicU64::new(0) }; GIVEN / WORD],
+            bytes: [const { AtomicU64::new(0) }; MAILBOX_BYTES / WORD],
         };
-        Given((0..threads).map(mailbox).collect())
+        Mailboxes((0..threads).map(mailbox).collect())
     }
 
     /// Opens the mailbox of `thread`, whose request `sequence` is parked.
@@ -60,9 +60,9 @@ impl Given {
     }
 
     /// Delivers `bytes` to the request `sequence` of `thread`. Returns false if its mailbox is not
-    /// open for that request or `bytes` is longer than [`GIVEN`].
+    /// open for that request or `bytes` is longer than [`MAILBOX_BYTES`].
     pub fn put(&self, thread: usize, sequence: u32, bytes: &[u8]) -> bool {
-        let Some(mailbox) = self.0.get(thread).filter(|_| bytes.len() <= GIVEN) else {
+        let Some(mailbox) = self.0.get(thread).filter(|_| bytes.len() <= MAILBOX_BYTES) else {
             return false;
         };
         let (open, filling) = (state(sequence, OPEN), state(sequence, FILLING));
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_mailbox_takes_one_answer_while_it_is_open() {
-        let (given, mut bulk) = (Given::new(2), [0; GIVEN]);
+        let (given, mut bulk) = (Mailboxes::new(2), [0; MAILBOX_BYTES]);
         assert!(!given.put(1, 7, b"early"));
         given.open(1, 7);
         assert!(!given.put(1, 6, b"late") && !given.put(0, 7, b"other") && !given.put(9, 7, b"?"));
-        assert!(!given.put(1, 7, &[0; GIVEN + 1]));
+        assert!(!given.put(1, 7, &[0; MAILBOX_BYTES + 1]));
         assert!(given.put(1, 7, b"something") && !given.put(1, 7, b"more"));
         assert_eq!(given.take(1, 7, &mut bulk, &Spin), Some(9));
         assert_eq!(&bulk[..9], b"something");
@@ -134,7 +134,7 @@ mod tests {
         given.open(1, 8);
         assert_eq!(given.take(1, 8, &mut bulk, &Spin), None);
         assert!(!given.put(1, 8, b"late"));
-        for length in 0..=GIVEN {
+        for length in 0..=MAILBOX_BYTES {
             let bytes: vec::Vec<u8> = (0..length as u8).collect();
             given.open(0, length as u32);
             assert!(given.put(0, length as u32, &bytes));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn an_answer_is_taken_exactly_once() {
         const ROUNDS: u32 = 20_000;
-        let (given, asks, put) = (Given::new(1), AtomicU32::new(0), AtomicU32::new(0));
+        let (given, asks, put) = (Mailboxes::new(1), AtomicU32::new(0), AtomicU32::new(0));
         let mut taken = 0;
         std::thread::scope(|scope| {
             scope.spawn(|| {

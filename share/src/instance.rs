@@ -34,7 +34,7 @@ pub enum StepError {
 
 /// Memory use of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct Usage {
     /// Number of starts.
     pub lives: u32,
     pub used: u64,
@@ -185,13 +185,13 @@ where
     }
 
     /// Returns the memory use, zero if the arena cannot be read.
-    pub fn usage(&self) -> Use {
+    pub fn usage(&self) -> Usage {
         let read = |arena: &Arena| match arena.lives(Self::TAG) {
-            Some(lives) => Use { lives, used: arena.used(), bytes: arena.bytes() as u64 },
-            None => Use { bytes: arena.bytes() as u64, ..Use::default() },
+            Some(lives) => Usage { lives, used: arena.used(), bytes: arena.bytes() as u64 },
+            None => Usage { bytes: arena.bytes() as u64, ..Usage::default() },
         };
         let look = |arena: &mut Arena| {
-            let mut found = Use { bytes: arena.bytes() as u64, ..Use::default() };
+            let mut found = Usage { bytes: arena.bytes() as u64, ..Usage::default() };
             self.arena.attempt(&mut || found = read(arena));
             found
         };

@@ -39,9 +39,9 @@ pub mod twins;
 
 pub use custody::{Custody, Marks};
 pub use form::{Answer, Device, Effects, Event, Service, Token};
-pub use given::Given;
+pub use given::Mailboxes;
 pub use instance::{Instance, StepError};
-pub use mode::{Mode, Place};
+pub use mode::{Mode, Route};
 pub use outbox::Outbox;
 pub use parked::Parked;
 pub use plain::Plain;

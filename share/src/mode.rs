@@ -33,11 +33,11 @@ pub enum Mode {
 
 /// Where a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Route {
     /// In the kernel that was asked.
-    Here,
+    Local,
     /// In this kernel, by message.
-    At(DomainId),
+    Remote(DomainId),
 }
 
 impl Mode {
@@ -66,13 +66,13 @@ impl Mode {
     }
 
     /// Returns where kernel `me`, one of `kernels`, has a request with `key` executed.
-    pub fn place(self, me: DomainId, kernels: u8, key: u64) -> Place {
+    pub fn route(self, me: DomainId, kernels: u8, key: u64) -> Route {
         let owner = match self {
             Mode::Private | Mode::Independent | Mode::Shadowed => me,
             Mode::Partitioned => DomainId((key % u64::from(kernels.max(1))) as u8),
             Mode::Delegated(home) => home,
         };
-        if owner == me { Place::Here } else { Place::At(owner) }
+        if owner == me { Route::Local } else { Route::Remote(owner) }
     }
 
     /// Returns whether the state lies in memory that all kernels map.
@@ -89,12 +89,12 @@ mod tests {
     fn each_mode_executes_a_request_at_its_owner() {
         let (main, shadow) = (DomainId(0), DomainId(1));
         for mode in [Mode::Private, Mode::Independent, Mode::Shadowed] {
-            assert_eq!(mode.place(shadow, 2, 7), Place::Here);
+            assert_eq!(mode.route(shadow, 2, 7), Route::Local);
         }
-        assert_eq!(Mode::Delegated(main).place(shadow, 2, 7), Place::At(main));
-        assert_eq!(Mode::Delegated(main).place(main, 2, 7), Place::Here);
-        assert_eq!(Mode::Partitioned.place(main, 2, 7), Place::At(shadow));
-        assert_eq!(Mode::Partitioned.place(shadow, 2, 7), Place::Here);
+        assert_eq!(Mode::Delegated(main).route(shadow, 2, 7), Route::Remote(main));
+        assert_eq!(Mode::Delegated(main).route(main, 2, 7), Route::Local);
+        assert_eq!(Mode::Partitioned.route(main, 2, 7), Route::Remote(shadow));
+        assert_eq!(Mode::Partitioned.route(shadow, 2, 7), Route::Local);
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl World {
                 self.vfs.step(self.now, Event::Cancel(token(1)), &mut Nobody);
                 None
             }
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 

@@ -33,7 +33,7 @@ use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
 pub use served::{Served, shared_keeping};
-use share::{Current, Given, Mode, Outbox, Service, Token, carry};
+use share::{Current, Mailboxes, Mode, Outbox, Service, Token, carry};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The heap that a core allocates from.
@@ -102,7 +102,7 @@ pub struct Services {
     woken: Box<[AtomicU32; MAX_THREADS]>,
     /// How often everybody was woken.
     all_woken: AtomicU64,
-    given: Given,
+    given: Mailboxes,
 }
 
 /// The place of who asked, among this kernel's threads.
@@ -115,7 +115,7 @@ pub struct Line {
     /// Name.
     pub name: &'static str,
     /// Does it run in this kernel?
-    pub usage: Option<share::instance::Use>,
+    pub usage: Option<share::instance::Usage>,
     /// Requests executed here, sent away, executed for other kernels, parked.
     pub counts: [u64; 4],
 }
@@ -135,7 +135,7 @@ impl Services {
             sequence: AtomicU64::new(1),
             woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
-            given: Given::new(MAX_THREADS),
+            given: Mailboxes::new(MAX_THREADS),
         }
     }
 

@@ -405,6 +405,6 @@ impl Service for Dma {
             Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
             Event::Timer => {}
         }
-        Answer::Heard
+        Answer::NoReply
     }
 }

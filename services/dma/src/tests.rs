@@ -139,7 +139,7 @@ impl<'a> World<'a> {
                 kernel.parked.push((token, batch));
                 false
             }
-            Answer::Heard => panic!("nothing was asked"),
+            Answer::NoReply => panic!("nothing was asked"),
         }
     }
 

@@ -206,16 +206,16 @@ impl Service for Net {
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 while let Some(place) = self.handles.owned(kernel.0, epoch.0) {
                     self.close(place);
                 }
-                Answer::Heard
+                Answer::NoReply
             }
-            Event::Timer => Answer::Heard,
+            Event::Timer => Answer::NoReply,
         };
         self.settle(effects);
         answer

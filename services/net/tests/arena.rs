@@ -78,7 +78,7 @@ impl Kernel {
 
     fn gone(&self) {
         let event = Event::Gone(DomainId(0), Epoch(1));
-        assert_eq!(self.0.step(8, event, &mut Outbox::new()), Ok(Answer::Heard));
+        assert_eq!(self.0.step(8, event, &mut Outbox::new()), Ok(Answer::NoReply));
     }
 }
 

@@ -280,7 +280,7 @@ impl Processes {
             Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
             Event::Timer => self.remind(now, effects),
         }
-        Answer::Heard
+        Answer::NoReply
     }
 
     /// A kernel has something to hear.

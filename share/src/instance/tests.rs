@@ -46,7 +46,7 @@ impl Service for Counter {
         0
     }
     fn step(&mut self, _: u64, event: Event<'_, u64>, _: &mut dyn Effects) -> Answer<u64> {
-        let Event::Request { request, .. } = event else { return Answer::Heard };
+        let Event::Request { request, .. } = event else { return Answer::NoReply };
         self.count += request;
         if request == 0 {
             touch();

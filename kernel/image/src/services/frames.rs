@@ -97,7 +97,7 @@ impl Service for SharedFrames {
                 Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
             }
             // What a dead kernel had is not known to be its: it comes back with the next life.
-            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::Heard,
+            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::NoReply,
         }
     }
 }

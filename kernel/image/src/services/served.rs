@@ -19,7 +19,7 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
 use share::{
-    Answer, Device, Effects, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError,
+    Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, carry,
 };
 
@@ -86,7 +86,7 @@ impl<S: Service + Shareable> Served<S> {
     /// In the mode that the board chose; starts where this kernel is to execute it.
     pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
         let (index, mode) = chosen::<S>(blob);
-        let is_here = mode.place(me, blob.domains().len() as u8, 0) == Place::Here;
+        let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
         let instance = Once::new();
         if is_here && let Some(local) = start::<S>(mode) {
             let _ = instance.set(local);
@@ -157,12 +157,12 @@ impl<S: Service + Shareable> Served<S> {
         let mut again = false;
         loop {
             let all_woken = kernel.services.expect_wake(token);
-            let answer = match self.mode.place(kernel.me, kernel.blob.domains().len() as u8, 0) {
-                Place::Here => {
+            let answer = match self.mode.route(kernel.me, kernel.blob.domains().len() as u8, 0) {
+                Route::Local => {
                     count(&self.here);
                     self.step(kernel, event(again, token, request, bulk))?
                 }
-                Place::At(home) => {
+                Route::Remote(home) => {
                     count(&self.away);
                     self.send(session, home, (asked(again), token), request, bulk)?
                 }
@@ -170,7 +170,7 @@ impl<S: Service + Shareable> Served<S> {
             match answer {
                 Answer::Done(reply) => return Ok(Some(reply)),
                 Answer::Parked => count(&self.parked),
-                Answer::Heard => return Err(ServiceFailure::Nonsense),
+                Answer::NoReply => return Err(ServiceFailure::Nonsense),
             }
             kernel.services.sleep(kernel, token, all_woken, patience);
             if let Some(length) = kernel.services.take_given(token, bulk) {
@@ -192,9 +192,9 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
     ) -> Result<(), ServiceFailure> {
         let kernel = session.kernel;
-        match self.mode.place(kernel.me, kernel.blob.domains().len() as u8, 0) {
-            Place::Here => self.step(kernel, Event::Cancel(token)).map(|_| ()),
-            Place::At(home) => {
+        match self.mode.route(kernel.me, kernel.blob.domains().len() as u8, 0) {
+            Route::Local => self.step(kernel, Event::Cancel(token)).map(|_| ()),
+            Route::Remote(home) => {
                 let sent = self.send(session, home, (carry::kind::CANCEL, token), request, &mut []);
                 sent.map(|_| ())
             }

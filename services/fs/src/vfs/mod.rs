@@ -416,7 +416,7 @@ impl Service for Vfs {
                 self.parked.forget(token);
                 self.deafen(|listener| listener == token);
                 self.forget_said(|asker| asker == token);
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
@@ -428,11 +428,11 @@ impl Service for Vfs {
                     let _ = self.close(handle, effects);
                     from = next;
                 }
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Timer => {
                 self.write_back(now);
-                Answer::Heard
+                Answer::NoReply
             }
         };
         // Who asks nothing of a disk does not touch what is known of it: another kernel may have

@@ -161,7 +161,7 @@ fn two_hundred_thousand_hostile_requests_are_answered_alike_and_leave_nothing() 
                     reply.filled as usize
                 }
                 Answer::Parked => 0,
-                Answer::Heard => panic!("only heard"),
+                Answer::NoReply => panic!("only heard"),
             };
             assert_eq!(bulk[..filled], other[..filled]);
             assert_eq!(bulk[filled..], before[filled..], "it writes what it says: {request:?}");

@@ -22,7 +22,7 @@ fn again(solo: &mut Solo, token: Token, request: Request, bulk: &mut [u8]) -> Op
     match solo.vfs.step(solo.now, Event::Again { token, request, bulk }, &mut solo.woken) {
         Answer::Done(reply) => Some(reply),
         Answer::Parked => None,
-        Answer::Heard => panic!("only heard"),
+        Answer::NoReply => panic!("only heard"),
     }
 }
 

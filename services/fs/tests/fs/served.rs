@@ -142,7 +142,7 @@ impl Board {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 

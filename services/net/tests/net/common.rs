@@ -52,7 +52,7 @@ impl Solo {
         self.timer = asked.timer.unwrap_or(self.timer);
         match answer {
             Answer::Done(reply) => Some(reply),
-            Answer::Parked | Answer::Heard => None,
+            Answer::Parked | Answer::NoReply => None,
         }
     }
 

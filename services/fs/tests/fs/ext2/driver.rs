@@ -55,7 +55,7 @@ impl Solo {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("only heard"),
+            Answer::NoReply => panic!("only heard"),
         }
     }
 
