@@ -1,5 +1,5 @@
-//! How the place of a home is taken: the questions of a claim, their answers, and what a claimant
-//! makes of them. Who claims, and when, is in [`crate::seat`].
+//! How a domain becomes the home: the questions of a claim, the answers, and what the claimant
+//! derives from them. [`crate::takeover`] decides which domain claims, and when.
 
 use base::id::DomainId;
 
@@ -12,7 +12,8 @@ use crate::table::{Entry, Store};
 use crate::word::{Hold, Page, Set};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
+    /// Claims if this domain is the lowest that runs; otherwise asks which domain is the home, in
+    /// case it missed the announcement.
     pub(crate) fn reconsider(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
             return;
@@ -25,7 +26,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Asks everybody what they hold.
+    /// Asks all running domains what they hold.
     pub(crate) fn claim(
         &mut self,
         now: u64,
@@ -48,7 +49,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Message::Ask { round: self.claims, base, lives: self.lives(), handed }
     }
 
-    /// All have answered.
+    /// Becomes the home, after all have answered.
     pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         let Seat::Claiming { lost, .. } = self.seat else { return };
         self.record_own();
@@ -84,7 +85,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         self.answer_or_not(from, handed, out);
         if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
-            // What the giver said and granted before, and is still under way, is old now.
+            // Announcements and grants of the old home that are still in the links are out of date
+            // now.
             self.round = self.round.max(round.saturating_add(1));
         }
     }
@@ -101,7 +103,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let message = Message::Home { round: self.round, settled: self.settled };
                 out.perform(Effect::Send { to: from, message });
             }
-            // It hands over a later round than this domain has heard of: that word is under way.
+            // The sender hands over in a later round than this domain has heard of: that
+            // announcement is still on its way.
             Seat::Known(home, round)
                 if home == from || handed.is_some_and(|it| it.0 == home && it.1 >= round) =>
             {
@@ -117,8 +120,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Does another's claim go before this domain's? A home hands over to one after the other, so
-    /// of two that it handed to, the other one was before and has failed.
+    /// Returns whether another domain's claim goes before this one's. A home hands over to one
+    /// domain after the other, so if it handed over to both, the other attempt was earlier and has
+    /// failed.
     fn outranks(
         &self,
         theirs: (DomainId, Option<(DomainId, u32)>),
@@ -132,7 +136,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Tells all who have asked what is held here, 64 pages each.
+    /// Answers all outstanding questions, 64 pages each.
     pub(crate) fn answer_asked(&mut self, out: &mut (impl Perform + ?Sized)) {
         if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
             return;
@@ -157,15 +161,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// `to` may be the home now, hold pages, and die before this domain hears of it. An earlier
-    /// life of it that is mourned stays so, and so do all if this domain has just booted.
+    /// Treats `to` as a member: it may become the home, hold pages, and die before this domain
+    /// hears of it. An earlier life of `to` whose death is unhandled stays recorded, and so do all
+    /// deaths if this domain has just booted.
     fn is_heard_by(&mut self, to: DomainId) {
         if self.settled != 0 && byte_of(self.settled, to) == 0 {
             self.settled = with_byte(self.settled, to, self.peers[to.index()].epoch);
         }
     }
 
-    /// The first pages from `base` on with something to say, 64 at most.
+    /// Returns the first page from `base` on with its first bit set, and both bits of it and the 63
+    /// pages after it.
     pub(crate) fn chunk(
         &self,
         base: Page,
@@ -196,7 +202,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return out.perform(Effect::Send { to: from, message: Message::Void });
         };
         if !waiting.has(from) || round != self.claims {
-            return; // An answer to an earlier question; the later one is with it.
+            return; // An answer to an earlier claim's question; the answer to the current one follows.
         }
         if base != END {
             let pages = self.table.pages();

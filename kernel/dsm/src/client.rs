@@ -1,7 +1,7 @@
 //! The requester's and the holder's side: accesses, grants, revocations, pins.
 //!
 //! ```text
-//! a page here          Get/Grant Read          Get/Grant Write, or two-state: locally
+//! a page in this domain       Get/Grant Read        Get/Grant Write, or two-state: locally
 //!   +------+ -----------------------> +------+ ------------------------> +-------+
 //!   | None |                          | Read |                           | Write |
 //!   +------+ <----------------------- +------+ <------------------------ +-------+
@@ -9,13 +9,13 @@
 //!    |  |  |   invalidate                      clean                        |
 //!    |  |  +----------------------------------------------------------------+
 //!    |  |                      Revoke Nothing: unmap, clean, invalidate
-//!    |  +--- Grant Device ---> +--------+  given back: to Read
+//!    |  +--- Grant Device ---> +--------+  transfer done: to Read
 //!    +------- (never) -------- | Device |  Revoke waits until then
 //!                              +--------+
 //! ```
-//! A page that somebody waits for ([`Revoke`] not idle) does not count as held for a new access:
-//! the access goes to the home and queues behind the one who waits, so no sequence of accesses
-//! keeps a page for ever.
+//! A page with a revocation in progress ([`Revoke`] not idle) does not count as held for a new
+//! access: the access goes to the home and queues behind the request that caused the revocation.
+//! So no sequence of accesses keeps a page forever.
 
 use base::id::CoreId;
 
@@ -27,8 +27,8 @@ use crate::table::Store;
 use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// `core` faulted on `access`. It is complete when [`Effect::Complete`] says so, maybe before
-    /// this returns; until then the core waits, attending.
+    /// Starts an access on which `core` faulted. [`Effect::Complete`] ends it, possibly before this
+    /// returns; until then the core polls for messages.
     pub fn access(
         &mut self,
         now: impl Fn() -> u64,
@@ -46,7 +46,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.begin(now(), core, Wish { page: access.page, want: access.want, count }, out)
     }
 
-    /// The service of these pages was discarded: lost ones among them are memory again.
+    /// Makes lost pages usable again. The service that used them must have been discarded.
     pub fn reset(
         &mut self,
         now: u64,
@@ -58,7 +58,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.begin(now, core, Wish { page, want: Want::Reset, count }, out)
     }
 
-    /// The instruction for which `core`'s access was complete has retired.
+    /// Reports that the instruction whose access was completed for `core` has retired.
     pub fn retired(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.retire(now);
@@ -66,7 +66,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.tick(now, out);
     }
 
-    /// `core` released the service lock under which it took its pages.
+    /// Reports that `core` released the service lock under which it obtained its pages.
     pub fn released(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.release(now);
@@ -74,7 +74,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.tick(now, out);
     }
 
-    /// The device has done with the page.
+    /// Reports the end of a device transfer.
     pub fn device_done(&mut self, now: u64, page: Page, out: &mut (impl Perform + ?Sized)) {
         if self.hold(page) == Some(Hold::Device) {
             self.table.set_hold(page, Hold::Read);
@@ -83,8 +83,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// The shootdown of [`Effect::Unmap`] is over: no core of this domain reaches the page (or
-    /// none can write it).
+    /// Reports the end of the shootdown that [`Effect::Unmap`] started: no core of this domain can
+    /// access the page (or write it, if reading was kept).
     pub fn unmapped(&mut self, now: u64, work: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Revoke::Unmapping { page, keep, orphan } = self.revokes.get(work) else { return };
         self.revokes.set(work, Revoke::Idle);
@@ -125,7 +125,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Ok(())
     }
 
-    /// Pins what is here, asks for the first page that is not.
+    /// Pins the pages that are held, and requests the first one that is not.
     pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         while let Some(task) = self.cores[core.index()].task {
             if task.got == task.count {
@@ -166,7 +166,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         let (hold, limit) = (self.config.hold, self.config.limit);
         let Core { task, pins } = &mut self.cores[core.index()];
-        // A device's page needs no pin: it stays until it is given back.
+        // A device's page needs no pin: it stays until the transfer is done.
         let device = task.take().is_some_and(|task| task.want == Want::Device);
         match result {
             Ok(()) if !device => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
@@ -179,7 +179,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out.perform(Effect::Complete { core, result });
     }
 
-    /// Is the page here for this use? In the two-state protocol its holder may start writing.
+    /// Returns whether the page is held for this purpose. In the two-state protocol the owner may
+    /// upgrade a page to writing without asking the home.
     fn holds(&mut self, page: Page, want: Want, out: &mut (impl Perform + ?Sized)) -> bool {
         let hold = self.table.hold(page);
         if self.is_revoked(page) {
@@ -208,7 +209,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .any(|revoke| matches!(revoke, Revoke::Unmapping { page: of, .. } if of == page))
     }
 
-    /// Sends the core's request, or keeps it until there is a home.
+    /// Sends the core's request to the home, or keeps it until there is one.
     pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         let Some(task) = self.cores[core.index()].task.filter(|task| !task.sent) else { return };
         let count = if task.want == Want::Reset { task.count } else { 1 };
@@ -246,7 +247,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// The home's answer, remote or not.
+    /// Handles a grant of the home, which may be this domain.
     pub(crate) fn granted(
         &mut self,
         now: u64,
@@ -258,7 +259,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         let Some(task) = self.cores[core.index()].task else { return };
         if !task.sent || task.want != want || self.next_page(&task) != page {
-            return; // An answer to what this core no longer waits for.
+            return; // The core no longer waits for this.
         }
         if lost {
             return self.complete(now, core, Err(AccessError::Lost), out);
@@ -306,7 +307,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// Goes on with what no pin stands against any more.
+    /// Continues revocations that no pin blocks any more.
     pub(crate) fn serve_deferred(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if !self.revokes.is_idle() {
             self.ids().for_each(|id| self.serve(now, id, out));
@@ -319,7 +320,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let mut state = Revoke::Idle;
         if !suffices(hold, keep) {
             let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
-            // What a home that is none any more wants may be under way, and leave less.
+            // A revocation by a former home may still be unmapping the page, and leave fewer
+            // rights.
             if pinned || self.is_unmapping(page) || self.leaving == Leaving::Unmapping {
                 return;
             }
@@ -333,7 +335,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Until when may nobody take the page (but for `keep`)?
+    /// Returns until when pins prevent taking everything but `keep` of the page.
     pub(crate) fn pinned_until(&self, page: Page, keep: Keep) -> Option<u64> {
         if self.table.hold(page) == Hold::Device {
             return Some(u64::MAX);
@@ -344,7 +346,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .max()
     }
 
-    /// Nobody here reaches the page any more: writes back what was written.
+    /// Writes back and drops what caches have of a page that is no longer mapped.
     pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: &mut (impl Perform + ?Sized)) {
         let hold = self.table.hold(page);
         if !suffices(hold, keep) {
@@ -353,7 +355,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// What caches have of a page that was held like that, but for `keep`.
+    /// Writes back and drops cached lines of a page held as `hold`, except what `keep` allows.
     #[inline(always)]
     pub(crate) fn write_back(
         &self,
@@ -388,7 +390,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 }
 
-/// Is what a domain has no more than what it may keep?
+/// Returns whether `hold` is no more than `keep` allows.
 fn suffices(hold: Hold, keep: Keep) -> bool {
     hold == Hold::None || keep == Keep::Read && hold == Hold::Read
 }

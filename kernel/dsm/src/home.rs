@@ -1,15 +1,15 @@
-//! The home's side: the directory, and the order of requests for a page.
+//! The home's side: the directory, and the queue of requests.
 //!
 //! ```text
-//!              first for its page             all holders that must give up have answered
-//!   +--------+ ----------------> +--------+ ------------------------------> grant, directory
-//!   | Queued |                   | Active |                                 changed, next one
-//!   +--------+ <---------------- +--------+ --- requester died: finished for nobody, and what
-//!      ^      Get                               its next life wants comes into the queue
+//!              first for its page             all holders have given up the page
+//!   +--------+ ----------------> +--------+ ------------------------------> directory updated,
+//!   | Queued |                   | Active |                                 grant, next request
+//!   +--------+ <---------------- +--------+ --- requester died: finished without a grant;
+//!      ^      Get                               its next life's request is queued
 //! ```
-//! One request of a page is active at a time; the others wait in the order in which they came.
-//! All traffic about a page is between its home and one other domain, so a link's order is all the
-//! order there is: a grant is seen before the revocation that follows it.
+//! One request per page is active at a time; the others wait in order of arrival. All messages
+//! about a page are between its home and one other domain, so the order of a link suffices: a grant
+//! is received before the revocation that follows it.
 
 use base::id::DomainId;
 
@@ -21,7 +21,7 @@ use crate::table::{Entry, Store};
 use crate::word::{Down, Hold, Keep, Page, Protocol, RequestId, Set, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// Home, and not about to hand that over.
+    /// Returns whether this domain is the home and is not handing over.
     pub(crate) fn is_serving(&self) -> bool {
         self.seat == Seat::Home && !matches!(self.leaving, Leaving::Handing(_) | Leaving::Gone)
     }
@@ -46,7 +46,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// A wish comes in. One that came before (sent again after a change of homes) is the same one.
+    /// Queues a request. A repeated one (after a change of homes) takes the place of the first.
     pub(crate) fn enqueue(
         &mut self,
         now: u64,
@@ -56,8 +56,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         match self.request(id) {
             Request::Active { wish: same, orphan: false, .. } if same == wish => {}
-            // What it wants no more ends for nobody: its life ended, or the request was sent twice
-            // around a change of homes, and was answered once already.
+            // The active request finishes without a grant: its requester's life has ended, or the
+            // request was repeated around a change of homes and has been answered before.
             Request::Active { wish: now, acks, .. } => {
                 let next = Some(wish);
                 self.set_request(id, Request::Active { wish: now, acks, orphan: true, next });
@@ -79,7 +79,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Takes a request out of the queue; those behind it move up.
+    /// Removes a request from the queue; later ones move up.
     fn unqueue(&mut self, id: RequestId) {
         let Some(gone) = self.rank(id) else { return };
         self.set_request(id, Request::Idle);
@@ -91,8 +91,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         });
     }
 
-    /// Activates each queued request that can be, first come first. Each either stays or leaves
-    /// the queue for good, so this ends.
+    /// Activates every queued request that can start, in order. Each one stays in the queue or
+    /// leaves it for good, so this terminates.
     pub(crate) fn start_requests(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if self.desk.is_idle() || !self.is_serving() {
             return;
@@ -103,7 +103,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             if self.may_start(id, wish, rank) {
                 self.unqueue(id);
                 self.activate(now, id, wish, out);
-                // Granting may have queued or started others.
+                // A grant may have queued or started other requests.
                 rank = 1;
             } else {
                 rank += 1;
@@ -136,12 +136,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let me = self.config.me;
         acks.without(me).iter().for_each(|to| out.perform(Effect::Send { to, message }));
         if acks.has(me) {
-            // `may_start` saw that nothing is under way in this slot.
+            // `may_start` has checked that this slot is idle.
             let _ = self.got_revoke(now, id, wish.page, keep, out);
         }
     }
 
-    /// Who must give up what, so that `requester` can have the page?
+    /// Returns the holders that must give up the page before `requester` can have it, and what they
+    /// may keep.
     pub(crate) fn victims(&self, entry: &Entry, requester: DomainId, want: Want) -> (Set, Keep) {
         if entry.lost {
             return (Set::EMPTY, Keep::Nothing);
@@ -170,7 +171,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     ) {
         let Request::Active { wish, acks, orphan, next } = self.request(id) else { return };
         if self.seat != Seat::Home || wish.page != page || !acks.has(from) {
-            return; // Its sender slept or died meanwhile, which was the answer.
+            return; // The sender slept or died meanwhile, which counted as its answer.
         }
         let acks = acks.without(from);
         self.set_request(id, Request::Active { wish, acks, orphan, next });
@@ -181,7 +182,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// All have answered: the directory changes, and the requester hears of it.
+    /// Completes a request that all holders have answered.
     fn finish(&mut self, now: u64, id: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Request::Active { wish, orphan, next, .. } = self.request(id) else { return };
         self.set_request(id, Request::Idle);
@@ -209,7 +210,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// The directory when `requester`'s request is done; for nobody, when it died.
+    /// Returns the directory entry after `requester`'s request, granted to `receiver` if there is
+    /// one.
     pub(crate) fn after(
         &self,
         entry: &Entry,
@@ -229,7 +231,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Entry { holders: with, exclusive, ..*entry }
     }
 
-    /// A page goes from one domain to another; too often, maybe.
+    /// Counts the move of a page to another domain, and reports thrashing.
     pub(crate) fn moves(
         &mut self,
         now: u64,
@@ -253,9 +255,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Members are gone: what they held is lost, or in memory. First nobody of them wants anything
-    /// any more, then nobody of them holds anything; only then requests that waited for one of
-    /// them go on, for its next life must not get what the last one wanted.
+    /// Removes members that are gone. The order matters: first all of their requests are orphaned,
+    /// then all of their pages are released, and only then requests that waited for them continue.
+    /// Otherwise the next life of one could be granted what its last life requested.
     pub(crate) fn home_lost_peers(
         &mut self,
         now: u64,
@@ -288,7 +290,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.proceed_leave(out);
     }
 
-    /// Takes `peer` out of the directory. Are pages lost?
+    /// Removes `peer` from the directory. Returns whether pages are lost.
     pub(crate) fn sweep(
         &mut self,
         peer: DomainId,
@@ -331,7 +333,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (0..self.table.pages()).any(|page| self.table.get(page).lost)
     }
 
-    /// Forgets what the directory says; not what this domain holds.
+    /// Clears the directory, but not this domain's own rights.
     pub(crate) fn clear_directory(&mut self) {
         self.desk = Grid::new(&self.config);
         for page in 0..self.table.pages() {
@@ -340,7 +342,6 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Writes into the directory that `domain` holds `page`.
     pub(crate) fn record(&mut self, domain: DomainId, page: Page, written: bool) {
         let entry = self.table.get(page);
         let holders = entry.holders.with(domain);
@@ -348,7 +349,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.table.set(page, Entry { holders, exclusive, ..entry });
     }
 
-    /// Writes down what this domain itself holds.
+    /// Adds this domain's own pages to the directory.
     pub(crate) fn record_own(&mut self) {
         for page in 0..self.table.pages() {
             let hold = self.table.hold(page);

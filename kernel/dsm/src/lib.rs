@@ -1,7 +1,8 @@
-//! The coherence of pages between kernels whose caches are not coherent: who may have which page
-//! of the coherent region, and how it gets from one to the other. Pure: no I/O, clock, allocation,
-//! lock, static or `unsafe`; the driver brings events and performs [`Effect`]s. The concept is in
-//! `docs/design/dsm.md`.
+//! Coherence of pages between kernels whose caches are not coherent: which domain may hold which
+//! page of the coherent region, and how pages move between domains.
+//!
+//! A pure state machine per domain: no I/O, clock, allocation, lock, static or `unsafe`. A driver
+//! passes events in and performs the [`Effect`]s. `docs/dsm.md` describes the protocol.
 #![cfg_attr(not(test), no_std)]
 
 mod claim;

@@ -1,5 +1,5 @@
-//! What a domain knows of the others' lives: from the chip page, which it reads late, and from
-//! messages that show that it is behind.
+//! What a domain knows of its peers' lives: from the chip page, which it may read late, and from
+//! messages that show that its knowledge is out of date.
 
 use base::id::{DomainId, Epoch};
 
@@ -7,16 +7,13 @@ use crate::dsm::Dsm;
 use crate::table::Store;
 use crate::word::{Down, News, Page, Set};
 
-/// What the chip page says of a peer.
+/// The state of a peer according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Life {
-    /// Nothing yet.
     Unknown,
-    /// It runs.
     Up,
-    /// It left in order.
+    /// Left in order.
     Slept,
-    /// It died.
     Dead,
 }
 
@@ -24,26 +21,27 @@ pub(crate) enum Life {
 pub(crate) struct Peer {
     pub epoch: Epoch,
     pub life: Life,
-    /// An [`Message::Ask`] not answered yet: its round and base.
+    /// Round and base of an unanswered [`Message::Ask`].
     pub asked: Option<(u8, Page)>,
 }
 
-/// Whether this domain knows of all whom a home that hands over knows.
+/// Whether this domain must read the chip page before it takes over from a home that hands over.
 ///
 /// ```text
-///   Nothing --TakeHome names one that does not run--> Wanted --chip--> Fresh --TakeHome--> Nothing
+///   NotNeeded --TakeHome names a member that does not run here--> Needed --chip--> Done
+///      ^                                                                            |
+///      +---------------------------------- TakeHome --------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Doubt {
     Nothing,
-    /// The chip page must be read: that one may have come meanwhile, and hold pages.
+    /// That member may have started meanwhile and hold pages.
     Wanted,
-    /// It was read.
     Fresh,
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// Takes note. How did it go, if it did?
+    /// Updates what is known of a peer. Returns how it went down, if it did.
     pub(crate) fn learn(&mut self, news: News) -> Option<Down> {
         let known = *self.peer(news.domain)?;
         if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
@@ -65,8 +63,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Does this domain think that one runs of which a claimant knows that it is dead? Then it may
-    /// still take messages of a dead home for true; it must read the chip page first.
+    /// Returns whether a claimant knows of a death that this domain does not know of. This domain
+    /// could then still believe messages of a dead home, so it must read the chip page first.
     pub(crate) fn is_behind(&self, lives: u64) -> bool {
         self.up().iter().any(|domain| {
             let theirs = byte_of(lives, domain);
@@ -76,8 +74,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         })
     }
 
-    /// Does a home that hands over name a member that does not run, as far as this domain knows? It
-    /// may have come meanwhile, and hold pages of that home: who takes its place must ask it too.
+    /// Returns whether a home that hands over names a member that, as far as this domain knows,
+    /// does not run. That member may have started meanwhile and hold pages of that home, so it must
+    /// be asked too.
     pub(crate) fn doubts(&mut self, settled: u64) -> bool {
         let runs = |domain: DomainId| {
             let peer = &self.peers[domain.index()];
@@ -92,12 +91,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.doubt == Doubt::Wanted
     }
 
-    /// Does a message wait until the chip page was read, whether or not it has changed?
+    /// Returns whether a message cannot be handled before the chip page has been read again, even
+    /// if it has not changed.
     pub fn wants_news(&self) -> bool {
         self.doubt == Doubt::Wanted
     }
 
-    /// What this domain knows of all lives, as in [`Message::Ask`].
+    /// Encodes all known lives as in [`Message::Ask`].
     pub(crate) fn lives(&self) -> u64 {
         let known = |peer: &Peer| match peer.life {
             Life::Unknown => 0,
@@ -116,29 +116,30 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.peers.get(domain.index()).filter(|_| known)
     }
 
-    /// The peers that run.
+    /// Returns the peers that run.
     pub(crate) fn up(&self) -> Set {
         let running = |domain: &DomainId| self.peer(*domain).is_some_and(|p| p.life == Life::Up);
         let all = (0..self.config.domains).map(DomainId);
         all.filter(running).fold(Set::EMPTY, Set::with)
     }
 
-    /// Their epochs, a byte each.
+    /// Returns their epochs, one byte per domain.
     pub(crate) fn running(&self) -> u64 {
         let byte = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
         self.up().iter().fold(0, byte)
     }
 }
 
-/// In [`Message::Ask`]: that life has ended.
+/// In [`Message::Ask`]: this life has ended.
 const DEAD: u64 = 0x80;
 
-/// The bits of `epoch` there. They come back after 128 lives, and nobody is 64 lives behind.
+/// Truncates `epoch` for [`Message::Ask`]. Values repeat after 128 lives; no domain's knowledge is
+/// 64 lives old.
 const fn life(epoch: Epoch) -> u64 {
     epoch.0 as u64 & 0x7f
 }
 
-/// The byte of `epoch` in a word of [`Message::Home`]; a life is never 0.
+/// Encodes `epoch` for [`Message::Home`]; never 0.
 pub(crate) const fn byte(epoch: Epoch) -> u64 {
     (epoch.0 as u64 - 1) % 255 + 1
 }
@@ -147,7 +148,6 @@ pub(crate) fn with_byte(sum: u64, domain: DomainId, epoch: Epoch) -> u64 {
     sum | byte(Epoch(epoch.0.max(1))) << (8 * domain.0)
 }
 
-/// The byte of `domain`.
 pub(crate) const fn byte_of(sum: u64, domain: DomainId) -> u64 {
     sum >> (8 * domain.0) & 0xff
 }

@@ -1,9 +1,10 @@
-//! The short way for what nearly always happens: one core wants a page, one other domain has it,
-//! and nothing else is under way.
+//! The fast path for the usual case: one core wants a page, one other domain holds it, and nothing
+//! else is in progress.
 //!
-//! Contract: each function does all that the long way would, effect for effect, with a shootdown
-//! that ends at once; or it changes nothing and answers false. A driver tries it first, and so do
-//! the models, the proofs and the simulation: in every state that they reach.
+//! Contract: each function either does everything that the slow path would, effect for effect, with
+//! a shootdown that completes immediately, or changes nothing and returns false. Drivers try it
+//! first; models, proofs and the simulation compare it with the slow path in every state they
+//! reach.
 
 use abi::dsm::{kind, unpack_body};
 use base::id::{CoreId, DomainId, Epoch};
@@ -16,7 +17,7 @@ use crate::pin::Pins;
 use crate::table::{Entry, Store};
 use crate::word::{Hold, Keep, Page, Protocol, RequestId, Set, Want};
 
-/// Loads or stores, not a device's transfer, a reset, or the word of a page that was lost.
+/// Returns the purpose if it is loads or stores, and `None` for transfers, resets and lost pages.
 const fn plain(argument: u8) -> Option<Want> {
     match want_of(argument) {
         Some(want @ (Want::Read | Want::Write)) => Some(want),
@@ -25,7 +26,7 @@ const fn plain(argument: u8) -> Option<Want> {
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// A message, by its first word. False: see [`Dsm::handle`].
+    /// Handles a message given by its first word. If this returns false, use [`Dsm::handle`].
     pub fn quick(
         &mut self,
         now: impl Fn() -> u64,
@@ -58,12 +59,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Nobody waits for a page of this domain, and it does not leave.
+    /// Returns whether no revocation is in progress here and this domain is not leaving.
     fn is_quiet(&self) -> bool {
         self.leaving == Leaving::No && self.revokes.is_idle()
     }
 
-    /// A core wants a page of which nothing is here.
+    /// Starts the access of a core to a page that this domain does not hold.
     pub(crate) fn quick_access(
         &mut self,
         now: impl Fn() -> u64,
@@ -102,7 +103,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         true
     }
 
-    /// A page of this domain's goes at once, if it can: not pinned, and on one core only.
+    /// Gives up a page immediately, if it is not pinned and needs no shootdown of other cores.
     fn quick_give_up(
         &self,
         now: impl Fn() -> u64,
@@ -141,7 +142,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         true
     }
 
-    /// At the home, which is the holder too.
+    /// Handles a request at the home, if the home is also the only holder.
     #[inline(never)]
     fn quick_get(
         &mut self,
@@ -186,7 +187,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.quick_take(now(), core, (page, entry), want, out)
     }
 
-    /// At the home, one of whose own cores wants the page.
+    /// Handles the answer to a request of the home's own core.
     #[inline(never)]
     fn quick_ack(
         &mut self,
@@ -215,7 +216,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.quick_take(now(), id.core, (page, entry), wish.want, out)
     }
 
-    /// Has this core asked for just that page, and for loads or stores?
+    /// Returns whether this core waits for just this page, for loads or stores.
     fn is_sole_wish(&self, core: CoreId, page: Page, want: Want) -> bool {
         let wish = Task { page, count: 1, got: 0, want, sent: true };
         matches!(want, Want::Read | Want::Write)
@@ -249,7 +250,7 @@ fn had_by_device(entry: &Entry) -> bool {
     entry.hold == Hold::Device
 }
 
-/// What is left of a page that was given up but for `keep`.
+/// Returns the rights that `keep` leaves.
 pub(crate) const fn left_of(keep: Keep) -> Hold {
     match keep {
         Keep::Read => Hold::Read,

@@ -1,21 +1,22 @@
-//! Who is the home: how a home's place is taken when it dies or leaves.
+//! Changes of homes: how another domain takes over when the home dies or leaves.
 //!
-//! A home stays until it goes; one that comes back does not claim its place again, so a domain
-//! that sleeps often costs no directory moves. When it is gone, **the lowest domain that runs**
-//! claims: it asks all others that run what they hold and, when all have said it, is the home and
-//! tells everybody. Only then requests go to it.
+//! A home stays the home until it goes; when it comes back, it does not claim that role again, so a
+//! domain that sleeps often does not move the directory each time. When the home is gone, **the
+//! lowest domain that runs** claims: it asks all other running domains what they hold and, when all
+//! have answered, becomes the home and announces it. Only then do requests go to it.
 //!
-//! Two may claim at once, when they have heard different things of a third. The higher one answers
-//! the lower one's question and thereby yields; the lower one leaves the question unanswered. One
-//! to whom the home itself hands over goes before both. Who answered one that meanwhile has given
-//! up is told so ([`Message::Void`]) and may claim again. Who
-//! is the home already answers "I am". So of two that run at once only one is established: each
-//! needs the other's answer, or was told of it by the chip page too late to be asked, and then it
-//! asks itself.
+//! Two domains may claim at once if they know different things about a third. The higher one
+//! answers the lower one's question and thereby yields; the lower one does not answer the other's.
+//! A domain to which the home itself hands over has priority over both. A domain that answered a
+//! claimant which has since yielded is told so ([`Message::Void`]) and may claim again. A domain
+//! that is the home already answers with its announcement. So only one of two claimants becomes
+//! the home: each needs the other's answer, or else learnt of the other too late to ask it, and is
+//! then asked by it.
 //!
-//! What a member says it holds cannot change until there is a home again: only a home's messages
-//! change it. What nobody holds is lost if a member died that no home has dealt with; for that
-//! each home says whom it knows ([`Message::Home`]), and all who are asked judge and pass it on.
+//! What a member holds cannot change until there is a home again, because only messages from a home
+//! change it. A page that no domain holds is lost if a member died whose death no home has handled.
+//! To detect that, each home announces its members ([`Message::Home`]), and every domain that is
+//! asked compares them with the lives it knows and passes the result on.
 
 use base::id::DomainId;
 
@@ -52,7 +53,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.peers[from.index()].asked = Some((round, base));
                 self.got_ask(from, handed, out);
             }
-            // Its sender has stepped down.
+            // The sender is the home in this domain's view, so it has stepped down.
             Message::Who if matches!(self.seat, Seat::Known(home, _) if home == from) => {
                 self.seat = Seat::Waiting;
                 self.home_is_gone(out);
@@ -70,11 +71,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 out.perform(Effect::Send { to: from, message: Message::Lost { base, bits } });
             }
             Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
-            _ => {} // Too late: its sender or this domain has gone on.
+            _ => {} // Out of date: the sender or this domain is in another state by now.
         }
     }
 
-    /// `from` comes with nothing: what was sent to it before never reached it.
+    /// `from` has started and holds nothing; messages sent to it before did not reach it.
     fn got_join(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         match self.seat {
             Seat::Home if self.is_serving() => {
@@ -86,7 +87,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.handed_in_vain(out);
                 self.reconsider(now, out);
             }
-            // The question may be among that; the answer will be that it holds nothing.
+            // The question may be among the lost messages; it will answer that it holds nothing.
             Seat::Claiming { waiting, handed, .. } if waiting.has(from) => {
                 out.perform(Effect::Send { to: from, message: self.question(0, handed) });
             }
@@ -99,18 +100,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// This domain and all peers that run.
+    /// Returns the epochs of this domain and all running peers.
     pub(crate) fn members(&self) -> u64 {
         with_byte(self.running(), self.config.me, self.epoch)
     }
 
-    /// Has a member died that no home has dealt with, as far as this domain knows?
+    /// Returns whether this domain knows of a member's death that no home has handled.
     pub(crate) fn mourns(&self) -> bool {
-        // 0: it has just booted, and nobody has told it that its last life is mourned already.
+        // 0: this domain has just booted, and no home has told it that its last life's death is
+        // handled.
         self.settled == 0 || self.mourns_one_of(self.settled)
     }
 
-    /// Has one of these members died?
+    /// Returns whether one of these members has died.
     pub(crate) fn mourns_one_of(&self, settled: u64) -> bool {
         (0..self.config.domains).map(DomainId).any(|domain| {
             let then = byte_of(settled, domain);
@@ -151,7 +153,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.send_parked(now, out);
     }
 
-    /// What was asked of, or by, a home that is none any more is void.
+    /// Cancels what was requested from or by the former home.
     fn forget_home(&mut self) {
         self.cores.iter_mut().flat_map(|core| &mut core.task).for_each(|task| task.sent = false);
         self.revokes.change(|revoke| match revoke {
@@ -163,13 +165,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// The home is gone; the seat is `Waiting`.
+    /// Continues without a home; the state is already `Waiting`.
     pub(crate) fn home_is_gone(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.forget_home();
         self.answer_asked(out);
     }
 
-    /// There is a home, or it can be reached now.
+    /// Sends what waited for a home.
     pub(crate) fn send_parked(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.cores().for_each(|core| self.ask_home(now, core, out));
         self.proceed_leave(out);
@@ -203,10 +205,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let elsewhere = match self.seat {
             Seat::Home => true,
             Seat::Known(home, round) => (home, round) != from,
-            // An old word: its sender has handed to another one since, who has asked already.
+            // Out of date: the sender has handed over to another domain since, which has asked
+            // already.
             Seat::Claiming { .. } | Seat::Waiting => from.1 < self.round,
         };
-        // Who has said that it leaves is answered with Bye, and another one is asked.
+        // A domain that announced its leaving is answered with Bye, and another one is asked.
         if elsewhere || self.leaving == Leaving::Asked {
             return;
         }
@@ -220,7 +223,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn got_leave(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         let handing = self.leaving == Leaving::Handing(from);
         if !self.is_serving() && !handing {
-            return; // It will say so again, to the next home.
+            return; // The sender will repeat it to the next home.
         }
         self.sweep(from, Down::Slept, out);
         out.perform(Effect::Send { to: from, message: Message::Bye });
@@ -230,10 +233,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.start_requests(now, out);
     }
 
-    /// Forgets all about being, or knowing, the home: this domain may power down.
+    /// Finishes leaving: forgets the directory and the home, and reports that this domain may power
+    /// down.
     pub(crate) fn gone(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Gone;
-        // All who ever ran: should all of them be gone when it comes back, it knows who died.
+        // All domains that ever ran: if all of them are gone when this one comes back, it can tell
+        // which of them died.
         let domains = (0..self.config.domains).map(DomainId);
         let ever = domains.filter(|domain| self.peer(*domain).is_some_and(|p| p.epoch.0 != 0));
         let with = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
@@ -255,7 +260,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.proceed_leave(out);
     }
 
-    /// Goes on with leaving when it can.
+    /// Continues leaving if possible.
     pub(crate) fn proceed_leave(&mut self, out: &mut (impl Perform + ?Sized)) {
         if self.leaving != Leaving::Empty {
             return;
@@ -281,26 +286,29 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.ask_to_take(to, out);
     }
 
-    /// Sent again to one that asks who is the home: it may not have had it. Nothing stops it now,
-    /// not even losses: the next home may be the home already, and has heard of the same deaths.
+    /// Sent again to a domain that asks which domain is the home, because it may not have received
+    /// this. Nothing stops the handover now, not even losses: the next home may have taken over
+    /// already, and has learnt of the same deaths.
     fn ask_to_take(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
         let message = Message::TakeHome { round: self.round, settled: self.settled_to_hand() };
         out.perform(Effect::Send { to, message });
     }
 
-    /// The members but for this domain, which holds nothing: dead ones among them are mourned.
+    /// Returns the members without this domain, which holds nothing. Deaths among them are
+    /// unhandled.
     fn settled_to_hand(&self) -> u64 {
         self.settled & !(0xff << (8 * self.config.me.0))
     }
 
-    /// The next home is gone, and may have been the home: what the directory here says is old.
+    /// The next home is gone. It may have been the home meanwhile, so this directory is out of
+    /// date.
     pub(crate) fn handed_in_vain(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.seat = Seat::Waiting;
         self.answer_asked(out);
     }
 
-    /// The next home leaves itself, and has not become it.
+    /// The next home is leaving itself and has not become the home.
     fn handed_to_leaver(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.round = self.round.saturating_add(1);
@@ -311,7 +319,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 }
 
-/// The pages of the bits of a chunk.
+/// Iterates over the pages whose bits are set in a chunk.
 pub(crate) fn ones(base: Page, bits: u64) -> impl Iterator<Item = Page> {
     (0..64).filter(move |bit| bits >> bit & 1 != 0).filter_map(move |bit| base.checked_add(bit))
 }

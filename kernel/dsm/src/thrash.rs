@@ -1,20 +1,20 @@
-//! Notices pages that move between domains too often.
+//! Detection of pages that move between domains too often.
 //!
-//! The home counts moves in [`WATCHED`] places, whatever the size of the region. A page without a
-//! place takes a free one, one whose window is over, or the one with the fewest moves, so a page
-//! that moves all the time keeps its place. What is reported starts over.
+//! The home counts moves of [`WATCHED`] pages, whatever the size of the region. A page without a
+//! counter takes a free one, one whose window is over, or the one with the fewest moves, so a page
+//! that moves constantly keeps its counter. A reported page starts again from zero.
 
 use crate::word::Page;
 
-/// Pages watched at once.
+/// Number of pages watched at once.
 pub const WATCHED: usize = 8;
 
-/// When a page counts as thrashing.
+/// The rate from which a page counts as thrashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// That many moves; 0 never.
+    /// Number of moves; 0 disables detection.
     pub moves: u32,
-    /// Within so many nanoseconds.
+    /// Length of the window in ns.
     pub window: u64,
 }
 
@@ -25,7 +25,7 @@ struct Place {
     since: u64,
 }
 
-/// The places.
+/// Counters for the pages that moved most.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
     limit: Limit,
@@ -33,12 +33,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing has moved.
     pub const fn new(limit: Limit) -> Watch {
         Watch { limit, places: [None; WATCHED] }
     }
 
-    /// `page` moves at `now`: how often it has within the window, if that is too often.
+    /// Counts a move of `page`. Returns the number of moves when it reaches the limit.
     pub fn moved(&mut self, page: Page, now: u64) -> Option<u32> {
         let Limit { moves, window } = self.limit;
         if moves == 0 {
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_moves_are_no_thrashing_and_nothing_is_watched_at_0() {
+    fn slow_moves_are_not_thrashing_and_a_limit_of_0_disables_detection() {
         let mut watch = Watch::new(LIMIT);
         assert!((0..100).all(|n| watch.moved(7, n * 60).is_none()));
         let mut off = Watch::new(Limit { moves: 0, window: 100 });

@@ -1,14 +1,14 @@
-//! The words of the protocol: pages, rights, requests, errors, and what a board configures.
+//! The protocol's basic types: pages, rights, requests, errors, and the board's configuration.
 
 use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
 
 use crate::thrash::Limit;
 
-/// A page of the coherent region, counted from its start.
+/// A page of the coherent region, numbered from its start.
 pub type Page = u32;
 
-/// Which pages may be valid where.
+/// Where a page may be valid at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// A page is valid in exactly one domain, for reading and writing.
@@ -17,209 +17,198 @@ pub enum Protocol {
     ThreeState,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Want {
     /// Loads.
     Read,
-    /// Stores (and loads).
+    /// Stores, and loads.
     Write,
-    /// A device's transfer: the page is in nobody's cache until it is given back.
+    /// A device transfer: until it is done, no cache holds the page.
     Device,
-    /// Nothing: lost pages count as memory again; their service has been discarded.
+    /// Makes lost pages usable again, after their service has been discarded.
     Reset,
 }
 
-/// What a domain has of a page.
+/// A domain's rights to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hold {
-    /// Nothing: not mapped, in no cache of this domain.
+    /// None: not mapped, and in no cache of this domain.
     None,
-    /// Mapped for reading; memory has the same.
+    /// Mapped for reading; memory is up to date.
     Read,
-    /// Mapped for writing; the newest value may be in this domain's caches only.
+    /// Mapped for writing; only this domain's caches may have the latest value.
     Write,
-    /// Not mapped; a device of this domain has it.
+    /// Not mapped; a device of this domain uses the page.
     Device,
 }
 
-/// What a holder may keep of a page that is revoked.
+/// What the holder of a revoked page may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keep {
-    /// Nothing.
     Nothing,
-    /// Reading.
     Read,
 }
 
-/// Names a request: the one that this core of this domain has under way.
+/// Identifies a request: each core has at most one in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
-    /// Whose it is.
     pub domain: DomainId,
-    /// Its core.
     pub core: CoreId,
 }
 
 /// An access that faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// The (first) page.
+    /// The page, or the lower of two.
     pub page: Page,
-    /// Does it reach into the next page as well?
+    /// Whether the access extends into the next page.
     pub crosses: bool,
-    /// What for.
     pub want: Want,
 }
 
-/// Why an access ended, or was not begun.
+/// Why an access failed or was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessError {
-    /// The page died with a domain that may have written it.
+    /// The page's contents died with a domain that may have written them.
     Lost,
-    /// A device of this domain has the page.
+    /// A device of this domain uses the page.
     Device,
-    /// This domain is leaving, or has left.
+    /// This domain is leaving or has left.
     Leaving,
-    /// No such page or core, or an access that makes no sense.
+    /// No such page or core, or an invalid combination.
     Range,
-    /// The core has an access under way.
+    /// The core already has an access in progress.
     Busy,
 }
 
 /// Why a domain may not leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaveError {
-    /// An access, a shootdown or a device transfer is under way.
+    /// An access, a shootdown or a device transfer is in progress.
     Busy,
-    /// It knows of lost pages that nobody has reset.
+    /// As the home, it knows of lost pages that have not been reset.
     LostPages,
 }
 
-/// What a peer's message was wrong in. The state has not changed.
+/// What was wrong with a peer's message. The message has had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerFault {
-    /// No such domain, or this one.
+    /// Not a peer of this domain.
     Sender,
-    /// A page outside of the region.
+    /// The page is outside the region.
     Page(Page),
-    /// A core or request that does not exist.
+    /// The core or domain of the request does not exist.
     Request,
-    /// Not a message.
+    /// The words are not a message.
     Word(u64),
-    /// An answer to nothing.
+    /// An answer without a question.
     Answer,
-    /// Messages were overwritten before they were taken.
+    /// Messages were overwritten before they were read.
     Overrun,
 }
 
-/// What became of a message.
+/// The result of handling a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Handled {
-    /// It is done with.
+    /// Handled; remove it from the link.
     Done,
-    /// Bring it again, before any other of its sender: this kernel must first read the chip page
-    /// anew, or a shootdown must end.
+    /// Not handled: retry before any other message of this sender, after the chip page has been
+    /// read again or a shootdown has ended.
     Later,
 }
 
-/// How a peer went.
+/// Why a peer does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Down {
-    /// It left in order: it holds nothing.
+    /// It left in order and holds nothing.
     Slept,
-    /// What it held and may have written is lost.
+    /// It died; pages that it held and may have written are lost.
     Died,
 }
 
-/// What the chip page says of a domain.
+/// The state of a peer according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct News {
-    /// Which.
     pub domain: DomainId,
-    /// Its epoch; 0 when it never ran.
+    /// Its epoch; 0 if it has never run.
     pub epoch: Epoch,
-    /// Why it does not run; `None` when it does.
+    /// `None` if it runs.
     pub down: Option<Down>,
 }
 
-/// How a kernel comes to the others.
+/// How a kernel joins the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Start {
-    /// The chip starts: all domains of the board are members, the lowest is the home.
+    /// The chip starts: all domains of the board are members, and the lowest one is the home.
     Founding,
-    /// Others are running: one of them is the home, or will be.
+    /// Others are running; one of them is the home or will become it.
     Join,
-    /// Nobody is running. The chip lets one domain be the first.
+    /// No other domain is running. The chip allows one domain to be the first.
     First {
-        /// Did anybody die since the last member left in order?
+        /// Whether a domain has died since the last member left in order.
         lost: bool,
     },
 }
 
-/// What a board says.
+/// The protocol's configuration for one domain, from the board file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// The protocol, the same in all domains.
+    /// The same in all domains.
     pub protocol: Protocol,
-    /// This domain.
     pub me: DomainId,
-    /// Domains of the board, at least 1.
+    /// Number of domains, at least 1.
     pub domains: u8,
-    /// Most cores of any of them, at least 1.
+    /// The largest number of cores of any domain, at least 1.
     pub cores: u8,
-    /// Pages of the coherent region.
+    /// Number of pages in the coherent region.
     pub pages: u32,
-    /// How long a granted page stays, in nanoseconds.
+    /// How long a granted page stays at least, in ns.
     pub hold: u64,
-    /// How long it stays at most if nobody says that the instruction has retired.
+    /// How long it stays at most if its instruction is not known to have retired, in ns.
     pub limit: u64,
-    /// When a page counts as thrashing.
     pub thrash: Limit,
-    /// What is wrong with this machine, to see that the checks find it.
+    /// The deliberate bug of this machine, with which tests show that the checks find it.
     #[cfg(test)]
     pub mutant: Option<crate::proof::Mutant>,
 }
 
-/// A set of domains.
+/// A set of domains, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Set(pub u8);
 
 impl Set {
-    /// Nobody.
     pub const EMPTY: Set = Set(0);
 
-    /// Just `domain`.
     pub const fn only(domain: DomainId) -> Set {
         Set(1 << domain.0)
     }
-    /// Is `domain` in it?
     pub const fn has(self, domain: DomainId) -> bool {
         self.0 & 1 << domain.0 != 0
     }
-    /// Both.
+
     #[must_use]
     pub const fn with(self, domain: DomainId) -> Set {
         Set(self.0 | 1 << domain.0)
     }
-    /// The others.
+
     #[must_use]
     pub const fn without(self, domain: DomainId) -> Set {
         Set(self.0 & !(1 << domain.0))
     }
-    /// Nobody in it?
+
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// The only one in it.
+    /// Returns the member of a set of one.
     pub const fn single(self) -> Option<DomainId> {
         match self.0.is_power_of_two() {
             true => Some(DomainId(self.0.trailing_zeros() as u8)),
             false => None,
         }
     }
-    /// In ascending order.
+    /// Iterates in ascending order.
     pub fn iter(self) -> impl Iterator<Item = DomainId> {
         (0..MAX_DOMAINS as u8).map(DomainId).filter(move |domain| self.has(*domain))
     }

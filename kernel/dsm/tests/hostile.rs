@@ -1,4 +1,5 @@
-//! What peers write is bad input, never a panic; tables and messages keep what is put into them.
+//! Messages from peers are untrusted: bad ones are errors, never panics. Tables and links return
+//! what was stored.
 
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::Words;
@@ -32,7 +33,7 @@ impl Words for Flat {
     fn barrier(&self) {}
 }
 
-/// Words that look like messages of all kinds, with small numbers in all places.
+/// Returns words that resemble messages of all kinds, with small numbers in all fields.
 fn nonsense(prng: &mut Prng) -> [u64; 3] {
     let small = |prng: &mut Prng| {
         [prng.below(5), prng.below(255), PAGES as u64 - 1][prng.below(3) as usize]
@@ -44,7 +45,7 @@ fn nonsense(prng: &mut Prng) -> [u64; 3] {
 }
 
 #[test]
-fn nonsense_is_a_fault_or_ignored_and_never_a_panic() {
+fn malformed_messages_are_rejected_or_ignored_without_panic() {
     for seed in 0..300 {
         let mut prng = Prng::new(seed);
         let protocol = [Protocol::TwoState, Protocol::ThreeState][seed as usize % 2];
@@ -77,7 +78,7 @@ fn nonsense_is_a_fault_or_ignored_and_never_a_panic() {
 }
 
 #[test]
-fn a_link_keeps_order_through_wrapping_and_names_an_overrun() {
+fn a_link_keeps_order_across_wrapping_and_reports_an_overrun() {
     let link = Flat(RefCell::new(vec![0; 4 * abi::dsm::SLOT / 8]));
     let (mut outbox, mut inbox) = (Outbox::new(Epoch(1), 4), Inbox::new(Epoch(2), 4));
     outbox.start(Epoch(2));
@@ -96,7 +97,7 @@ fn a_link_keeps_order_through_wrapping_and_names_an_overrun() {
     assert_eq!(inbox.peek(&link), Err(PeerFault::Overrun));
     let mut later = Inbox::new(Epoch(3), 4);
     later.start(Epoch(1));
-    assert_eq!(later.peek(&link), Ok(None), "that was for an earlier life");
+    assert_eq!(later.peek(&link), Ok(None), "sent to an earlier life");
 }
 
 fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry> {
@@ -137,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn tables_keep_what_is_put_into_them(
+    fn tables_return_what_was_stored(
         two in prop::collection::vec((0..PAGES, entry(Protocol::TwoState, 2, 4)), 0..300),
         eight in prop::collection::vec((0..PAGES, entry(Protocol::TwoState, 5, 8)), 0..300),
         three in prop::collection::vec((0..PAGES, entry(Protocol::ThreeState, 1, 8)), 0..300),

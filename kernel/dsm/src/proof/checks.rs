@@ -1,4 +1,4 @@
-//! Small worlds, all of their states: values, invariants, bounds, progress.
+//! Exhaustive exploration of small models: values, invariants, bounds, progress.
 
 use super::Mutant;
 use super::graph::{Graph, explore};
@@ -23,7 +23,7 @@ const INC: &[Op] = &[Op::Add(0), Op::Add(0), Op::Load(0)];
 const CROSS: &[Op] = &[Op::AddBoth(0), Op::AddBoth(0)];
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_two_domains() {
+fn two_domains_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<2, 1>::new(protocol, pages, programs);
         check("add", world(1, one_core(&[INC, INC])));
@@ -42,7 +42,7 @@ fn two_cores(a: &[Op], b: &[Op], c: &[Op], d: &[Op]) -> Programs {
 }
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_two_cores_each() {
+fn two_cores_per_domain_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<2, 2>::new(protocol, pages, programs);
         let (add, load): (&[Op], &[Op]) = (&[Op::Add(0)], &[Op::Load(0)]);
@@ -55,7 +55,7 @@ fn nothing_is_lost_and_all_ends_with_two_cores_each() {
 }
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_three_domains() {
+fn three_domains_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<3, 1>::new(protocol, pages, programs);
         let add: &[Op] = &[Op::Add(0), Op::Load(0)];
@@ -66,7 +66,7 @@ fn nothing_is_lost_and_all_ends_with_three_domains() {
 }
 
 #[test]
-fn sleep_loses_nothing() {
+fn sleep_loses_no_store() {
     for protocol in BOTH {
         let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
         let rest: &[Op] = &[Op::Add(0), Op::Sleep];
@@ -83,7 +83,7 @@ fn sleep_loses_nothing() {
 }
 
 #[test]
-fn death_loses_what_it_must_and_nothing_hangs() {
+fn a_death_loses_only_exclusive_pages_and_nothing_hangs() {
     for protocol in BOTH {
         let world = |kills, restarts, programs| World::<2, 1> {
             kills,
@@ -98,7 +98,7 @@ fn death_loses_what_it_must_and_nothing_hangs() {
 }
 
 #[test]
-fn mutants_are_found() {
+fn every_mutant_is_found() {
     let world = |mutant, pages, programs: &[&[Op]]| World::<2, 1> {
         mutant: Some(mutant),
         ..World::new(ThreeState, pages, one_core(programs))
@@ -106,7 +106,7 @@ fn mutants_are_found() {
     let found = |name: &str, graph: Graph| {
         let Graph { wrong, stuck, cycle, path, .. } = &graph;
         println!("{name}: {wrong:?} stuck {stuck} cycle {cycle} after {} steps", path.len());
-        assert!(!graph.is_fine(), "{name} was not found");
+        assert!(!graph.is_fine(), "no check found the mutant {name}");
     };
     found("no clean", graph(&world(Mutant::NoClean, 1, &[INC, INC])));
     found("no invalidate", graph(&world(Mutant::NoInvalidate, 1, &[INC, INC])));
@@ -125,7 +125,7 @@ fn deaths(protocol: Protocol, kills: u8, restarts: u8, programs: &[&[Op]]) -> Wo
 }
 
 #[test]
-fn death_and_sleep_of_three_domains() {
+fn three_domains_survive_death_beside_sleep() {
     for protocol in BOTH {
         check("3: death", deaths(protocol, 1, 0, &[TWO, ADD, ADD]));
         check("3: two deaths", deaths(protocol, 2, 0, &[ADD, ADD, ADD]));
@@ -133,10 +133,10 @@ fn death_and_sleep_of_three_domains() {
     }
 }
 
-/// Minutes: `cargo test --release -p kernel-dsm -- --ignored --nocapture`.
+/// Takes minutes: `cargo test --release -p kernel-dsm -- --ignored --nocapture`.
 #[test]
 #[ignore = "millions of states; nightly"]
-fn death_sleep_and_restart_of_three_domains() {
+fn three_domains_survive_death_sleep_and_restart() {
     for protocol in [ThreeState, TwoState] {
         check("3: sleep of two", deaths(protocol, 0, 0, &[SLEEP, SLEEP, ADD]));
         check("3: death, sleep", deaths(protocol, 1, 0, &[REST, ADD, ADD]));

@@ -1,9 +1,9 @@
-//! The model: domains with programs, links, memory, deaths, restarts, sleep; every step a choice.
+//! The model: domains with programs, links, memory, deaths, restarts, sleep. Every step is a
+//! choice.
 //!
-//! Links are in order and never lose what was sent by one who lives. The chip page is the truth;
-//! each domain learns it as late as it likes, but all of
-//! it at once. A shootdown takes its time,
-//! and until it ends cores may still use what their TLB has. A page is one variable.
+//! Links keep order and lose nothing that a live domain sent. The chip page is always correct; a
+//! domain learns its contents as late as it likes, but all at once. A shootdown takes time, and
+//! until it ends cores may use stale TLB entries. A page is one variable.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::thrash::Limit;
 use crate::word::{Config, Down, Handled, Hold, LeaveError, News, Protocol, Start};
 
-/// What the chip page says of a domain.
+/// The state of a domain according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     Runs,
@@ -26,7 +26,7 @@ pub enum Status {
     Dead,
 }
 
-/// A message under way: the sender's epoch, the receiver's as the sender knows it.
+/// A message in a link: the sender's epoch, and the receiver's as known to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mail {
     from: Epoch,
@@ -42,40 +42,39 @@ pub struct State<const D: usize, const C: usize> {
     pub memory: Memory,
     kills: u8,
     restarts: u8,
-    /// Somebody died, and nobody was the first since.
+    /// A domain died, and none has been the first since.
     mourned: bool,
 }
 
-/// One choice.
+/// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A core goes on: executes, faults, resets, gives back, leaves.
+    /// A core continues: executes, faults, resets, ends a transfer, leaves.
     Run(usize, usize),
-    /// A core executes what only its TLB still allows.
+    /// A core executes an access that only a stale TLB entry allows.
     Stale(usize, usize),
-    /// A message arrives.
     Deliver(usize, usize),
-    /// A message arrives and goes the short way.
+    /// A message arrives and takes the fast path.
     DeliverQuick(usize, usize),
     /// A shootdown ends.
     Unmapped(usize, usize),
-    /// That of all pages ends.
+    /// The shootdown of all pages ends.
     AllUnmapped(usize),
-    /// Hold times end.
+    /// Hold times expire.
     Expire(usize),
     /// A dirty line is written back.
     Evict(usize, u32),
-    /// A domain learns what the chip page says.
+    /// A domain reads the chip page.
     Learn(usize),
-    /// A domain that left comes back, for the rest of its program.
+    /// A domain that left returns and continues its program.
     Wake(usize),
-    /// A domain dies; what it has sent and nobody has taken is lost with it, or not.
+    /// A domain dies; its unread messages are lost or not.
     Kill(usize, bool),
-    /// It comes back in a new epoch, and runs the program once more.
+    /// It returns in a new epoch and runs its program once more.
     Restart(usize),
 }
 
-/// What is checked.
+/// A model and its options.
 #[derive(Clone, Debug)]
 pub struct World<const D: usize, const C: usize> {
     pub protocol: Protocol,
@@ -83,17 +82,17 @@ pub struct World<const D: usize, const C: usize> {
     pub programs: Programs,
     pub kills: u8,
     pub restarts: u8,
-    /// Hold times.
+    /// The hold time of pins; 0 for none.
     pub hold: u64,
-    /// Lines are written back at any time.
+    /// Whether dirty lines are written back at any time.
     pub evict: bool,
     pub mutant: Option<Mutant>,
-    /// Register files at the end that must not be.
+    /// Recognises register contents that must not occur at the end.
     pub forbidden: fn(&[Vec<u8>]) -> bool,
 }
 
 impl<const D: usize, const C: usize> World<D, C> {
-    /// Domains that run these programs, and nothing happens to them.
+    /// Creates a model in which domains run these programs undisturbed.
     pub fn new(protocol: Protocol, pages: u32, programs: Programs) -> Self {
         World {
             protocol,
@@ -126,7 +125,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         self.programs[node].get(core)?.get(state.nodes[node].runs[core].at).copied()
     }
 
-    /// What the chip page says of `peer`.
+    /// Returns what the chip page says of `peer`.
     fn truth(state: &State<D, C>, peer: usize) -> (Epoch, bool) {
         (state.nodes[peer].epoch, state.status[peer] == Status::Runs)
     }
@@ -166,9 +165,9 @@ impl<const D: usize, const C: usize> World<D, C> {
         });
     }
 
-    /// A domain comes (back) to the others.
+    /// Starts a domain, for the first time or again.
     fn start(state: &mut State<D, C>, node: usize) {
-        // What came while it was away is dropped, before anybody hears that it is back.
+        // Messages that came while it was away are dropped before others learn that it is back.
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
         Self::learn(state, node);
         let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
@@ -181,7 +180,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         });
     }
 
-    /// One go of a core. False when it cannot.
+    /// Runs one step of a core. Returns false if it cannot continue.
     fn run(&self, state: &mut State<D, C>, node: usize, core: usize) -> bool {
         let Some(op) = self.op(state, node, core) else { return false };
         Self::drive(state, node, |this, memory, sent| {
@@ -347,7 +346,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         }
     }
 
-    /// Does nothing more have to happen?
+    /// Returns whether nothing more has to happen.
     pub fn is_done(&self, state: &State<D, C>) -> bool {
         (0..D).all(|node| {
             let ended = (0..C).all(|core| self.op(state, node, core).is_none());
@@ -365,7 +364,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         alone || !writer && state.nodes[0].dsm.config.protocol == Protocol::ThreeState
     }
 
-    /// Nothing of a page stays in a cache whose domain does not hold it.
+    /// Returns whether every cached page is held by the cache's domain.
     fn caches_are_clean(state: &State<D, C>) -> bool {
         state.nodes.iter().zip(&state.status).all(|(node, status)| {
             let held = |page: usize| node.dsm.hold(page as u32) != Some(Hold::None);
