@@ -3,19 +3,19 @@
 
 use base::id::DomainId;
 
-use crate::dsm::{Dsm, Leaving, Seat};
+use crate::dsm::{Dsm, HomeState, Leaving};
 use crate::effect::{Effect, Perform};
 use crate::lives::{byte_of, with_byte};
 use crate::message::{END, Message};
-use crate::seat::ones;
 use crate::table::{Entry, Store};
+use crate::takeover::ones;
 use crate::word::{Hold, Page, Set};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Claims if this domain is the lowest that runs; otherwise asks which domain is the home, in
     /// case it missed the announcement.
-    pub(crate) fn reconsider(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
+    pub(crate) fn claim_or_ask(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
+        if self.home_state != HomeState::Waiting || self.leaving == Leaving::Gone {
             return;
         }
         let lowest = self.up().with(self.config.me).iter().next();
@@ -37,7 +37,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.claims = self.claims.wrapping_add(1);
         self.clear_directory();
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
-        self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
+        self.home_state =
+            HomeState::Claiming { waiting, handed, lost: lost || self.has_unhandled_death() };
         let message = self.question(0, handed);
         waiting.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         if waiting.is_empty() {
@@ -51,13 +52,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Becomes the home, after all have answered.
     pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        let Seat::Claiming { lost, .. } = self.seat else { return };
+        let HomeState::Claiming { lost, .. } = self.home_state else { return };
         self.record_own();
-        self.seat = Seat::Home;
+        self.home_state = HomeState::Home;
         self.round = self.round.saturating_add(1);
-        self.settled = self.members();
+        self.member_epochs = self.members();
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
-        let message = Message::Home { round: self.round, settled: self.settled };
+        let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
         self.broadcast(message, out);
         if lost && self.lose_unheld(out) {
             self.broadcast(Message::Losses, out);
@@ -77,46 +78,47 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         losses
     }
 
-    pub(crate) fn got_ask(
+    pub(crate) fn on_ask(
         &mut self,
         from: DomainId,
         handed: Option<(DomainId, u32)>,
         out: &mut (impl Perform + ?Sized),
     ) {
-        self.answer_or_not(from, handed, out);
-        if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
+        self.consider_question(from, handed, out);
+        if let (HomeState::Waiting, Some((_, round))) = (self.home_state, handed) {
             // Announcements and grants of the old home that are still in the links are out of date
             // now.
             self.round = self.round.max(round.saturating_add(1));
         }
     }
 
-    fn answer_or_not(
+    fn consider_question(
         &mut self,
         from: DomainId,
         handed: Option<(DomainId, u32)>,
         out: &mut (impl Perform + ?Sized),
     ) {
-        match self.seat {
-            Seat::Home if self.is_serving() => {
+        match self.home_state {
+            HomeState::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
-                let message = Message::Home { round: self.round, settled: self.settled };
+                let message =
+                    Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
             // The sender hands over in a later round than this domain has heard of: that
             // announcement is still on its way.
-            Seat::Known(home, round)
+            HomeState::Known(home, round)
                 if home == from || handed.is_some_and(|it| it.0 == home && it.1 >= round) =>
             {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
             }
-            Seat::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
-                self.seat = Seat::Waiting;
+            HomeState::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
+                self.home_state = HomeState::Waiting;
                 self.answer_asked(out);
             }
-            Seat::Waiting => self.answer_asked(out),
-            Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
+            HomeState::Waiting => self.answer_asked(out),
+            HomeState::Home | HomeState::Known(..) | HomeState::Claiming { .. } => {}
         }
     }
 
@@ -138,7 +140,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Answers all outstanding questions, 64 pages each.
     pub(crate) fn answer_asked(&mut self, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
+        if self.home_state != HomeState::Waiting || self.leaving == Leaving::Unmapping {
             return;
         }
         for to in self.up().iter() {
@@ -147,9 +149,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             let (base, held, written) = self.chunk(base, holds);
             let (held, written) = match base {
                 END => {
-                    let said =
-                        (self.settled, u64::from(self.round) << 8 | u64::from(self.mourns()));
-                    self.is_heard_by(to);
+                    let said = (
+                        self.member_epochs,
+                        u64::from(self.round) << 8 | u64::from(self.has_unhandled_death()),
+                    );
+                    self.treat_as_member(to);
                     said
                 }
                 _ => (held, written),
@@ -164,9 +168,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Treats `to` as a member: it may become the home, hold pages, and die before this domain
     /// hears of it. An earlier life of `to` whose death is unhandled stays recorded, and so do all
     /// deaths if this domain has just booted.
-    fn is_heard_by(&mut self, to: DomainId) {
-        if self.settled != 0 && byte_of(self.settled, to) == 0 {
-            self.settled = with_byte(self.settled, to, self.peers[to.index()].epoch);
+    fn treat_as_member(&mut self, to: DomainId) {
+        if self.member_epochs != 0 && byte_of(self.member_epochs, to) == 0 {
+            self.member_epochs = with_byte(self.member_epochs, to, self.peers[to.index()].epoch);
         }
     }
 
@@ -190,7 +194,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (base, first, second)
     }
 
-    pub(crate) fn got_chunk(
+    pub(crate) fn on_chunk(
         &mut self,
         now: u64,
         from: DomainId,
@@ -198,11 +202,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (held, written): (u64, u64),
         out: &mut (impl Perform + ?Sized),
     ) {
-        let Seat::Claiming { waiting, handed, lost } = self.seat else {
+        let HomeState::Claiming { waiting, handed, lost } = self.home_state else {
             return out.perform(Effect::Send { to: from, message: Message::Void });
         };
         if !waiting.has(from) || round != self.claims {
-            return; // An answer to an earlier claim's question; the answer to the current one follows.
+            return; // Answers an earlier claim; the answer to the current one follows.
         }
         if base != END {
             let pages = self.table.pages();
@@ -215,8 +219,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         let waiting = waiting.without(from);
         self.round = self.round.max((written >> 8) as u32);
-        let lost = lost || written & 1 != 0 || self.mourns_one_of(held);
-        self.seat = Seat::Claiming { waiting, handed, lost };
+        let lost = lost || written & 1 != 0 || self.any_has_died(held);
+        self.home_state = HomeState::Claiming { waiting, handed, lost };
         if waiting == Set::EMPTY {
             self.establish(now, out);
         }

@@ -19,10 +19,10 @@
 
 use base::id::CoreId;
 
-use crate::dsm::{Core, Dsm, Leaving, Revoke, Seat, Task, Wish};
+use crate::dsm::{Core, Dsm, HomeState, Leaving, PageRequest, PendingAccess, Revoke};
 use crate::effect::{Effect, Perform, Rights};
+use crate::fast::hold_after;
 use crate::message::Message;
-use crate::quick::left_of;
 use crate::table::Store;
 use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
 
@@ -37,13 +37,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         let count = if access.crosses { 2 } else { 1 };
-        if count == 1 && self.quick_access(&now, core, access.page, access.want, out) {
+        if count == 1 && self.fast_access(&now, core, access.page, access.want, out) {
             return Ok(());
         }
         if access.want == Want::Reset || access.crosses && access.want == Want::Device {
             return Err(AccessError::Range);
         }
-        self.begin(now(), core, Wish { page: access.page, want: access.want, count }, out)
+        self.begin(now(), core, PageRequest { page: access.page, want: access.want, count }, out)
     }
 
     /// Makes lost pages usable again. The service that used them must have been discarded.
@@ -55,7 +55,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count: u32,
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
-        self.begin(now, core, Wish { page, want: Want::Reset, count }, out)
+        self.begin(now, core, PageRequest { page, want: Want::Reset, count }, out)
     }
 
     /// Reports that the instruction whose access was completed for `core` has retired.
@@ -100,26 +100,26 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         &mut self,
         now: u64,
         core: CoreId,
-        wish: Wish,
+        wanted: PageRequest,
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         if self.leaving != Leaving::No {
             return Err(AccessError::Leaving);
         }
-        if !self.in_region(wish.page, wish.count) {
+        if !self.in_region(wanted.page, wanted.count) {
             return Err(AccessError::Range);
         }
-        let Wish { page, want, count } = wish;
+        let PageRequest { page, want, count } = wanted;
         let on_device = |page: &Page| self.table.hold(*page) == Hold::Device;
         if want != Want::Reset && (page..page + count).any(|page| on_device(&page)) {
             return Err(AccessError::Device);
         }
-        let Core { task, pins } = self.cores.get_mut(core.index()).ok_or(AccessError::Range)?;
-        if task.is_some() {
+        let Core { pending, pins } = self.cores.get_mut(core.index()).ok_or(AccessError::Range)?;
+        if pending.is_some() {
             return Err(AccessError::Busy);
         }
         pins.retire(now);
-        *task = Some(Task { page, count, got: 0, want, sent: false });
+        *pending = Some(PendingAccess { page, count, got: 0, want, sent: false });
         self.advance(now, core, out);
         self.serve_deferred(now, out);
         Ok(())
@@ -127,33 +127,33 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Pins the pages that are held, and requests the first one that is not.
     pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
-        while let Some(task) = self.cores[core.index()].task {
-            if task.got == task.count {
+        while let Some(pending) = self.cores[core.index()].pending {
+            if pending.got == pending.count {
                 return self.complete(now, core, Ok(()), out);
             }
-            let page = self.next_page(&task);
-            if task.want == Want::Reset || !self.holds(page, task.want, out) {
+            let page = self.next_page(&pending);
+            if pending.want == Want::Reset || !self.holds(page, pending.want, out) {
                 return self.ask_home(now, core, out);
             }
-            self.pin(core, page, task.want);
+            self.pin(core, page, pending.want);
         }
     }
 
-    fn next_page(&self, task: &Task) -> Page {
+    fn next_page(&self, pending: &PendingAccess) -> Page {
         #[cfg(test)]
-        let odd = self.config.me.0 % 2 == 1 && task.want != Want::Reset;
+        let odd = self.config.me.0 % 2 == 1 && pending.want != Want::Reset;
         #[cfg(test)]
         if odd && self.is_mutant(crate::proof::Mutant::Descending) {
-            return task.page + task.count - 1 - task.got;
+            return pending.page + pending.count - 1 - pending.got;
         }
-        task.page + task.got
+        pending.page + pending.got
     }
 
     fn pin(&mut self, core: CoreId, page: Page, want: Want) {
-        let Core { task, pins } = &mut self.cores[core.index()];
+        let Core { pending, pins } = &mut self.cores[core.index()];
         pins.open(page, want == Want::Write);
-        if let Some(task) = task {
-            task.got += 1;
+        if let Some(pending) = pending {
+            pending.got += 1;
         }
     }
 
@@ -165,9 +165,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) {
         let (hold, limit) = (self.config.hold, self.config.limit);
-        let Core { task, pins } = &mut self.cores[core.index()];
+        let Core { pending, pins } = &mut self.cores[core.index()];
         // A device's page needs no pin: it stays until the transfer is done.
-        let device = task.take().is_some_and(|task| task.want == Want::Device);
+        let device = pending.take().is_some_and(|pending| pending.want == Want::Device);
         match result {
             Ok(()) if !device => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
             _ => pins.drop_open(),
@@ -211,14 +211,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Sends the core's request to the home, or keeps it until there is one.
     pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
-        let Some(task) = self.cores[core.index()].task.filter(|task| !task.sent) else { return };
-        let count = if task.want == Want::Reset { task.count } else { 1 };
-        let wish = Wish { page: self.next_page(&task), want: task.want, count };
+        let Some(pending) = self.cores[core.index()].pending.filter(|pending| !pending.sent) else {
+            return;
+        };
+        let count = if pending.want == Want::Reset { pending.count } else { 1 };
+        let wanted = PageRequest { page: self.next_page(&pending), want: pending.want, count };
         let serving = self.is_serving();
-        match self.seat {
-            Seat::Home if serving => {}
-            Seat::Known(home, _) if self.up().has(home) => {
-                let Wish { page, want, count } = wish;
+        match self.home_state {
+            HomeState::Home if serving => {}
+            HomeState::Known(home, _) if self.up().has(home) => {
+                let PageRequest { page, want, count } = wanted;
                 out.perform(Effect::Send {
                     to: home,
                     message: Message::Get { core, page, want, count },
@@ -226,13 +228,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             _ => return,
         }
-        self.cores[core.index()].task = Some(Task { sent: true, ..task });
+        self.cores[core.index()].pending = Some(PendingAccess { sent: true, ..pending });
         if serving {
-            self.enqueue(now, RequestId { domain: self.config.me, core }, wish, out);
+            self.enqueue(now, RequestId { domain: self.config.me, core }, wanted, out);
         }
     }
 
-    pub(crate) fn got_grant(
+    pub(crate) fn on_grant(
         &mut self,
         now: u64,
         core: CoreId,
@@ -257,8 +259,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         lost: bool,
         out: &mut (impl Perform + ?Sized),
     ) {
-        let Some(task) = self.cores[core.index()].task else { return };
-        if !task.sent || task.want != want || self.next_page(&task) != page {
+        let Some(pending) = self.cores[core.index()].pending else { return };
+        if !pending.sent || pending.want != want || self.next_page(&pending) != page {
             return; // The core no longer waits for this.
         }
         if lost {
@@ -272,7 +274,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return self.complete(now, core, Err(AccessError::Device), out);
         }
         self.take(page, want, had, out);
-        self.cores[core.index()].task = Some(Task { sent: false, ..task });
+        self.cores[core.index()].pending = Some(PendingAccess { sent: false, ..pending });
         self.pin(core, page, want);
         self.advance(now, core, out);
     }
@@ -291,7 +293,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    pub(crate) fn got_revoke(
+    pub(crate) fn on_revoke(
         &mut self,
         now: u64,
         id: RequestId,
@@ -351,7 +353,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let hold = self.table.hold(page);
         if !suffices(hold, keep) {
             self.write_back(page, hold, keep, out);
-            self.table.set_hold(page, left_of(keep));
+            self.table.set_hold(page, hold_after(keep));
         }
     }
 
@@ -380,12 +382,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn answer(&mut self, now: u64, id: RequestId, page: Page, out: &mut (impl Perform + ?Sized)) {
-        match self.seat {
-            Seat::Home => self.got_ack(now, self.config.me, id, page, out),
-            Seat::Known(to, _) => {
+        match self.home_state {
+            HomeState::Home => self.on_ack(now, self.config.me, id, page, out),
+            HomeState::Known(to, _) => {
                 out.perform(Effect::Send { to, message: Message::Ack { id, page } })
             }
-            Seat::Claiming { .. } | Seat::Waiting => {}
+            HomeState::Claiming { .. } | HomeState::Waiting => {}
         }
     }
 }

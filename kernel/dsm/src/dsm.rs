@@ -5,11 +5,11 @@ use base::id::{CoreId, DomainId, Epoch};
 
 use crate::effect::{Effect, Perform};
 use crate::grid::{Cell, Grid};
-use crate::lives::{Doubt, Life, Peer, with_byte};
+use crate::lives::{ChipPageRead, Life, Peer, with_byte};
 use crate::message::Message;
 use crate::pin::Pins;
 use crate::table::{Store, Table};
-use crate::thrash::Watch;
+use crate::thrash::Detector;
 use crate::word::{
     Config, Down, Handled, Keep, News, Page, PeerFault, RequestId, Set, Start, Want,
 };
@@ -26,7 +26,7 @@ use crate::word::{
 ///   Home     -- handed over, or the handover failed -> Waiting
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Seat {
+pub(crate) enum HomeState {
     /// This domain.
     Home,
     /// That domain, and its round.
@@ -63,7 +63,7 @@ pub(crate) enum Leaving {
 
 /// An access in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Task {
+pub(crate) struct PendingAccess {
     pub page: Page,
     /// Number of pages needed, from `page` on, or to reset for [`Want::Reset`].
     pub count: u32,
@@ -76,7 +76,7 @@ pub(crate) struct Task {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Core {
-    pub task: Option<Task>,
+    pub pending: Option<PendingAccess>,
     pub pins: Pins,
 }
 
@@ -103,7 +103,7 @@ impl Cell for Revoke {
 
 /// What a core requests from the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wish {
+pub(crate) struct PageRequest {
     pub page: Page,
     pub want: Want,
     pub count: u32,
@@ -115,16 +115,16 @@ pub(crate) enum Request {
     Idle,
     /// Waits; ranks start with 1 and order the queue.
     Queued {
-        wish: Wish,
+        wanted: PageRequest,
         rank: u8,
     },
     /// Waits for the holders in `acks` to give up the page. An orphan's requester died or no longer
     /// wants the page; `next` is what it wants now.
     Active {
-        wish: Wish,
+        wanted: PageRequest,
         acks: Set,
         orphan: bool,
-        next: Option<Wish>,
+        next: Option<PageRequest>,
     },
 }
 
@@ -139,19 +139,19 @@ pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) epoch: Epoch,
     pub(crate) table: Table<T>,
     pub(crate) peers: [Peer; D],
-    pub(crate) seat: Seat,
+    pub(crate) home_state: HomeState,
     pub(crate) leaving: Leaving,
     /// Epochs of the members according to the last home, one byte per domain; 0 for non-members.
-    pub(crate) settled: u64,
+    pub(crate) member_epochs: u64,
     /// The round of the last home known to this domain.
     pub(crate) round: u32,
     /// Number of this domain's claims.
     pub(crate) claims: u8,
-    pub(crate) doubt: Doubt,
+    pub(crate) chip_page_read: ChipPageRead,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: Grid<Revoke, D, C>,
-    pub(crate) desk: Grid<Request, D, C>,
-    pub(crate) watch: Watch,
+    pub(crate) requests: Grid<Request, D, C>,
+    pub(crate) thrash_detector: Detector,
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
@@ -169,16 +169,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             epoch,
             table: Table::new(words, &config)?,
             peers: [Peer { epoch: Epoch(0), life: Life::Unknown, asked: None }; D],
-            seat: Seat::Waiting,
+            home_state: HomeState::Waiting,
             leaving: Leaving::Gone,
-            settled: 0,
+            member_epochs: 0,
             round: 0,
             claims: 0,
-            doubt: Doubt::Nothing,
+            chip_page_read: ChipPageRead::NotNeeded,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: Grid::new(&config),
-            desk: Grid::new(&config),
-            watch: Watch::new(config.thrash),
+            requests: Grid::new(&config),
+            thrash_detector: Detector::new(config.thrash),
         })
     }
 
@@ -189,21 +189,21 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         match start {
             Start::Founding => {
                 let all = (0..self.config.domains).map(DomainId);
-                self.settled = all.fold(0, |sum, domain| with_byte(sum, domain, Epoch(1)));
+                self.member_epochs = all.fold(0, |sum, domain| with_byte(sum, domain, Epoch(1)));
                 let lowest = DomainId(0);
                 let home = lowest == self.config.me;
-                self.seat = if home { Seat::Home } else { Seat::Known(lowest, 0) };
+                self.home_state = if home { HomeState::Home } else { HomeState::Known(lowest, 0) };
             }
             Start::Join => {
                 self.round = 0;
-                self.seat = Seat::Waiting;
+                self.home_state = HomeState::Waiting;
                 self.broadcast(Message::Join, out);
-                self.reconsider(now, out);
+                self.claim_or_ask(now, out);
             }
             Start::First { lost } => {
-                self.settled = 0;
+                self.member_epochs = 0;
                 self.clear_directory();
-                self.seat = Seat::Claiming { waiting: Set::EMPTY, handed: None, lost };
+                self.home_state = HomeState::Claiming { waiting: Set::EMPTY, handed: None, lost };
                 self.establish(now, out);
             }
         }
@@ -215,12 +215,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// the page said so.
     pub fn chip(&mut self, now: u64, news: &[News], out: &mut (impl Perform + ?Sized)) {
         let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
-        if self.doubt == Doubt::Wanted {
-            self.doubt = Doubt::Fresh;
+        if self.chip_page_read == ChipPageRead::Needed {
+            self.chip_page_read = ChipPageRead::Done;
         }
         let before = self.up();
         for peer in news {
-            match self.learn(*peer) {
+            match self.update_peer(*peer) {
                 Some(Down::Died) => died = died.with(peer.domain),
                 Some(Down::Slept) => slept = slept.with(peer.domain),
                 None => {}
@@ -228,28 +228,34 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         let gone = Set(died.0 | slept.0);
         if !gone.is_empty() {
-            self.went(now, gone, died, out);
-            if let Seat::Claiming { handed, lost, .. } = self.seat {
+            self.peers_went_down(now, gone, died, out);
+            if let HomeState::Claiming { handed, lost, .. } = self.home_state {
                 self.claim(now, handed, lost, out);
             }
-            self.reconsider(now, out);
+            self.claim_or_ask(now, out);
         }
         // A domain that starts announces itself, but possibly before this domain learnt of it.
-        let risen = Set(self.up().0 & (!before.0 | died.0));
+        let started = Set(self.up().0 & (!before.0 | died.0));
         if self.is_serving() {
-            let message = Message::Home { round: self.round, settled: self.settled };
-            risen.iter().for_each(|to| out.perform(Effect::Send { to, message }));
+            let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
+            started.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         }
         self.send_parked(now, out);
     }
 
-    fn went(&mut self, now: u64, gone: Set, died: Set, out: &mut (impl Perform + ?Sized)) {
-        match (self.seat, self.leaving) {
-            (Seat::Home, Leaving::Handing(to)) if gone.has(to) => self.handed_in_vain(out),
-            (Seat::Home, _) => self.home_lost_peers(now, gone, died, out),
-            (Seat::Known(home, _), _) if gone.has(home) => {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
+    fn peers_went_down(
+        &mut self,
+        now: u64,
+        gone: Set,
+        died: Set,
+        out: &mut (impl Perform + ?Sized),
+    ) {
+        match (self.home_state, self.leaving) {
+            (HomeState::Home, Leaving::Handing(to)) if gone.has(to) => self.handover_failed(out),
+            (HomeState::Home, _) => self.home_lost_peers(now, gone, died, out),
+            (HomeState::Known(home, _), _) if gone.has(home) => {
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
             }
             _ => {}
         }
@@ -275,24 +281,25 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.check(&message)?;
         if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives))
-            || matches!(message, Message::TakeHome { settled, .. } if self.doubts(settled))
+            || matches!(message, Message::TakeHome { member_epochs, .. }
+                if self.must_read_chip_page(member_epochs))
         {
             return Ok(Handled::Later);
         }
         match message {
             Message::Get { core, page, want, count } => {
                 let id = RequestId { domain: from, core };
-                self.got_get(now, id, Wish { page, want, count }, out);
+                self.on_get(now, id, PageRequest { page, want, count }, out);
             }
-            Message::Ack { id, page } => self.got_ack(now, from, id, page, out),
+            Message::Ack { id, page } => self.on_ack(now, from, id, page, out),
             Message::Grant { core, page, want, lost } if self.is_home(from) => {
-                return Ok(self.got_grant(now, core, (page, want), lost, out));
+                return Ok(self.on_grant(now, core, (page, want), lost, out));
             }
             Message::Revoke { id, page, keep } if self.is_home(from) => {
-                return Ok(self.got_revoke(now, id, page, keep, out));
+                return Ok(self.on_revoke(now, id, page, keep, out));
             }
             Message::Grant { .. } | Message::Revoke { .. } => {}
-            other => self.handle_seat(now, from, other, out),
+            other => self.handle_home_message(now, from, other, out),
         }
         Ok(Handled::Done)
     }
@@ -332,7 +339,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Returns whether this domain is the home.
     pub fn is_at_home(&self) -> bool {
-        self.seat == Seat::Home
+        self.home_state == HomeState::Home
     }
 
     fn check(&self, message: &Message) -> Result<(), PeerFault> {
@@ -357,7 +364,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     pub(crate) fn is_home(&self, from: DomainId) -> bool {
-        matches!(self.seat, Seat::Known(home, _) if home == from)
+        matches!(self.home_state, HomeState::Known(home, _) if home == from)
     }
 
     pub(crate) fn broadcast(&self, message: Message, out: &mut (impl Perform + ?Sized)) {

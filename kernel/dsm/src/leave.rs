@@ -6,7 +6,7 @@
 //! needs the domain awake: it holds nothing, and no request is queued at it. Requesters repeat
 //! requests that reached it in the meantime when they learn of the new home.
 
-use crate::dsm::{Dsm, Leaving, Revoke, Seat};
+use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
 use crate::table::Store;
 use crate::word::{Hold, Keep, LeaveError};
@@ -15,7 +15,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Starts to leave. From now on no core of this domain may access coherent pages, until
     /// [`Effect::Left`] or, if the domain must stay, [`Effect::Stays`].
     pub fn leave(&mut self, out: &mut (impl Perform + ?Sized)) -> Result<(), LeaveError> {
-        let waits = self.cores.iter().any(|core| core.task.is_some());
+        let waits = self.cores.iter().any(|core| core.pending.is_some());
         let unmapping = |revoke: Revoke| matches!(revoke, Revoke::Unmapping { .. });
         let pages = 0..self.table.pages();
         let device = |page| self.table.hold(page) == Hold::Device;
@@ -26,7 +26,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         {
             return Err(LeaveError::Busy);
         }
-        if self.seat == Seat::Home && self.has_losses() {
+        if self.home_state == HomeState::Home && self.has_losses() {
             return Err(LeaveError::LostPages);
         }
         self.cores.iter_mut().for_each(|core| core.pins.clear());
@@ -43,11 +43,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         for page in 0..self.table.pages() {
             self.give_up(page, Keep::Nothing, out);
         }
-        self.all_empty(now, out);
+        self.all_given_up(now, out);
     }
 
     /// Cancels leaving. Returns false if other domains have been told already.
-    pub fn stay(&mut self) -> bool {
+    pub fn cancel_leave(&mut self) -> bool {
         let early = self.leaving == Leaving::Empty;
         if early {
             self.leaving = Leaving::No;

@@ -9,6 +9,7 @@ mod claim;
 mod client;
 mod dsm;
 pub mod effect;
+mod fast;
 mod grid;
 mod home;
 pub mod instruction;
@@ -18,9 +19,8 @@ pub mod message;
 pub mod pin;
 #[cfg(test)]
 mod proof;
-mod quick;
-mod seat;
 pub mod table;
+mod takeover;
 pub mod thrash;
 pub mod wire;
 pub mod word;

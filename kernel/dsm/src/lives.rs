@@ -33,16 +33,16 @@ pub(crate) struct Peer {
 ///      +---------------------------------- TakeHome --------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Doubt {
-    Nothing,
+pub(crate) enum ChipPageRead {
+    NotNeeded,
     /// That member may have started meanwhile and hold pages.
-    Wanted,
-    Fresh,
+    Needed,
+    Done,
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Updates what is known of a peer. Returns how it went down, if it did.
-    pub(crate) fn learn(&mut self, news: News) -> Option<Down> {
+    pub(crate) fn update_peer(&mut self, news: News) -> Option<Down> {
         let known = *self.peer(news.domain)?;
         if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
             return None;
@@ -77,24 +77,24 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Returns whether a home that hands over names a member that, as far as this domain knows,
     /// does not run. That member may have started meanwhile and hold pages of that home, so it must
     /// be asked too.
-    pub(crate) fn doubts(&mut self, settled: u64) -> bool {
+    pub(crate) fn must_read_chip_page(&mut self, member_epochs: u64) -> bool {
         let runs = |domain: DomainId| {
             let peer = &self.peers[domain.index()];
-            peer.life == Life::Up && byte(peer.epoch) == byte_of(settled, domain)
+            peer.life == Life::Up && byte(peer.epoch) == byte_of(member_epochs, domain)
         };
         let mut others = (0..self.config.domains).map(DomainId).filter(|&id| id != self.config.me);
-        let strange = others.any(|domain| byte_of(settled, domain) != 0 && !runs(domain));
-        self.doubt = match (strange, self.doubt) {
-            (true, Doubt::Nothing | Doubt::Wanted) => Doubt::Wanted,
-            _ => Doubt::Nothing,
+        let strange = others.any(|domain| byte_of(member_epochs, domain) != 0 && !runs(domain));
+        self.chip_page_read = match (strange, self.chip_page_read) {
+            (true, ChipPageRead::NotNeeded | ChipPageRead::Needed) => ChipPageRead::Needed,
+            _ => ChipPageRead::NotNeeded,
         };
-        self.doubt == Doubt::Wanted
+        self.chip_page_read == ChipPageRead::Needed
     }
 
     /// Returns whether a message cannot be handled before the chip page has been read again, even
     /// if it has not changed.
     pub fn wants_news(&self) -> bool {
-        self.doubt == Doubt::Wanted
+        self.chip_page_read == ChipPageRead::Needed
     }
 
     /// Encodes all known lives as in [`Message::Ask`].

@@ -33,7 +33,7 @@ pub enum Message {
         /// Counts the homes since the chip started.
         round: u32,
         /// The epochs of the home's members, one byte per domain; 0 for non-members.
-        settled: u64,
+        member_epochs: u64,
     },
     /// To the home: the sender holds nothing any more and leaves.
     Leave,
@@ -44,7 +44,7 @@ pub enum Message {
     TakeHome {
         round: u32,
         /// As in [`Message::Home`].
-        settled: u64,
+        member_epochs: u64,
     },
     /// From a claimant: which pages from `base` on does the receiver hold?
     Ask {
@@ -161,13 +161,13 @@ impl Message {
                 [pack_body(kind::ACK, id.domain.0, id.core.0, 0, page), 0, 0]
             }
             Message::Join => plain(kind::JOIN),
-            Message::Home { round, settled } => {
-                [pack_body(kind::HOME, 0, 0, 0, 0), settled, round as u64]
+            Message::Home { round, member_epochs } => {
+                [pack_body(kind::HOME, 0, 0, 0, 0), member_epochs, round as u64]
             }
             Message::Leave => plain(kind::LEAVE),
             Message::Bye => plain(kind::BYE),
-            Message::TakeHome { round, settled } => {
-                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), settled, round as u64]
+            Message::TakeHome { round, member_epochs } => {
+                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), member_epochs, round as u64]
             }
             Message::Ask { round, base, lives, handed } => {
                 let giver = match handed {
@@ -213,10 +213,10 @@ impl Message {
             kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(nonsense)? },
             kind::ACK => Message::Ack { id, page },
             kind::JOIN => Message::Join,
-            kind::HOME => Message::Home { round: second as u32, settled: first },
+            kind::HOME => Message::Home { round: second as u32, member_epochs: first },
             kind::LEAVE => Message::Leave,
             kind::BYE => Message::Bye,
-            kind::TAKE_HOME => Message::TakeHome { round: second as u32, settled: first },
+            kind::TAKE_HOME => Message::TakeHome { round: second as u32, member_epochs: first },
             kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
             kind::ASK => {
                 let giver = (second as u8).checked_sub(1).map(DomainId);

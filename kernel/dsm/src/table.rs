@@ -120,7 +120,7 @@ impl<T: Store> Table<T> {
     pub fn get(&self, page: Page) -> Entry {
         let code = self.code_of(page);
         match self.protocol {
-            Protocol::TwoState => self.two(code),
+            Protocol::TwoState => self.decode_two_state(code),
             Protocol::ThreeState => Entry {
                 hold: hold_of(code),
                 exclusive: code & 4 != 0,
@@ -152,7 +152,7 @@ impl<T: Store> Table<T> {
         self.set(page, Entry { hold, ..entry });
     }
 
-    fn two(&self, code: u64) -> Entry {
+    fn decode_two_state(&self, code: u64) -> Entry {
         let one =
             |hold, domain| Entry { hold, holders: Set::only(domain), exclusive: true, lost: false };
         match code {

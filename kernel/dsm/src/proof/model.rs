@@ -43,7 +43,7 @@ pub struct State<const D: usize, const C: usize> {
     kills: u8,
     restarts: u8,
     /// A domain died, and none has been the first since.
-    mourned: bool,
+    death_unhandled: bool,
 }
 
 /// One step.
@@ -149,7 +149,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         result
     }
 
-    fn learn(state: &mut State<D, C>, node: usize) {
+    fn update_peer(state: &mut State<D, C>, node: usize) {
         let peers = (0..D).filter(|peer| *peer != node);
         let news: Vec<News> = peers
             .map(|peer| {
@@ -169,10 +169,10 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn start(state: &mut State<D, C>, node: usize) {
         // Messages that came while it was away are dropped before others learn that it is back.
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
-        Self::learn(state, node);
+        Self::update_peer(state, node);
         let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
-        let start = if others { Start::Join } else { Start::First { lost: state.mourned } };
-        state.mourned &= others;
+        let start = if others { Start::Join } else { Start::First { lost: state.death_unhandled } };
+        state.death_unhandled &= others;
         state.status[node] = Status::Runs;
         state.nodes[node].left = false;
         Self::drive(state, node, |this, memory, sent| {
@@ -258,7 +258,7 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn kill(state: &mut State<D, C>, node: usize, silent: bool) {
         let epoch = state.nodes[node].epoch;
         state.kills += 1;
-        state.mourned |= state.status[node] == Status::Runs;
+        state.death_unhandled |= state.status[node] == Status::Runs;
         state.status[node] = Status::Dead;
         let blank = state.nodes[node].dsm.config;
         state.nodes[node] = Node::new(blank, epoch);
@@ -300,7 +300,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
-            Action::Learn(node) => Self::learn(state, node),
+            Action::Learn(node) => Self::update_peer(state, node),
             Action::Wake(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
@@ -403,10 +403,10 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             memory,
             kills: 0,
             restarts: 0,
-            mourned: false,
+            death_unhandled: false,
         };
         for node in 0..D {
-            Self::learn(&mut state, node);
+            Self::update_peer(&mut state, node);
             Self::drive(&mut state, node, |this, memory, sent| {
                 this.drive(memory, sent, |dsm, out| dsm.start(0, Start::Founding, out));
             });

@@ -9,7 +9,7 @@
 use abi::dsm::{kind, unpack_body};
 use base::id::{CoreId, DomainId, Epoch};
 
-use crate::dsm::{Core, Dsm, Leaving, Request, Seat, Task, Wish};
+use crate::dsm::{Core, Dsm, HomeState, Leaving, PageRequest, PendingAccess, Request};
 use crate::effect::{Effect, Perform, Rights};
 use crate::lives::Life;
 use crate::message::{Message, keep_of, want_of};
@@ -48,12 +48,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return false;
         }
         match (kind, plain(argument)) {
-            (kind::GET, Some(want)) => self.quick_get(now, from, id.core, page, want, out),
-            (kind::GRANT, Some(want)) => self.quick_grant(now, from, id.core, page, want, out),
-            (kind::ACK, _) => self.quick_ack(now, from, id, page, out),
+            (kind::GET, Some(want)) => self.fast_get(now, from, id.core, page, want, out),
+            (kind::GRANT, Some(want)) => self.fast_grant(now, from, id.core, page, want, out),
+            (kind::ACK, _) => self.fast_ack(now, from, id, page, out),
             (kind::REVOKE, _) if domain < self.config.domains => {
                 let Some(keep) = keep_of(argument) else { return false };
-                self.quick_revoke(now, from, id, page, keep, out)
+                self.fast_revoke(now, from, id, page, keep, out)
             }
             _ => false,
         }
@@ -65,7 +65,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Starts the access of a core to a page that this domain does not hold.
-    pub(crate) fn quick_access(
+    pub(crate) fn fast_access(
         &mut self,
         now: impl Fn() -> u64,
         core: CoreId,
@@ -74,37 +74,37 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
         let plain = matches!(want, Want::Read | Want::Write) && page < self.table.pages();
-        let free = self.cores.get(core.index()).is_some_and(|core| core.task.is_none());
+        let free = self.cores.get(core.index()).is_some_and(|core| core.pending.is_none());
         if !plain || !free || !self.is_quiet() || self.table.hold(page) != Hold::None {
             return false;
         }
-        match self.seat {
-            Seat::Known(to, _) if self.peers[to.index()].life == Life::Up => {
+        match self.home_state {
+            HomeState::Known(to, _) if self.peers[to.index()].life == Life::Up => {
                 let message = Message::Get { core, page, want, count: 1 };
                 out.perform(Effect::Send { to, message });
             }
-            Seat::Home if self.desk.is_idle() => {
+            HomeState::Home if self.requests.is_idle() => {
                 let id = RequestId { domain: self.config.me, core };
                 let entry = self.table.get(page);
                 let (acks, keep) = self.victims(&entry, id.domain, want);
                 let Some(to) = acks.single() else { return false };
                 out.perform(Effect::Send { to, message: Message::Revoke { id, page, keep } });
-                let wish = Wish { page, want, count: 1 };
-                self.desk.set(id, Request::Active { wish, acks, orphan: false, next: None });
-                self.moves(now(), &entry, id.domain, page, out);
+                let wanted = PageRequest { page, want, count: 1 };
+                self.requests.set(id, Request::Active { wanted, acks, orphan: false, next: None });
+                self.record_move(now(), &entry, id.domain, page, out);
             }
             _ => return false,
         }
-        let Core { task, pins } = &mut self.cores[core.index()];
+        let Core { pending, pins } = &mut self.cores[core.index()];
         if !pins.is_empty() {
             pins.retire(now());
         }
-        *task = Some(Task { page, count: 1, got: 0, want, sent: true });
+        *pending = Some(PendingAccess { page, count: 1, got: 0, want, sent: true });
         true
     }
 
     /// Gives up a page immediately, if it is not pinned and needs no shootdown of other cores.
-    fn quick_give_up(
+    fn fast_give_up(
         &self,
         now: impl Fn() -> u64,
         (page, hold): (Page, Hold),
@@ -124,7 +124,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     #[inline(never)]
-    fn quick_revoke(
+    fn fast_revoke(
         &mut self,
         now: impl Fn() -> u64,
         from: DomainId,
@@ -134,17 +134,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
         let held = (page, self.table.hold(page));
-        if !self.is_home(from) || !self.quick_give_up(now, held, keep, out) {
+        if !self.is_home(from) || !self.fast_give_up(now, held, keep, out) {
             return false;
         }
         out.perform(Effect::Send { to: from, message: Message::Ack { id, page } });
-        self.table.set_hold(page, left_of(keep));
+        self.table.set_hold(page, hold_after(keep));
         true
     }
 
     /// Handles a request at the home, if the home is also the only holder.
     #[inline(never)]
-    fn quick_get(
+    fn fast_get(
         &mut self,
         now: impl Fn() -> u64,
         from: DomainId,
@@ -153,25 +153,25 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         want: Want,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
-        if self.seat != Seat::Home || !self.desk.is_idle() {
+        if self.home_state != HomeState::Home || !self.requests.is_idle() {
             return false;
         }
         let entry = self.table.get(page);
         let (acks, keep) = self.victims(&entry, from, want);
         let held = (page, entry.hold);
-        if acks != Set::only(self.config.me) || !self.quick_give_up(&now, held, keep, out) {
+        if acks != Set::only(self.config.me) || !self.fast_give_up(&now, held, keep, out) {
             return false;
         }
         let message = Message::Grant { core, page, want, lost: false };
         out.perform(Effect::Send { to: from, message });
-        let entry = Entry { hold: left_of(keep), ..entry };
-        self.moves(now(), &entry, from, page, out);
-        self.table.set(page, self.after(&entry, from, Some(from), want));
+        let entry = Entry { hold: hold_after(keep), ..entry };
+        self.record_move(now(), &entry, from, page, out);
+        self.table.set(page, self.entry_after(&entry, from, Some(from), want));
         true
     }
 
     #[inline(never)]
-    fn quick_grant(
+    fn fast_grant(
         &mut self,
         now: impl Fn() -> u64,
         from: DomainId,
@@ -181,15 +181,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
         let entry = self.table.get(page);
-        if !self.is_home(from) || !self.is_sole_wish(core, page, want) || had_by_device(&entry) {
+        if !self.is_home(from) || !self.waits_only_for(core, page, want) || device_uses(&entry) {
             return false;
         }
-        self.quick_take(now(), core, (page, entry), want, out)
+        self.fast_take(now(), core, (page, entry), want, out)
     }
 
     /// Handles the answer to a request of the home's own core.
     #[inline(never)]
-    fn quick_ack(
+    fn fast_ack(
         &mut self,
         now: impl Fn() -> u64,
         from: DomainId,
@@ -197,33 +197,36 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         page: Page,
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
-        let Request::Active { wish, acks, orphan: false, next: None } = self.desk.get(id) else {
+        let Request::Active { wanted, acks, orphan: false, next: None } = self.requests.get(id)
+        else {
             return false;
         };
-        let mine = self.seat == Seat::Home && id.domain == self.config.me && self.desk.is_single();
+        let mine = self.home_state == HomeState::Home
+            && id.domain == self.config.me
+            && self.requests.is_single();
         let entry = self.table.get(page);
-        let this = wish.page == page && acks == Set::only(from) && !entry.lost;
-        let wanted = this && self.is_sole_wish(id.core, page, wish.want);
-        if !mine || !wanted || had_by_device(&entry) {
+        let this = wanted.page == page && acks == Set::only(from) && !entry.lost;
+        let wanted = this && self.waits_only_for(id.core, page, wanted.want);
+        if !mine || !wanted || device_uses(&entry) {
             return false;
         }
-        self.desk.set(id, Request::Idle);
-        let shared = wish.want == Want::Read && self.config.protocol == Protocol::ThreeState;
+        self.requests.set(id, Request::Idle);
+        let shared = wanted.want == Want::Read && self.config.protocol == Protocol::ThreeState;
         let entry = match shared {
-            true => self.after(&entry, id.domain, Some(id.domain), Want::Read),
+            true => self.entry_after(&entry, id.domain, Some(id.domain), Want::Read),
             false => Entry { holders: Set::only(id.domain), exclusive: true, ..entry },
         };
-        self.quick_take(now(), id.core, (page, entry), wish.want, out)
+        self.fast_take(now(), id.core, (page, entry), wanted.want, out)
     }
 
     /// Returns whether this core waits for just this page, for loads or stores.
-    fn is_sole_wish(&self, core: CoreId, page: Page, want: Want) -> bool {
-        let wish = Task { page, count: 1, got: 0, want, sent: true };
+    fn waits_only_for(&self, core: CoreId, page: Page, want: Want) -> bool {
+        let wanted = PendingAccess { page, count: 1, got: 0, want, sent: true };
         matches!(want, Want::Read | Want::Write)
-            && self.cores.get(core.index()).is_some_and(|core| core.task == Some(wish))
+            && self.cores.get(core.index()).is_some_and(|core| core.pending == Some(wanted))
     }
 
-    fn quick_take(
+    fn fast_take(
         &mut self,
         now: u64,
         core: CoreId,
@@ -238,20 +241,20 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.table.set(page, Entry { hold, ..entry });
         out.perform(Effect::Map { page, rights });
         let (hold, limit) = (self.config.hold, self.config.limit);
-        let Core { task, pins } = &mut self.cores[core.index()];
-        *task = None;
+        let Core { pending, pins } = &mut self.cores[core.index()];
+        *pending = None;
         pins.add(page, want == Want::Write, now.saturating_add(hold), now.saturating_add(limit));
         out.perform(Effect::Complete { core, result: Ok(()) });
         true
     }
 }
 
-fn had_by_device(entry: &Entry) -> bool {
+fn device_uses(entry: &Entry) -> bool {
     entry.hold == Hold::Device
 }
 
 /// Returns the rights that `keep` leaves.
-pub(crate) const fn left_of(keep: Keep) -> Hold {
+pub(crate) const fn hold_after(keep: Keep) -> Hold {
     match keep {
         Keep::Read => Hold::Read,
         Keep::Nothing => Hold::None,

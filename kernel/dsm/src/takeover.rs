@@ -20,7 +20,7 @@
 
 use base::id::DomainId;
 
-use crate::dsm::{Dsm, Leaving, Revoke, Seat};
+use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
 use crate::lives::{Life, byte, byte_of, with_byte};
@@ -29,7 +29,7 @@ use crate::table::Store;
 use crate::word::{Down, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    pub(crate) fn handle_seat(
+    pub(crate) fn handle_home_message(
         &mut self,
         now: u64,
         from: DomainId,
@@ -37,32 +37,37 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) {
         match message {
-            Message::Join => self.got_join(now, from, out),
-            Message::Home { round, settled } => self.got_home(now, from, round, settled, out),
-            Message::Leave => self.got_leave(now, from, out),
-            Message::Bye if self.leaving == Leaving::Asked => self.gone(out),
-            Message::TakeHome { round, settled } => {
-                self.got_take_home(now, (from, round), settled, out);
+            Message::Join => self.on_join(now, from, out),
+            Message::Home { round, member_epochs } => {
+                self.on_home(now, from, round, member_epochs, out)
             }
-            Message::Who if self.leaving == Leaving::Handing(from) => self.ask_to_take(from, out),
+            Message::Leave => self.on_leave(now, from, out),
+            Message::Bye if self.leaving == Leaving::Asked => self.finish_leaving(out),
+            Message::TakeHome { round, member_epochs } => {
+                self.on_take_home(now, (from, round), member_epochs, out);
+            }
+            Message::Who if self.leaving == Leaving::Handing(from) => {
+                self.send_take_home(from, out)
+            }
             Message::Who if self.is_serving() => {
-                let message = Message::Home { round: self.round, settled: self.settled };
+                let message =
+                    Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
             Message::Ask { round, base, handed, .. } => {
                 self.peers[from.index()].asked = Some((round, base));
-                self.got_ask(from, handed, out);
+                self.on_ask(from, handed, out);
             }
             // The sender is the home in this domain's view, so it has stepped down.
-            Message::Who if matches!(self.seat, Seat::Known(home, _) if home == from) => {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
-                self.reconsider(now, out);
+            Message::Who if self.is_home(from) => {
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
+                self.claim_or_ask(now, out);
             }
             Message::Chunk { round, base, held, written } => {
-                self.got_chunk(now, from, (round, base), (held, written), out);
+                self.on_chunk(now, from, (round, base), (held, written), out);
             }
-            Message::Void => self.reconsider(now, out),
+            Message::Void => self.claim_or_ask(now, out),
             Message::Losses => {
                 out.perform(Effect::Send { to: from, message: Message::AskLost { base: 0 } })
             }
@@ -70,31 +75,32 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 let (base, bits, _) = self.chunk(base, |entry| (entry.lost, false));
                 out.perform(Effect::Send { to: from, message: Message::Lost { base, bits } });
             }
-            Message::Lost { base, bits } => self.got_lost(from, base, bits, out),
+            Message::Lost { base, bits } => self.on_lost(from, base, bits, out),
             _ => {} // Out of date: the sender or this domain is in another state by now.
         }
     }
 
     /// `from` has started and holds nothing; messages sent to it before did not reach it.
-    fn got_join(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
-        match self.seat {
-            Seat::Home if self.is_serving() => {
-                self.settled = self.members();
-                let message = Message::Home { round: self.round, settled: self.settled };
+    fn on_join(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
+        match self.home_state {
+            HomeState::Home if self.is_serving() => {
+                self.member_epochs = self.members();
+                let message =
+                    Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
-            Seat::Home if self.leaving == Leaving::Handing(from) => {
-                self.handed_in_vain(out);
-                self.reconsider(now, out);
+            HomeState::Home if self.leaving == Leaving::Handing(from) => {
+                self.handover_failed(out);
+                self.claim_or_ask(now, out);
             }
             // The question may be among the lost messages; it will answer that it holds nothing.
-            Seat::Claiming { waiting, handed, .. } if waiting.has(from) => {
+            HomeState::Claiming { waiting, handed, .. } if waiting.has(from) => {
                 out.perform(Effect::Send { to: from, message: self.question(0, handed) });
             }
-            Seat::Known(home, _) if home == from => {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
-                self.reconsider(now, out);
+            HomeState::Known(home, _) if home == from => {
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
+                self.claim_or_ask(now, out);
             }
             _ => {}
         }
@@ -106,16 +112,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Returns whether this domain knows of a member's death that no home has handled.
-    pub(crate) fn mourns(&self) -> bool {
+    pub(crate) fn has_unhandled_death(&self) -> bool {
         // 0: this domain has just booted, and no home has told it that its last life's death is
         // handled.
-        self.settled == 0 || self.mourns_one_of(self.settled)
+        self.member_epochs == 0 || self.any_has_died(self.member_epochs)
     }
 
     /// Returns whether one of these members has died.
-    pub(crate) fn mourns_one_of(&self, settled: u64) -> bool {
+    pub(crate) fn any_has_died(&self, member_epochs: u64) -> bool {
         (0..self.config.domains).map(DomainId).any(|domain| {
-            let then = byte_of(settled, domain);
+            let then = byte_of(member_epochs, domain);
             let dead = match self.peer(domain) {
                 None => byte(self.epoch) != then,
                 Some(peer) if peer.epoch.0 == 0 => false,
@@ -125,37 +131,40 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         })
     }
 
-    fn got_home(
+    fn on_home(
         &mut self,
         now: u64,
         from: DomainId,
         round: u32,
-        settled: u64,
+        member_epochs: u64,
         out: &mut (impl Perform + ?Sized),
     ) {
-        let old = match self.seat {
-            Seat::Home => !matches!(self.leaving, Leaving::Handing(_)),
-            Seat::Known(home, known) => round < known || round == known && home != from,
-            Seat::Claiming { .. } | Seat::Waiting => round < self.round,
+        let old = match self.home_state {
+            HomeState::Home => !matches!(self.leaving, Leaving::Handing(_)),
+            HomeState::Known(home, known) => round < known || round == known && home != from,
+            HomeState::Claiming { .. } | HomeState::Waiting => round < self.round,
         };
         if old {
             return;
         }
-        (self.settled, self.round) = (settled, round);
-        if self.seat == Seat::Known(from, round) {
+        (self.member_epochs, self.round) = (member_epochs, round);
+        if self.home_state == HomeState::Known(from, round) {
             return;
         }
         if matches!(self.leaving, Leaving::Handing(_)) {
-            return self.gone(out);
+            return self.finish_leaving(out);
         }
         self.forget_home();
-        self.seat = Seat::Known(from, round);
+        self.home_state = HomeState::Known(from, round);
         self.send_parked(now, out);
     }
 
     /// Cancels what was requested from or by the former home.
     fn forget_home(&mut self) {
-        self.cores.iter_mut().flat_map(|core| &mut core.task).for_each(|task| task.sent = false);
+        self.cores
+            .iter_mut()
+            .flat_map(|core| &mut core.pending)
+            .for_each(|pending| pending.sent = false);
         self.revokes.change(|revoke| match revoke {
             Revoke::Unmapping { page, keep, .. } => Revoke::Unmapping { page, keep, orphan: true },
             Revoke::Deferred { .. } | Revoke::Idle => Revoke::Idle,
@@ -166,7 +175,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Continues without a home; the state is already `Waiting`.
-    pub(crate) fn home_is_gone(&mut self, out: &mut (impl Perform + ?Sized)) {
+    pub(crate) fn home_went_down(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.forget_home();
         self.answer_asked(out);
     }
@@ -174,10 +183,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Sends what waited for a home.
     pub(crate) fn send_parked(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.cores().for_each(|core| self.ask_home(now, core, out));
-        self.proceed_leave(out);
+        self.continue_leaving(out);
     }
 
-    fn got_lost(
+    fn on_lost(
         &mut self,
         from: DomainId,
         base: Page,
@@ -195,127 +204,130 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out.perform(Effect::Send { to: from, message: Message::AskLost { base } });
     }
 
-    fn got_take_home(
+    fn on_take_home(
         &mut self,
         now: u64,
         from: (DomainId, u32),
-        settled: u64,
+        member_epochs: u64,
         out: &mut (impl Perform + ?Sized),
     ) {
-        let elsewhere = match self.seat {
-            Seat::Home => true,
-            Seat::Known(home, round) => (home, round) != from,
+        let elsewhere = match self.home_state {
+            HomeState::Home => true,
+            HomeState::Known(home, round) => (home, round) != from,
             // Out of date: the sender has handed over to another domain since, which has asked
             // already.
-            Seat::Claiming { .. } | Seat::Waiting => from.1 < self.round,
+            HomeState::Claiming { .. } | HomeState::Waiting => from.1 < self.round,
         };
         // A domain that announced its leaving is answered with Bye, and another one is asked.
         if elsewhere || self.leaving == Leaving::Asked {
             return;
         }
-        self.settled = settled;
+        self.member_epochs = member_epochs;
         self.round = self.round.max(from.1);
-        self.seat = Seat::Waiting;
-        self.home_is_gone(out);
+        self.home_state = HomeState::Waiting;
+        self.home_went_down(out);
         self.claim(now, Some(from), false, out);
     }
 
-    fn got_leave(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
+    fn on_leave(&mut self, now: u64, from: DomainId, out: &mut (impl Perform + ?Sized)) {
         let handing = self.leaving == Leaving::Handing(from);
         if !self.is_serving() && !handing {
             return; // The sender will repeat it to the next home.
         }
-        self.sweep(from, Down::Slept, out);
+        self.remove_holder(from, Down::Slept, out);
         out.perform(Effect::Send { to: from, message: Message::Bye });
         if handing {
-            self.handed_to_leaver(out);
+            self.next_home_leaves(out);
         }
         self.start_requests(now, out);
     }
 
     /// Finishes leaving: forgets the directory and the home, and reports that this domain may power
     /// down.
-    pub(crate) fn gone(&mut self, out: &mut (impl Perform + ?Sized)) {
+    pub(crate) fn finish_leaving(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Gone;
         // All domains that ever ran: if all of them are gone when this one comes back, it can tell
         // which of them died.
         let domains = (0..self.config.domains).map(DomainId);
         let ever = domains.filter(|domain| self.peer(*domain).is_some_and(|p| p.epoch.0 != 0));
         let with = |sum, domain: DomainId| with_byte(sum, domain, self.peers[domain.index()].epoch);
-        self.settled = ever.fold(with_byte(0, self.config.me, self.epoch), with);
-        self.seat = Seat::Waiting;
+        self.member_epochs = ever.fold(with_byte(0, self.config.me, self.epoch), with);
+        self.home_state = HomeState::Waiting;
         self.clear_directory();
         self.revokes = Grid::new(&self.config);
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
         out.perform(Effect::Left);
     }
 
-    pub(crate) fn all_empty(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
+    pub(crate) fn all_given_up(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
-        if self.seat == Seat::Home {
-            self.sweep(self.config.me, Down::Slept, out);
+        if self.home_state == HomeState::Home {
+            self.remove_holder(self.config.me, Down::Slept, out);
         }
         self.serve_deferred(now, out);
         self.answer_asked(out);
-        self.proceed_leave(out);
+        self.continue_leaving(out);
     }
 
     /// Continues leaving if possible.
-    pub(crate) fn proceed_leave(&mut self, out: &mut (impl Perform + ?Sized)) {
+    pub(crate) fn continue_leaving(&mut self, out: &mut (impl Perform + ?Sized)) {
         if self.leaving != Leaving::Empty {
             return;
         }
-        match self.seat {
-            Seat::Known(home, _) if self.up().has(home) => {
+        match self.home_state {
+            HomeState::Known(home, _) if self.up().has(home) => {
                 self.leaving = Leaving::Asked;
                 out.perform(Effect::Send { to: home, message: Message::Leave });
             }
-            Seat::Home if !self.is_busy() => self.hand_over(out),
+            HomeState::Home if !self.is_busy() => self.hand_over(out),
             _ => {}
         }
     }
 
     fn hand_over(&mut self, out: &mut (impl Perform + ?Sized)) {
-        let Some(to) = self.up().iter().next() else { return self.gone(out) };
+        let Some(to) = self.up().iter().next() else { return self.finish_leaving(out) };
         if self.has_losses() {
             self.leaving = Leaving::No;
             return out.perform(Effect::Stays);
         }
         self.leaving = Leaving::Handing(to);
-        self.desk = Grid::new(&self.config);
-        self.ask_to_take(to, out);
+        self.requests = Grid::new(&self.config);
+        self.send_take_home(to, out);
     }
 
     /// Sent again to a domain that asks which domain is the home, because it may not have received
     /// this. Nothing stops the handover now, not even losses: the next home may have taken over
     /// already, and has learnt of the same deaths.
-    fn ask_to_take(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
-        let message = Message::TakeHome { round: self.round, settled: self.settled_to_hand() };
+    fn send_take_home(&self, to: DomainId, out: &mut (impl Perform + ?Sized)) {
+        let message = Message::TakeHome {
+            round: self.round,
+            member_epochs: self.member_epochs_to_hand_over(),
+        };
         out.perform(Effect::Send { to, message });
     }
 
     /// Returns the members without this domain, which holds nothing. Deaths among them are
     /// unhandled.
-    fn settled_to_hand(&self) -> u64 {
-        self.settled & !(0xff << (8 * self.config.me.0))
+    fn member_epochs_to_hand_over(&self) -> u64 {
+        self.member_epochs & !(0xff << (8 * self.config.me.0))
     }
 
     /// The next home is gone. It may have been the home meanwhile, so this directory is out of
     /// date.
-    pub(crate) fn handed_in_vain(&mut self, out: &mut (impl Perform + ?Sized)) {
+    pub(crate) fn handover_failed(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
-        self.seat = Seat::Waiting;
+        self.home_state = HomeState::Waiting;
         self.answer_asked(out);
     }
 
     /// The next home is leaving itself and has not become the home.
-    fn handed_to_leaver(&mut self, out: &mut (impl Perform + ?Sized)) {
+    fn next_home_leaves(&mut self, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::Empty;
         self.round = self.round.saturating_add(1);
-        self.settled = self.members();
-        let message = Message::Home { round: self.round, settled: self.settled };
+        self.member_epochs = self.members();
+        let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
         self.broadcast(message, out);
-        self.proceed_leave(out);
+        self.continue_leaving(out);
     }
 }
 
