@@ -9,7 +9,7 @@ use crate::lives::{byte_of, with_byte};
 use crate::message::{END, Message};
 use crate::table::{Entry, Store};
 use crate::takeover::ones;
-use crate::word::{Hold, Page, Set};
+use crate::word::{DomainSet, Hold, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Claims if this domain is the lowest that runs; otherwise asks which domain is the home, in
@@ -221,7 +221,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.round = self.round.max((written >> 8) as u32);
         let lost = lost || written & 1 != 0 || self.any_has_died(held);
         self.home_state = HomeState::Claiming { waiting, handed, lost };
-        if waiting == Set::EMPTY {
+        if waiting == DomainSet::EMPTY {
             self.establish(now, out);
         }
     }

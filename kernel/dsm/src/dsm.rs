@@ -11,7 +11,7 @@ use crate::pin::Pins;
 use crate::table::{Store, Table};
 use crate::thrash::Detector;
 use crate::word::{
-    Config, Down, Handled, Keep, News, Page, PeerFault, RequestId, Set, Start, Want,
+    Config, DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
 };
 
 /// Which domain is the home, as far as this domain knows.
@@ -33,7 +33,7 @@ pub(crate) enum HomeState {
     Known(DomainId, u32),
     /// This domain, as soon as the domains in `waiting` have said what they hold.
     Claiming {
-        waiting: Set,
+        waiting: DomainSet,
         /// The home that hands over to this domain, and its round.
         handed: Option<(DomainId, u32)>,
         /// A member died: pages that no domain holds are lost.
@@ -122,7 +122,7 @@ pub(crate) enum Request {
     /// wants the page; `next` is what it wants now.
     Active {
         wanted: PageRequest,
-        acks: Set,
+        acks: DomainSet,
         orphan: bool,
         next: Option<PageRequest>,
     },
@@ -203,7 +203,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             Start::First { lost } => {
                 self.member_epochs = 0;
                 self.clear_directory();
-                self.home_state = HomeState::Claiming { waiting: Set::EMPTY, handed: None, lost };
+                self.home_state =
+                    HomeState::Claiming { waiting: DomainSet::EMPTY, handed: None, lost };
                 self.establish(now, out);
             }
         }
@@ -213,8 +214,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// changed: a claimant must know every domain that ran before the old home went. The driver
     /// executes a full barrier after reading the page: a domain that left cleaned its pages before
     /// the page said so.
-    pub fn chip(&mut self, now: u64, news: &[News], out: &mut (impl Perform + ?Sized)) {
-        let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
+    pub fn chip(&mut self, now: u64, news: &[PeerStatus], out: &mut (impl Perform + ?Sized)) {
+        let (mut died, mut slept) = (DomainSet::EMPTY, DomainSet::EMPTY);
         if self.chip_page_read == ChipPageRead::Needed {
             self.chip_page_read = ChipPageRead::Done;
         }
@@ -226,7 +227,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 None => {}
             }
         }
-        let gone = Set(died.0 | slept.0);
+        let gone = DomainSet(died.0 | slept.0);
         if !gone.is_empty() {
             self.peers_went_down(now, gone, died, out);
             if let HomeState::Claiming { handed, lost, .. } = self.home_state {
@@ -235,7 +236,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             self.claim_or_ask(now, out);
         }
         // A domain that starts announces itself, but possibly before this domain learnt of it.
-        let started = Set(self.up().0 & (!before.0 | died.0));
+        let started = DomainSet(self.up().0 & (!before.0 | died.0));
         if self.is_serving() {
             let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
             started.iter().for_each(|to| out.perform(Effect::Send { to, message }));
@@ -246,8 +247,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     fn peers_went_down(
         &mut self,
         now: u64,
-        gone: Set,
-        died: Set,
+        gone: DomainSet,
+        died: DomainSet,
         out: &mut (impl Perform + ?Sized),
     ) {
         match (self.home_state, self.leaving) {
@@ -292,10 +293,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.on_get(now, id, PageRequest { page, want, count }, out);
             }
             Message::Ack { id, page } => self.on_ack(now, from, id, page, out),
-            Message::Grant { core, page, want, lost } if self.is_home(from) => {
+            Message::Grant { core, page, want, lost } if self.is_from_home(from) => {
                 return Ok(self.on_grant(now, core, (page, want), lost, out));
             }
-            Message::Revoke { id, page, keep } if self.is_home(from) => {
+            Message::Revoke { id, page, keep } if self.is_from_home(from) => {
                 return Ok(self.on_revoke(now, id, page, keep, out));
             }
             Message::Grant { .. } | Message::Revoke { .. } => {}
@@ -338,7 +339,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Returns whether this domain is the home.
-    pub fn is_at_home(&self) -> bool {
+    pub fn is_home(&self) -> bool {
         self.home_state == HomeState::Home
     }
 
@@ -363,7 +364,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.table.pages())
     }
 
-    pub(crate) fn is_home(&self, from: DomainId) -> bool {
+    pub(crate) fn is_from_home(&self, from: DomainId) -> bool {
         matches!(self.home_state, HomeState::Known(home, _) if home == from)
     }
 

@@ -15,7 +15,7 @@ use crate::lives::Life;
 use crate::message::{Message, keep_of, want_of};
 use crate::pin::Pins;
 use crate::table::{Entry, Store};
-use crate::word::{Hold, Keep, Page, Protocol, RequestId, Set, Want};
+use crate::word::{DomainSet, Hold, Keep, Page, Protocol, RequestId, Want};
 
 /// Returns the purpose if it is loads or stores, and `None` for transfers, resets and lost pages.
 const fn plain(argument: u8) -> Option<Want> {
@@ -27,7 +27,7 @@ const fn plain(argument: u8) -> Option<Want> {
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Handles a message given by its first word. If this returns false, use [`Dsm::handle`].
-    pub fn quick(
+    pub fn handle_fast(
         &mut self,
         now: impl Fn() -> u64,
         from: DomainId,
@@ -134,7 +134,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
         let held = (page, self.table.hold(page));
-        if !self.is_home(from) || !self.fast_give_up(now, held, keep, out) {
+        if !self.is_from_home(from) || !self.fast_give_up(now, held, keep, out) {
             return false;
         }
         out.perform(Effect::Send { to: from, message: Message::Ack { id, page } });
@@ -159,7 +159,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let entry = self.table.get(page);
         let (acks, keep) = self.victims(&entry, from, want);
         let held = (page, entry.hold);
-        if acks != Set::only(self.config.me) || !self.fast_give_up(&now, held, keep, out) {
+        if acks != DomainSet::only(self.config.me) || !self.fast_give_up(&now, held, keep, out) {
             return false;
         }
         let message = Message::Grant { core, page, want, lost: false };
@@ -181,7 +181,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> bool {
         let entry = self.table.get(page);
-        if !self.is_home(from) || !self.waits_only_for(core, page, want) || device_uses(&entry) {
+        if !self.is_from_home(from) || !self.waits_only_for(core, page, want) || device_uses(&entry)
+        {
             return false;
         }
         self.fast_take(now(), core, (page, entry), want, out)
@@ -205,7 +206,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             && id.domain == self.config.me
             && self.requests.is_single();
         let entry = self.table.get(page);
-        let this = wanted.page == page && acks == Set::only(from) && !entry.lost;
+        let this = wanted.page == page && acks == DomainSet::only(from) && !entry.lost;
         let wanted = this && self.waits_only_for(id.core, page, wanted.want);
         if !mine || !wanted || device_uses(&entry) {
             return false;
@@ -214,7 +215,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let shared = wanted.want == Want::Read && self.config.protocol == Protocol::ThreeState;
         let entry = match shared {
             true => self.entry_after(&entry, id.domain, Some(id.domain), Want::Read),
-            false => Entry { holders: Set::only(id.domain), exclusive: true, ..entry },
+            false => Entry { holders: DomainSet::only(id.domain), exclusive: true, ..entry },
         };
         self.fast_take(now(), id.core, (page, entry), wanted.want, out)
     }

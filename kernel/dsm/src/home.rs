@@ -18,7 +18,7 @@ use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
 use crate::message::Message;
 use crate::table::{Entry, Store};
-use crate::word::{Down, Hold, Keep, Page, Protocol, RequestId, Set, Want};
+use crate::word::{DomainSet, Down, Hold, Keep, Page, Protocol, RequestId, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Returns whether this domain is the home and is not handing over.
@@ -150,19 +150,24 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Returns the holders that must give up the page before `requester` can have it, and what they
     /// may keep.
-    pub(crate) fn victims(&self, entry: &Entry, requester: DomainId, want: Want) -> (Set, Keep) {
+    pub(crate) fn victims(
+        &self,
+        entry: &Entry,
+        requester: DomainId,
+        want: Want,
+    ) -> (DomainSet, Keep) {
         if entry.lost {
-            return (Set::EMPTY, Keep::Nothing);
+            return (DomainSet::EMPTY, Keep::Nothing);
         }
         let others = entry.holders.without(requester);
         #[cfg(test)]
         if self.is_mutant(crate::proof::Mutant::ForgetReaders) && !entry.exclusive {
-            return (Set::EMPTY, Keep::Nothing);
+            return (DomainSet::EMPTY, Keep::Nothing);
         }
         match (want, self.config.protocol) {
-            (Want::Reset, _) => (Set::EMPTY, Keep::Nothing),
+            (Want::Reset, _) => (DomainSet::EMPTY, Keep::Nothing),
             (Want::Read, Protocol::ThreeState) if entry.exclusive => (others, Keep::Read),
-            (Want::Read, Protocol::ThreeState) => (Set::EMPTY, Keep::Nothing),
+            (Want::Read, Protocol::ThreeState) => (DomainSet::EMPTY, Keep::Nothing),
             (Want::Read | Want::Write, _) => (others, Keep::Nothing),
             (Want::Device, _) => (entry.holders, Keep::Nothing),
         }
@@ -229,7 +234,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let (gone, keep) = self.victims(entry, requester, want);
         let left = match keep {
             Keep::Read => entry.holders,
-            Keep::Nothing => Set(entry.holders.0 & !gone.0),
+            Keep::Nothing => DomainSet(entry.holders.0 & !gone.0),
         };
         let with = receiver.map_or(left, |receiver| left.with(receiver));
         let reads = want == Want::Read && self.config.protocol == Protocol::ThreeState;
@@ -268,8 +273,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn home_lost_peers(
         &mut self,
         now: u64,
-        gone: Set,
-        died: Set,
+        gone: DomainSet,
+        died: DomainSet,
         out: &mut (impl Perform + ?Sized),
     ) {
         gone.iter().for_each(|peer| self.orphan_requests(peer));

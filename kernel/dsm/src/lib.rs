@@ -29,6 +29,6 @@ pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};
 pub use message::Message;
 pub use word::{
-    Access, AccessError, Config, Down, Handled, Hold, Keep, LeaveError, News, Page, PeerFault,
-    Protocol, RequestId, Set, Start, Want,
+    Access, AccessError, Config, DomainSet, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault,
+    PeerStatus, Protocol, RequestId, Start, Want,
 };

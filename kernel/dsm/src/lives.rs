@@ -5,7 +5,7 @@ use base::id::{DomainId, Epoch};
 
 use crate::dsm::Dsm;
 use crate::table::Store;
-use crate::word::{Down, News, Page, Set};
+use crate::word::{DomainSet, Down, Page, PeerStatus};
 
 /// The state of a peer according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ pub(crate) enum ChipPageRead {
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Updates what is known of a peer. Returns how it went down, if it did.
-    pub(crate) fn update_peer(&mut self, news: News) -> Option<Down> {
+    pub(crate) fn update_peer(&mut self, news: PeerStatus) -> Option<Down> {
         let known = *self.peer(news.domain)?;
         if known.epoch > news.epoch || known.epoch == news.epoch && known.life == Life::Dead {
             return None;
@@ -93,7 +93,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
 
     /// Returns whether a message cannot be handled before the chip page has been read again, even
     /// if it has not changed.
-    pub fn wants_news(&self) -> bool {
+    pub fn needs_chip_page(&self) -> bool {
         self.chip_page_read == ChipPageRead::Needed
     }
 
@@ -117,10 +117,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Returns the peers that run.
-    pub(crate) fn up(&self) -> Set {
+    pub(crate) fn up(&self) -> DomainSet {
         let running = |domain: &DomainId| self.peer(*domain).is_some_and(|p| p.life == Life::Up);
         let all = (0..self.config.domains).map(DomainId);
-        all.filter(running).fold(Set::EMPTY, Set::with)
+        all.filter(running).fold(DomainSet::EMPTY, DomainSet::with)
     }
 
     /// Returns their epochs, one byte per domain.

@@ -12,7 +12,7 @@
 
 use base::id::DomainId;
 
-use crate::word::{Config, Hold, Page, Protocol, Set};
+use crate::word::{Config, DomainSet, Hold, Page, Protocol};
 
 /// Storage for the words: a static slice in a kernel, an array in a test.
 pub trait Store: AsRef<[u64]> + AsMut<[u64]> {}
@@ -24,7 +24,7 @@ pub struct Entry {
     /// This domain's rights.
     pub hold: Hold,
     /// All domains with rights to the page.
-    pub holders: Set,
+    pub holders: DomainSet,
     /// The only holder may have written the page.
     pub exclusive: bool,
     /// The contents died with the owner.
@@ -34,7 +34,7 @@ pub struct Entry {
 impl Entry {
     /// Only memory has the page.
     pub const FREE: Entry =
-        Entry { hold: Hold::None, holders: Set::EMPTY, exclusive: false, lost: false };
+        Entry { hold: Hold::None, holders: DomainSet::EMPTY, exclusive: false, lost: false };
 }
 
 /// A table of packed entries.
@@ -125,7 +125,7 @@ impl<T: Store> Table<T> {
                 hold: hold_of(code),
                 exclusive: code & 4 != 0,
                 lost: code & 8 != 0,
-                holders: Set((code >> 4) as u8),
+                holders: DomainSet((code >> 4) as u8),
             },
         }
     }
@@ -153,8 +153,12 @@ impl<T: Store> Table<T> {
     }
 
     fn decode_two_state(&self, code: u64) -> Entry {
-        let one =
-            |hold, domain| Entry { hold, holders: Set::only(domain), exclusive: true, lost: false };
+        let one = |hold, domain| Entry {
+            hold,
+            holders: DomainSet::only(domain),
+            exclusive: true,
+            lost: false,
+        };
         match code {
             0 => one(Hold::Read, self.me),
             1 => one(Hold::Write, self.me),

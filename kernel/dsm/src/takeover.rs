@@ -59,7 +59,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
                 self.on_ask(from, handed, out);
             }
             // The sender is the home in this domain's view, so it has stepped down.
-            Message::Who if self.is_home(from) => {
+            Message::Who if self.is_from_home(from) => {
                 self.home_state = HomeState::Waiting;
                 self.home_went_down(out);
                 self.claim_or_ask(now, out);

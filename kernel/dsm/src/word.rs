@@ -130,7 +130,7 @@ pub enum Down {
 
 /// The state of a peer according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct News {
+pub struct PeerStatus {
     pub domain: DomainId,
     /// Its epoch; 0 if it has never run.
     pub epoch: Epoch,
@@ -176,26 +176,26 @@ pub struct Config {
 
 /// A set of domains, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Set(pub u8);
+pub struct DomainSet(pub u8);
 
-impl Set {
-    pub const EMPTY: Set = Set(0);
+impl DomainSet {
+    pub const EMPTY: DomainSet = DomainSet(0);
 
-    pub const fn only(domain: DomainId) -> Set {
-        Set(1 << domain.0)
+    pub const fn only(domain: DomainId) -> DomainSet {
+        DomainSet(1 << domain.0)
     }
     pub const fn has(self, domain: DomainId) -> bool {
         self.0 & 1 << domain.0 != 0
     }
 
     #[must_use]
-    pub const fn with(self, domain: DomainId) -> Set {
-        Set(self.0 | 1 << domain.0)
+    pub const fn with(self, domain: DomainId) -> DomainSet {
+        DomainSet(self.0 | 1 << domain.0)
     }
 
     #[must_use]
-    pub const fn without(self, domain: DomainId) -> Set {
-        Set(self.0 & !(1 << domain.0))
+    pub const fn without(self, domain: DomainId) -> DomainSet {
+        DomainSet(self.0 & !(1 << domain.0))
     }
 
     pub const fn is_empty(self) -> bool {

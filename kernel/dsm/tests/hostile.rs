@@ -8,7 +8,8 @@ use kernel_dsm::table::{Entry, Table, words};
 use kernel_dsm::thrash::Limit;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::{
-    Access, Config, Dsm, Effect, Hold, Message, News, PeerFault, Protocol, Set, Start, Want,
+    Access, Config, DomainSet, Dsm, Effect, Hold, Message, PeerFault, PeerStatus, Protocol, Start,
+    Want,
 };
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -55,8 +56,8 @@ fn malformed_messages_are_rejected_or_ignored_without_panic() {
         let mut effects = 0;
         let out = &mut |_: Effect| effects += 1;
         let peers = (0..3).filter(|domain| *domain != me).map(DomainId);
-        let up = |domain| News { domain, epoch: Epoch(1), down: None };
-        let news: Vec<News> = peers.map(up).collect();
+        let up = |domain| PeerStatus { domain, epoch: Epoch(1), down: None };
+        let news: Vec<PeerStatus> = peers.map(up).collect();
         dsm.chip(0, &news, out);
         dsm.start(0, Start::Founding, out);
         for now in 0..400 {
@@ -107,7 +108,7 @@ fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry
         let me = DomainId(me);
         match (protocol, hold) {
             (Protocol::ThreeState, _) => {
-                let holders = Set((u16::from(set) & ((1 << domains) - 1)) as u8);
+                let holders = DomainSet((u16::from(set) & ((1 << domains) - 1)) as u8);
                 Entry { hold, holders, exclusive: flag, lost: !flag }
             }
             (Protocol::TwoState, Hold::None) if flag || DomainId(one) == me => {
@@ -115,7 +116,7 @@ fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry
             }
             (Protocol::TwoState, _) => {
                 let owner = if hold == Hold::None { DomainId(one) } else { me };
-                Entry { hold, holders: Set::only(owner), exclusive: true, lost: false }
+                Entry { hold, holders: DomainSet::only(owner), exclusive: true, lost: false }
             }
         }
     })

@@ -436,7 +436,7 @@ impl Coherence {
     /// touch it.
     pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
         let mut state = self.state.lock();
-        if !state.machine.lost || !state.dsm.is_at_home() {
+        if !state.machine.lost || !state.dsm.is_home() {
             return true;
         }
         state.machine.lost = (0..PAGES).any(|page| state.dsm.is_lost(page));

@@ -187,7 +187,9 @@ impl Service for Planted {
         event: Event<'_, [u64; 2]>,
         _: &mut dyn Effects,
     ) -> Answer<[u64; 2]> {
-        let Event::Request { request: [what, argument], .. } = event else { return Answer::NoReply };
+        let Event::Request { request: [what, argument], .. } = event else {
+            return Answer::NoReply;
+        };
         let Some(&(_, want)) = WANTS.get(what as usize) else { return Answer::Done([0, 0]) };
         match want {
             Want::Plant => self.0 = Some(Unchecked(Shelf::new(argument))),

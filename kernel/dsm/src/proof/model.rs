@@ -16,7 +16,7 @@ use super::program::{Op, Programs};
 use crate::effect::Rights;
 use crate::message::Message;
 use crate::thrash::Limit;
-use crate::word::{Config, Down, Handled, Hold, LeaveError, News, Protocol, Start};
+use crate::word::{Config, Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
 
 /// The state of a domain according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub enum Action {
     Stale(usize, usize),
     Deliver(usize, usize),
     /// A message arrives and takes the fast path.
-    DeliverQuick(usize, usize),
+    DeliverFast(usize, usize),
     /// A shootdown ends.
     Unmapped(usize, usize),
     /// The shootdown of all pages ends.
@@ -151,13 +151,13 @@ impl<const D: usize, const C: usize> World<D, C> {
 
     fn update_peer(state: &mut State<D, C>, node: usize) {
         let peers = (0..D).filter(|peer| *peer != node);
-        let news: Vec<News> = peers
+        let news: Vec<PeerStatus> = peers
             .map(|peer| {
                 let (epoch, runs) = Self::truth(state, peer);
                 let slept = state.status[peer] == Status::Slept;
                 let how = if slept { Down::Slept } else { Down::Died };
                 state.nodes[node].known[peer] = (epoch, runs);
-                News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
+                PeerStatus { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
             })
             .collect();
         Self::drive(state, node, |this, memory, sent| {
@@ -220,14 +220,14 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn deliver(state: &mut State<D, C>, from: usize, to: usize) -> bool {
         let Some(mail) = state.links[from * D + to].front().copied() else { return false };
         if mail.to == state.nodes[to].epoch {
-            let wanted = state.nodes[to].dsm.wants_news();
+            let wanted = state.nodes[to].dsm.needs_chip_page();
             let handled = Self::drive(state, to, |this, memory, sent| {
                 let id = DomainId(from as u8);
                 this.drive(memory, sent, |dsm, out| dsm.handle(0, id, mail.from, mail.message, out))
             });
             match handled {
                 Ok(Handled::Done) => {}
-                Ok(Handled::Later) => return state.nodes[to].dsm.wants_news() && !wanted,
+                Ok(Handled::Later) => return state.nodes[to].dsm.needs_chip_page() && !wanted,
                 Err(_) => state.memory.broken = Some("a peer's fault, and nobody was at fault"),
             }
         }
@@ -235,16 +235,16 @@ impl<const D: usize, const C: usize> World<D, C> {
         true
     }
 
-    fn deliver_quick(state: &mut State<D, C>, from: usize, to: usize) -> bool {
+    fn deliver_fast(state: &mut State<D, C>, from: usize, to: usize) -> bool {
         let Some(mail) = state.links[from * D + to].front().copied() else { return false };
-        let quick = mail.to == state.nodes[to].epoch
+        let fast = mail.to == state.nodes[to].epoch
             && Self::drive(state, to, |this, memory, sent| {
-                this.quick(memory, sent, (DomainId(from as u8), mail.from), mail.message)
+                this.fast(memory, sent, (DomainId(from as u8), mail.from), mail.message)
             });
-        if quick {
+        if fast {
             state.links[from * D + to].pop_front();
         }
-        quick || state.memory.broken.is_some()
+        fast || state.memory.broken.is_some()
     }
 
     fn unmapped(state: &mut State<D, C>, node: usize, index: usize) {
@@ -287,7 +287,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Deliver(from, to) => return Self::deliver(state, from, to),
-            Action::DeliverQuick(from, to) => return Self::deliver_quick(state, from, to),
+            Action::DeliverFast(from, to) => return Self::deliver_fast(state, from, to),
             Action::Unmapped(node, index) => Self::unmapped(state, node, index),
             Action::AllUnmapped(node) => Self::drive(state, node, |this, memory, sent| {
                 this.unmap_all = false;
@@ -335,13 +335,13 @@ impl<const D: usize, const C: usize> World<D, C> {
         }
         let peers = (0..D).filter(|peer| *peer != node);
         let unknown = |peer| this.known[peer] != Self::truth(state, peer);
-        if this.dsm.wants_news() || peers.clone().any(unknown) {
+        if this.dsm.needs_chip_page() || peers.clone().any(unknown) {
             actions.push(Action::Learn(node));
         }
         for peer in peers {
             if !state.links[peer * D + node].is_empty() {
                 actions.push(Action::Deliver(peer, node));
-                actions.push(Action::DeliverQuick(peer, node));
+                actions.push(Action::DeliverFast(peer, node));
             }
         }
     }

@@ -108,7 +108,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
 
     /// Handles a message on the fast path, with a shootdown that completes immediately. Returns
     /// false if that is not possible.
-    pub fn quick(
+    pub fn fast(
         &mut self,
         memory: &mut Memory,
         sent: &mut Sent,
@@ -117,9 +117,9 @@ impl<const D: usize, const C: usize> Node<D, C> {
     ) -> bool {
         let ([body, ..], mut out) = (message.encode(), Recorder::default());
         let before = self.dsm.clone();
-        if !self.dsm.quick(|| 0, from, epoch, body, &mut out) {
+        if !self.dsm.handle_fast(|| 0, from, epoch, body, &mut out) {
             if self.dsm != before || !out.effects.is_empty() {
-                memory.broken = Some("a short way that was none has changed something");
+                memory.broken = Some("the fast path refused a message but changed something");
             }
             return false;
         }
@@ -154,7 +154,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
             }
             Effect::Invalidate { page } => self.cache[page as usize] = None,
             Effect::Complete { core, result } => self.completed(core, result, memory),
-            Effect::Lost { page } if self.dsm.is_at_home() => memory.truth[page as usize] = None,
+            Effect::Lost { page } if self.dsm.is_home() => memory.truth[page as usize] = None,
             Effect::Lost { .. } | Effect::Thrash { .. } => {}
             // Leave again, later.
             Effect::Stays => self.runs[0].at -= 1,

@@ -13,7 +13,7 @@ use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{DomainId, Epoch};
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::word::News;
+use kernel_dsm::word::PeerStatus;
 use kernel_dsm::{
     Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
 };
@@ -276,7 +276,7 @@ impl State {
                     Err(_) => return false,
                 };
                 let epoch = link.inbox.peer();
-                if !dsm.quick(arch::time::local_ns, link.id, epoch, body, machine) {
+                if !dsm.handle_fast(arch::time::local_ns, link.id, epoch, body, machine) {
                     return false;
                 }
                 link.inbox.done();
@@ -300,7 +300,7 @@ impl State {
         loop {
             let before = self.machine.completed;
             let stuck = self.take_messages()?;
-            if self.dsm.wants_news()
+            if self.dsm.needs_chip_page()
                 && let Some(kernel) = crate::kernel::get()
             {
                 self.chip(kernel);
@@ -369,8 +369,8 @@ impl State {
     }
 
     /// What the chip page says, all of it. From the fault path too, so without an allocation.
-    fn news(&mut self, kernel: &Kernel) -> ([News; MAX_DOMAINS], usize) {
-        let nobody = News { domain: kernel.me, epoch: Epoch(0), down: None };
+    fn news(&mut self, kernel: &Kernel) -> ([PeerStatus; MAX_DOMAINS], usize) {
+        let nobody = PeerStatus { domain: kernel.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
         for domain in peers(kernel) {
             let word = kernel.soc.state_word(domain);
@@ -381,7 +381,7 @@ impl State {
                 state::OFF => Some(Down::Slept),
                 _ => None,
             };
-            news[count] = News { domain, epoch: Epoch(epoch as u16), down };
+            news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };
             count += 1;
         }
         arch::words::barrier(); // who left has cleaned its pages before it said so
