@@ -1,5 +1,5 @@
 //! Tests of `manager`: single steps, and two and three kernels under random load, with slow and
-//! lost messages, gifts that fail, and deaths.
+//! lost messages, failing transfers, and deaths.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -24,7 +24,7 @@ fn done(manager: &mut Manager, now: u64, event: Event) -> Vec<Action> {
 }
 
 #[test]
-fn it_takes_from_the_pool_first() {
+fn a_kernel_in_need_takes_from_the_pool_first() {
     let mut m = Manager::new(A, LIMITS);
     assert_eq!(done(&mut m, 0, sample(1000, 3, &[(B, 9)])), []);
     assert_eq!(done(&mut m, 1, sample(999, 3, &[(B, 9)])), [Action::Deflate]);
@@ -34,7 +34,7 @@ fn it_takes_from_the_pool_first() {
 }
 
 #[test]
-fn it_asks_those_with_most_first_and_all_of_them() {
+fn a_kernel_in_need_asks_all_peers_those_with_most_memory_first() {
     let mut m = Manager::new(A, LIMITS);
     let event = sample(5, 0, &[(B, 10), (C, 20)]);
     assert_eq!(done(&mut m, 0, event), [Action::Ask(C)]);
@@ -53,7 +53,7 @@ fn it_asks_those_with_most_first_and_all_of_them() {
 }
 
 #[test]
-fn it_gives_what_leaves_its_reserve() {
+fn a_kernel_gives_only_if_it_keeps_its_reserve() {
     let mut m = Manager::new(A, LIMITS);
     let (poor, rich) = (2999 + FRAMES, 3000 + FRAMES);
     done(&mut m, 0, sample(poor, 1, &[(B, 0)]));
@@ -68,14 +68,14 @@ fn it_gives_what_leaves_its_reserve() {
 }
 
 #[test]
-fn who_asks_before_the_first_sample_waits_for_it() {
+fn a_request_before_the_first_sample_waits_for_it() {
     let mut m = Manager::new(A, LIMITS);
     assert_eq!(done(&mut m, 0, Event::Asked(B, 9)), []);
     assert_eq!(done(&mut m, 1, sample(2000, 1, &[(B, 0)])), [Action::Answer(B, false)]);
 }
 
 #[test]
-fn it_keeps_a_block_in_the_pool_but_not_at_once() {
+fn a_block_is_kept_in_the_pool_after_the_hold_time() {
     let mut m = Manager::new(A, LIMITS);
     let rich = sample(3000 + 2 * FRAMES, 0, &[(B, 0)]);
     assert_eq!(done(&mut m, 0, rich), [Action::Inflate]);
@@ -86,23 +86,23 @@ fn it_keeps_a_block_in_the_pool_but_not_at_once() {
     assert_eq!(done(&mut m, 1003, sample(9000 + 3 * FRAMES, 0, &[])), [], "nobody else is there");
 }
 
-/// A kernel of the simulation: what it uses, and messages to it.
+/// A kernel of the simulation: its memory use, and messages in flight to it.
 struct Kernel {
     manager: Manager,
     home: usize,
     blocks: usize,
     used: usize,
-    /// Where its load goes.
+    /// The use that its load approaches.
     goal: usize,
     alive: bool,
-    /// (when, what)
+    /// Arrival time and event.
     inbox: VecDeque<(u64, Event)>,
-    /// What it does, until when.
+    /// The end time and action of the transfer in progress.
     doing: Option<(u64, Action)>,
     wake: u64,
-    /// Freed since it took its last block.
+    /// Frames freed since it took its last block.
     freed: Option<usize>,
-    /// Wants a block since, with nothing to have.
+    /// Since when it has needed a block without any progress.
     starving: u64,
 }
 
@@ -112,23 +112,23 @@ struct World {
     pool: usize,
     now: u64,
     moves: usize,
-    /// May gifts fail?
+    /// Whether transfers may fail.
     failing: bool,
     bug: Bug,
 }
 
-/// What the simulation must see.
+/// A deliberate bug that the simulation must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
-    /// Nobody gives.
+    /// No kernel gives.
     Greedy,
-    /// A kernel thinks that it has two blocks more.
+    /// A kernel overestimates its free memory by two blocks.
     Generous,
 }
 
 impl Kernel {
-    /// One that begins at `now` with `home` frames of its own.
+    /// Creates a kernel that boots at `now` with `home` frames of its own.
     fn new(index: usize, home: usize, now: u64) -> Kernel {
         Kernel {
             manager: Manager::new(DomainId(index as u8), LIMITS),
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// A block is taken or given, if that is still possible.
+    /// Takes or gives a block, if that is still possible.
     fn finish(&mut self, who: usize, action: Action) {
         let refuses = self.failing && self.prng.chance(1, 4);
         let kernel = &mut self.kernels[who];
@@ -276,7 +276,7 @@ impl World {
         self.check();
     }
 
-    /// Nobody wants for long what is there to have.
+    /// Checks that no kernel waits long for a block that is available.
     fn check(&mut self) {
         let can_give = |k: &Kernel| k.blocks > 0 && k.free() >= LIMITS.reserve + FRAMES;
         for who in 0..self.kernels.len() {
@@ -316,7 +316,7 @@ fn simulate(kernels: usize, failing: bool, deaths: bool) -> usize {
             let held: usize = world.kernels.iter().map(|kernel| kernel.blocks).sum();
             assert_eq!(held + world.pool, all, "seed {seed}");
         }
-        // A steady load moves nothing once it is served.
+        // Under constant load no block moves once all needs are met.
         world.failing = false;
         (0..6000).for_each(|_| world.tick());
         let before = world.moves;
@@ -328,12 +328,12 @@ fn simulate(kernels: usize, failing: bool, deaths: bool) -> usize {
 }
 
 #[test]
-fn two_kernels_share_what_there_is() {
+fn two_kernels_share_the_memory() {
     assert!(simulate(2, false, false) > 50);
 }
 
 #[test]
-fn three_kernels_with_gifts_that_fail_and_deaths() {
+fn three_kernels_survive_failing_transfers_and_deaths() {
     assert!(simulate(3, true, false) > 50);
     assert!(simulate(3, false, true) > 50);
     assert!(simulate(3, true, true) > 50);
@@ -354,12 +354,12 @@ fn with(bug: Bug) {
 
 #[test]
 #[should_panic(expected = "starves")]
-fn the_simulation_sees_who_starves() {
+fn the_simulation_detects_starvation() {
     with(Bug::Greedy);
 }
 
 #[test]
 #[should_panic(expected = "ping-pong")]
-fn the_simulation_sees_ping_pong() {
+fn the_simulation_detects_ping_pong() {
     with(Bug::Generous);
 }

@@ -17,7 +17,7 @@ fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
     (manager, Lock::new(Rank::new(50, "page table"), table))
 }
 
-/// Free frames, those that the core keeps for itself included.
+/// Returns the number of free frames, including those in the core's cache.
 fn free(frames: &MemoryManager) -> usize {
     frames.flush_core();
     frames.statistics().free
@@ -26,7 +26,7 @@ fn free(frames: &MemoryManager) -> usize {
 fn nothing(_: VirtAddr, _: u64) {}
 
 #[test]
-fn memory_comes_when_it_is_touched_and_goes_with_the_space() {
+fn a_touch_allocates_memory_and_release_frees_it() {
     let (frames, table) = kernel(4 * MIB);
     let from = From { table: &table, frames: &frames };
     let before = free(&frames);
@@ -71,7 +71,7 @@ fn code_is_committed_then_protected() {
 }
 
 #[test]
-fn without_memory_a_touch_says_so_and_nothing_is_lost() {
+fn a_touch_without_memory_fails_and_loses_nothing() {
     let (frames, table) = kernel(MIB);
     let from = From { table: &table, frames: &frames };
     let before = free(&frames);
@@ -88,7 +88,7 @@ fn without_memory_a_touch_says_so_and_nothing_is_lost() {
 }
 
 #[test]
-fn limits_are_errors() {
+fn exceeded_limits_are_errors() {
     let spaces = Spaces::new();
     assert_eq!(spaces.reserve(0), Err(SpaceError::Range));
     assert_eq!(spaces.reserve(SLOT + PAGE), Err(SpaceError::Range));
@@ -100,7 +100,7 @@ fn limits_are_errors() {
     assert!(!is_inside(all[MAX_SPACES - 1].0 + SLOT));
 }
 
-/// One page in each of `tables` tables, from table `first` on.
+/// Touches one page in each of `tables` tables, starting with table `first`.
 fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: From<'_>) {
     spaces.open(at, (first + tables) * TABLE).unwrap();
     for table in first..first + tables {
@@ -109,12 +109,12 @@ fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: 
 }
 
 #[test]
-fn tables_of_who_touches_a_page_in_each_go_with_the_space() {
+fn tables_of_a_sparse_space_are_freed_with_it() {
     let (frames, table) = kernel(16 * MIB);
     let from = From { table: &table, frames: &frames };
     let (before, tables) = (free(&frames), || table.lock().tables());
     let spaces = Spaces::new();
-    // A sleeper in each slot, so that the next program gets the next one.
+    // Occupies a slot each, so that the next program gets the next slot.
     for slot in 1..=20 {
         let at = spaces.reserve(SLOT).unwrap();
         touch_sparsely(&spaces, at, 0, 200, from);
@@ -156,7 +156,7 @@ fn tables_are_flushed_before_they_are_freed() {
 }
 
 #[test]
-fn a_space_of_one_table_costs_no_flush_more() {
+fn a_space_of_one_table_needs_no_additional_flush() {
     let (frames, table) = kernel(4 * MIB);
     let from = From { table: &table, frames: &frames };
     let spaces = Spaces::new();
@@ -168,7 +168,7 @@ fn a_space_of_one_table_costs_no_flush_more() {
 }
 
 #[test]
-fn tables_of_slots_are_their_own_by_seeds() {
+fn random_spaces_never_share_tables() {
     for seed in 0..20 {
         let (frames, table) = kernel(16 * MIB);
         let from = From { table: &table, frames: &frames };
