@@ -149,8 +149,8 @@ impl<W: Words> Balloon<W> {
                 machine.alone(&mut || claimed = self.blocks.claim(index, Kind::Local));
                 claimed.is_ok()
             }
-            Step::Map => noted(&mut why, machine.map(at).then_some(()).ok_or(Refusal::Map)),
-            Step::Add => noted(&mut why, frames.add_block(index).map_err(Refusal::Frames)),
+            Step::Map => note_failure(&mut why, machine.map(at).then_some(()).ok_or(Refusal::Map)),
+            Step::Add => note_failure(&mut why, frames.add_block(index).map_err(Refusal::Frames)),
             Step::Unmap => machine.unmap(at),
             Step::Release => self.blocks.release(index).is_ok(),
             _ => false,
@@ -198,21 +198,23 @@ impl<W: Words> Balloon<W> {
             Step::Isolate => {
                 let isolated = frames.isolate(index).map_err(Refusal::Frames);
                 machine.empty_caches();
-                noted(&mut why, isolated)
+                note_failure(&mut why, isolated)
             }
             Step::Evacuate => {
                 let evacuated = frames.evacuate(index, mover).map_err(Refusal::Frames);
-                noted(&mut why, evacuated.map(|count| moved = count))
+                note_failure(&mut why, evacuated.map(|count| moved = count))
             }
             Step::Remove => {
                 let removed = frames.remove_block(index).map_err(Refusal::Frames);
-                noted(&mut why, removed.map(|parts| touched = parts))
+                note_failure(&mut why, removed.map(|parts| touched = parts))
             }
             Step::Clean => {
                 clean(at, touched, machine);
                 true
             }
-            Step::Unmap => noted(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map)),
+            Step::Unmap => {
+                note_failure(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map))
+            }
             Step::Release => self.blocks.release(index).is_ok(),
             Step::Restore => frames.restore(index).is_ok(),
             Step::Add => frames.add_block(index).is_ok(),
@@ -224,7 +226,7 @@ impl<W: Words> Balloon<W> {
 }
 
 /// Returns whether `result` is success; otherwise stores its reason.
-fn noted(why: &mut Refusal, result: Result<(), Refusal>) -> bool {
+fn note_failure(why: &mut Refusal, result: Result<(), Refusal>) -> bool {
     match result {
         Ok(()) => true,
         Err(reason) => {

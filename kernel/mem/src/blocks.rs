@@ -163,7 +163,7 @@ impl<W: Words> Blocks<W> {
     /// Returns the state of a block. Unless the block is this kernel's, it may change at any time.
     pub fn state(&self, index: usize, lives: &impl Lives) -> State {
         let floors = self.floors(lives);
-        self.judge(&self.row(index), &floors)
+        self.state_of(&self.row(index), &floors)
     }
 
     /// Returns the free block nearest to `end` at this moment.
@@ -183,12 +183,18 @@ impl<W: Words> Blocks<W> {
         }
         let row = self.row(index);
         let version = free_version(&row).ok_or(ClaimError::Taken)?;
-        self.raise(index, &row, version, kind)
+        self.store_claim(index, &row, version, kind)
     }
 
     /// Stores this kernel's word with the version after `version`, and restores the old word if
     /// another kernel did the same.
-    fn raise(&self, index: usize, row: &Row, version: u64, kind: Kind) -> Result<(), ClaimError> {
+    fn store_claim(
+        &self,
+        index: usize,
+        row: &Row,
+        version: u64,
+        kind: Kind,
+    ) -> Result<(), ClaimError> {
         if version == LAST_VERSION {
             return Err(ClaimError::NoSuchBlock);
         }
@@ -238,7 +244,7 @@ impl<W: Words> Blocks<W> {
         let floors = self.floors(lives);
         let row = self.row(index);
         let version = row.iter().map(|&word| unpack_block(word).0).max().unwrap_or(0);
-        match self.judge(&row, &floors) {
+        match self.state_of(&row, &floors) {
             State::Orphan(_, Kind::Local) if version < LAST_VERSION => {
                 // Several survivors may store this; they all store the same state.
                 let word_free = pack_block(version + 1, self.epoch.0, block::FREE);
@@ -246,7 +252,7 @@ impl<W: Words> Blocks<W> {
                 self.words.barrier();
                 Recovered::Freed
             }
-            State::Orphan(_, kind) => match self.raise(index, &row, version, kind) {
+            State::Orphan(_, kind) => match self.store_claim(index, &row, version, kind) {
                 Ok(()) => Recovered::Adopted,
                 Err(_) => Recovered::Contended,
             },
@@ -280,7 +286,7 @@ impl<W: Words> Blocks<W> {
         floors
     }
 
-    fn judge(&self, row: &Row, floors: &[u32; MAX_DOMAINS]) -> State {
+    fn state_of(&self, row: &Row, floors: &[u32; MAX_DOMAINS]) -> State {
         if free_version(row).is_some() {
             return State::Free;
         }

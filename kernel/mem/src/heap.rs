@@ -57,25 +57,25 @@ pub struct Heap {
 
 /// How an object of some layout is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Backing {
     Class(usize),
     Frames(u8),
     TooLarge,
 }
 
-fn place(layout: Layout) -> Place {
+fn backing(layout: Layout) -> Backing {
     let (size, align) = (layout.size(), layout.align());
     let fits = |&class: &usize| class >= size && (align <= 16 || class.is_power_of_two());
     // A power of two that is at least `align` is aligned to it.
     let wanted = |class: &usize| fits(class) && (align <= 16 || *class >= align);
     if let Some(class) = SIZES.iter().position(wanted) {
-        return Place::Class(class);
+        return Backing::Class(class);
     }
     let bytes = size.max(align).max(PAGE as usize);
     let order = bytes.checked_next_power_of_two().map(|b| b.ilog2() - PAGE.ilog2());
     match order {
-        Some(order) if order <= u32::from(MAX_ORDER) => Place::Frames(order as u8),
-        _ => Place::TooLarge,
+        Some(order) if order <= u32::from(MAX_ORDER) => Backing::Frames(order as u8),
+        _ => Backing::TooLarge,
     }
 }
 
@@ -109,15 +109,15 @@ impl Heap {
 
     /// Allocates memory for `layout` and returns its virtual address.
     pub fn allocate(&self, frames: &dyn Frames, layout: Layout) -> Option<NonZeroUsize> {
-        let (at, bytes) = match place(layout) {
-            Place::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
-            Place::Frames(order) => {
+        let (at, bytes) = match backing(layout) {
+            Backing::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
+            Backing::Frames(order) => {
                 let bytes = (PAGE as usize) << order;
                 let block = frames.allocate(order)?;
                 self.taken.fetch_add(bytes, Ordering::Relaxed);
                 (block.to_virt().0 as usize, bytes)
             }
-            Place::TooLarge => return None,
+            Backing::TooLarge => return None,
         };
         self.used.fetch_add(bytes, Ordering::Relaxed);
         NonZeroUsize::new(at)
@@ -125,25 +125,25 @@ impl Heap {
 
     /// Frees what [`Heap::allocate`] returned for the same layout.
     pub fn free(&self, frames: &dyn Frames, at: NonZeroUsize, layout: Layout) {
-        let bytes = match place(layout) {
-            Place::Class(class) => {
+        let bytes = match backing(layout) {
+            Backing::Class(class) => {
                 self.free_small(frames, class, at.get());
                 SIZES[class]
             }
-            Place::Frames(order) => {
+            Backing::Frames(order) => {
                 let bytes = (PAGE as usize) << order;
                 frames.free(VirtAddr(at.get() as u64).to_phys(), order);
                 self.taken.fetch_sub(bytes, Ordering::Relaxed);
                 bytes
             }
-            Place::TooLarge => return,
+            Backing::TooLarge => return,
         };
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Returns whether an object of layout `from` also has room for layout `to`.
     pub fn resize_in_place(&self, from: Layout, to: Layout) -> bool {
-        place(from) == place(to)
+        backing(from) == backing(to)
     }
 
     pub fn usage(&self) -> Usage {

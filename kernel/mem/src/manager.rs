@@ -149,7 +149,7 @@ impl Peers {
         self.0 >> (peer.index() % MAX_DOMAINS) & 1 == 1
     }
     /// Returns the next member after `peer`, cyclically.
-    fn behind(self, peer: DomainId) -> Option<DomainId> {
+    fn next_after(self, peer: DomainId) -> Option<DomainId> {
         let round = (1..=MAX_DOMAINS).map(|step| (peer.index() + step) % MAX_DOMAINS);
         round.map(|index| DomainId(index as u8)).find(|&peer| self.contains(peer))
     }
@@ -347,7 +347,7 @@ impl Manager {
     /// Answers peers: gives one block at a time, refuses immediately.
     fn serve(&mut self, sample: Sample, actions: &mut Actions) {
         let can = sample.free >= self.limits.reserve + FRAMES && !self.wants(sample);
-        while let Some(peer) = self.asking.behind(self.served) {
+        while let Some(peer) = self.asking.next_after(self.served) {
             if self.giving != Giving::Nothing {
                 return;
             }

@@ -71,10 +71,10 @@ struct Space {
     /// Number of pages with memory.
     committed: u64,
     /// End of the last page that ever had memory.
-    reach: u64,
+    mapped_end: u64,
 }
 
-const FREE: Space = Space { bytes: 0, open: 0, committed: 0, reach: 0 };
+const FREE: Space = Space { bytes: 0, open: 0, committed: 0, mapped_end: 0 };
 
 /// All spaces of a kernel.
 pub struct Spaces {
@@ -169,7 +169,7 @@ impl Spaces {
         }
         let first = offset & !(AROUND * PAGE - 1);
         let touched = offset & !(PAGE - 1);
-        match self.bring(slot, touched, from) {
+        match self.map_page(slot, touched, from) {
             Err(SpaceError::NoMemory) => return Demand::NoMemory,
             // The page is mapped, so its rights forbid the access.
             Ok(false) | Err(_) => return Demand::Other,
@@ -179,7 +179,7 @@ impl Spaces {
         let around = (first..end).step_by(PAGE as usize).filter(|&page| page != touched);
         // If there is no memory for these, a touch will fault.
         around.for_each(|page| {
-            let _ = self.bring(slot, page, from);
+            let _ = self.map_page(slot, page, from);
         });
         Demand::Met
     }
@@ -192,13 +192,13 @@ impl Spaces {
             return Err(SpaceError::NotOpen);
         }
         (offset..end).step_by(PAGE as usize).try_for_each(|page| {
-            self.bring(slot, page, from)?;
+            self.map_page(slot, page, from)?;
             Ok(())
         })
     }
 
     /// Maps a zeroed page unless one is mapped already. Returns whether it did.
-    fn bring(&self, slot: usize, page: u64, from: From<'_>) -> Result<bool, SpaceError> {
+    fn map_page(&self, slot: usize, page: u64, from: From<'_>) -> Result<bool, SpaceError> {
         let at = start_of(slot).plus(page);
         if from.table.lock().find(at).is_some() {
             return Ok(false);
@@ -211,7 +211,7 @@ impl Spaces {
         let space = &mut slots[slot];
         space.committed += u64::from(mapped.is_ok());
         // A failed call may have allocated a table as well.
-        space.reach = space.reach.max(page + PAGE);
+        space.mapped_end = space.mapped_end.max(page + PAGE);
         drop(slots);
         if let Err(why) = mapped {
             from.frames.free(frame, 0);
@@ -249,14 +249,14 @@ impl Spaces {
     /// Releases a space that is not used any more. `flush` as in [`Spaces::protect`].
     pub fn release(&self, at: VirtAddr, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
-        let Space { open, mut committed, reach, .. } = self.slots.lock()[slot];
+        let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
         let mut page = 0;
         while committed > 0 && page < open {
             let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);
             let first = page;
             while count < BATCH && page < open {
-                if let Some(frame) = take(at.plus(page), from.table) {
+                if let Some(frame) = unmap_page(at.plus(page), from.table) {
                     taken[count] = frame;
                     count += 1;
                 }
@@ -266,22 +266,22 @@ impl Spaces {
             taken[..count].iter().for_each(|&frame| from.frames.free(frame, 0));
             committed = committed.saturating_sub(count as u64);
         }
-        prune(at, reach, from, flush);
+        free_tables(at, mapped_end, from, flush);
         self.slots.lock()[slot] = FREE;
     }
 }
 
-/// Frees the tables of a slot without pages, except the first one. `reach` is the end of the pages
+/// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the pages
 /// that ever had memory.
-fn prune(at: VirtAddr, reach: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
-    let mut end = reach.next_multiple_of(TABLE);
+fn free_tables(at: VirtAddr, mapped_end: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+    let mut end = mapped_end.next_multiple_of(TABLE);
     while end > TABLE {
         let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);
         while count + 2 <= BATCH && end > TABLE {
             end -= TABLE;
             // After the last table of pages, the table that refers to it can be freed too.
             for _ in 0..2 {
-                let table = from.table.lock().prune(at.plus(end), LARGEST);
+                let table = from.table.lock().free_tables(at.plus(end), LARGEST);
                 let Some(table) = table else { break };
                 taken[count] = table;
                 count += 1;
@@ -294,7 +294,7 @@ fn prune(at: VirtAddr, reach: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)
     }
 }
 
-fn take(at: VirtAddr, table: &Lock<PageTable>) -> Option<PhysAddr> {
+fn unmap_page(at: VirtAddr, table: &Lock<PageTable>) -> Option<PhysAddr> {
     let mut table = table.lock();
     let found = table.find(at)?;
     table.unmap(at, PAGE).ok()?;

@@ -247,7 +247,7 @@ impl FrameAllocator {
     /// Moves all movable frames out of an isolated block and returns their number. After an error,
     /// every frame is in use either at its old place or at its new one.
     pub fn evacuate(&self, index: usize, mover: &mut dyn Mover) -> Result<usize, BlockError> {
-        let inside = self.look_inside(index)?;
+        let inside = self.check_movable(index)?;
         if inside.movable > self.free_frames() {
             return Err(BlockError::NoMemory);
         }
@@ -267,7 +267,7 @@ impl FrameAllocator {
     }
 
     /// Counts the frames of an isolated block. Fails if the block cannot be emptied.
-    fn look_inside(&self, index: usize) -> Result<Inside, BlockError> {
+    fn check_movable(&self, index: usize) -> Result<Inside, BlockError> {
         let _still = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
         let mut inside = Inside::default();

@@ -24,16 +24,16 @@ fn layout(size: usize, align: usize) -> Layout {
 
 #[test]
 fn layouts_map_to_size_classes_and_frames() {
-    assert_eq!(place(layout(1, 1)), Place::Class(0));
-    assert_eq!(place(layout(48, 16)), Place::Class(2));
-    assert_eq!(place(layout(48, 64)), Place::Class(3), "aligned to 64");
-    assert_eq!(place(layout(2048, 2048)), Place::Class(13));
-    assert_eq!(place(layout(2049, 1)), Place::Frames(0));
-    assert_eq!(place(layout(8, 4096)), Place::Frames(0));
-    assert_eq!(place(layout(4097, 1)), Place::Frames(1));
-    assert_eq!(place(layout(16 << 20, 1)), Place::Frames(12));
-    assert_eq!(place(layout((16 << 20) + 1, 1)), Place::TooLarge);
-    assert_eq!(place(layout(isize::MAX as usize, 1)), Place::TooLarge);
+    assert_eq!(backing(layout(1, 1)), Backing::Class(0));
+    assert_eq!(backing(layout(48, 16)), Backing::Class(2));
+    assert_eq!(backing(layout(48, 64)), Backing::Class(3), "aligned to 64");
+    assert_eq!(backing(layout(2048, 2048)), Backing::Class(13));
+    assert_eq!(backing(layout(2049, 1)), Backing::Frames(0));
+    assert_eq!(backing(layout(8, 4096)), Backing::Frames(0));
+    assert_eq!(backing(layout(4097, 1)), Backing::Frames(1));
+    assert_eq!(backing(layout(16 << 20, 1)), Backing::Frames(12));
+    assert_eq!(backing(layout((16 << 20) + 1, 1)), Backing::TooLarge);
+    assert_eq!(backing(layout(isize::MAX as usize, 1)), Backing::TooLarge);
 }
 
 /// Random objects against a model: aligned, disjoint, and nothing is lost at the end.
