@@ -51,7 +51,7 @@ pub enum Refusal {
 
 /// A block that was returned to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct ReturnedBlock {
     pub index: usize,
     /// Number of frames that were moved out of it.
     pub moved: usize,
@@ -165,7 +165,7 @@ impl<W: Words> Balloon<W> {
         frames: &FrameAllocator,
         machine: &impl Machine,
         mover: &mut dyn Mover,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<ReturnedBlock, Refusal> {
         let mut first = Err(Refusal::NoneMine);
         for index in self.local().from(self.frontier()) {
             let given = self.give(index, frames, machine, mover);
@@ -190,7 +190,7 @@ impl<W: Words> Balloon<W> {
         frames: &FrameAllocator,
         machine: &impl Machine,
         mover: &mut dyn Mover,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<ReturnedBlock, Refusal> {
         let at = self.address(index);
         let mut why = Refusal::NoneMine;
         let (mut moved, mut touched) = (0, Touched(0));
@@ -220,7 +220,7 @@ impl<W: Words> Balloon<W> {
             Step::Add => frames.add_block(index).is_ok(),
             _ => false,
         });
-        let given = Given { index, moved, cleaned: touched.bytes() };
+        let given = ReturnedBlock { index, moved, cleaned: touched.bytes() };
         if end == transfer::End::Done { Ok(given) } else { Err(why) }
     }
 }

@@ -144,7 +144,7 @@ impl Inbox {
     }
 
     /// Judges batch `number`, sent by the peer's epoch `from` to this kernel's epoch `to`.
-    pub fn came(&mut self, from: Epoch, to: Epoch, number: u64) -> Verdict {
+    pub fn receive(&mut self, from: Epoch, to: Epoch, number: u64) -> Verdict {
         if to != self.me || from < self.from || number == 0 {
             return Verdict::Stale;
         }

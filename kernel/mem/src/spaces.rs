@@ -1,7 +1,7 @@
 //! Address space for programs: their memories, code and stacks, with demand paging.
 //!
 //! A *space* is a slot of [`SLOT`] bytes in a separate part of virtual memory. A prefix of it is
-//! *open*: pages there are allocated when they are touched ([`Spaces::demand`]) or in advance
+//! *open*: pages there are allocated when they are touched ([`Spaces::handle_fault`]) or in advance
 //! ([`Spaces::commit`]). Accesses elsewhere fault. Only the reserver of a space changes it, and
 //! only its own thread faults in it.
 //!
@@ -53,11 +53,11 @@ pub enum SpaceError {
 
 /// The outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
+pub enum FaultOutcome {
     /// The page is mapped now.
-    Met,
+    Mapped,
     /// Not in an open part of a space, or the page forbids the access.
-    Other,
+    Unhandled,
     /// The page is open, but there is no memory for it.
     NoMemory,
 }
@@ -85,7 +85,7 @@ pub struct Spaces {
 
 /// Where pages come from.
 #[derive(Clone, Copy)]
-pub struct From<'a> {
+pub struct PageSource<'a> {
     /// The kernel's page table.
     pub table: &'a Lock<PageTable>,
     pub frames: &'a dyn Frames,
@@ -161,18 +161,18 @@ impl Spaces {
 
     /// Handles a page fault at `address`: allocates its page, and some around it, if they are open.
     /// Callable from the fault handler: it waits for locks only.
-    pub fn demand(&self, address: u64, from: From<'_>) -> Demand {
-        let Some((slot, offset)) = locate(address) else { return Demand::Other };
+    pub fn handle_fault(&self, address: u64, from: PageSource<'_>) -> FaultOutcome {
+        let Some((slot, offset)) = locate(address) else { return FaultOutcome::Unhandled };
         let open = self.slots.lock()[slot].open;
         if offset >= open {
-            return Demand::Other;
+            return FaultOutcome::Unhandled;
         }
         let first = offset & !(AROUND * PAGE - 1);
         let touched = offset & !(PAGE - 1);
         match self.map_page(slot, touched, from) {
-            Err(SpaceError::NoMemory) => return Demand::NoMemory,
+            Err(SpaceError::NoMemory) => return FaultOutcome::NoMemory,
             // The page is mapped, so its rights forbid the access.
-            Ok(false) | Err(_) => return Demand::Other,
+            Ok(false) | Err(_) => return FaultOutcome::Unhandled,
             Ok(true) => {}
         }
         let end = open.min(first + AROUND * PAGE);
@@ -181,11 +181,11 @@ impl Spaces {
         around.for_each(|page| {
             let _ = self.map_page(slot, page, from);
         });
-        Demand::Met
+        FaultOutcome::Mapped
     }
 
     /// Allocates all pages of `[at, at + bytes)`, which must be open.
-    pub fn commit(&self, at: VirtAddr, bytes: u64, from: From<'_>) -> Result<(), SpaceError> {
+    pub fn commit(&self, at: VirtAddr, bytes: u64, from: PageSource<'_>) -> Result<(), SpaceError> {
         let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
         let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
         if end > self.slots.lock()[slot].open {
@@ -198,7 +198,7 @@ impl Spaces {
     }
 
     /// Maps a zeroed page unless one is mapped already. Returns whether it did.
-    fn map_page(&self, slot: usize, page: u64, from: From<'_>) -> Result<bool, SpaceError> {
+    fn map_page(&self, slot: usize, page: u64, from: PageSource<'_>) -> Result<bool, SpaceError> {
         let at = start_of(slot).plus(page);
         if from.table.lock().find(at).is_some() {
             return Ok(false);
@@ -229,7 +229,7 @@ impl Spaces {
         at: VirtAddr,
         bytes: u64,
         rights: Rights,
-        from: From<'_>,
+        from: PageSource<'_>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Result<(), SpaceError> {
         for page in (0..bytes).step_by(PAGE as usize).map(|page| at.plus(page)) {
@@ -247,7 +247,7 @@ impl Spaces {
     }
 
     /// Releases a space that is not used any more. `flush` as in [`Spaces::protect`].
-    pub fn release(&self, at: VirtAddr, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+    pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
         let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
@@ -273,7 +273,7 @@ impl Spaces {
 
 /// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the pages
 /// that ever had memory.
-fn free_tables(at: VirtAddr, mapped_end: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+fn free_tables(at: VirtAddr, mapped_end: u64, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
     let mut end = mapped_end.next_multiple_of(TABLE);
     while end > TABLE {
         let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);

@@ -101,7 +101,7 @@ impl<'a> Kernel<'a> {
         self.balloon.deflate(&self.frames, self)
     }
 
-    fn inflate(&self, mover: &mut dyn Mover) -> Result<Given, Refusal> {
+    fn inflate(&self, mover: &mut dyn Mover) -> Result<ReturnedBlock, Refusal> {
         self.balloon.inflate(&self.frames, self, mover)
     }
 }

@@ -144,7 +144,7 @@ impl Touched {
 
 /// Numbers of frames in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inside {
+pub struct BlockUsage {
     pub free: usize,
     /// Allocated frames that can be moved.
     pub movable: usize,
@@ -267,10 +267,10 @@ impl FrameAllocator {
     }
 
     /// Counts the frames of an isolated block. Fails if the block cannot be emptied.
-    fn check_movable(&self, index: usize) -> Result<Inside, BlockError> {
+    fn check_movable(&self, index: usize) -> Result<BlockUsage, BlockError> {
         let _still = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
-        let mut inside = Inside::default();
+        let mut inside = BlockUsage::default();
         for (at, chunk) in chunks(global, index, 0) {
             match chunk {
                 Chunk::Free(order) => inside.free += 1 << order,
@@ -352,10 +352,10 @@ impl FrameAllocator {
     }
 
     /// Counts the frames of a block that belongs to this kernel.
-    pub fn inside(&self, index: usize) -> Option<Inside> {
+    pub fn block_usage(&self, index: usize) -> Option<BlockUsage> {
         let _still = self.inner.lock();
         let global = self.checked(index, OPEN).or_else(|_| self.checked(index, ISOLATED)).ok()?;
-        let mut inside = Inside::default();
+        let mut inside = BlockUsage::default();
         for (_, chunk) in chunks(global, index, 0) {
             *match chunk {
                 Chunk::Free(_) => &mut inside.free,

@@ -67,7 +67,7 @@ fn every_frame_returns_exactly_once() {
                         }
                         Message::Acknowledged { .. } => {}
                         Message::Batch { from, to, number, frames } => {
-                            let verdict = inbox.came(from, to, number);
+                            let verdict = inbox.receive(from, to, number);
                             if verdict == Verdict::Take {
                                 for word in frames {
                                     let at = unpack(word).0;
@@ -112,7 +112,7 @@ fn every_frame_returns_exactly_once() {
         for _ in 0..20 {
             let Some(batch) = outbox.due() else { break };
             let (number, to, frames) = (batch.number, batch.to, batch.frames.to_vec());
-            if inbox.came(here, to, number) == Verdict::Take {
+            if inbox.receive(here, to, number) == Verdict::Take {
                 frames.iter().for_each(|&word| assert!(out.remove(&unpack(word).0)));
             }
             outbox.acknowledged(number);

@@ -28,32 +28,32 @@ fn nothing(_: VirtAddr, _: u64) {}
 #[test]
 fn a_touch_allocates_memory_and_release_frees_it() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(4 << 30).unwrap();
-    assert_eq!(spaces.demand(at.0, from), Demand::Other, "nothing is open");
+    assert_eq!(spaces.handle_fault(at.0, from), FaultOutcome::Unhandled, "nothing is open");
     spaces.open(at, 64 << 10).unwrap();
     assert_eq!(spaces.promised(), 64 << 10);
-    assert_eq!(spaces.demand(at.0 + 5 * PAGE + 7, from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + 5 * PAGE + 7, from), FaultOutcome::Mapped);
     assert_eq!(spaces.committed(at), AROUND * PAGE);
     let found = table.lock().find(at.plus(5 * PAGE)).unwrap();
     assert_eq!((found.bytes, found.rights), (PAGE, Rights::ReadWrite));
-    assert_eq!(spaces.demand(at.0 + 5 * PAGE, from), Demand::Other, "it is there");
-    assert_eq!(spaces.demand(at.0 + (64 << 10), from), Demand::Other, "not open");
+    assert_eq!(spaces.handle_fault(at.0 + 5 * PAGE, from), FaultOutcome::Unhandled, "it is there");
+    assert_eq!(spaces.handle_fault(at.0 + (64 << 10), from), FaultOutcome::Unhandled, "not open");
     spaces.open(at.plus(64 << 10), 64 << 10).unwrap();
-    assert_eq!(spaces.demand(at.0 + (64 << 10), from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + (64 << 10), from), FaultOutcome::Mapped);
     spaces.release(at, from, &nothing);
     assert_eq!(free(&frames), before - 1, "all but the table");
     assert_eq!(spaces.promised(), 0);
-    assert_eq!(spaces.demand(at.0, from), Demand::Other);
+    assert_eq!(spaces.handle_fault(at.0, from), FaultOutcome::Unhandled);
     assert_eq!(spaces.reserve(PAGE).unwrap(), at, "its slot is free again");
 }
 
 #[test]
 fn code_is_committed_then_protected() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let spaces = Spaces::new();
     let at = spaces.reserve(8 * PAGE).unwrap();
     spaces.open(at, 8 * PAGE).unwrap();
@@ -66,22 +66,27 @@ fn code_is_committed_then_protected() {
         [false, true, true, false]
     );
     assert_eq!(table.lock().find(at.plus(PAGE)).unwrap().phys, frame, "what was in it stays");
-    assert_eq!(spaces.demand(at.0 + PAGE, from), Demand::Other, "a write to code is not met");
+    assert_eq!(
+        spaces.handle_fault(at.0 + PAGE, from),
+        FaultOutcome::Unhandled,
+        "a write to code is not met"
+    );
     spaces.release(at, from, &nothing);
 }
 
 #[test]
 fn a_touch_without_memory_fails_and_loses_nothing() {
     let (frames, table) = kernel(MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(16 * MIB).unwrap();
     spaces.open(at, 16 * MIB).unwrap();
     let touched = (0..16 * MIB).step_by(PAGE as usize);
-    let last =
-        touched.map(|page| spaces.demand(at.0 + page, from)).find(|&d| d == Demand::NoMemory);
-    assert_eq!(last, Some(Demand::NoMemory));
+    let last = touched
+        .map(|page| spaces.handle_fault(at.0 + page, from))
+        .find(|&d| d == FaultOutcome::NoMemory);
+    assert_eq!(last, Some(FaultOutcome::NoMemory));
     assert_eq!(spaces.commit(at, 16 * MIB, from), Err(SpaceError::NoMemory));
     spaces.release(at, from, &nothing);
     assert_eq!(free(&frames), before - 1, "the slot's first table stays");
@@ -101,17 +106,20 @@ fn exceeded_limits_are_errors() {
 }
 
 /// Touches one page in each of `tables` tables, starting with table `first`.
-fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: From<'_>) {
+fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: PageSource<'_>) {
     spaces.open(at, (first + tables) * TABLE).unwrap();
     for table in first..first + tables {
-        assert_eq!(spaces.demand(at.0 + table * TABLE + TABLE / 2, from), Demand::Met);
+        assert_eq!(
+            spaces.handle_fault(at.0 + table * TABLE + TABLE / 2, from),
+            FaultOutcome::Mapped
+        );
     }
 }
 
 #[test]
 fn tables_of_a_sparse_space_are_freed_with_it() {
     let (frames, table) = kernel(16 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let (before, tables) = (free(&frames), || table.lock().tables());
     let spaces = Spaces::new();
     // Occupies a slot each, so that the next program gets the next slot.
@@ -132,7 +140,7 @@ fn tables_of_a_sparse_space_are_freed_with_it() {
 #[test]
 fn tables_are_flushed_before_they_are_freed() {
     let (frames, table) = kernel(16 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(SLOT).unwrap();
@@ -158,11 +166,11 @@ fn tables_are_flushed_before_they_are_freed() {
 #[test]
 fn a_space_of_one_table_needs_no_additional_flush() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let spaces = Spaces::new();
     let at = spaces.reserve(SLOT).unwrap();
     spaces.open(at, 2 * MIB).unwrap();
-    assert_eq!(spaces.demand(at.0 + 2 * MIB - 1, from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + 2 * MIB - 1, from), FaultOutcome::Mapped);
     spaces.release(at, from, &|_, bytes| assert!(bytes < SLOT));
     assert_eq!(table.lock().tables(), 2);
 }
@@ -171,7 +179,7 @@ fn a_space_of_one_table_needs_no_additional_flush() {
 fn random_spaces_never_share_tables() {
     for seed in 0..20 {
         let (frames, table) = kernel(16 * MIB);
-        let from = From { table: &table, frames: &frames };
+        let from = PageSource { table: &table, frames: &frames };
         let spaces = Spaces::new();
         let mut random = seed * 2 + 1;
         let mut next = |below: u64| {
@@ -189,7 +197,7 @@ fn random_spaces_never_share_tables() {
                 spaces.release(at, from, &nothing);
             } else if let Some((at, touched)) = all.first_mut() {
                 let offset = next(40 * MIB);
-                if spaces.demand(at.0 + offset, from) == Demand::Met {
+                if spaces.handle_fault(at.0 + offset, from) == FaultOutcome::Mapped {
                     touched.push(offset);
                 }
             }
