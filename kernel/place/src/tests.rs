@@ -1,4 +1,4 @@
-//! The rules one by one, and all of them on random boards.
+//! Each rule by itself, and all of them on random boards.
 
 use crate::{ENOUGH, Facts, Refused, needs_load, place};
 use abi::program::class::{LIGHT, NORMAL};
@@ -13,19 +13,19 @@ fn any(class: u32, here: usize, kernels: &[Facts]) -> usize {
 }
 
 #[test]
-fn the_class_chooses_the_side() {
+fn the_class_selects_strong_or_weak_kernels() {
     let duo = [STRONG, WEAK];
     for here in 0..2 {
         assert_eq!((any(NORMAL, here, &duo), any(LIGHT, here, &duo)), (0, 1));
     }
-    // However much there is to do.
+    // Whatever their load.
     let busy = [Facts { processes: 200, ..STRONG }, WEAK];
     assert_eq!(any(NORMAL, 1, &busy), 0);
-    assert_eq!(any(9, 1, &busy), 0, "a class of later is a normal one");
+    assert_eq!(any(9, 1, &busy), 0, "an unknown class counts as normal");
 }
 
 #[test]
-fn a_wish_is_done_or_refused() {
+fn a_requested_kernel_is_chosen_or_an_error() {
     let board = [STRONG, WEAK, GONE];
     let wish = |wish| place(Some(wish), NORMAL, 0, &board);
     assert_eq!((wish(0), wish(1)), (Ok(0), Ok(1)));
@@ -34,7 +34,7 @@ fn a_wish_is_done_or_refused() {
 }
 
 #[test]
-fn who_is_not_there_is_not_chosen() {
+fn an_unavailable_kernel_is_not_chosen() {
     assert_eq!(any(LIGHT, 0, &[STRONG, GONE]), 0);
     assert_eq!(any(NORMAL, 1, &[Facts { is_there: false, ..STRONG }, WEAK]), 1);
     assert_eq!(place(None, NORMAL, 0, &[GONE]), Err(Refused::NotThere));
@@ -42,26 +42,26 @@ fn who_is_not_there_is_not_chosen() {
 }
 
 #[test]
-fn the_load_chooses_within_a_side() {
+fn the_least_loaded_kernel_of_a_class_is_chosen() {
     let with = |processes| Facts { processes, ..STRONG };
     assert_eq!(any(NORMAL, 0, &[with(3), with(1), with(2)]), 1);
-    assert_eq!(any(NORMAL, 1, &[with(1), with(1)]), 1, "the asker's own");
+    assert_eq!(any(NORMAL, 1, &[with(1), with(1)]), 1, "the caller's own");
     assert_eq!(any(NORMAL, 2, &[with(1), with(1), WEAK]), 0, "the first");
     let small = Facts { cores: 1, ..STRONG };
-    assert_eq!(any(NORMAL, 1, &[with(1), small]), 1, "1 a core, after that");
-    assert_eq!(any(NORMAL, 1, &[with(0), small]), 0, "as many cores as there are");
+    assert_eq!(any(NORMAL, 1, &[with(1), small]), 1, "then 1 per core");
+    assert_eq!(any(NORMAL, 1, &[with(0), small]), 0, "more cores");
     assert!(needs_load(NORMAL, &[STRONG, STRONG, WEAK]) && !needs_load(NORMAL, &[STRONG, WEAK]));
     assert!(!needs_load(LIGHT, &[STRONG, STRONG, WEAK, GONE]));
 }
 
 #[test]
-fn without_memory_the_other_side_is_asked() {
+fn without_memory_the_other_class_is_chosen() {
     let short = |facts| Facts { free: Some(ENOUGH - 1), ..facts };
     let calm = Facts { free: Some(ENOUGH), processes: 9, ..STRONG };
     assert_eq!(any(NORMAL, 0, &[short(STRONG), calm]), 1);
     assert_eq!(any(LIGHT, 1, &[STRONG, short(WEAK)]), 0);
-    assert_eq!(any(LIGHT, 0, &[short(STRONG), short(WEAK)]), 1, "its own side, if none has any");
-    assert_eq!(place(Some(0), LIGHT, 1, &[short(STRONG), WEAK]), Ok(0), "a wish is a wish");
+    assert_eq!(any(LIGHT, 0, &[short(STRONG), short(WEAK)]), 1, "its class, if none has memory");
+    assert_eq!(place(Some(0), LIGHT, 1, &[short(STRONG), WEAK]), Ok(0), "a request overrides");
 }
 
 fn random(random: &mut Prng) -> Facts {
@@ -75,7 +75,7 @@ fn random(random: &mut Prng) -> Facts {
 }
 
 #[test]
-fn on_any_board() {
+fn the_rules_hold_on_random_boards() {
     let mut prng = Prng::new(7);
     for _ in 0..200_000 {
         let kernels: Vec<_> = (0..prng.below(9)).map(|_| random(&mut prng)).collect();
