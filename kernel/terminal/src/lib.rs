@@ -1,17 +1,17 @@
-//! Keys of a terminal, and what becomes of them.
+//! The keyboard side of a terminal: turns key presses into lines or raw keys for programs.
 //!
-//! Contract: pure. A terminal whose programs want lines shows what is typed and lets it be
-//! corrected; they get a line when it is complete. One whose programs want keys shows nothing. What
-//! a key leads to is one [`Deed`]; any byte is a key, and a line is bounded.
+//! Contract: pure. In line mode the terminal echoes and edits, and programs receive complete lines;
+//! in raw mode it echoes nothing. Each key causes one [`Deed`]. Any byte is a valid key, and
+//! the length of a line is limited.
 //!
-//! | key | lines | keys |
+//! | key | line mode | raw mode |
 //! | --- | --- | --- |
-//! | return | the line goes to the program | the key |
-//! | backspace, ctrl-u | takes a character off, all of it | the key |
-//! | ctrl-c | drops the line, ends the programs in front | the key |
-//! | ctrl-d | an end, or what was typed so far | the key |
-//! | arrows and such | nothing | the key |
-//! | [`AWAY`] | to the monitor and back | the same |
+//! | return | sends the line to the program | sends the key |
+//! | backspace, ctrl-u | erases a character, the line | sends the key |
+//! | ctrl-c | drops the line, interrupts the foreground programs | sends the key |
+//! | ctrl-d | end of input, or sends the incomplete line | sends the key |
+//! | arrows and other escape sequences | nothing | sends the key |
+//! | [`AWAY`] | switches to the monitor and back | the same |
 
 #![cfg_attr(not(test), no_std)]
 
@@ -19,25 +19,24 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Ctrl-t: to the monitor, and back.
+/// Ctrl-t, which switches to the monitor and back.
 pub const AWAY: u8 = 0x14;
-/// Longest line, with its end.
+/// Limit on the length of a line, including its line feed.
 pub const LINE: usize = 4096;
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Nothing.
     Nothing,
-    /// This is shown.
+    /// Echo these bytes.
     Show(Vec<u8>),
-    /// Programs get these bytes; was it a line, which is shown to end?
+    /// Send these bytes to programs; true for a complete line, whose end is echoed.
     Give(Vec<u8>, bool),
-    /// Programs find an end of their input.
+    /// Programs see the end of their input.
     End,
-    /// The programs in front are to end.
+    /// Interrupt the foreground programs.
     Interrupt,
-    /// To the monitor.
+    /// Switch to the monitor.
     Away,
 }
 
@@ -48,13 +47,13 @@ enum Escape {
     Sequence,
 }
 
-/// A terminal's keyboard.
+/// The keyboard of a terminal.
 #[derive(Debug)]
 pub struct Keys {
     line: Vec<u8>,
-    /// Inside of an escape sequence, which means nothing in a line.
+    /// Escape sequences are ignored in line mode.
     escape: Escape,
-    /// A line feed right behind a return is one key with it.
+    /// A line feed immediately after a return belongs to it.
     after_return: bool,
 }
 
@@ -65,18 +64,17 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// Nothing was pressed.
     pub const fn new() -> Keys {
         Keys { line: Vec::new(), escape: Escape::No, after_return: false }
     }
 
-    /// A key is pressed, and programs want keys (`raw`) or lines.
+    /// Handles a key in raw or line mode.
     pub fn press(&mut self, byte: u8, raw: bool) -> Deed {
         if byte == AWAY {
             return Deed::Away;
         }
         if raw {
-            // What was typed while lines were wanted comes first.
+            // Sends what was typed in line mode first.
             self.line.push(byte);
             (self.escape, self.after_return) = (Escape::No, false);
             return Deed::Give(core::mem::take(&mut self.line), false);
@@ -119,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// Takes characters off the end: of one column each, and of one byte or several.
+    /// Erases up to `most` characters, each of one column and one or more bytes.
     fn erase(&mut self, most: usize) -> Deed {
         let mut shown = Vec::new();
         while shown.len() < most.saturating_mul(3) {
@@ -137,7 +135,7 @@ impl Keys {
 mod tests {
     use super::*;
 
-    /// All that programs got, and all that was shown.
+    /// Returns all that programs received, and all that was echoed.
     fn typed(text: &[u8], raw: bool) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut given, mut shown) = (Keys::new(), vec![], vec![]);
         for &byte in text {
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_when_they_are_complete() {
+    fn programs_receive_complete_edited_lines() {
         assert_eq!(typed(b"hello", false), (vec![], b"hello".to_vec()));
         assert_eq!(typed(b"a b\r\nc\rd\n", false).0, b"a b\nc\nd\n");
         assert_eq!(typed(b"ab\x7fc\r", false).0, b"ac\n");
@@ -161,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_character_of_several_bytes_goes_as_one() {
+    fn a_multi_byte_character_is_erased_as_one() {
         let (given, shown) = typed("aäü\x7f\r".as_bytes(), false);
         assert_eq!(given, "aä\n".as_bytes());
         assert_eq!(shown, "aäü\x08 \x08".as_bytes());
     }
 
     #[test]
-    fn control_keys_do_what_they_say() {
+    fn control_keys_have_their_effects() {
         let mut keys = Keys::new();
         assert_eq!(keys.press(4, false), Deed::End);
         assert_eq!(keys.press(b'a', false), Deed::Show(b"a".to_vec()));
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_as_they_are_and_behind_what_was_typed_before() {
+    fn raw_keys_are_sent_unchanged_after_earlier_input() {
         assert_eq!(typed(b"a\x1b[A\x03\r\x04", true), (b"a\x1b[A\x03\r\x04".to_vec(), vec![]));
         let mut keys = Keys::new();
         keys.press(b'l', false);
