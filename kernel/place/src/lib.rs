@@ -21,7 +21,7 @@ use abi::program::class;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Whether it can run processes: it is running or asleep, and shares the process table.
-    pub is_there: bool,
+    pub is_available: bool,
     /// Whether its cores are strong.
     pub is_strong: bool,
     pub cores: u32,
@@ -36,13 +36,13 @@ pub struct Facts {
 pub const ENOUGH: u64 = 4 << 20;
 
 impl Facts {
-    fn is_short(&self) -> bool {
+    fn is_low_on_memory(&self) -> bool {
         self.free.is_some_and(|free| free < ENOUGH)
     }
 
     /// Returns whether it is less loaded than `other`, both with one more process: of two idle
     /// kernels, the one with more cores is less loaded.
-    fn is_calmer(&self, other: &Facts) -> bool {
+    fn is_less_loaded(&self, other: &Facts) -> bool {
         let load =
             |one: &Facts, by: &Facts| (u64::from(one.processes) + 1) * u64::from(by.cores.max(1));
         load(self, other) < load(other, self)
@@ -53,46 +53,46 @@ impl Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The board has no such kernel.
-    NoSuch,
+    NoSuchKernel,
     /// The requested kernel, or every kernel, is unavailable.
-    NotThere,
+    Unavailable,
 }
 
 /// Returns the index in `kernels` of the one that runs a program of `class`. `here` is the caller's
-/// kernel, `wish` the one that it requests.
-pub fn place(
-    wish: Option<u32>,
+/// kernel, `requested` the one it asked for.
+pub fn choose(
+    requested: Option<u32>,
     class: u32,
     here: usize,
     kernels: &[Facts],
 ) -> Result<usize, Refused> {
-    if let Some(wish) = wish {
-        let at = usize::try_from(wish).map_err(|_| Refused::NoSuch)?;
-        let facts = kernels.get(at).ok_or(Refused::NoSuch)?;
-        return if facts.is_there { Ok(at) } else { Err(Refused::NotThere) };
+    if let Some(requested) = requested {
+        let at = usize::try_from(requested).map_err(|_| Refused::NoSuchKernel)?;
+        let facts = kernels.get(at).ok_or(Refused::NoSuchKernel)?;
+        return if facts.is_available { Ok(at) } else { Err(Refused::Unavailable) };
     }
     let wants_strong = class != class::LIGHT;
     let best = |wanted: &dyn Fn(&Facts) -> bool| best(here, kernels, wanted);
-    best(&|facts| facts.is_strong == wants_strong && !facts.is_short())
-        .or_else(|| best(&|facts| facts.is_strong != wants_strong && !facts.is_short()))
+    best(&|facts| facts.is_strong == wants_strong && !facts.is_low_on_memory())
+        .or_else(|| best(&|facts| facts.is_strong != wants_strong && !facts.is_low_on_memory()))
         .or_else(|| best(&|facts| facts.is_strong == wants_strong))
         .or_else(|| best(&|_| true))
-        .ok_or(Refused::NotThere)
+        .ok_or(Refused::Unavailable)
 }
 
 /// Returns whether several kernels may be chosen for `class`; otherwise their load need not be
 /// known.
 pub fn needs_load(class: u32, kernels: &[Facts]) -> bool {
-    let side = |facts: &&Facts| facts.is_there && facts.is_strong == (class != class::LIGHT);
+    let side = |facts: &&Facts| facts.is_available && facts.is_strong == (class != class::LIGHT);
     kernels.iter().filter(side).count() > 1
 }
 
 /// Returns the least loaded of the available kernels for which `wanted` holds.
 fn best(here: usize, kernels: &[Facts], wanted: &dyn Fn(&Facts) -> bool) -> Option<usize> {
     let mut best: Option<(usize, &Facts)> = None;
-    for (at, facts) in kernels.iter().enumerate().filter(|(_, f)| f.is_there && wanted(f)) {
+    for (at, facts) in kernels.iter().enumerate().filter(|(_, f)| f.is_available && wanted(f)) {
         let is_better = best.is_none_or(|(_, other)| {
-            facts.is_calmer(other) || at == here && !other.is_calmer(facts)
+            facts.is_less_loaded(other) || at == here && !other.is_less_loaded(facts)
         });
         if is_better {
             best = Some((at, facts));

@@ -1,7 +1,7 @@
 //! The keyboard side of a terminal: turns key presses into lines or raw keys for programs.
 //!
 //! Contract: pure. In line mode the terminal echoes and edits, and programs receive complete lines;
-//! in raw mode it echoes nothing. Each key causes one [`Deed`]. Any byte is a valid key, and
+//! in raw mode it echoes nothing. Each key causes one [`KeyAction`]. Any byte is a valid key, and
 //! the length of a line is limited.
 //!
 //! | key | line mode | raw mode |
@@ -11,7 +11,7 @@
 //! | ctrl-c | drops the line, interrupts the foreground programs | sends the key |
 //! | ctrl-d | end of input, or sends the incomplete line | sends the key |
 //! | arrows and other escape sequences | nothing | sends the key |
-//! | [`AWAY`] | switches to the monitor and back | the same |
+//! | [`MONITOR_KEY`] | switches to the monitor and back | the same |
 
 #![cfg_attr(not(test), no_std)]
 
@@ -20,24 +20,24 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 /// Ctrl-t, which switches to the monitor and back.
-pub const AWAY: u8 = 0x14;
+pub const MONITOR_KEY: u8 = 0x14;
 /// Limit on the length of a line, including its line feed.
 pub const LINE: usize = 4096;
 
 /// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum KeyAction {
     Nothing,
     /// Echo these bytes.
-    Show(Vec<u8>),
+    Echo(Vec<u8>),
     /// Send these bytes to programs; true for a complete line, whose end is echoed.
-    Give(Vec<u8>, bool),
+    Send(Vec<u8>, bool),
     /// Programs see the end of their input.
-    End,
+    EndOfInput,
     /// Interrupt the foreground programs.
     Interrupt,
     /// Switch to the monitor.
-    Away,
+    Monitor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,56 +69,56 @@ impl Keys {
     }
 
     /// Handles a key in raw or line mode.
-    pub fn press(&mut self, byte: u8, raw: bool) -> Deed {
-        if byte == AWAY {
-            return Deed::Away;
+    pub fn press(&mut self, byte: u8, raw: bool) -> KeyAction {
+        if byte == MONITOR_KEY {
+            return KeyAction::Monitor;
         }
         if raw {
             // Sends what was typed in line mode first.
             self.line.push(byte);
             (self.escape, self.after_return) = (Escape::No, false);
-            return Deed::Give(core::mem::take(&mut self.line), false);
+            return KeyAction::Send(core::mem::take(&mut self.line), false);
         }
         let after_return = core::mem::replace(&mut self.after_return, byte == b'\r');
         match (self.escape, byte) {
             (Escape::Started, b'[' | b'O') => self.skip(Escape::Sequence),
             (Escape::Started, _) | (Escape::Sequence, 0x40..=0x7e) => self.skip(Escape::No),
-            (Escape::Sequence, _) => Deed::Nothing,
-            (Escape::No, b'\n') if after_return => Deed::Nothing,
+            (Escape::Sequence, _) => KeyAction::Nothing,
+            (Escape::No, b'\n') if after_return => KeyAction::Nothing,
             (Escape::No, _) => self.edit(byte),
         }
     }
 
-    fn skip(&mut self, escape: Escape) -> Deed {
+    fn skip(&mut self, escape: Escape) -> KeyAction {
         self.escape = escape;
-        Deed::Nothing
+        KeyAction::Nothing
     }
 
-    fn edit(&mut self, byte: u8) -> Deed {
+    fn edit(&mut self, byte: u8) -> KeyAction {
         match byte {
             0x1b => self.skip(Escape::Started),
             b'\r' | b'\n' => {
                 self.line.push(b'\n');
-                Deed::Give(core::mem::take(&mut self.line), true)
+                KeyAction::Send(core::mem::take(&mut self.line), true)
             }
             0x03 => {
                 self.line.clear();
-                Deed::Interrupt
+                KeyAction::Interrupt
             }
-            0x04 if self.line.is_empty() => Deed::End,
-            0x04 => Deed::Give(core::mem::take(&mut self.line), false),
+            0x04 if self.line.is_empty() => KeyAction::EndOfInput,
+            0x04 => KeyAction::Send(core::mem::take(&mut self.line), false),
             0x15 => self.erase(usize::MAX),
             0x08 | 0x7f => self.erase(1),
             b'\t' | 0x20.. if self.line.len() < LINE - 1 => {
                 self.line.push(byte);
-                Deed::Show(Vec::from([byte]))
+                KeyAction::Echo(Vec::from([byte]))
             }
-            _ => Deed::Show(Vec::from(*b"\x07")),
+            _ => KeyAction::Echo(Vec::from(*b"\x07")),
         }
     }
 
     /// Erases up to `most` characters, each of one column and one or more bytes.
-    fn erase(&mut self, most: usize) -> Deed {
+    fn erase(&mut self, most: usize) -> KeyAction {
         let mut shown = Vec::new();
         while shown.len() < most.saturating_mul(3) {
             let Some(last) = self.line.pop() else { break };
@@ -127,7 +127,7 @@ impl Keys {
                 shown.extend_from_slice(b"\x08 \x08");
             }
         }
-        if shown.is_empty() { Deed::Nothing } else { Deed::Show(shown) }
+        if shown.is_empty() { KeyAction::Nothing } else { KeyAction::Echo(shown) }
     }
 }
 
@@ -140,8 +140,8 @@ mod tests {
         let (mut keys, mut given, mut shown) = (Keys::new(), vec![], vec![]);
         for &byte in text {
             match keys.press(byte, raw) {
-                Deed::Give(bytes, _) => given.extend(bytes),
-                Deed::Show(bytes) => shown.extend(bytes),
+                KeyAction::Send(bytes, _) => given.extend(bytes),
+                KeyAction::Echo(bytes) => shown.extend(bytes),
                 _ => {}
             }
         }
@@ -168,14 +168,14 @@ mod tests {
     #[test]
     fn control_keys_have_their_effects() {
         let mut keys = Keys::new();
-        assert_eq!(keys.press(4, false), Deed::End);
-        assert_eq!(keys.press(b'a', false), Deed::Show(b"a".to_vec()));
-        assert_eq!(keys.press(4, false), Deed::Give(b"a".to_vec(), false));
+        assert_eq!(keys.press(4, false), KeyAction::EndOfInput);
+        assert_eq!(keys.press(b'a', false), KeyAction::Echo(b"a".to_vec()));
+        assert_eq!(keys.press(4, false), KeyAction::Send(b"a".to_vec(), false));
         keys.press(b'b', false);
-        assert_eq!(keys.press(3, false), Deed::Interrupt);
-        assert_eq!(keys.press(b'\r', false), Deed::Give(b"\n".to_vec(), true));
-        assert_eq!(keys.press(AWAY, false), Deed::Away);
-        assert_eq!(keys.press(AWAY, true), Deed::Away);
+        assert_eq!(keys.press(3, false), KeyAction::Interrupt);
+        assert_eq!(keys.press(b'\r', false), KeyAction::Send(b"\n".to_vec(), true));
+        assert_eq!(keys.press(MONITOR_KEY, false), KeyAction::Monitor);
+        assert_eq!(keys.press(MONITOR_KEY, true), KeyAction::Monitor);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(typed(b"a\x1b[A\x03\r\x04", true), (b"a\x1b[A\x03\r\x04".to_vec(), vec![]));
         let mut keys = Keys::new();
         keys.press(b'l', false);
-        assert_eq!(keys.press(b's', true), Deed::Give(b"ls".to_vec(), false));
+        assert_eq!(keys.press(b's', true), KeyAction::Send(b"ls".to_vec(), false));
     }
 
     #[test]

@@ -29,17 +29,17 @@ pub fn place(
     facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
     let wish = (wish != ANY_KERNEL).then_some(wish);
     let mut class = class::NORMAL;
-    if wish.is_none() && facts.iter().filter(|facts| facts.is_there).count() > 1 {
+    if wish.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
         // What is wrong with a program is told by the kernel that begins it.
         class = kernel.processes.class(session, directory, path).unwrap_or(class);
         if needs_load(class, facts) {
             count(session, facts);
         }
     }
-    let placed = kernel_place::place(wish, class, kernel.me.index(), facts);
+    let placed = kernel_place::choose(wish, class, kernel.me.index(), facts);
     let at = placed.map_err(|why| match why {
-        Refused::NoSuch => Errno::Inval,
-        Refused::NotThere => Errno::Hostunreach,
+        Refused::NoSuchKernel => Errno::Inval,
+        Refused::Unavailable => Errno::Hostunreach,
     })?;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
@@ -55,7 +55,7 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     let (epoch, state) = kernel.soc.state(id);
     let is_me = id == kernel.me;
     Facts {
-        is_there: is_me || !apart && epoch != 0 && state != state::DEAD,
+        is_available: is_me || !apart && epoch != 0 && state != state::DEAD,
         is_strong: domain.role == role::MAIN,
         cores: domain.cores,
         processes: 0,
