@@ -108,7 +108,7 @@ where
                 Some(marks) => marks.lives,
                 None => arena.lives(Self::TAG).unwrap_or(0),
             };
-            self.begin(arena, before)
+            self.restart(arena, before)
         });
         started.unwrap_or(Err(StepError::Absent))
     }
@@ -122,7 +122,7 @@ where
     ) -> Result<Answer<S::Reply>, StepError> {
         let mut event = Some(event);
         let stepped = self.with(|arena| {
-            let lives = self.alive(arena, effects)?;
+            let lives = self.ensure_alive(arena, effects)?;
             let mut answer = Err(StepError::Absent);
             let within = HeapGuard::<C>::new(arena);
             let whole = self.arena.attempt(&mut || {
@@ -133,7 +133,7 @@ where
             drop(within);
             if !whole {
                 effects.wake_all();
-                self.begin(arena, lives)?;
+                self.restart(arena, lives)?;
                 return Err(StepError::Restarted);
             }
             self.arena.leave(lives);
@@ -144,7 +144,7 @@ where
 
     /// Returns the current life, restarting the service first if its state is missing or broken.
     /// This kernel's mark is busy afterwards.
-    fn alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
+    fn ensure_alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
         let Some(marks) = self.arena.enter() else {
             return arena.lives(Self::TAG).ok_or(StepError::Absent);
         };
@@ -156,13 +156,13 @@ where
             return Ok(marks.lives);
         }
         effects.wake_all();
-        let lives = self.begin(arena, marks.lives)?;
+        let lives = self.restart(arena, marks.lives)?;
         self.arena.renew(lives);
         Ok(lives)
     }
 
     /// Starts the life after `before`.
-    fn begin(&self, arena: &mut Arena, before: u32) -> Result<u32, StepError> {
+    fn restart(&self, arena: &mut Arena, before: u32) -> Result<u32, StepError> {
         let mut lives = before;
         for _ in 0..TRIES {
             lives = lives.wrapping_add(1).max(1);

@@ -117,8 +117,8 @@ impl<K: Copy + Ord> Parked<K> {
             if ready(key) {
                 self.wake(key, effects);
             }
-            let behind = self.order.partition_point(|wait| wait.0 <= key);
-            next = self.order.get(behind).map(|wait| wait.0);
+            let end = self.order.partition_point(|wait| wait.0 <= key);
+            next = self.order.get(end).map(|wait| wait.0);
         }
     }
 

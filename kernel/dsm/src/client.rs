@@ -43,7 +43,12 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         if access.want == Want::Reset || access.crosses && access.want == Want::Device {
             return Err(AccessError::Range);
         }
-        self.begin(now(), core, PageRequest { page: access.page, want: access.want, count }, out)
+        self.start_access(
+            now(),
+            core,
+            PageRequest { page: access.page, want: access.want, count },
+            out,
+        )
     }
 
     /// Makes lost pages usable again. The service that used them must have been discarded.
@@ -55,7 +60,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count: u32,
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
-        self.begin(now, core, PageRequest { page, want: Want::Reset, count }, out)
+        self.start_access(now, core, PageRequest { page, want: Want::Reset, count }, out)
     }
 
     /// Reports that the instruction whose access was completed for `core` has retired.
@@ -96,7 +101,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.start_requests(now, out);
     }
 
-    fn begin(
+    fn start_access(
         &mut self,
         now: u64,
         core: CoreId,

@@ -190,19 +190,19 @@ impl Message {
     /// Decodes three words; [`PeerFault::Word`] if they are not a message.
     pub fn decode(words: [u64; 3]) -> Result<Message, PeerFault> {
         let [body, first, second] = words;
-        let nonsense = PeerFault::Word(body);
+        let malformed = PeerFault::Word(body);
         let (kind, domain, core, argument, page) = unpack_body(body);
         if core as usize >= MAX_CORES || domain as usize >= MAX_DOMAINS {
-            return Err(nonsense);
+            return Err(malformed);
         }
         let (core, domain) = (CoreId(core), DomainId(domain));
         let id = RequestId { domain, core };
-        let want = want_of(argument & !LOST_BIT).ok_or(nonsense);
+        let want = want_of(argument & !LOST_BIT).ok_or(malformed);
         Ok(match kind {
             kind::GET => {
-                let want = want_of(argument).ok_or(nonsense)?;
+                let want = want_of(argument).ok_or(malformed)?;
                 let count = match want {
-                    Want::Reset => u32::try_from(first).map_err(|_| nonsense)?,
+                    Want::Reset => u32::try_from(first).map_err(|_| malformed)?,
                     _ => 1,
                 };
                 Message::Get { core, page, want, count }
@@ -210,14 +210,14 @@ impl Message {
             kind::GRANT => {
                 Message::Grant { core, page, want: want?, lost: argument & LOST_BIT != 0 }
             }
-            kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(nonsense)? },
+            kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(malformed)? },
             kind::ACK => Message::Ack { id, page },
             kind::JOIN => Message::Join,
             kind::HOME => Message::Home { round: second as u32, member_epochs: first },
             kind::LEAVE => Message::Leave,
             kind::BYE => Message::Bye,
             kind::TAKE_HOME => Message::TakeHome { round: second as u32, member_epochs: first },
-            kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
+            kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(malformed),
             kind::ASK => {
                 let giver = (second as u8).checked_sub(1).map(DomainId);
                 let handed = giver.map(|giver| (giver, (second >> 8) as u32));
@@ -231,7 +231,7 @@ impl Message {
             kind::LOSSES => Message::Losses,
             kind::ASK_LOST => Message::AskLost { base: page },
             kind::LOST => Message::Lost { base: page, bits: first },
-            _ => return Err(nonsense),
+            _ => return Err(malformed),
         })
     }
 }

@@ -35,7 +35,7 @@ impl Words for Flat {
 }
 
 /// Returns words that resemble messages of all kinds, with small numbers in all fields.
-fn nonsense(prng: &mut Prng) -> [u64; 3] {
+fn malformed(prng: &mut Prng) -> [u64; 3] {
     let small = |prng: &mut Prng| {
         [prng.below(5), prng.below(255), PAGES as u64 - 1][prng.below(3) as usize]
     };
@@ -62,7 +62,7 @@ fn malformed_messages_are_rejected_or_ignored_without_panic() {
         dsm.start(0, Start::Founding, out);
         for now in 0..400 {
             let from = DomainId(prng.below(4) as u8);
-            if let Ok(message) = Message::decode(nonsense(&mut prng)) {
+            if let Ok(message) = Message::decode(malformed(&mut prng)) {
                 assert_eq!(Message::decode(message.encode()), Ok(message));
                 let _ = dsm.handle(now, from, Epoch(1), message, out);
             }

@@ -19,7 +19,7 @@ const SIZE: usize = 32;
 /// Number of frames moved per refill or drain.
 const BATCH: usize = SIZE / 2;
 
-const _: () = assert!(SIZE * MAX_CORES <= 256, "caches are small beside a kernel's memory");
+const _: () = assert!(SIZE * MAX_CORES <= 256, "caches are small compared with a kernel's memory");
 
 #[derive(Clone, Copy)]
 struct Stack {

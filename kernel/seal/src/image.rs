@@ -66,7 +66,7 @@ impl<'a> Contents<'a> {
         [self.arguments, self.environment, self.preopens, self.endpoints]
     }
 
-    fn is_sensible(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let parts = self.strings();
         [class::NORMAL, class::LIGHT].contains(&self.class)
             && self.rights & !right::ALL == 0
@@ -139,8 +139,8 @@ impl core::fmt::Display for Refused {
 impl core::error::Error for Refused {}
 
 /// Returns the seal of an image, given the pieces before and after the seal.
-fn seal_of(before: &[u8], behind: &[u8], key: &[u8; crate::KEY]) -> Hash {
-    Hasher::new_keyed(key).update(before).update(behind).finalize()
+fn seal_of(before: &[u8], after: &[u8], key: &[u8; crate::KEY]) -> Hash {
+    Hasher::new_keyed(key).update(before).update(after).finalize()
 }
 
 /// Verifies that `bytes` is an image for `isa` that was sealed with `key`, and returns it.
@@ -159,12 +159,12 @@ pub fn check<'a>(bytes: &'a [u8], isa: u32, key: &[u8; crate::KEY]) -> Result<Im
         return Err(Refused::Size);
     }
     let before = bytes.get(..IMAGE_UNSEALED).ok_or(Refused::Size)?;
-    let behind = bytes.get(SEALED..).ok_or(Refused::Size)?;
+    let after = bytes.get(SEALED..).ok_or(Refused::Size)?;
     // `Hash` compares in constant time.
-    if seal_of(before, behind, key) != Hash::from_bytes(head.seal) {
+    if seal_of(before, after, key) != Hash::from_bytes(head.seal) {
         return Err(Refused::Seal);
     }
-    contents(bytes, &head).filter(Contents::is_sensible).map(Image).ok_or(Refused::Shape)
+    contents(bytes, &head).filter(Contents::is_valid).map(Image).ok_or(Refused::Shape)
 }
 
 /// Returns the pieces that the head describes; `None` if they lie outside the file or are
@@ -201,7 +201,7 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
 
 /// Creates the file of an image. Fails with the error that [`check`] would return.
 pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Refused> {
-    if !image.is_sensible() {
+    if !image.is_valid() {
         return Err(Refused::Shape);
     }
     let strings = image.strings().concat();
@@ -221,7 +221,7 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         memory: image.memory,
         class: image.class,
         files: image.files,
-        // `is_sensible` has checked that IMAGE_STRINGS bounds these.
+        // `is_valid` has checked that IMAGE_STRINGS bounds these.
         arguments: image.arguments.len() as u32,
         environment: image.environment.len() as u32,
         preopens: image.preopens.len() as u32,
@@ -236,7 +236,7 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
     file.resize(code, 0);
     file.extend_from_slice(image.code);
     let (before, rest) = file.split_at_mut(IMAGE_UNSEALED);
-    let (place, behind) = rest.split_at_mut(SEALED - IMAGE_UNSEALED);
-    place.copy_from_slice(seal_of(before, behind, key).as_bytes());
+    let (place, after) = rest.split_at_mut(SEALED - IMAGE_UNSEALED);
+    place.copy_from_slice(seal_of(before, after, key).as_bytes());
     Ok(file)
 }

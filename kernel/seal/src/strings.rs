@@ -40,8 +40,8 @@ impl<'a> Endpoint<'a> {
     fn parse(text: &'a [u8]) -> Option<Self> {
         let (affinity, contract) = cut(text, b' ')?;
         let affinity: i32 = core::str::from_utf8(affinity).ok()?.parse().ok()?;
-        let sensible = (-100..=100).contains(&affinity) && !contract.is_empty();
-        sensible.then_some(Endpoint { affinity, contract })
+        let valid = (-100..=100).contains(&affinity) && !contract.is_empty();
+        valid.then_some(Endpoint { affinity, contract })
     }
 }
 
@@ -55,8 +55,8 @@ fn cut(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 pub fn strings(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     core::iter::from_fn(move || {
-        let (text, behind) = cut(rest, 0)?;
-        rest = behind;
+        let (text, after) = cut(rest, 0)?;
+        rest = after;
         Some(text)
     })
 }

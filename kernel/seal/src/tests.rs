@@ -128,7 +128,7 @@ fn the_words_before_the_seal_are_sealed() {
 fn an_invalid_image_with_a_valid_seal_is_refused() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
-    let nonsense: [(usize, &[u8]); 9] = [
+    let defects: [(usize, &[u8]); 9] = [
         (offset_of!(ImageHead, code), &[1, 0, 0, 0, 0, 0, 0, 0]),
         (offset_of!(ImageHead, code), &[0; 8]),
         (offset_of!(ImageHead, code), &[0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
@@ -139,7 +139,7 @@ fn an_invalid_image_with_a_valid_seal_is_refused() {
         (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
         (offset_of!(ImageHead, endpoints), &[2, 0, 0, 0]),
     ];
-    for (place, bytes) in nonsense {
+    for (place, bytes) in defects {
         let mut other = file.clone();
         other[place..place + bytes.len()].copy_from_slice(bytes);
         let mut hasher = blake3::Hasher::new_keyed(&KEY);

@@ -13,9 +13,9 @@ fn graph<const D: usize, const C: usize>(world: &World<D, C>) -> Graph {
 }
 
 fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
-    let begin = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let graph = graph(&world);
-    println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, begin.elapsed());
+    println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, start.elapsed());
     assert!(graph.is_fine(), "{name}: {graph:#?}");
 }
 
@@ -74,7 +74,7 @@ fn sleep_loses_no_store() {
         check("sleep, one", world(one_core(&[sleep, INC])));
         check("sleep, other", world(one_core(&[INC, sleep])));
         check("sleep, both", world(one_core(&[sleep, sleep])));
-        check("sleep, for good", world(one_core(&[rest, rest])));
+        check("sleep, no wake", world(one_core(&[rest, rest])));
         let world = |programs| World::<3, 1>::new(protocol, 1, programs);
         let add: &[Op] = &[Op::Add(0)];
         check("3: sleep home", world(one_core(&[sleep, add, &[]])));

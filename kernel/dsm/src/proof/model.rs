@@ -198,10 +198,10 @@ impl<const D: usize, const C: usize> World<D, C> {
                 return true;
             }
             if op == Op::Sleep {
-                let begun = this.drive(memory, sent, |dsm, out| dsm.leave(out));
-                this.runs[core].at += usize::from(begun.is_ok());
-                this.runs[core].lost = begun == Err(LeaveError::LostPages);
-                return begun != Err(LeaveError::Busy);
+                let result = this.drive(memory, sent, |dsm, out| dsm.leave(out));
+                this.runs[core].at += usize::from(result.is_ok());
+                this.runs[core].lost = result == Err(LeaveError::LostPages);
+                return result != Err(LeaveError::Busy);
             }
             if !Node::<D, C>::allows(&this.mapped, op) {
                 return this.fault(core, op, memory, sent);
@@ -228,7 +228,7 @@ impl<const D: usize, const C: usize> World<D, C> {
             match handled {
                 Ok(Handled::Done) => {}
                 Ok(Handled::Later) => return state.nodes[to].dsm.needs_chip_page() && !wanted,
-                Err(_) => state.memory.broken = Some("a peer's fault, and nobody was at fault"),
+                Err(_) => state.memory.broken = Some("a correct peer's message was rejected"),
             }
         }
         state.links[from * D + to].pop_front();

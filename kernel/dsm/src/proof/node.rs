@@ -58,7 +58,7 @@ pub struct Node<const D: usize, const C: usize> {
 /// Collects effects; pages unmapped immediately, before those effects, are kept separately.
 #[derive(Default)]
 struct Recorder {
-    gone: Vec<(Page, Keep)>,
+    unmapped_first: Vec<(Page, Keep)>,
     effects: Vec<Effect>,
 }
 
@@ -68,7 +68,7 @@ impl Perform for Recorder {
     }
     fn unmap_now(&mut self, page: Page, keep: Keep) -> bool {
         assert!(self.effects.is_empty(), "unmapped after its lines were written back");
-        self.gone.push((page, keep));
+        self.unmapped_first.push((page, keep));
         true
     }
 }
@@ -123,7 +123,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
             }
             return false;
         }
-        for (page, keep) in out.gone {
+        for (page, keep) in out.unmapped_first {
             let left = (keep == Keep::Read).then_some(Rights::Read);
             (self.mapped[page as usize], self.tlb[page as usize]) = (left, left);
         }
@@ -247,12 +247,12 @@ impl<const D: usize, const C: usize> Node<D, C> {
         let id = CoreId(core as u8);
         let access = Access { page, crosses: count == 2, want };
         self.runs[core].fault = Some(op);
-        let begun = self.drive(memory, sent, |dsm, out| dsm.access(|| 0, id, access, out));
-        if begun.is_err() {
+        let result = self.drive(memory, sent, |dsm, out| dsm.access(|| 0, id, access, out));
+        if result.is_err() {
             // A device of this domain uses the page: retry later.
             self.runs[core].fault = None;
         }
-        begun.is_ok()
+        result.is_ok()
     }
 
     /// Resets the lost pages of `op`, or all lost pages before the domain sleeps.

@@ -149,7 +149,7 @@ fn kernels_fill_the_region_from_both_ends_and_return_blocks_in_reverse() {
     assert_eq!(main.cleaned.get(), given.cleaned);
     assert_eq!(shadow.inflate(&mut Nobody).unwrap().index, 2);
     assert_eq!(main.balloon.local().len(), 1);
-    assert_eq!(shadow.deflate(), Ok(2), "who needs it");
+    assert_eq!(shadow.deflate(), Ok(2), "it may take more");
     assert_eq!(shadow.deflate(), Ok(1));
 }
 

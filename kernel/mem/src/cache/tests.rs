@@ -74,7 +74,7 @@ fn four_cores_never_allocate_a_frame_twice() {
                 for _ in 0..20_000 {
                     if prng.chance(1, 2) {
                         let Some(frame) = manager.allocate(0) else { continue };
-                        assert!(out.lock().unwrap().insert(frame), "{frame:?} is out twice");
+                        assert!(out.lock().unwrap().insert(frame), "{frame:?} was allocated twice");
                         passed.lock().unwrap().push(frame);
                     } else if let Some(frame) = passed.lock().unwrap().pop() {
                         assert!(out.lock().unwrap().remove(&frame));
@@ -108,7 +108,7 @@ fn caches_keep_no_frame_of_an_isolated_block() {
     manager.flush_core();
     manager.free_one(last).unwrap();
     while let Some(frame) = manager.allocate_one() {
-        assert!(!in_block(&frame), "{frame:?} is out of the isolated block");
+        assert!(!in_block(&frame), "{frame:?} was allocated from the isolated block");
         here.push(frame);
     }
     assert!(manager.buddy().remove_block(0).is_ok());

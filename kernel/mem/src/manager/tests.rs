@@ -61,10 +61,14 @@ fn a_kernel_gives_only_if_it_keeps_its_reserve() {
     assert_eq!(done(&mut m, 3, Event::Asked(C, rich)), [Action::Inflate], "some was freed");
     assert_eq!(done(&mut m, 4, Event::Asked(B, rich)), [], "one at a time");
     let answers = [Action::Answer(C, true), Action::Answer(B, false)];
-    assert_eq!(done(&mut m, 5, Event::Inflated(true)), answers, "what was given is gone");
+    assert_eq!(
+        done(&mut m, 5, Event::Inflated(true)),
+        answers,
+        "the given block is no longer free"
+    );
     assert_eq!(done(&mut m, 7, Event::Asked(B, 9000 + FRAMES)), [Action::Inflate]);
     assert_eq!(done(&mut m, 8, Event::Lost(B)), []);
-    assert_eq!(done(&mut m, 9, Event::Inflated(true)), [], "nobody to tell");
+    assert_eq!(done(&mut m, 9, Event::Inflated(true)), [], "the peer is dead");
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn a_block_is_kept_in_the_pool_after_the_hold_time() {
     assert_eq!(done(&mut m, 2, rich), [Action::WakeAt(1001)]);
     assert_eq!(done(&mut m, 1001, rich), [Action::Inflate]);
     done(&mut m, 1002, Event::Inflated(true));
-    assert_eq!(done(&mut m, 1003, sample(9000 + 3 * FRAMES, 0, &[])), [], "nobody else is there");
+    assert_eq!(done(&mut m, 1003, sample(9000 + 3 * FRAMES, 0, &[])), [], "no peer is there");
 }
 
 /// A kernel of the simulation: its memory use, and messages in flight to it.
@@ -158,30 +162,30 @@ impl World {
         World { prng, kernels, pool, now: 0, moves: 0, failing, bug: Bug::None }
     }
 
-    fn sample(&self, who: usize) -> Event {
+    fn sample(&self, id: usize) -> Event {
         let mut spare = [None; MAX_DOMAINS];
         for (index, kernel) in self.kernels.iter().enumerate() {
-            if index != who && kernel.alive {
+            if index != id && kernel.alive {
                 spare[index] = Some(kernel.manager.spare(kernel.free()));
             }
         }
         let more = if self.bug == Bug::Generous { 2 * FRAMES } else { 0 };
-        let free = self.kernels[who].free();
+        let free = self.kernels[id].free();
         let free = if free < LIMITS.low { free } else { free + more };
         Event::Sampled(Sample { free, pool: self.pool, spare })
     }
 
-    fn feed(&mut self, who: usize, event: Event) {
-        let actions = self.kernels[who].manager.step(self.now, event);
+    fn feed(&mut self, id: usize, event: Event) {
+        let actions = self.kernels[id].manager.step(self.now, event);
         for action in actions.iter() {
             let later = self.now + 1 + self.prng.below(40);
-            let me = DomainId(who as u8);
+            let me = DomainId(id as u8);
             match action {
-                Action::WakeAt(at) => self.kernels[who].wake = at,
+                Action::WakeAt(at) => self.kernels[id].wake = at,
                 Action::Ask(peer) => self.send(peer, later, Event::Asked(me, 0)),
                 Action::Answer(peer, gave) => self.send(peer, later, Event::Answered(me, gave)),
                 Action::Deflate | Action::Inflate => {
-                    let before = self.kernels[who].doing.replace((later, action));
+                    let before = self.kernels[id].doing.replace((later, action));
                     assert_eq!(before, None, "one thing at a time");
                 }
             }
@@ -196,9 +200,9 @@ impl World {
     }
 
     /// Takes or gives a block, if that is still possible.
-    fn finish(&mut self, who: usize, action: Action) {
+    fn finish(&mut self, id: usize, action: Action) {
         let refuses = self.failing && self.prng.chance(1, 4);
-        let kernel = &mut self.kernels[who];
+        let kernel = &mut self.kernels[id];
         let event = match action {
             Action::Deflate => {
                 let took = self.pool > 0;
@@ -221,12 +225,12 @@ impl World {
                 Event::Inflated(gives)
             }
         };
-        self.feed(who, event);
+        self.feed(id, event);
     }
 
-    fn load(&mut self, who: usize) {
+    fn load(&mut self, id: usize) {
         let step = self.prng.below(60) as usize;
-        let kernel = &mut self.kernels[who];
+        let kernel = &mut self.kernels[id];
         if kernel.used < kernel.goal {
             kernel.used += step.min(kernel.goal - kernel.used).min(kernel.free());
         } else {
@@ -238,12 +242,12 @@ impl World {
         }
     }
 
-    fn kill(&mut self, who: usize) {
-        let blocks = core::mem::take(&mut self.kernels[who].blocks);
+    fn kill(&mut self, id: usize) {
+        let blocks = core::mem::take(&mut self.kernels[id].blocks);
         self.pool += blocks;
-        self.kernels[who] = Kernel::new(who, self.kernels[who].home, self.now);
-        for peer in (0..self.kernels.len()).filter(|&peer| peer != who) {
-            let dead = DomainId(who as u8);
+        self.kernels[id] = Kernel::new(id, self.kernels[id].home, self.now);
+        for peer in (0..self.kernels.len()).filter(|&peer| peer != id) {
+            let dead = DomainId(id as u8);
             self.kernels[peer].inbox.retain(|(_, event)| match event {
                 Event::Asked(from, _) | Event::Answered(from, _) => *from != dead,
                 _ => true,
@@ -254,23 +258,23 @@ impl World {
 
     fn tick(&mut self) {
         self.now += 1;
-        for who in 0..self.kernels.len() {
-            self.load(who);
-            while let Some(at) = self.kernels[who].inbox.iter().position(|m| m.0 <= self.now) {
-                let (_, mut event) = self.kernels[who].inbox.remove(at).unwrap();
+        for id in 0..self.kernels.len() {
+            self.load(id);
+            while let Some(at) = self.kernels[id].inbox.iter().position(|m| m.0 <= self.now) {
+                let (_, mut event) = self.kernels[id].inbox.remove(at).unwrap();
                 if let Event::Asked(_, free) = &mut event {
-                    *free = self.kernels[who].free();
+                    *free = self.kernels[id].free();
                 }
-                self.feed(who, event);
+                self.feed(id, event);
             }
-            if let Some((_, action)) = self.kernels[who].doing.take_if(|d| d.0 <= self.now) {
-                self.finish(who, action);
+            if let Some((_, action)) = self.kernels[id].doing.take_if(|d| d.0 <= self.now) {
+                self.finish(id, action);
             }
-            let kernel = &self.kernels[who];
+            let kernel = &self.kernels[id];
             let pressed = kernel.free() < LIMITS.low;
             if pressed || kernel.wake <= self.now || self.now.is_multiple_of(50) {
-                let event = self.sample(who);
-                self.feed(who, event);
+                let event = self.sample(id);
+                self.feed(id, event);
             }
         }
         self.check();
@@ -279,22 +283,22 @@ impl World {
     /// Checks that no kernel waits long for a block that is available.
     fn check(&mut self) {
         let can_give = |k: &Kernel| k.blocks > 0 && k.free() >= LIMITS.reserve + FRAMES;
-        for who in 0..self.kernels.len() {
-            let mut others = self.kernels.iter().enumerate().filter(|(index, _)| *index != who);
+        for id in 0..self.kernels.len() {
+            let mut others = self.kernels.iter().enumerate().filter(|(index, _)| *index != id);
             let there = self.pool > 0 || others.any(|(_, k)| can_give(k));
-            if self.kernels[who].free() >= LIMITS.low || !there {
-                self.kernels[who].starving = self.now;
+            if self.kernels[id].free() >= LIMITS.low || !there {
+                self.kernels[id].starving = self.now;
             }
-            let since = self.now - self.kernels[who].starving;
+            let since = self.now - self.kernels[id].starving;
             let most = if self.failing { 20_000 } else { 4_000 };
-            assert!(since < most, "kernel {who} starves since {since} at {}", self.now);
+            assert!(since < most, "kernel {id} has starved since {since} at {}", self.now);
         }
     }
 
     fn new_goals(&mut self) {
-        for who in 0..self.kernels.len() {
+        for id in 0..self.kernels.len() {
             let total = 5000 + self.prng.below(6) as usize * FRAMES;
-            self.kernels[who].goal = self.prng.below(total as u64) as usize;
+            self.kernels[id].goal = self.prng.below(total as u64) as usize;
         }
     }
 }
@@ -309,8 +313,8 @@ fn simulate(kernels: usize, failing: bool, deaths: bool) -> usize {
                 world.new_goals();
             }
             if deaths && world.prng.chance(1, 3000) {
-                let who = world.prng.below(kernels as u64) as usize;
-                world.kill(who);
+                let id = world.prng.below(kernels as u64) as usize;
+                world.kill(id);
             }
             world.tick();
             let held: usize = world.kernels.iter().map(|kernel| kernel.blocks).sum();

@@ -74,7 +74,11 @@ fn the_kernel_table_maps_exactly_what_the_rules_allow() {
     assert_eq!(rights(0x1d_1000), own);
     assert_eq!(rights(0x1e_0000), own);
     assert_eq!(rights(70 * MIB), own);
-    assert_eq!(rights(18 * MIB), Some((Memory::Uncached, Rights::ReadWrite)), "a page begun");
+    assert_eq!(
+        rights(18 * MIB),
+        Some((Memory::Uncached, Rights::ReadWrite)),
+        "rounded up to a page"
+    );
     assert_eq!(rights(18 * MIB + PAGE), None);
     assert_eq!(rights(32 * MIB), Some((Memory::Uncached, Rights::Read)));
     for not_ours in [35 * MIB, 40 * MIB, 48 * MIB, 80 * MIB] {

@@ -71,8 +71,11 @@ fn every_frame_returns_exactly_once() {
                             if verdict == Verdict::Take {
                                 for word in frames {
                                     let at = unpack(word).0;
-                                    assert!(out.remove(&at), "seed {seed}: {at:?} is not out");
-                                    assert!(home.insert(at), "seed {seed}: {at:?} twice");
+                                    assert!(
+                                        out.remove(&at),
+                                        "seed {seed}: {at:?} was not lent out"
+                                    );
+                                    assert!(home.insert(at), "seed {seed}: {at:?} returned twice");
                                 }
                             }
                             if verdict != Verdict::Stale {
@@ -119,5 +122,5 @@ fn every_frame_returns_exactly_once() {
         }
         assert!(out.is_empty() && outbox.is_empty(), "seed {seed}: {} lost", out.len());
     }
-    assert!(full > 1000, "it was full {full} times only");
+    assert!(full > 1000, "it was full only {full} times");
 }

@@ -69,7 +69,7 @@ fn code_is_committed_then_protected() {
     assert_eq!(
         spaces.handle_fault(at.0 + PAGE, from),
         FaultOutcome::Unhandled,
-        "a write to code is not met"
+        "code is not writable"
     );
     spaces.release(at, from, &nothing);
 }
