@@ -3,8 +3,7 @@
 //!
 //! Contract: each function either does everything that the slow path would, effect for effect, with
 //! a shootdown that completes immediately, or changes nothing and returns false. Drivers try it
-//! first; models, proofs and the simulation compare it with the slow path in every state they
-//! reach.
+//! first; so do the models, the proofs and the simulation, in every state they reach.
 
 use abi::dsm::{kind, unpack_body};
 use base::id::{CoreId, DomainId, Epoch};
