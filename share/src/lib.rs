@@ -1,5 +1,5 @@
-//! Services that are written once and shared in one of five ways; `docs/services.md` describes the
-//! concept.
+//! Services that are written once and shared in one of five ways; `docs/design/services.md`
+//! describes the concept.
 //!
 //! *Private* and *independent* differ in what callers may expect: a private service's instances are
 //! unrelated by design, while those of an independent one are parts of one system-wide resource

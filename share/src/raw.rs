@@ -3,7 +3,8 @@
 //!
 //! Contract: an arena's memory has no other user ([`Arena::new`]'s caller promises it) and is only
 //! accessed under its service's lock ([`crate::instance`]). Head and pool have the same layout in
-//! every ISA (`docs/shadowable.md`), so each kernel continues where the previous holder stopped.
+//! every ISA (`docs/design/shadowable.md`), so each kernel continues where the previous holder
+//! stopped.
 #![allow(unsafe_code)]
 
 use crate::form::Service;

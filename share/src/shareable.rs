@@ -1,8 +1,9 @@
 //! Types that may live in an arena: values with the same meaning in every kernel.
 //!
 //! Contract: a type is [`Shareable`] unless it contains, at any depth, a reference, a function
-//! pointer, a trait object or a type id. Those refer to one kernel's image. `docs/shadowable.md`
-//! lists the other requirements on code whose state is shared, and what checks them.
+//! pointer, a trait object or a type id. Those refer to one kernel's image.
+//! `docs/design/shadowable.md` lists the other requirements on code whose state is shared, and what
+//! checks them.
 //!
 //! The reviewed exceptions are in this file; there is no other list.
 #![allow(unsafe_code)] // the trait is unsafe to implement
@@ -43,8 +44,8 @@ pub struct Unchecked<T>(pub T);
 // SAFETY: the user accepts that kernels may see a value that means nothing to them.
 unsafe impl<T> Shareable for Unchecked<T> {}
 
-/// Types of other crates with unshareable parts that our uses never fill. `docs/shadowable.md` has
-/// the reason for each.
+/// Types of other crates with unshareable parts that our uses never fill.
+/// `docs/design/shadowable.md` has the reason for each.
 #[cfg(feature = "smoltcp")]
 mod reviewed {
     use super::Shareable;
@@ -113,8 +114,8 @@ mod tests {
         check!(false: PhantomData<&'static u8>, core::iter::Map<core::ops::Range<u8>, fn(u8)>);
     }
 
-    /// Types that the compiler wrongly accepts; other checks reject them (`docs/shadowable.md`). If
-    /// this fails, the compiler now rejects one of them.
+    /// Types that the compiler wrongly accepts; other checks reject them
+    /// (`docs/design/shadowable.md`). If this fails, the compiler now rejects one of them.
     #[test]
     fn known_holes_of_the_auto_trait() {
         check!(true: std::sync::Arc<str>, HashMap<u8, u8>);

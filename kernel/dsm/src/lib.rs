@@ -2,7 +2,7 @@
 //! page of the coherent region, and how pages move between domains.
 //!
 //! A pure state machine per domain: no I/O, clock, allocation, lock, static or `unsafe`. A driver
-//! passes events in and performs the [`Effect`]s. `docs/dsm.md` describes the protocol.
+//! passes events in and performs the [`Effect`]s. `docs/design/dsm.md` describes the protocol.
 #![cfg_attr(not(test), no_std)]
 
 mod claim;
