@@ -206,8 +206,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             && self.requests.is_single();
         let entry = self.table.get(page);
         let this = wanted.page == page && acks == DomainSet::only(from) && !entry.lost;
-        let wanted = this && self.waits_only_for(id.core, page, wanted.want);
-        if !mine || !wanted || device_uses(&entry) {
+        let waits = this && self.waits_only_for(id.core, page, wanted.want);
+        if !mine || !waits || device_uses(&entry) {
             return false;
         }
         self.requests.set(id, Request::Idle);

@@ -281,7 +281,7 @@ fn free_tables(at: VirtAddr, mapped_end: u64, from: PageSource<'_>, flush: &dyn 
             end -= TABLE;
             // After the last table of pages, the table that refers to it can be freed too.
             for _ in 0..2 {
-                let table = from.table.lock().free_tables(at.plus(end), LARGEST);
+                let table = from.table.lock().prune(at.plus(end), LARGEST);
                 let Some(table) = table else { break };
                 taken[count] = table;
                 count += 1;
