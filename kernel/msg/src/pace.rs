@@ -1,21 +1,19 @@
-//! How a caller waits for its peer: when it rings again, and when it gives up. Pure.
+//! Retries of a caller that waits for its peer: when it rings the doorbell again, and when it gives
+//! up. Pure.
 //!
-//! Patience is counted in periods that ended while the caller looked. A stretch of time that the
-//! caller's own domain slept through counts as one of them, so nobody gives up on a peer that had
-//! no time to answer.
+//! The timeout is counted in periods, and only at the moments when the caller checks. Time that the
+//! caller's own domain spent asleep counts as one period, so that the caller does not give up on a
+//! peer that had no time to answer.
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Turn {
-    /// Nothing.
     Wait,
-    /// Ring the peer again: an edge can be lost while its controller is being set up.
+    /// Ring the peer again: an edge is lost while its interrupt controller is being set up.
     Ring,
-    /// The peer has had its time.
+    /// The timeout has passed.
     GiveUp,
 }
 
-/// The clock of one wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pace {
     period: u64,
@@ -25,21 +23,21 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Begins at `now`; a ring a `period`, giving up after about `patience`, or never.
+    /// Starts at `now`: one ring per `period`, giving up after about `patience`, or never.
     pub const fn new(now: u64, period: u64, patience: Option<u64>) -> Pace {
         let mut pace = Pace { period, next: now.saturating_add(period), patience, left: 0 };
         pace.restart();
         pace
     }
 
-    /// The peer lives: all of the patience is there again.
+    /// Restarts the timeout: the peer is alive.
     pub const fn restart(&mut self) {
         if let Some(patience) = self.patience {
             self.left = patience / self.period;
         }
     }
 
-    /// What is due at `now`; ask as often as you like.
+    /// Returns what is due at `now`. May be called at any rate.
     pub const fn turn(&mut self, now: u64) -> Turn {
         if now < self.next {
             return Turn::Wait;
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rings_once_a_period_and_gives_up_in_the_end() {
+    fn it_rings_once_per_period_and_gives_up_at_the_timeout() {
         let mut pace = Pace::new(1000, 20, Some(100));
         let turns: Vec<_> = (1000..1140).filter(|&now| pace.turn(now) == Turn::Ring).collect();
         assert_eq!(turns, [1020, 1040, 1060, 1080, 1100]);
@@ -70,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_domain_slept_through_is_one_period() {
+    fn time_asleep_counts_as_one_period() {
         let mut pace = Pace::new(0, 20, Some(40));
         assert_eq!(pace.turn(1_000_000), Turn::Ring);
         assert_eq!(pace.turn(1_000_010), Turn::Wait);
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_never_gives_up() {
+    fn without_a_timeout_it_never_gives_up() {
         let mut pace = Pace::new(0, 20, None);
         assert!((1..10_000).all(|n| pace.turn(n * 20) == Turn::Ring));
     }

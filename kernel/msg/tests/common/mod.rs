@@ -17,7 +17,7 @@ pub enum Access {
     Barrier,
 }
 
-/// Words with a log of accesses.
+/// Words that log their accesses.
 #[derive(Clone, Debug)]
 pub struct Flat {
     words: Rc<RefCell<Vec<u64>>>,
@@ -72,7 +72,7 @@ impl Pair {
         pair
     }
 
-    /// B comes back as `epoch`; A has not heard of it.
+    /// Restarts B with `epoch`, without telling A.
     pub fn restart_b(&mut self, epoch: Epoch) {
         self.b = end(epoch, A, &self.ba, &self.ab);
         self.b.peer_changed(A, Some(Epoch(1)));
@@ -85,7 +85,6 @@ fn end(epoch: Epoch, peer: DomainId, mine: &Flat, theirs: &Flat) -> Endpoint<Fla
     end
 }
 
-/// What a poll brought.
 #[derive(Debug, Default)]
 pub struct Polled {
     pub requests: Vec<(Request, Vec<u8>)>,
