@@ -193,12 +193,12 @@ const _: fn() -> ! = imp::power::cpu_off;
 // any code of wasmtime in between.
 
 struct Nothing;
-impl Called for Nothing {
+impl DirectImport for Nothing {
     extern "C" fn call(_: u64, _: u64, _: u64, _: u64) -> u64 {
         0
     }
 }
-const _: fn() -> u64 = imp::program::called::<Nothing>;
+const _: fn() -> u64 = imp::program::import_address::<Nothing>;
 
 // early, backtrace, image
 

@@ -5,7 +5,7 @@
 //! when [`end`] reports that a preemption was postponed.
 //!
 //! **The current heap** of a core is a number known to the allocator; 0 is the kernel's own heap.
-//! It changes only within unpreempted work, and interrupt handlers start with 0 ([`Own`]), so it is
+//! It changes only within unpreempted work, and interrupt handlers start with 0 ([`HandlerScope`]), so it is
 //! not part of a thread's state.
 
 use crate::attend::percore::per_core;
@@ -64,26 +64,26 @@ pub fn set_heap(heap: usize) -> usize {
 /// Scope of an interrupt or fault handler: while it lives, this core allocates from the kernel's
 /// own heap and takes locks in an order of their own, whatever was interrupted.
 #[must_use]
-pub struct Own {
+pub struct HandlerScope {
     heap: usize,
     order: usize,
 }
 
-impl Own {
+impl HandlerScope {
     #[inline]
-    pub fn new() -> Own {
+    pub fn new() -> HandlerScope {
         let order = crate::lock::begin_order();
-        Own { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
+        HandlerScope { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
     }
 }
 
-impl Default for Own {
-    fn default() -> Own {
-        Own::new()
+impl Default for HandlerScope {
+    fn default() -> HandlerScope {
+        HandlerScope::new()
     }
 }
 
-impl Drop for Own {
+impl Drop for HandlerScope {
     fn drop(&mut self) {
         STATE.with(|state| state.heap = self.heap);
         crate::lock::end_order(self.order);
@@ -111,7 +111,7 @@ mod tests {
         begin();
         assert_eq!(set_heap(7), 0);
         {
-            let _own = Own::new();
+            let _own = HandlerScope::new();
             assert_eq!(heap(), 0);
             begin();
             assert_eq!(set_heap(9), 0, "work within an interrupt nests");

@@ -117,22 +117,22 @@ pub mod cache {
 /// A page that every kernel maps cacheable, against the rules: only cache maintenance keeps it
 /// consistent between domains.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct SharedPage {
     words: &'static [AtomicU64],
 }
 
-impl Ground {
+impl SharedPage {
     /// Maps `page` forever. It must not be mapped in this kernel.
     pub fn map(
         table: &mut PageTable,
         frames: &dyn Frames,
         page: PhysAddr,
-    ) -> Result<Ground, MapError> {
+    ) -> Result<SharedPage, MapError> {
         let at = page.to_virt();
         table.map(frames, at, page, PAGE, Memory::Cached, Rights::ReadWrite)?;
         // SAFETY: mapped above, forever, and accessed only as atomic words.
         let words = unsafe { core::slice::from_raw_parts(at.0 as *const AtomicU64, 512) };
-        Ok(Ground { words })
+        Ok(SharedPage { words })
     }
 
     pub fn words(&self) -> &'static [AtomicU64] {
@@ -155,7 +155,7 @@ pub fn run_code(
     page: PhysAddr,
 ) -> Result<(), MapError> {
     let at = page.to_virt();
-    let shared = Ground::map(table, frames, page)?;
+    let shared = SharedPage::map(table, frames, page)?;
     shared.words[0].store(u64::from(RETURN), Ordering::Relaxed);
     cache::sync_code(shared.start(), 4);
     table.unmap(at, PAGE)?;

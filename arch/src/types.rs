@@ -16,8 +16,8 @@ pub enum Interrupt {
     None,
 }
 
-/// A kernel function that compiled code of programs calls, through `program::called`.
-pub trait Called {
+/// A kernel function that compiled code of programs calls, through `program::import_address`.
+pub trait DirectImport {
     /// Called with the context of the caller's instance and the program's arguments. Of a 32-bit
     /// argument or result only the lower half is defined.
     extern "C" fn call(context: u64, first: u64, second: u64, third: u64) -> u64;

@@ -54,8 +54,8 @@ impl Service for Keeper {
         let work = WORK.with_borrow_mut(Vec::pop);
         if let Some(mut work) = work {
             work(&mut self.0);
-            // The closure is the caller's memory, like bulk.
-            let _own = arch::hold::Own::new();
+            // It is the asker's, like bulk.
+            let _own = arch::hold::HandlerScope::new();
             drop(work);
         }
         Answer::Done(self.0.len() as u64)
@@ -94,7 +94,7 @@ impl Served {
     /// Runs `work` within a step.
     fn step(&self, work: impl FnMut(&mut Vec<Vec<u8>>) + 'static) {
         {
-            let _own = arch::hold::Own::new();
+            let _own = arch::hold::HandlerScope::new();
             WORK.with_borrow_mut(|all| all.push(Box::new(work)));
         }
         let event = Event::Request { token: Token::default(), request: 0, bulk: &mut [] };
@@ -139,7 +139,7 @@ fn an_interrupt_during_a_step_uses_the_kernels_heap() {
     served.step(move |kept| {
         kept.push(vec![1; 64]);
         {
-            let _own = arch::hold::Own::new();
+            let _own = arch::hold::HandlerScope::new();
             let mut memory = vec![2; 64];
             memory.extend([3; 1000]);
             assert!(!served.holds(&memory));

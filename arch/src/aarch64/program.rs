@@ -1,9 +1,9 @@
 //! Kernel functions that compiled code of programs calls directly.
 
-use crate::types::Called;
+use crate::types::DirectImport;
 use core::arch::naked_asm;
 
-pub fn called<C: Called>() -> u64 {
+pub fn import_address<C: DirectImport>() -> u64 {
     entry::<C> as *const () as u64
 }
 
@@ -11,7 +11,7 @@ pub fn called<C: Called>() -> u64 {
 /// callee and caller, and returns the result in x2. [`crate::backtrace::redirect`] finds this
 /// frame.
 #[unsafe(naked)]
-unsafe extern "C" fn entry<C: Called>() {
+unsafe extern "C" fn entry<C: DirectImport>() {
     naked_asm!(
         "stp x29, x30, [sp, #-16]!",
         "mov x29, sp",

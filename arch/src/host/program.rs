@@ -1,7 +1,7 @@
 //! Compiled programs do not run on a host.
 
-use crate::types::Called;
+use crate::types::DirectImport;
 
-pub fn called<C: Called>() -> u64 {
+pub fn import_address<C: DirectImport>() -> u64 {
     0
 }

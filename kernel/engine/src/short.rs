@@ -14,7 +14,7 @@
 use crate::imports::Inside;
 use crate::program::Program;
 use crate::run::Guest;
-use arch::types::Called;
+use arch::types::DirectImport;
 use core::marker::PhantomData;
 use kernel_process::{Errno, functions, outcome};
 use wasmtime::{ExternType, Func, Module, Store};
@@ -56,7 +56,7 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
             && Reached::from(context) == expected
             && program.holds(call.read());
         if known {
-            call.write(arch::program::called::<Clock<G>>());
+            call.write(arch::program::import_address::<Clock<G>>());
         }
         known
     };
@@ -126,7 +126,7 @@ unsafe fn word(base: u64, offset: u8) -> u64 {
 /// The clock, called by code of a program.
 struct Clock<G>(PhantomData<G>);
 
-impl<G: Guest> Called for Clock<G> {
+impl<G: Guest> DirectImport for Clock<G> {
     extern "C" fn call(context: u64, id: u64, precision: u64, time: u64) -> u64 {
         // SAFETY: the caller is a function of an instance that was looked at in `shorten`; it
         // waits, and with it wasmtime and whoever runs it, so nobody else has these.
