@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::id::CoreId;
 use base::port::Trace;
-use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
+use kernel_msg::pool::{Arrival, MIN_HANDLERS, Next, Pool, Shortage};
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{PRIORITY_SERVE, WaitQueue};
 
@@ -77,7 +77,7 @@ impl Handlers {
     /// The threads a core starts with.
     pub fn start(&self, kernel: &'static Kernel) {
         for core in 0..kernel.domain().cores as usize {
-            for _ in 0..KEPT {
+            for _ in 0..MIN_HANDLERS {
                 let started = kernel.scheduler.spawn(
                     "handler",
                     PRIORITY_SERVE,

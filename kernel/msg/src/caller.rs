@@ -21,7 +21,7 @@ use base::id::Epoch;
 use base::port::Words;
 
 use crate::ring::{Header, Producer, PushError, RingLayout};
-use crate::rpc::{Busy, CallError, CallId, Class, Level, Refusal, Wires};
+use crate::rpc::{Busy, CallError, CallId, Class, Level, LinkPair, Refusal};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
@@ -77,7 +77,7 @@ impl Caller {
 
     /// Reports the peer's epoch by the chip page; `None`: it is dead. Death or a new epoch ends all
     /// calls to the old one. Reporting the same epoch again changes nothing, even after `lose`.
-    pub fn peer_changed(&mut self, wires: &Wires<impl Words>, peer: Option<Epoch>) {
+    pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
         }
@@ -113,7 +113,7 @@ impl Caller {
     /// `notify::must_ring`.
     pub fn begin(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         level: Level,
         proc: u16,
@@ -139,7 +139,7 @@ impl Caller {
     /// told.
     pub fn notice(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         proc: u16,
         payload: &[u8],
@@ -151,7 +151,7 @@ impl Caller {
 
     /// Reports each call that has ended since the last poll, with the `token` of its caller, to be
     /// woken.
-    pub fn poll(&mut self, wires: &Wires<impl Words>, ended: &mut impl FnMut(CallId, u64)) {
+    pub fn poll(&mut self, wires: &LinkPair<impl Words>, ended: &mut impl FnMut(CallId, u64)) {
         let mut rest = self.watched;
         while rest != 0 {
             let index = rest.trailing_zeros() as usize;
@@ -174,7 +174,7 @@ impl Caller {
     }
 
     /// Returns whether [`Caller::poll`] would report a call; for the check before sleep.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>) -> bool {
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
         let mut watched = (0..MAX_REPLIES).filter(|i| self.watched & 1 << i != 0);
         watched.any(|i| self.slots[i].state != State::Pending || self.has_reply(wires, i))
     }
@@ -183,7 +183,7 @@ impl Caller {
     /// in `buffer[..bytes]`. The id is stale afterwards. Needs no `poll` before.
     pub fn finish(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         call: CallId,
         buffer: &mut [u8],
     ) -> Option<Result<usize, CallError>> {
@@ -223,13 +223,13 @@ impl Caller {
 
     /// Returns whether the peer has taken everything that was sent. If that takes long, ring again:
     /// an edge is lost while the peer's interrupt controller is being set up.
-    pub fn is_drained(&self, wires: &Wires<impl Words>) -> bool {
+    pub fn is_drained(&self, wires: &LinkPair<impl Words>) -> bool {
         self.rings.iter().all(|ring| ring.is_drained(wires))
     }
 
     fn push(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         header: Header,
         payload: &[u8],
@@ -253,7 +253,7 @@ impl Caller {
     }
 
     /// Returns whether the slot's done word names this call of this session.
-    fn has_reply(&self, wires: &Wires<impl Words>, index: usize) -> bool {
+    fn has_reply(&self, wires: &LinkPair<impl Words>, index: usize) -> bool {
         let slot = &self.slots[index];
         let done = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_DONE);
         done == msg::pack_session(slot.epoch.0, self.me.0, slot.sequence)
@@ -261,7 +261,7 @@ impl Caller {
 
     fn read_reply(
         &self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         index: usize,
         buffer: &mut [u8],
     ) -> Result<usize, CallError> {

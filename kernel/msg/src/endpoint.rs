@@ -11,13 +11,13 @@ use base::id::{DomainId, Epoch};
 use base::port::Words;
 
 use crate::caller::Caller;
-use crate::rpc::{CLASSES, CallError, CallId, Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+use crate::rpc::{CLASSES, CallError, CallId, Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 use crate::server::{ReplyError, Request, Server};
 
 /// Both directions of the link to one peer.
 #[derive(Clone, Debug)]
 pub struct Peer<W> {
-    pub wires: Wires<W>,
+    pub wires: LinkPair<W>,
     pub caller: Caller,
     pub server: Server,
 }
@@ -48,7 +48,7 @@ impl<W: Words> Endpoint<W> {
 
     /// Adds a peer, which counts as lost until `peer_changed`. An id of [`MAX_DOMAINS`] or above is
     /// ignored.
-    pub fn add(&mut self, id: DomainId, wires: Wires<W>) {
+    pub fn add(&mut self, id: DomainId, wires: LinkPair<W>) {
         let caller = Caller::new(self.layout, self.epoch);
         let server = Server::new(self.layout, id, self.epoch);
         if let Some(place) = self.peers.get_mut(id.index()) {

@@ -5,7 +5,7 @@
 //! - [`caller`]: our calls to a peer: reply slots, sequence numbers, effects of the peer's death
 //! - [`server`]: a peer's calls to us: requests in, replies out
 //! - [`notify`]: when a doorbell is needed, and how a core goes to sleep without missing a message
-//! - [`pace`]: when a waiting caller rings again, and when it gives up
+//! - [`retry`]: when a waiting caller rings again, and when it gives up
 //! - [`pool`]: policy for the handler threads of a core
 //! - [`endpoint`]: all peers of a kernel behind one `&mut`, for the simulator and single-lock users
 //! - [`rpc`]: shared vocabulary: classes, levels, errors
@@ -22,13 +22,13 @@
 pub mod caller;
 pub mod endpoint;
 pub mod notify;
-pub mod pace;
 pub mod pool;
+pub mod retry;
 pub mod ring;
 pub mod rpc;
 pub mod server;
 
 pub use caller::Caller;
 pub use endpoint::{Endpoint, Event};
-pub use rpc::{Busy, CallError, CallId, Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+pub use rpc::{Busy, CallError, CallId, Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 pub use server::{Request, Server};

@@ -44,7 +44,7 @@ pub fn must_ring(page: &impl Words, cores: usize) -> bool {
 
 /// Whether a core polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Presence {
     /// In kernel code; the core polls again before it leaves.
     Attending,
     /// In program code or in WFI; the core needs a doorbell.
@@ -55,39 +55,39 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attendance {
     word: usize,
-    place: Place,
+    presence: Presence,
 }
 
 impl Attendance {
     /// The core is away until its first `enter`.
     pub const fn new(core: CoreId) -> Attendance {
-        Attendance { word: attending(core.index()), place: Place::Away }
+        Attendance { word: attending(core.index()), presence: Presence::Away }
     }
 
     /// Reports that the core enters kernel code. `page` is the [`DomainPage`] of its own domain.
     pub fn enter(&mut self, page: &impl Words) {
-        if self.place == Place::Away {
+        if self.presence == Presence::Away {
             page.store(self.word, 1);
-            self.place = Place::Attending;
+            self.presence = Presence::Attending;
         }
     }
 
     /// Reports that the core is about to leave kernel code, with interrupts masked. `waiting` polls
     /// the rings and replies of all peers, and returns true if a lock keeps it from polling. If the
-    /// result is [`Place::Attending`], the core polls and tries again; if it is [`Place::Away`], it
+    /// result is [`Presence::Attending`], the core polls and tries again; if it is [`Presence::Away`], it
     /// may leave.
-    pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Place {
+    pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Presence {
         page.store(self.word, 0);
         // The word before the poll; pairs with the barrier after each publish.
         page.barrier();
-        self.place = Place::Away;
+        self.presence = Presence::Away;
         if waiting() {
             self.enter(page);
         }
-        self.place
+        self.presence
     }
 
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn presence(&self) -> Presence {
+        self.presence
     }
 }

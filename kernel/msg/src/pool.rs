@@ -27,7 +27,7 @@
 //! queue is refused at once: the out-of-memory handler answers `NoMemory`.
 
 /// Number of handlers that a core starts with and keeps.
-pub const KEPT: u16 = 2;
+pub const MIN_HANDLERS: u16 = 2;
 
 /// What to do with a request that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,11 +75,11 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts with [`KEPT`] idle handlers, which the caller has created, and never has more than
+    /// Starts with [`MIN_HANDLERS`] idle handlers, which the caller has created, and never has more than
     /// `max`.
     pub const fn new(max: u16) -> Pool {
-        let max = if max < KEPT { KEPT } else { max };
-        Pool { max, idle: KEPT, running: 0, blocked: 0, creating: 0, queued: 0 }
+        let max = if max < MIN_HANDLERS { MIN_HANDLERS } else { max };
+        Pool { max, idle: MIN_HANDLERS, running: 0, blocked: 0, creating: 0, queued: 0 }
     }
 
     /// Reports that a blockable request has arrived.
@@ -128,7 +128,7 @@ impl Pool {
             return Next::Serve;
         }
         self.running = self.running.saturating_sub(1);
-        if self.idle >= KEPT {
+        if self.idle >= MIN_HANDLERS {
             return Next::Retire;
         }
         self.idle += 1;

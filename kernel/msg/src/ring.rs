@@ -30,7 +30,7 @@ use base::bytes::{load_bytes, store_bytes};
 use base::id::Epoch;
 use base::port::Words;
 
-use crate::rpc::{Class, PeerFault, Wires};
+use crate::rpc::{Class, LinkPair, PeerFault};
 
 /// Location of a ring in its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,7 +131,7 @@ impl Producer {
     }
 
     /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
-    pub fn start(&mut self, wires: &Wires<impl Words>, peer: Epoch) {
+    pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
         (self.open, self.tail, self.head) = (false, 0, 0);
         wires.mine.store(self.layout.producer, self.session.mine(0));
@@ -147,7 +147,7 @@ impl Producer {
     /// Sends a message. It is visible to the consumer on return.
     pub fn push(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         header: Header,
         payload: &[u8],
     ) -> Result<(), PushError> {
@@ -174,13 +174,13 @@ impl Producer {
     }
 
     /// Returns whether the consumer has taken every message; false without a session.
-    pub fn is_drained(&self, wires: &Wires<impl Words>) -> bool {
+    pub fn is_drained(&self, wires: &LinkPair<impl Words>) -> bool {
         self.session.theirs(wires.theirs.load(self.layout.consumer)) == Some(self.tail)
     }
 
     /// Loads the consumer word only if the last known value leaves too little room. Sending into a
     /// session that the peer has just left is harmless: its calls end with the peer's death.
-    fn make_room(&mut self, wires: &Wires<impl Words>, need: u32) -> Result<(), PushError> {
+    fn make_room(&mut self, wires: &LinkPair<impl Words>, need: u32) -> Result<(), PushError> {
         let fits = |head: u32, tail: u32| tail.wrapping_sub(head) <= self.layout.count - need;
         if self.open && fits(self.head, self.tail) {
             return Ok(());
@@ -212,7 +212,7 @@ impl Consumer {
     }
 
     /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
-    pub fn start(&mut self, wires: &Wires<impl Words>, peer: Epoch) {
+    pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
         self.head = 0;
         wires.mine.store(self.layout.consumer, self.session.mine(0));
@@ -224,7 +224,7 @@ impl Consumer {
     }
 
     /// Returns whether there is a message to pop. One load.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>) -> bool {
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
         let tail = self.session.theirs(wires.theirs.load(self.layout.producer));
         tail.is_some_and(|tail| tail != self.head)
     }
@@ -232,7 +232,7 @@ impl Consumer {
     /// Takes a message off the ring; its payload is `buffer[..bytes]`. A fault closes the ring.
     pub fn pop(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         buffer: &mut [u8; msg::MAX_PAYLOAD],
     ) -> Result<Option<(Header, usize)>, PeerFault> {
         let word = wires.theirs.load(self.layout.producer);
@@ -252,7 +252,7 @@ impl Consumer {
 
     fn take(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         tail: u32,
         buffer: &mut [u8; msg::MAX_PAYLOAD],
     ) -> Result<(Header, usize), PeerFault> {

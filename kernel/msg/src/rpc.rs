@@ -5,7 +5,7 @@ use base::id::{DomainId, Epoch};
 
 /// The two links between this kernel and a peer.
 #[derive(Clone, Copy, Debug)]
-pub struct Wires<W> {
+pub struct LinkPair<W> {
     /// Link (this kernel, peer), which only this kernel writes.
     pub mine: W,
     /// Link (peer, this kernel), which only the peer writes.

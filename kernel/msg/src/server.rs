@@ -22,7 +22,7 @@ use base::port::Words;
 
 use crate::caller::slots_of;
 use crate::ring::{Consumer, Header, RingLayout};
-use crate::rpc::{Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+use crate::rpc::{Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 
 /// A received request or notice. Its payload is `buffer[..bytes]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ impl Server {
     }
 
     /// Reports the peer's epoch by the chip page; `None`: it is dead.
-    pub fn peer_changed(&mut self, wires: &Wires<impl Words>, peer: Option<Epoch>) {
+    pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
         }
@@ -100,7 +100,7 @@ impl Server {
     /// [`Caller::lose`](crate::Caller::lose) as well.
     pub fn receive(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         buffer: &mut [u8; MAX_PAYLOAD],
     ) -> Result<Option<Request>, PeerFault> {
@@ -117,7 +117,7 @@ impl Server {
     }
 
     /// Returns whether a message of `class` is waiting. One load, for the check before sleep.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>, class: Class) -> bool {
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>, class: Class) -> bool {
         self.rings[class as usize].is_waiting(wires)
     }
 
@@ -125,7 +125,7 @@ impl Server {
     /// `notify::must_ring`. A payload that does not fit is answered with `TooLarge`.
     pub fn reply(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         to: ReplyTo,
         result: Result<&[u8], Refusal>,
     ) -> Result<(), ReplyError> {

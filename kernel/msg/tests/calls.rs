@@ -5,7 +5,7 @@ mod common;
 use abi::msg::{LAYOUT, LEVELS, MAX_PAYLOAD, PRODUCER, REPLIES, RINGS};
 use base::id::{CoreId, Epoch};
 use common::{A, Access, B, Flat, Pair, poll};
-use kernel_msg::notify::{Attendance, Place, must_ring};
+use kernel_msg::notify::{Attendance, Presence, must_ring};
 use kernel_msg::server::ReplyError;
 use kernel_msg::{Busy, CallError, Class, Level, Refusal};
 
@@ -169,10 +169,10 @@ fn a_domain_is_rung_only_if_none_of_its_cores_attends() {
     first.enter(&page);
     second.enter(&page);
     assert!(!must_ring(&page, 2));
-    assert_eq!(first.leave(&page, || false), Place::Away);
+    assert_eq!(first.leave(&page, || false), Presence::Away);
     assert!(!must_ring(&page, 2));
-    assert_eq!(second.leave(&page, || true), Place::Attending, "something is waiting");
+    assert_eq!(second.leave(&page, || true), Presence::Attending, "something is waiting");
     assert!(!must_ring(&page, 2));
-    assert_eq!(second.leave(&page, || false), Place::Away);
+    assert_eq!(second.leave(&page, || false), Presence::Away);
     assert!(must_ring(&page, 2));
 }

@@ -1,7 +1,7 @@
 //! The pool's policy: scenarios, and invariants under random events.
 
 use base::prng::Prng;
-use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
+use kernel_msg::pool::{Arrival, MIN_HANDLERS, Next, Pool, Shortage};
 
 #[test]
 fn a_handler_is_created_only_if_one_blocks_and_none_is_idle() {
@@ -20,7 +20,7 @@ fn a_handler_is_created_only_if_one_blocks_and_none_is_idle() {
     assert_eq!(pool.finished(), Next::Idle);
     assert_eq!(pool.finished(), Next::Retire, "two are kept");
     assert_eq!(pool.finished(), Next::Retire);
-    assert_eq!((pool.idle(), pool.threads()), (KEPT, KEPT));
+    assert_eq!((pool.idle(), pool.threads()), (MIN_HANDLERS, MIN_HANDLERS));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn no_request_is_queued_if_all_handlers_are_blocked() {
             let active = threads.running + threads.creating;
             assert!(threads.queue == 0 || active > 0, "seed {seed}: stuck queue");
             assert_eq!(u32::from(pool.queued()), threads.queue, "seed {seed}");
-            assert!(pool.threads() <= max && pool.idle() <= KEPT, "seed {seed}: {pool:?}");
+            assert!(pool.threads() <= max && pool.idle() <= MIN_HANDLERS, "seed {seed}: {pool:?}");
         }
     }
 }

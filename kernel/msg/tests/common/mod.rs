@@ -7,7 +7,7 @@ use std::rc::Rc;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch};
 use base::port::Words;
-use kernel_msg::{Endpoint, Event, Request, Wires};
+use kernel_msg::{Endpoint, Event, LinkPair, Request};
 
 /// An access, as logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Pair {
 
 fn end(epoch: Epoch, peer: DomainId, mine: &Flat, theirs: &Flat) -> Endpoint<Flat> {
     let mut end = Endpoint::new(&LAYOUT, epoch);
-    end.add(peer, Wires { mine: mine.clone(), theirs: theirs.clone() });
+    end.add(peer, LinkPair { mine: mine.clone(), theirs: theirs.clone() });
     end
 }
 

@@ -6,7 +6,7 @@
 //! peer that had no time to answer.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Turn {
+pub enum RetryAction {
     Wait,
     /// Ring the peer again: an edge is lost while its interrupt controller is being set up.
     Ring,
@@ -15,19 +15,19 @@ pub enum Turn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pace {
+pub struct RetryTimer {
     period: u64,
     next: u64,
     patience: Option<u64>,
     left: u64,
 }
 
-impl Pace {
+impl RetryTimer {
     /// Starts at `now`: one ring per `period`, giving up after about `patience`, or never.
-    pub const fn new(now: u64, period: u64, patience: Option<u64>) -> Pace {
-        let mut pace = Pace { period, next: now.saturating_add(period), patience, left: 0 };
-        pace.restart();
-        pace
+    pub const fn new(now: u64, period: u64, patience: Option<u64>) -> RetryTimer {
+        let mut retry = RetryTimer { period, next: now.saturating_add(period), patience, left: 0 };
+        retry.restart();
+        retry
     }
 
     /// Restarts the timeout: the peer is alive.
@@ -38,18 +38,18 @@ impl Pace {
     }
 
     /// Returns what is due at `now`. May be called at any rate.
-    pub const fn turn(&mut self, now: u64) -> Turn {
+    pub const fn action(&mut self, now: u64) -> RetryAction {
         if now < self.next {
-            return Turn::Wait;
+            return RetryAction::Wait;
         }
         self.next = now.saturating_add(self.period);
         if self.patience.is_some() {
             if self.left == 0 {
-                return Turn::GiveUp;
+                return RetryAction::GiveUp;
             }
             self.left -= 1;
         }
-        Turn::Ring
+        RetryAction::Ring
     }
 }
 
@@ -59,26 +59,30 @@ mod tests {
 
     #[test]
     fn it_rings_once_per_period_and_gives_up_at_the_timeout() {
-        let mut pace = Pace::new(1000, 20, Some(100));
-        let turns: Vec<_> = (1000..1140).filter(|&now| pace.turn(now) == Turn::Ring).collect();
-        assert_eq!(turns, [1020, 1040, 1060, 1080, 1100]);
-        assert_eq!(pace.turn(1140), Turn::GiveUp);
-        pace.restart();
-        assert_eq!((pace.turn(1160), pace.turn(1161)), (Turn::Ring, Turn::Wait));
+        let mut retry = RetryTimer::new(1000, 20, Some(100));
+        let rings: Vec<_> =
+            (1000..1140).filter(|&now| retry.action(now) == RetryAction::Ring).collect();
+        assert_eq!(rings, [1020, 1040, 1060, 1080, 1100]);
+        assert_eq!(retry.action(1140), RetryAction::GiveUp);
+        retry.restart();
+        assert_eq!(
+            (retry.action(1160), retry.action(1161)),
+            (RetryAction::Ring, RetryAction::Wait)
+        );
     }
 
     #[test]
     fn time_asleep_counts_as_one_period() {
-        let mut pace = Pace::new(0, 20, Some(40));
-        assert_eq!(pace.turn(1_000_000), Turn::Ring);
-        assert_eq!(pace.turn(1_000_010), Turn::Wait);
-        assert_eq!(pace.turn(1_000_020), Turn::Ring);
-        assert_eq!(pace.turn(1_000_040), Turn::GiveUp);
+        let mut retry = RetryTimer::new(0, 20, Some(40));
+        assert_eq!(retry.action(1_000_000), RetryAction::Ring);
+        assert_eq!(retry.action(1_000_010), RetryAction::Wait);
+        assert_eq!(retry.action(1_000_020), RetryAction::Ring);
+        assert_eq!(retry.action(1_000_040), RetryAction::GiveUp);
     }
 
     #[test]
     fn without_a_timeout_it_never_gives_up() {
-        let mut pace = Pace::new(0, 20, None);
-        assert!((1..10_000).all(|n| pace.turn(n * 20) == Turn::Ring));
+        let mut retry = RetryTimer::new(0, 20, None);
+        assert!((1..10_000).all(|n| retry.action(n * 20) == RetryAction::Ring));
     }
 }
