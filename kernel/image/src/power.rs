@@ -176,7 +176,7 @@ extern "C" fn online(core: usize) -> ! {
     boot::core_up(core);
     match crate::kernel::get() {
         Some(kernel) => {
-            kernel.scheduler.core_came_back();
+            kernel.scheduler.core_powered_on();
             kernel.scheduler.exit()
         }
         None => arch::cpu::halt(),

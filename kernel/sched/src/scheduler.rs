@@ -124,7 +124,7 @@ impl Scheduler {
     }
 
     /// This core was powered off, and its timer with it.
-    pub fn core_came_back(&self) {
+    pub fn core_powered_on(&self) {
         self.table.lock().timer_fired(here());
     }
 
