@@ -207,7 +207,7 @@ pub struct Window {
 /// Values that the host chooses at each start of a board. In an exact lab run they are constant.
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-pub struct Given {
+pub struct BootSecrets {
     /// Key of the seals of program images ([`crate::program::ImageHead`]). An image sealed with
     /// another key was not installed for this board and does not run.
     pub program_key: [u8; 32],
@@ -218,9 +218,9 @@ pub struct Given {
 }
 
 /// Leaves the keys out: they must not reach a log.
-impl core::fmt::Debug for Given {
+impl core::fmt::Debug for BootSecrets {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Given").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("BootSecrets").field("begun", &self.begun).finish_non_exhaustive()
     }
 }
 
@@ -258,7 +258,7 @@ pub struct Blob {
     pub regions: [Region; MAX_REGIONS],
     pub devices: [Device; MAX_DEVICES],
     pub services: [Service; MAX_SERVICES],
-    pub given: Given,
+    pub given: BootSecrets,
 }
 
 /// Header of a staged kernel image, at the start of its staging area. The image follows at
@@ -336,7 +336,7 @@ pub const HAS_MMU: u32 = 1;
 
 const _: () = assert!(size_of::<Domain>() == 88 && size_of::<Region>() == 24);
 const _: () = assert!(size_of::<Device>() == 56 && size_of::<Service>() == 24);
-const _: () = assert!(size_of::<Given>() == 72);
+const _: () = assert!(size_of::<BootSecrets>() == 72);
 const _: () = assert!(size_of::<ImageHeader>() == 96 && size_of::<Symbol>() == 16);
 const _: () = assert!(size_of::<StubTable>() == 40);
 const _: () = assert!(size_of::<Blob>().is_multiple_of(8) && size_of::<Blob>() <= 4096);
@@ -443,7 +443,7 @@ impl Blob {
     }
 
     /// Returns whether `word` is on the kernels' command line, before the monitor script (`run=`).
-    pub fn says(&self, word: &str) -> bool {
+    pub fn has_argument(&self, word: &str) -> bool {
         let arguments = text(&self.arguments);
         let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
         before.split_whitespace().any(|found| found == word)
@@ -452,7 +452,7 @@ impl Blob {
     /// Returns whether kernels may call each other's functions and continue in their own copies
     /// (docs/shadowable.md). Kernels then map each other's code and constants.
     pub fn has_twins(&self) -> bool {
-        self.says("twins=on")
+        self.has_argument("twins=on")
     }
 
     pub fn services(&self) -> &[Service] {

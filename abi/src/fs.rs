@@ -30,10 +30,10 @@
 //! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: number ready; [`Poll`]s in bulk |
 //! | Statfs | any | | | `value`: bytes, `other`: free bytes, properties in flags |
 //! | Mount | directory | name, other: a seed | `length`: budget in bytes; `second`: [`source`] | |
-//! | NextIo | disk | | AFRESH; `second`, `offset`: rest of that write, from there | see [`io`] |
+//! | NextIo | disk | | RESTARTED; `second`, `offset`: rest of that write, from there | see [`io`] |
 //! | IoDone | number of the I/O | data read | `length`, `offset`; GOOD | `value`: bytes so far |
 //! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
-//! | NextJob | server | | AFRESH | see [`crate::served`] |
+//! | NextJob | server | | RESTARTED | see [`crate::served`] |
 //! | JobDone | number of the job | result | `second`: [`Errno`]; `offset`: a number; `length` | |
 //! | Unmount | [`source`] | | | |
 //! | Mounts | | | `offset`: index of the first, `length` | [`Mounted`]s in bulk, END |
@@ -80,7 +80,7 @@ codes! {
         Readdir = 22,
         /// Makes data and metadata durable. The first request returns a generation at once, or 0 if
         /// there is nothing to wait for; a second one with that generation as `offset`
-        /// ([`Request::behind`]) waits until it is durable, but not for later changes.
+        /// ([`Request::follow_up`]) waits until it is durable, but not for later changes.
         Sync = 23,
         /// The same for data only.
         Datasync = 24,
@@ -228,7 +228,7 @@ pub mod flag {
     pub const HELD: u16 = 1 << 3;
     /// This kernel has started again and dropped what it had taken before. NextIo: those I/Os are
     /// issued again. NextJob: those jobs fail.
-    pub const AFRESH: u16 = 1;
+    pub const RESTARTED: u16 = 1;
     /// IoDone: the I/O succeeded.
     pub const GOOD: u16 = 1;
     /// SetTimes: set the time of access.
@@ -353,7 +353,7 @@ impl Request {
     }
 
     /// Returns the request that must follow `reply`: a sync waits for its generation.
-    pub fn behind(&self, reply: &Reply) -> Option<Request> {
+    pub fn follow_up(&self, reply: &Reply) -> Option<Request> {
         let syncs = matches!(Op::from_code(self.op), Some(Op::Sync | Op::Datasync));
         let begins = syncs && self.flags == 0 && self.offset == 0;
         let waits = begins && reply.error == 0 && reply.value != 0;

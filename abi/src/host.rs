@@ -8,11 +8,11 @@
 //! | Push, the path; Data ...; End | store a file, all or nothing | Done, or Failed: why |
 //! | Pull, the path | fetch a file | Data ..., End; or Failed: why |
 //! | Exec, [`Exec`] and its strings | run a program | Out, Err ..., Exit; or Failed: why |
-//! | Folder, its name; Said ... | the host serves a folder | Done, its number; Job ... |
-//! | Settle | flush all writes to the disks | Done, or Failed: why |
+//! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
+//! | Sync | flush all writes to the disks | Done, or Failed: why |
 //!
 //! While a program runs, the host sends Data for its standard input, End at the end of it, and
-//! Signal. Before Exec it may send Given with the number of a folder, once per folder that the
+//! Signal. Before Exec it may send UseFolder with the number of a folder, once per folder that the
 //! program gets. A folder exists as long as its own stream; requests to it are jobs of
 //! [`crate::served`].
 
@@ -52,12 +52,12 @@ crate::codes::codes! {
         Folder = 12,
         /// A job for the host: [`FolderJob`] and what follows it.
         Job = 13,
-        /// Result of a job: [`FolderSaid`] and its bytes.
-        Said = 14,
+        /// Result of a job: [`FolderReply`] and its bytes.
+        JobReply = 14,
         /// Before Exec: number of a folder that the program gets, 4 bytes.
-        Given = 15,
+        UseFolder = 15,
         /// Flush all writes to the disks.
-        Settle = 16,
+        Sync = 16,
     }
 }
 
@@ -112,12 +112,12 @@ pub struct FolderJob {
     pub number: U64,
 }
 
-/// Start of a [`Kind::Said`] frame. The bytes of the result follow.
+/// Start of a [`Kind::JobReply`] frame. The bytes of the result follow.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
-pub struct FolderSaid {
+pub struct FolderReply {
     /// Number of the job.
     pub number: U64,
     /// The number in the result.
@@ -126,7 +126,7 @@ pub struct FolderSaid {
     pub error: U32,
 }
 
-const _: () = assert!(size_of::<FolderJob>() == 8 && size_of::<FolderSaid>() == 20);
+const _: () = assert!(size_of::<FolderJob>() == 8 && size_of::<FolderReply>() == 20);
 const _: () = assert!(size_of::<FolderJob>() + crate::served::ROOM <= LARGEST);
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Exec>() == 16 && size_of::<Exit>() == 8);
 

@@ -16,13 +16,13 @@
 //! | Begun | pid, status: an error or 0; memory | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
 //! | Account | pid, cpu, memory, messages | | |
-//! | Wait | parent, pid (as `waitpid`), HANG_NOT | | `pid`, `kind`, `status`, cpu, memory |
-//! | Kill | pid (negative: a group; 0: own group), signal, parent: the caller, ANYBODY | | |
+//! | Wait | parent, pid (as `waitpid`), NO_HANG | | `pid`, `kind`, `status`, cpu, memory |
+//! | Kill | pid (negative: a group; 0: own group), signal, parent: the caller, ANY_PROCESS | | |
 //! | Group | parent: the caller, pid (0: itself), group (0: its own) | | |
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
 //! | List | pid: only those above it | room | [`Listed`]s in bulk |
 //! | Leave | pid | | |
-//! | Adopt | pid, parent, group, kernel, memory, WATCHED, DOOMED, length | in: its name | |
+//! | Adopt | pid, parent, group, kernel, memory, WATCHED, KILLED, length | in: its name | |
 //! | Load | | room for a u32 per kernel | number of live processes of each kernel |
 
 use crate::codes::codes;
@@ -165,11 +165,11 @@ pub mod flag {
     /// Spawn, Adopt: a kernel thread, not a process, will wait for it.
     pub const WATCHED: u16 = 1 << 1;
     /// Wait: return `pid` 0 instead of waiting.
-    pub const HANG_NOT: u16 = 1 << 2;
+    pub const NO_HANG: u16 = 1 << 2;
     /// Adopt: it has been killed and may not start processes.
-    pub const DOOMED: u16 = 1 << 3;
+    pub const KILLED: u16 = 1 << 3;
     /// Kill: any process. Without it only the caller, its descendants and its group.
-    pub const ANYBODY: u16 = 1 << 4;
+    pub const ANY_PROCESS: u16 = 1 << 4;
 }
 
 /// Signals, WASI's numbers.

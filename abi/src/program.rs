@@ -43,7 +43,7 @@ pub struct Spawn {
     pub arguments: [u32; 2],
     /// `NAME=VALUE` strings, each NUL terminated.
     pub environment: [u32; 2],
-    /// Address and number of [`GivenFile`]s.
+    /// Address and number of [`InheritedFile`]s.
     pub files: [u32; 2],
     /// Descriptor of the directory that `path` is relative to.
     pub directory: u32,
@@ -67,7 +67,7 @@ pub struct Spawn {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
-pub struct GivenFile {
+pub struct InheritedFile {
     /// Descriptor of the caller, which keeps it.
     pub descriptor: u32,
     /// Descriptor in the new process.
@@ -183,7 +183,7 @@ pub struct BeginFile {
     pub preopened: u32,
 }
 
-const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<InheritedFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
 const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 
@@ -276,8 +276,8 @@ pub struct ImageHead {
     pub version: u32,
     /// [`crate::boot::isa`].
     pub isa: u32,
-    /// BLAKE3, keyed with the board's program key ([`crate::boot::Given`]), of everything but this
-    /// field: the [`IMAGE_UNSEALED`] bytes before it, then everything after it.
+    /// BLAKE3, keyed with the board's program key ([`crate::boot::BootSecrets`]), of everything but
+    /// this field: the [`IMAGE_UNSEALED`] bytes before it, then everything after it.
     pub seal: [u8; 32],
     /// Size of the whole file in bytes.
     pub bytes: u64,

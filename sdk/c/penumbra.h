@@ -109,7 +109,7 @@ struct penumbra_listed {
 };
 
 static_assert(sizeof(struct penumbra_spawn) == 64, "as abi::program::Spawn");
-static_assert(sizeof(struct penumbra_file) == 16, "as abi::program::GivenFile");
+static_assert(sizeof(struct penumbra_file) == 16, "as abi::program::InheritedFile");
 static_assert(sizeof(struct penumbra_ended) == 32, "as abi::program::Ended");
 static_assert(sizeof(struct penumbra_identity) == 16, "as abi::program::Identity");
 static_assert(sizeof(struct penumbra_listed) == 88, "as abi::process::Listed");

@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::system::{System, ask_processes};
 use crate::wasi::{filetype, rights};
 use abi::process::{Listed, Op, Request, flag, signal};
-use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, GivenFile, Identity, Spawn};
+use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, Identity, InheritedFile, Spawn};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,7 +30,7 @@ fn blocks<'a>(memory: &'a [u8], what: &Spawn, path: &[u8]) -> Result<(&'a [u8], 
 }
 
 /// What `wait` knows.
-const HANG_NOT: u32 = 1;
+const NO_HANG: u32 = 1;
 
 impl Process {
     /// Begins a program.
@@ -86,19 +86,19 @@ impl Process {
         let mut files = Vec::new();
         files.try_reserve_exact(count as usize + 1).map_err(|_| Errno::NOMEM)?;
         let directory =
-            GivenFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
+            InheritedFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
         files.push(self.given(memory, directory)?);
         for index in 0..count {
-            let bytes: [u8; size_of::<GivenFile>()] =
-                load(memory, entry(list, index, size_of::<GivenFile>() as u32)?)?;
-            let file = GivenFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            let bytes: [u8; size_of::<InheritedFile>()] =
+                load(memory, entry(list, index, size_of::<InheritedFile>() as u32)?)?;
+            let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             files.push(self.given(memory, file)?);
         }
         Ok(files)
     }
 
     /// A descriptor as the child gets it.
-    fn given<'a>(&self, memory: &'a [u8], file: GivenFile) -> Result<Given<'a>, Errno> {
+    fn given<'a>(&self, memory: &'a [u8], file: InheritedFile) -> Result<Given<'a>, Errno> {
         let descriptor = self.table.get(file.descriptor)?;
         let name = if file.preopen[1] == 0 { None } else { Some(part(memory, file.preopen)?) };
         if name.is_some() && descriptor.kind != filetype::DIRECTORY {
@@ -122,11 +122,11 @@ impl Process {
         flags: u32,
         ended: u32,
     ) -> Done {
-        if flags & !HANG_NOT != 0 {
+        if flags & !NO_HANG != 0 {
             return Err(Errno::INVAL.into());
         }
         check(memory, ended, size_of::<Ended>() as u32)?;
-        let flags = if flags & HANG_NOT != 0 { flag::HANG_NOT } else { 0 };
+        let flags = if flags & NO_HANG != 0 { flag::NO_HANG } else { 0 };
         let parent = system.pid();
         let request = Request { pid: pid.cast_signed(), parent, flags, ..Request::new(Op::Wait) };
         let reply = ask_processes(system, request, &mut [])?;
@@ -166,7 +166,7 @@ impl Process {
     }
 
     fn signal(&self, system: &mut dyn System, pid: i32, signal: u16) -> Done {
-        let flags = if self.signals { flag::ANYBODY } else { 0 };
+        let flags = if self.signals { flag::ANY_PROCESS } else { 0 };
         let parent = system.pid();
         let request = Request { pid, signal, parent, flags, ..Request::new(Op::Kill) };
         ask_processes(system, request, &mut [])?;

@@ -24,7 +24,7 @@ fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
 fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
     let begin = Request::new(op, handle);
     let reply = ask(system, begin, &mut [])?;
-    begin.behind(&reply).map_or(Ok(()), |wait| ask(system, wait, &mut []).map(|_| ()))
+    begin.follow_up(&reply).map_or(Ok(()), |wait| ask(system, wait, &mut []).map(|_| ()))
 }
 
 impl Process {

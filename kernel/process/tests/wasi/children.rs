@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use abi::process::{Errno, Listed, Op, Reply, flag};
-use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, GivenFile, Spawn};
+use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, InheritedFile, Spawn};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Installed, Process, Stop};
@@ -26,7 +26,7 @@ fn spawn(program: &mut Program) -> Spawn {
     }
 }
 
-fn run(program: &mut Program, what: Spawn, files: &[GivenFile]) -> u16 {
+fn run(program: &mut Program, what: Spawn, files: &[InheritedFile]) -> u16 {
     program.put(FILES, files.as_bytes());
     let what = Spawn { files: [FILES as u32, files.len() as u32], ..what };
     program.put(SPAWN, what.as_bytes());
@@ -43,8 +43,8 @@ fn a_child_gets_what_the_caller_has_and_no_more() {
     let sub = sub.unwrap() as u32;
     let what = Spawn { group: 5, flags: 1, ..spawn(&mut program) };
     let files = [
-        GivenFile { descriptor: 1, becomes: 2, preopen: [0; 2] },
-        GivenFile { descriptor: sub, becomes: 3, preopen: [BUFFER as u32 + 10, 4] },
+        InheritedFile { descriptor: 1, becomes: 2, preopen: [0; 2] },
+        InheritedFile { descriptor: sub, becomes: 3, preopen: [BUFFER as u32 + 10, 4] },
     ];
     let before = program.world.vfs.census();
     assert_eq!(run(&mut program, what, &files), 0);
@@ -93,7 +93,7 @@ fn who_may_signal_anybody_says_so_and_hands_it_down() {
         program.world.answers.push_back(Reply::default());
         program.ok("kill", &[12, 15]);
         let (request, _) = program.world.asked.pop().unwrap();
-        assert_eq!(request.flags == flag::ANYBODY, signals);
+        assert_eq!(request.flags == flag::ANY_PROCESS, signals);
         let what = spawn(&mut program);
         assert_eq!(run(&mut program, what, &[]), 0);
         let (_, bulk) = program.world.asked.pop().unwrap();
@@ -121,8 +121,8 @@ fn a_spawn_that_makes_no_sense_asks_nobody() {
     for (what, expected) in cases {
         assert_eq!(run(&mut program, what, &[]), expected, "{what:?}");
     }
-    let file = |descriptor, becomes| GivenFile { descriptor, becomes, preopen: [0; 2] };
-    let name = GivenFile { preopen: [BUFFER as u32, 2], ..file(1, 3) };
+    let file = |descriptor, becomes| InheritedFile { descriptor, becomes, preopen: [0; 2] };
+    let name = InheritedFile { preopen: [BUFFER as u32, 2], ..file(1, 3) };
     assert_eq!(run(&mut program, good, &[file(60, 0)]), BADF);
     assert_eq!(run(&mut program, good, &[file(1, 0), file(2, 0)]), INVAL);
     assert_eq!(run(&mut program, good, &[file(1, BEGIN_DIRECTORY)]), INVAL);

@@ -140,7 +140,7 @@ impl Vfs {
     }
 
     pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let afresh = call.flags(flag::AFRESH)? != 0;
+        let afresh = call.flags(flag::RESTARTED)? != 0;
         let (lives, token) = (self.lives, call.token);
         let (wanted, number) = (call.request.handle, call.request.second);
         let mut mounts = self.mounts.iter_mut();

@@ -201,7 +201,7 @@ fn what_makes_no_sense_is_refused() {
     refused(Request { op: 0, ..good }, Errno::Nosys);
     refused(Request { op: 99, ..good }, Errno::Nosys);
     refused(Request { reserved: 1, ..good }, Errno::Inval);
-    refused(Request { flags: flag::HANG_NOT, ..good }, Errno::Inval);
+    refused(Request { flags: flag::NO_HANG, ..good }, Errno::Inval);
     refused(Request { flags: flag::WATCHED, ..good }, Errno::Inval);
     refused(Request { flags: flag::NEW_GROUP, group: shell, ..good }, Errno::Inval);
     refused(Request { kernel: 8, ..good }, Errno::Inval);

@@ -201,7 +201,7 @@ impl Play {
     }
 
     fn wait(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>, parent: Option<u32>) {
-        let flags = if self.random.chance(1, 3) { flag::HANG_NOT } else { 0 };
+        let flags = if self.random.chance(1, 3) { flag::NO_HANG } else { 0 };
         let any = self.pick(before.keys().copied()).unwrap_or(9) as i32;
         let watched = self.watched.keys().copied().collect::<Vec<_>>();
         let (parent, pid) = match (parent, self.random.below(4)) {
