@@ -1,4 +1,4 @@
-//! What a process begins with.
+//! Start data of a process.
 
 use crate::common::*;
 use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
@@ -13,7 +13,7 @@ const GIVEN: Given<'static> =
 const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
 
 #[test]
-fn what_is_encoded_is_decoded() {
+fn encoded_start_data_decode_to_the_same() {
     let files = [
         GIVEN,
         Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
@@ -43,7 +43,7 @@ fn what_is_encoded_is_decoded() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn inconsistent_start_data_are_refused() {
     let ok = Plan { path: b"x", ..Plan::default() };
     let long = vec![0; BEGIN_BYTES];
     let many = vec![GIVEN; 65];
@@ -71,7 +71,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn no_bytes_make_decoding_panic() {
+fn decoding_arbitrary_bytes_never_panics() {
     let files = [GIVEN, Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
     let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
     let good = encode(&plan).unwrap();
@@ -101,7 +101,7 @@ fn no_bytes_make_decoding_panic() {
 }
 
 #[test]
-fn a_process_begins_with_handles_of_its_own() {
+fn a_process_starts_with_duplicated_handles() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
@@ -133,7 +133,7 @@ fn a_process_begins_with_handles_of_its_own() {
 }
 
 #[test]
-fn the_lower_limit_counts_and_none_is_no_limit() {
+fn the_lower_limit_applies_and_zero_is_no_limit() {
     let limits = |memory, descriptors| Limits { memory, descriptors };
     let own = limits(100, 0);
     assert_eq!(own.within(limits(0, 5)), limits(100, 5));
@@ -142,18 +142,18 @@ fn the_lower_limit_counts_and_none_is_no_limit() {
     assert_eq!(own.or(limits(7, 256)), limits(100, 256));
 }
 
-/// Whose manifest names directories has those, and not all there is.
+/// A program whose manifest names directories gets those, not the root.
 #[test]
-fn the_root_is_not_for_everybody() {
+fn a_manifest_with_directories_excludes_the_root() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
     let named = |descriptor, name| Given { handle: root, descriptor, name, ..GIVEN };
-    // By any name, and by none.
+    // Under any name, and without one.
     let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
     let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
     let confined = Installed { folders: false, ..INSTALLED };
     let before = world.vfs.census();
-    // Those that somebody wishes: not the root, nor what has no name.
+    // Directories passed on purpose: but not the root, nor one without a name.
     for (folders, count) in [(false, 0), (true, 2)] {
         let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
         let bytes = encode(&plan).unwrap();
@@ -165,7 +165,7 @@ fn the_root_is_not_for_everybody() {
 }
 
 #[test]
-fn what_cannot_begin_leaves_no_handle() {
+fn a_failed_start_leaks_no_handle() {
     let mut world = World::new();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census();
