@@ -5,8 +5,8 @@
 //! when [`end`] reports that a preemption was postponed.
 //!
 //! **The current heap** of a core is a number known to the allocator; 0 is the kernel's own heap.
-//! It changes only within unpreempted work, and interrupt handlers start with 0 ([`HandlerScope`]), so it is
-//! not part of a thread's state.
+//! It changes only within unpreempted work, and interrupt handlers start with 0 ([`HandlerScope`]),
+//! so it is not part of a thread's state.
 
 use crate::attend::percore::per_core;
 

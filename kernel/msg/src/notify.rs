@@ -74,8 +74,8 @@ impl Attendance {
 
     /// Reports that the core is about to leave kernel code, with interrupts masked. `waiting` polls
     /// the rings and replies of all peers, and returns true if a lock keeps it from polling. If the
-    /// result is [`Presence::Attending`], the core polls and tries again; if it is [`Presence::Away`], it
-    /// may leave.
+    /// result is [`Presence::Attending`], the core polls and tries again; if it is
+    /// [`Presence::Away`], it may leave.
     pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Presence {
         page.store(self.word, 0);
         // The word before the poll; pairs with the barrier after each publish.

@@ -75,8 +75,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts with [`MIN_HANDLERS`] idle handlers, which the caller has created, and never has more than
-    /// `max`.
+    /// Starts with [`MIN_HANDLERS`] idle handlers, which the caller has created, and never has more
+    /// than `max`.
     pub const fn new(max: u16) -> Pool {
         let max = if max < MIN_HANDLERS { MIN_HANDLERS } else { max };
         Pool { max, idle: MIN_HANDLERS, running: 0, blocked: 0, creating: 0, queued: 0 }
