@@ -1,5 +1,5 @@
 //! Two kernels in one process over plain memory.
-#![allow(dead_code)] // Each test file uses its own part of this.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::cell::RefCell;
 use std::rc::Rc;
