@@ -54,7 +54,7 @@ impl Limits {
 
 /// Decoded start data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beginning<'a> {
+pub struct StartData<'a> {
     /// Path of the program.
     pub path: &'a [u8],
     /// Arguments, each NUL terminated.
@@ -72,7 +72,7 @@ pub struct Beginning<'a> {
 
 /// A file passed to the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given<'a> {
+pub struct PassedFile<'a> {
     /// Handle of the file service, owned by the parent.
     pub handle: u64,
     pub rights: u64,
@@ -84,17 +84,19 @@ pub struct Given<'a> {
     pub name: Option<&'a [u8]>,
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> StartData<'a> {
     /// Iterates over all files, including the program's directory.
-    pub fn files(&self) -> impl Iterator<Item = Given<'a>> + use<'a> {
+    pub fn files(&self) -> impl Iterator<Item = PassedFile<'a>> + use<'a> {
         let mut names = strings(self.names);
         let files = self.files.chunks_exact(FILE);
-        files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| Given {
-            handle: file.handle,
-            rights: file.rights,
-            inheriting: file.inheriting,
-            descriptor: file.descriptor,
-            name: if file.preopened == 0 { None } else { names.next() },
+        files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
+            PassedFile {
+                handle: file.handle,
+                rights: file.rights,
+                inheriting: file.inheriting,
+                descriptor: file.descriptor,
+                name: if file.preopened == 0 { None } else { names.next() },
+            }
         })
     }
 
@@ -131,7 +133,7 @@ fn cut<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Errno> {
     Ok(front)
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
+pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
     if bytes.len() > BEGIN_BYTES {
         return Err(Errno::TOOBIG);
     }
@@ -140,7 +142,7 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
         return Err(Errno::INVAL);
     }
-    let beginning = Beginning {
+    let start_data = StartData {
         files: cut(&mut rest, head.files as usize * FILE)?,
         path: cut(&mut rest, head.path as usize)?,
         arguments: cut(&mut rest, head.arguments as usize)?,
@@ -150,27 +152,27 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         signals: head.flags & BEGIN_SIGNALS != 0,
         folders: head.flags & BEGIN_FOLDERS != 0,
     };
-    let blocks = [beginning.arguments, beginning.environment, beginning.names];
-    if !rest.is_empty() || !is_path(beginning.path) || !blocks.into_iter().all(is_block) {
+    let blocks = [start_data.arguments, start_data.environment, start_data.names];
+    if !rest.is_empty() || !is_path(start_data.path) || !blocks.into_iter().all(is_block) {
         return Err(Errno::INVAL);
     }
-    check_files(&beginning)?;
-    Ok(beginning)
+    check_files(&start_data)?;
+    Ok(start_data)
 }
 
-fn check_files(beginning: &Beginning<'_>) -> Result<(), Errno> {
+fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
     let mut named = 0;
-    for (at, bytes) in beginning.files.chunks_exact(FILE).enumerate() {
+    for (at, bytes) in start_data.files.chunks_exact(FILE).enumerate() {
         let file = BeginFile::read_from_bytes(bytes).map_err(|_| Errno::INVAL)?;
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
         let nameless = file.descriptor == BEGIN_DIRECTORY && file.preopened != 0;
-        let twice = beginning.files().take(at).any(|other| other.descriptor == file.descriptor);
+        let twice = start_data.files().take(at).any(|other| other.descriptor == file.descriptor);
         if unknown || nameless || twice || file.preopened > 1 {
             return Err(Errno::INVAL);
         }
         named += file.preopened as usize;
     }
-    let fit = strings(beginning.names).count() == named && strings(beginning.names).all(is_name);
+    let fit = strings(start_data.names).count() == named && strings(start_data.names).all(is_name);
     if fit { Ok(()) } else { Err(Errno::INVAL) }
 }
 
@@ -187,7 +189,7 @@ pub struct Plan<'a> {
     pub signals: bool,
     /// The directories except `/` were passed on purpose.
     pub folders: bool,
-    pub files: &'a [Given<'a>],
+    pub files: &'a [PassedFile<'a>],
 }
 
 /// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`] or [`BEGIN_FILES`].
@@ -233,7 +235,7 @@ fn set(is_set: bool, flag: u32) -> u32 {
     if is_set { flag } else { 0 }
 }
 
-fn begin_file(file: &Given<'_>) -> BeginFile {
+fn begin_file(file: &PassedFile<'_>) -> BeginFile {
     BeginFile {
         handle: file.handle,
         rights: file.rights,

@@ -4,7 +4,7 @@
 //! caller's limits. The handles in its start data are the caller's; the caller waits until the
 //! child has duplicated them.
 
-use crate::begin::{Given, Limits, Plan, encode, is_block, is_path};
+use crate::begin::{Limits, PassedFile, Plan, encode, is_block, is_path};
 use crate::ending::ends_process;
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::{check, entry, load, piece, store, store_u32};
@@ -77,7 +77,7 @@ impl Process {
     }
 
     /// Returns the files of the child, the program's directory first.
-    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<Given<'a>>, Errno> {
+    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<PassedFile<'a>>, Errno> {
         let [list, count] = what.files;
         // One entry is reserved for the directory.
         if count as usize >= BEGIN_FILES {
@@ -98,13 +98,13 @@ impl Process {
     }
 
     /// Returns a descriptor of the caller as the child gets it.
-    fn given<'a>(&self, memory: &'a [u8], file: InheritedFile) -> Result<Given<'a>, Errno> {
+    fn given<'a>(&self, memory: &'a [u8], file: InheritedFile) -> Result<PassedFile<'a>, Errno> {
         let descriptor = self.table.get(file.descriptor)?;
         let name = if file.preopen[1] == 0 { None } else { Some(part(memory, file.preopen)?) };
         if name.is_some() && descriptor.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR);
         }
-        Ok(Given {
+        Ok(PassedFile {
             handle: descriptor.handle,
             rights: descriptor.rights,
             inheriting: descriptor.inheriting,

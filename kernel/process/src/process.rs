@@ -3,7 +3,7 @@
 //!
 //! A process owns the handles of its descriptors; whoever ends it calls [`Process::close_all`].
 
-use crate::begin::{Beginning, Limits};
+use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};
 use crate::strings::Strings;
 use crate::system::{System, ask};
@@ -60,13 +60,13 @@ impl Process {
     /// handles.
     pub fn begin(
         system: &mut dyn System,
-        beginning: &Beginning<'_>,
+        start_data: &StartData<'_>,
         installed: Installed,
     ) -> Result<Process, Halt> {
         let mut process = Process::new(installed.descriptors)?;
-        process.limits = beginning.limits;
-        process.signals = beginning.signals && installed.signals;
-        let done = process.fill(system, beginning, installed.folders);
+        process.limits = start_data.limits;
+        process.signals = start_data.signals && installed.signals;
+        let done = process.fill(system, start_data, installed.folders);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -76,7 +76,7 @@ impl Process {
         }
     }
 
-    fn fill(&mut self, system: &mut dyn System, from: &Beginning<'_>, folders: bool) -> Done {
+    fn fill(&mut self, system: &mut dyn System, from: &StartData<'_>, folders: bool) -> Done {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
         for file in from.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {

@@ -3,12 +3,12 @@
 use crate::common::*;
 use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
 use base::prng::Prng;
-use kernel_process::begin::{Given, Limits, Plan, decode, encode};
+use kernel_process::begin::{Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno, Halt, Installed, Process};
 
-const GIVEN: Given<'static> =
-    Given { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
+const GIVEN: PassedFile<'static> =
+    PassedFile { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
 
 const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
 
@@ -16,9 +16,9 @@ const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals
 fn encoded_start_data_decode_to_the_same() {
     let files = [
         GIVEN,
-        Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
-        Given { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
-        Given { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
+        PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
+        PassedFile { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
     ];
     let plan = Plan {
         path: b"bin/ls",
@@ -48,10 +48,10 @@ fn inconsistent_start_data_are_refused() {
     let long = vec![0; BEGIN_BYTES];
     let many = vec![GIVEN; 65];
     let two = [GIVEN, GIVEN];
-    let odd = [Given { rights: 1 << 50, ..GIVEN }];
-    let nameless = [Given { name: Some(b""), ..GIVEN }];
-    let nul = [Given { name: Some(b"a\0b"), ..GIVEN }];
-    let named = [Given { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
+    let odd = [PassedFile { rights: 1 << 50, ..GIVEN }];
+    let nameless = [PassedFile { name: Some(b""), ..GIVEN }];
+    let nul = [PassedFile { name: Some(b"a\0b"), ..GIVEN }];
+    let named = [PassedFile { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
     for (plan, expected) in [
         (Plan { path: b"", ..ok }, Errno::INVAL),
         (Plan { path: b"a\0", ..ok }, Errno::INVAL),
@@ -72,7 +72,7 @@ fn inconsistent_start_data_are_refused() {
 
 #[test]
 fn decoding_arbitrary_bytes_never_panics() {
-    let files = [GIVEN, Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
+    let files = [GIVEN, PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
     let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
     let good = encode(&plan).unwrap();
     for length in 0..good.len() {
@@ -107,10 +107,10 @@ fn a_process_starts_with_duplicated_handles() {
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census().0;
     let files = [
-        Given { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
-        Given { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
-        Given { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
-        Given { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
+        PassedFile { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
+        PassedFile { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
+        PassedFile { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
     ];
     let plan = Plan {
         path: b"x",
@@ -147,7 +147,7 @@ fn the_lower_limit_applies_and_zero_is_no_limit() {
 fn a_manifest_with_directories_excludes_the_root() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
-    let named = |descriptor, name| Given { handle: root, descriptor, name, ..GIVEN };
+    let named = |descriptor, name| PassedFile { handle: root, descriptor, name, ..GIVEN };
     // Under any name, and without one.
     let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
     let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
@@ -169,11 +169,11 @@ fn a_failed_start_leaks_no_handle() {
     let mut world = World::new();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census();
-    let good = Given { handle: reader, ..GIVEN };
+    let good = PassedFile { handle: reader, ..GIVEN };
     for (bad, expected) in [
-        (Given { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
-        (Given { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
-        (Given { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
+        (PassedFile { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
+        (PassedFile { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
+        (PassedFile { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
     ] {
         let files = [good, bad];
         let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();
