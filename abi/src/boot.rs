@@ -450,7 +450,7 @@ impl Blob {
     }
 
     /// Returns whether kernels may call each other's functions and continue in their own copies
-    /// (docs/shadowable.md). Kernels then map each other's code and constants.
+    /// (docs/design/shadowable.md). Kernels then map each other's code and constants.
     pub fn has_twins(&self) -> bool {
         self.has_argument("twins=on")
     }

@@ -1,5 +1,5 @@
 //! The interface to wasmtime: runs code that the installer compiled. No other crate of the kernel
-//! names wasmtime. `docs/programs.md` describes the design.
+//! names wasmtime. `docs/design/programs.md` describes the design.
 //!
 //! - `settings`: options on which the compiler on the host and the runtime here must agree
 //! - `program`: loaded code, and the names of its functions

@@ -1,5 +1,5 @@
 //! Message rings and RPC between kernels: state machines over [`base::port::Words`], without I/O,
-//! statics, allocation or `unsafe`. `docs/messages.md` describes the protocol.
+//! statics, allocation or `unsafe`. `docs/design/messages.md` describes the protocol.
 //!
 //! - [`ring`]: one direction and class: slots, producer and consumer words, sessions of epochs
 //! - [`caller`]: our calls to a peer: reply slots, sequence numbers, effects of the peer's death
