@@ -7,7 +7,7 @@
 //! are slots ([`slots`]).
 //!
 //! **Link (a, a) carries no messages**: its words are a's marks, one for each service in the
-//! board's list (`kernel_share::custody`).
+//! board's list (`share::custody`).
 //!
 //! ```text
 //! 0   body   [kind:8 | domain:8 | core:8 | argument:8 | page:32]
