@@ -19,7 +19,7 @@ extern "C" {
 /* struct penumbra_spawn.flags: in a group of its own, which has its number. */
 #define PENUMBRA_NEW_GROUP 1u
 /* penumbra_wait: answers pid 0 where it would wait. */
-#define PENUMBRA_HANG_NOT 1u
+#define PENUMBRA_NO_HANG 1u
 
 /* A piece of the program's memory; of files: how many there are. */
 struct penumbra_piece {
