@@ -16,8 +16,8 @@
 //! touches a lost page is abandoned and not retried: others may have seen part of its effects.
 
 use crate::custody::Custody;
-use crate::form::{Answer, Effects, Event, Service};
 use crate::raw::{Arena, Current};
+use crate::service::{Answer, Effects, Event, Service};
 use crate::shareable::Shareable;
 use core::marker::PhantomData;
 

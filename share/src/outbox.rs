@@ -3,7 +3,7 @@
 //! **When full** (more than [`ROOM`] wakes), all parked callers are woken instead; those that have
 //! nothing to do are parked again. No wake is lost.
 
-use crate::form::{Effects, Token};
+use crate::service::{Effects, Token};
 use arrayvec::ArrayVec;
 
 /// Limit on individually recorded wakes.

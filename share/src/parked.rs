@@ -6,7 +6,7 @@
 //! again gets what there is, and the others are parked again. So no waiter depends on another one
 //! to use its wake.
 
-use crate::form::{Effects, Token};
+use crate::service::{Effects, Token};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 

@@ -7,7 +7,7 @@
 //! stopped.
 #![allow(unsafe_code)]
 
-use crate::form::Service;
+use crate::service::Service;
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};

@@ -5,11 +5,11 @@ use base::id::DomainId;
 
 use crate::dsm::{Dsm, HomeState, Leaving};
 use crate::effect::{Effect, Perform};
-use crate::lives::{byte_of, with_byte};
 use crate::message::{END, Message};
+use crate::peers::{byte_of, with_byte};
 use crate::table::{Entry, Store};
 use crate::takeover::ones;
-use crate::word::{DomainSet, Hold, Page};
+use crate::types::{DomainSet, Hold, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Claims if this domain is the lowest that runs; otherwise asks which domain is the home, in

@@ -24,7 +24,7 @@ use crate::effect::{Effect, Perform, Rights};
 use crate::fast::hold_after;
 use crate::message::Message;
 use crate::table::Store;
-use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
+use crate::types::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Starts an access on which `core` faulted. [`Effect::Complete`] ends it, possibly before this

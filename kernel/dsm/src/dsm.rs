@@ -5,12 +5,12 @@ use base::id::{CoreId, DomainId, Epoch};
 
 use crate::effect::{Effect, Perform};
 use crate::grid::{Cell, Grid};
-use crate::lives::{ChipPageRead, Life, Peer, with_byte};
 use crate::message::Message;
+use crate::peers::{ChipPageRead, Life, Peer, with_byte};
 use crate::pin::Pins;
 use crate::table::{Store, Table};
 use crate::thrash::Detector;
-use crate::word::{
+use crate::types::{
     Config, DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
 };
 
@@ -329,7 +329,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     /// Returns this domain's rights to `page`, or `None` outside the region.
-    pub fn hold(&self, page: Page) -> Option<crate::word::Hold> {
+    pub fn hold(&self, page: Page) -> Option<crate::types::Hold> {
         (page < self.table.pages()).then(|| self.table.hold(page))
     }
 

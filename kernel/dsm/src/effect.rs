@@ -9,7 +9,7 @@
 use base::id::{CoreId, DomainId};
 
 use crate::message::Message;
-use crate::word::{AccessError, Keep, Page, RequestId};
+use crate::types::{AccessError, Keep, Page, RequestId};
 
 /// How a page is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,11 +10,11 @@ use base::id::{CoreId, DomainId, Epoch};
 
 use crate::dsm::{Core, Dsm, HomeState, Leaving, PageRequest, PendingAccess, Request};
 use crate::effect::{Effect, Perform, Rights};
-use crate::lives::Life;
 use crate::message::{Message, keep_of, want_of};
+use crate::peers::Life;
 use crate::pin::Pins;
 use crate::table::{Entry, Store};
-use crate::word::{DomainSet, Hold, Keep, Page, Protocol, RequestId, Want};
+use crate::types::{DomainSet, Hold, Keep, Page, Protocol, RequestId, Want};
 
 /// Returns the purpose if it is loads or stores, and `None` for transfers, resets and lost pages.
 const fn plain(argument: u8) -> Option<Want> {

@@ -1,7 +1,7 @@
 //! A table with one cell per core of each domain. Nearly always all cells are idle, so a count of
 //! busy cells makes that case fast.
 
-use crate::word::{Config, RequestId};
+use crate::types::{Config, RequestId};
 
 /// The content of a cell.
 pub trait Cell: Copy + PartialEq {

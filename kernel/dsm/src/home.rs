@@ -18,7 +18,7 @@ use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
 use crate::message::Message;
 use crate::table::{Entry, Store};
-use crate::word::{DomainSet, Down, Hold, Keep, Page, Protocol, RequestId, Want};
+use crate::types::{DomainSet, Down, Hold, Keep, Page, Protocol, RequestId, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Returns whether this domain is the home and is not handing over.

@@ -9,7 +9,7 @@
 use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
 use crate::table::Store;
-use crate::word::{Hold, Keep, LeaveError};
+use crate::types::{Hold, Keep, LeaveError};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Starts to leave. From now on no core of this domain may access coherent pages, until

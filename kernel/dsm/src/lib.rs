@@ -14,21 +14,21 @@ mod grid;
 mod home;
 pub mod instruction;
 mod leave;
-mod lives;
 pub mod message;
+mod peers;
 pub mod pin;
 #[cfg(test)]
 mod proof;
 pub mod table;
 mod takeover;
 pub mod thrash;
+pub mod types;
 pub mod wire;
-pub mod word;
 
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};
 pub use message::Message;
-pub use word::{
+pub use types::{
     Access, AccessError, Config, DomainSet, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault,
     PeerStatus, Protocol, RequestId, Start, Want,
 };

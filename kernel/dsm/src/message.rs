@@ -7,7 +7,7 @@ use abi::boot::{MAX_CORES, MAX_DOMAINS};
 use abi::dsm::{kind, pack_body, unpack_body};
 use base::id::{CoreId, DomainId};
 
-use crate::word::{Keep, Page, PeerFault, RequestId, Want};
+use crate::types::{Keep, Page, PeerFault, RequestId, Want};
 
 /// A message of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

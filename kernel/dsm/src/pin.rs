@@ -15,7 +15,7 @@
 //!
 //! Bound: [`PINS`] per core. A new pin without room replaces the one that would end first.
 
-use crate::word::{Keep, Page};
+use crate::types::{Keep, Page};
 
 /// Limit on pins per core: two for a crossing access, the rest for hold times.
 pub const PINS: usize = 4;

@@ -23,10 +23,10 @@ use base::id::DomainId;
 use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
-use crate::lives::{Life, byte, byte_of, with_byte};
 use crate::message::{END, Message};
+use crate::peers::{Life, byte, byte_of, with_byte};
 use crate::table::Store;
-use crate::word::{Down, Page};
+use crate::types::{Down, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     pub(crate) fn handle_home_message(

@@ -4,7 +4,7 @@
 //! counter takes a free one, one whose window is over, or the one with the fewest moves, so a page
 //! that moves constantly keeps its counter. A reported page starts again from zero.
 
-use crate::word::Page;
+use crate::types::Page;
 
 /// Number of pages watched at once.
 pub const COUNTERS: usize = 8;

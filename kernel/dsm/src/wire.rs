@@ -26,7 +26,7 @@ use base::id::Epoch;
 use base::port::Words;
 
 use crate::message::Message;
-use crate::word::PeerFault;
+use crate::types::PeerFault;
 
 /// One end of a session; the same for sender and receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 //!    |        |                         \-> Parked: sleeps until somebody's step wakes its token,
 //!    |        |                             or a second is over; then asks again
 //!    |        +--> what the step woke: threads here, notices to other kernels
-//!    +--> there: the same by message, `share::carry`
+//!    +--> there: the same by message, `share::codec`
 //! ```
 //! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
 //! executes the step when it is time, or a little early.
@@ -33,7 +33,7 @@ use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
 pub use served::{Served, shared_keeping};
-use share::{Current, Mailboxes, Mode, Outbox, Service, Token, carry};
+use share::{Current, Mailboxes, Mode, Outbox, Service, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The heap that a core allocates from.
@@ -252,7 +252,7 @@ impl Services {
         request: &Request,
         payload: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
-        let index = carry::service(payload).ok_or(Refusal::Refused)?;
+        let index = codec::service(payload).ok_or(Refusal::Refused)?;
         match index {
             _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
             _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::custody::Marks;
-use crate::form::Token;
 use crate::outbox::Outbox;
+use crate::service::Token;
 use base::port::Exclusive;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};

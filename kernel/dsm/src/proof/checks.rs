@@ -4,7 +4,7 @@ use super::Mutant;
 use super::graph::{Graph, explore};
 use super::model::World;
 use super::program::{Op, Programs, one_core};
-use crate::word::Protocol::{self, ThreeState, TwoState};
+use crate::types::Protocol::{self, ThreeState, TwoState};
 
 const BOTH: [Protocol; 2] = [TwoState, ThreeState];
 

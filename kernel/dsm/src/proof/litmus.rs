@@ -4,7 +4,7 @@ use stateright::{Checker, Model};
 
 use super::model::World;
 use super::program::{Op, one_core};
-use crate::word::Protocol::{ThreeState, TwoState};
+use crate::types::Protocol::{ThreeState, TwoState};
 
 const X: u32 = 0;
 const Y: u32 = 1;

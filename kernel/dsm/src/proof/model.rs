@@ -16,7 +16,7 @@ use super::program::{Op, Programs};
 use crate::effect::Rights;
 use crate::message::Message;
 use crate::thrash::Limit;
-use crate::word::{Config, Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
+use crate::types::{Config, Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
 
 /// The state of a domain according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Programs that the model's cores execute.
 
-use crate::word::{Page, Want};
+use crate::types::{Page, Want};
 
 /// One instruction or kernel request. A page is one variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,8 +12,8 @@ use arch::types::Rights;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{DomainId, Epoch};
 use kernel_dsm::instruction::Instruction;
+use kernel_dsm::types::PeerStatus;
 use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::word::PeerStatus;
 use kernel_dsm::{
     Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
 };

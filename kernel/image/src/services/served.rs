@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
-    Token, carry,
+    Token, codec,
 };
 
 /// Hardware spinlocks of services that are shared, by their place in the board's list.
@@ -195,7 +195,7 @@ impl<S: Service + Shareable> Served<S> {
         match self.mode.route(kernel.me, kernel.blob.domains().len() as u8, 0) {
             Route::Local => self.step(kernel, Event::Cancel(token)).map(|_| ()),
             Route::Remote(home) => {
-                let sent = self.send(session, home, (carry::kind::CANCEL, token), request, &mut []);
+                let sent = self.send(session, home, (codec::kind::CANCEL, token), request, &mut []);
                 sent.map(|_| ())
             }
         }
@@ -279,12 +279,12 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let mut message = vec![0; MAX_PAYLOAD];
-        let bytes = carry::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
+        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
         let mut back = vec![0; MAX_PAYLOAD];
         let answered = session.call(home, Ask::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
-        carry::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
+        codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
 
     /// Executes a request that kernel `from` sent.
@@ -294,20 +294,20 @@ impl<S: Service + Shareable> Served<S> {
         from: DomainId,
         message: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
-        let (head, request, sent) = carry::unpack::<S>(message).ok_or(Refusal::Refused)?;
-        if head.token.kernel() != from || head.room as usize > carry::room::<S>(MAX_PAYLOAD) {
+        let (head, request, sent) = codec::unpack::<S>(message).ok_or(Refusal::Refused)?;
+        if head.token.kernel() != from || head.room as usize > codec::room::<S>(MAX_PAYLOAD) {
             return Err(Refusal::Refused);
         }
         count(&self.for_others);
         let mut bulk = vec![0; head.room as usize];
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
-            carry::kind::CANCEL => Event::Cancel(head.token),
-            kind => event(kind == carry::kind::AGAIN, head.token, request, &mut bulk),
+            codec::kind::CANCEL => Event::Cancel(head.token),
+            kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
         let answer = self.step(kernel, event).map_err(|_| Refusal::Fault)?;
         let mut back = vec![0; MAX_PAYLOAD];
-        let bytes = carry::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
+        let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
     }
@@ -354,7 +354,7 @@ pub fn shared_keeping(
 }
 
 fn asked(again: bool) -> u32 {
-    if again { carry::kind::AGAIN } else { carry::kind::REQUEST }
+    if again { codec::kind::AGAIN } else { codec::kind::REQUEST }
 }
 
 fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {

@@ -1,6 +1,6 @@
 //! The service: handles, paths, mounts, pipes, who waits.
 //!
-//! Contract: `share::form`'s. Any request with any bulk is answered, with an error value
+//! Contract: `share::Service`'s. Any request with any bulk is answered, with an error value
 //! where it makes no sense; one step moves at most [`abi::fs::STEP`] bytes. An operation that
 //! failed has changed nothing.
 //!

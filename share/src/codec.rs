@@ -7,7 +7,7 @@
 //! passed a shorter buffer, and services answer with short counts. Received bytes are untrusted:
 //! decoding yields a value or `None`.
 
-use crate::form::{Answer, Service, Token};
+use crate::service::{Answer, Service, Token};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Values of [`Head::kind`], named like the events they carry.
@@ -132,7 +132,7 @@ pub fn unpack_answer<S: Service>(message: &[u8], bulk: &mut [u8]) -> Option<Answ
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::form::{Effects, Event};
+    use crate::service::{Effects, Event};
     use base::id::{DomainId, Epoch};
     use base::prng::Prng;
 

@@ -5,7 +5,7 @@ use base::id::{DomainId, Epoch};
 
 use crate::dsm::Dsm;
 use crate::table::Store;
-use crate::word::{DomainSet, Down, Page, PeerStatus};
+use crate::types::{DomainSet, Down, Page, PeerStatus};
 
 /// The state of a peer according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
