@@ -15,7 +15,7 @@ use crate::ranks;
 
 /// Address space per stack, including the guard.
 pub const SLOT: u64 = 64 << 10;
-/// Memory per stack: twice the deepest use seen, plus room for an interrupt.
+/// Memory per stack: twice the deepest use seen, because an interrupt may come at that point.
 pub const STACK: u64 = PAGE << ORDER;
 const ORDER: u8 = 3;
 pub const MAX_STACKS: usize = 512;
