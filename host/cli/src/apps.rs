@@ -10,6 +10,7 @@ mod key;
 mod sources;
 mod strip;
 
+use crate::building;
 use crate::place::Place;
 use crate::progress::Step;
 use anyhow::Context;
@@ -191,6 +192,7 @@ fn build_of(
         return Err(AppError::Unknown(name.clone(), list, known.join(", ")).into());
     }
     let tools = Tools::find(place)?;
+    let _alone = building::alone();
     let chosen = all.iter().filter(|app| names.is_empty() || names.contains(&app.name));
     Ok(chosen.map(|app| build_one(place, &tools, app)).collect::<Result<Vec<Built>, _>>()?)
 }

@@ -4,6 +4,7 @@
 
 mod apps;
 mod bench;
+mod building;
 mod check;
 mod commands;
 mod compiler;
@@ -22,6 +23,7 @@ mod lab;
 mod life;
 mod machine;
 mod place;
+mod processes;
 mod progress;
 mod reference;
 mod report;
@@ -112,7 +114,12 @@ impl How {
             mode: self.mode,
         };
         let lab = if self.lab { Some((choice, lab::plugin()?)) } else { None };
-        Ok(machine::Options { icount: self.icount, lab, arguments: self.arguments.clone() })
+        Ok(machine::Options {
+            icount: self.icount,
+            lab,
+            arguments: self.arguments.clone(),
+            outlives: self.lent.is_none(),
+        })
     }
 }
 
@@ -175,6 +182,9 @@ enum Verb {
         /// The long ones too.
         #[arg(long)]
         nightly: bool,
+        /// Where boards have their folders; target/tests without.
+        #[arg(long)]
+        folder: Option<PathBuf>,
     },
     /// Check what no test can: formatting, style, layers, licences, lints, bans in services, what
     /// the fault path reaches, layouts of shared state, advisories.
@@ -247,7 +257,9 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Ps => commands::ps(&place),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Apps { names } => apps::apps(&place, &names),
-        Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
+        Verb::Test { filter, nightly, folder } => {
+            test::test(&place, &test::Wanted { filter: filter.as_deref(), nightly, folder })
+        }
         Verb::Check { name } => check::check(&place, name.as_deref()),
         Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),

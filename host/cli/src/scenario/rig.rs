@@ -117,6 +117,11 @@ impl Rig {
         Ok(rig)
     }
 
+    /// What it was made from.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// The command line of kernels from the next start on.
     pub fn set_arguments(&mut self, arguments: &str) {
         self.parts.options.arguments = Some(arguments.to_string());
