@@ -256,8 +256,10 @@ fn follow(mut signals: UnixStream) {
 /// Runs the board of `folder` to its end; the calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
+    // Before any socket is there: a client that has connected may signal.
+    let signals = signals(config.tied).map_err(host("signals"))?;
+    let late = signals.try_clone().map_err(host("signals"))?;
     let chip = memory(&config, folder, start)?;
-    let tied = config.tied;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
     let gate = Gate::of(&config, folder, start)?;
     let peers = config.domains.len() + 1;
@@ -279,8 +281,6 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let mut sockets = devices.sockets.clone();
     sockets.push(control_path);
     sockets.extend(config.domains.iter().flat_map(|d| [d.slot_socket.clone(), d.qmp.clone()]));
-    let signals = signals(tied).map_err(host("signals"))?;
-    let late = signals.try_clone().map_err(host("signals"))?;
     let parts = Parts {
         config,
         folder: folder.to_owned(),
