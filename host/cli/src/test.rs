@@ -16,11 +16,10 @@ use crate::place::Place;
 use crate::progress::Step;
 use crate::scenario::{self, Parts, Rig, Scenario};
 use ::lab::model::Mode;
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use board::Isa;
 use pool::{Job, Passed, WORKERS};
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -238,19 +237,13 @@ pub fn sanitized(scenario: &Scenario) -> String {
     format!("sanitizer.clean.{}", scenario.name)
 }
 
-/// Runs a scenario; a panic in it is a failure like any other, and the board goes down either way.
+/// Runs a scenario; the board goes down however it ends.
 fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut rig = Rig::start(parts)?;
-        let result = (scenario.run)(&mut rig);
-        // The transcript helps to understand a failure; it is no failure of its own.
-        let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
-        result
-    }));
-    match outcome {
-        Ok(result) => Ok(result?),
-        Err(_) => bail!("the scenario panicked; see above"),
-    }
+    let mut rig = Rig::start(parts)?;
+    let result = (scenario.run)(&mut rig);
+    // The transcript helps to understand a failure; it is no failure of its own.
+    let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
+    Ok(result?)
 }
 
 #[cfg(test)]

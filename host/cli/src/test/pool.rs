@@ -4,8 +4,9 @@
 use super::tally::Tally;
 use crate::interrupt;
 use crate::lab::checks::LeftOut;
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -69,7 +70,9 @@ fn work(slots: &[Slot<'_>], next: &AtomicUsize, events: Sender<Event>) {
         // The receiver is gone only after an error in `tell`.
         let _ = events.send(Event::Begun(index));
         let start = Instant::now();
-        let result = (job.run)();
+        // A panic is a failure like any other, and boards go down as it unwinds.
+        let result = catch_unwind(AssertUnwindSafe(job.run));
+        let result = result.unwrap_or_else(|_| Err(anyhow!("it panicked; see above")));
         let _ = events.send(Event::Ended(index, start.elapsed(), result));
     }
 }
@@ -182,6 +185,18 @@ mod tests {
         run(jobs, 2, &mut tally).unwrap();
         assert_eq!(tally.failures(), ["first: one", "second: two"]);
         assert_eq!(tally.counts(), (1, 2));
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_and_the_others_run() {
+        let jobs = vec![
+            job("first", || std::panic::resume_unwind(Box::new("meant"))),
+            job("second", || Ok(Passed::Itself)),
+        ];
+        let mut tally = Tally::default();
+        run(jobs, 1, &mut tally).unwrap();
+        assert_eq!(tally.failures(), ["first: it panicked; see above"]);
+        assert_eq!(tally.counts(), (1, 1));
     }
 
     #[test]
