@@ -183,8 +183,7 @@ impl Instance {
         options: &Options,
     ) -> Outcome<()> {
         let board = board::read(board_file)?;
-        // Under icount an emulator's read-modify-writes are atomic among its own cores only.
-        // Kernels reach across domains by loads and stores alone: one core a domain is enough.
+        // Under icount read-modify-writes are atomic within one emulator and core only.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
         if options.icount && !single {
             return Err(InstanceError::OneCore);
@@ -192,6 +191,7 @@ impl Instance {
         self.begin(board_file)?;
         for built in kernels {
             self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
+            file(&built.kernel, crate::debug::keep(built, &self.folder))?;
         }
         self.stage(&board, kernels)?;
         let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);

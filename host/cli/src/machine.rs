@@ -65,6 +65,16 @@ pub fn qmp(domain: &Domain) -> String {
     format!("{}.qmp", domain.name)
 }
 
+/// Path of the socket of the domain's gdbstub in the run folder.
+pub fn gdb(domain: &Domain) -> String {
+    format!("{}.gdb", domain.name)
+}
+
+/// Path of the kernel's symbols in the run folder.
+pub fn symbols(isa: Isa) -> String {
+    format!("kernel-{}.elf", isa.name())
+}
+
 /// The complete command, program first.
 pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
     let (program, machine) = match domain.isa {
@@ -94,6 +104,8 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         format!("ivshmem-doorbell,chardev=iv,vectors={}{eventfds}", board.fabric.vectors),
         "-qmp".to_string(),
         format!("unix:{},server=on,wait=off", qmp(domain)),
+        "-gdb".to_string(),
+        format!("unix:{},server=on,wait=off", gdb(domain)),
     ]);
     if let Some((_, plugin)) = &options.lab {
         line.push("-plugin".to_string());
