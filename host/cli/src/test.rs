@@ -8,13 +8,13 @@ mod tally;
 use crate::commands;
 use crate::interrupt;
 use crate::kernels::{self, Built, Profile};
-use crate::lab::checks::{self, Check, Kit};
+use crate::lab::checks::{self, Check, Kit, LeftOut};
 use crate::lab::findings;
 use crate::lab::model::Choice;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::progress::Step;
-use crate::scenario::{self, Parts, Rig, Scenario};
+use crate::scenario::{self, Failure, Parts, Rig, Scenario};
 use ::lab::model::Mode;
 use anyhow::ensure;
 use board::Isa;
@@ -88,7 +88,7 @@ impl Bench<'_> {
         if nightly && self.wanted.has("abuse.nightly") {
             self.stage("abuse of imports, 100,000 seeds", |it| it.many("abuse"))?;
         }
-        let all = scenario::ALL.iter();
+        let all = scenario::ALL.iter().chain(scenario::found(self.place)?);
         let chosen = all.filter(|s| (nightly || s.nightly.is_none()) && self.wanted.has(s.name));
         let chosen: Vec<&Scenario> = chosen.collect();
         if !chosen.is_empty() {
@@ -243,7 +243,10 @@ fn one(scenario: &Scenario, parts: &Parts) -> anyhow::Result<()> {
     let result = (scenario.run)(&mut rig);
     // The transcript helps to understand a failure; it is no failure of its own.
     let _ = std::fs::write(rig.instance.path("transcript"), rig.transcript());
-    Ok(result?)
+    match result {
+        Err(Failure::LeftOut(why)) => Err(LeftOut(why).into()),
+        result => Ok(result?),
+    }
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ mod calls;
 mod clock;
 mod corpus;
 mod crowd;
+mod debug;
 mod disk;
 mod dma;
 mod files;
 mod folders;
 mod forged;
+mod found;
 mod host;
 mod hostile;
 mod left;
@@ -33,6 +35,7 @@ mod system;
 mod twins;
 mod weak;
 
+pub use found::found;
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
 use std::time::Duration;
@@ -152,6 +155,7 @@ pub const ALL: &[Scenario] = &[
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
+    on("domain.debug", "duo", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),
     on("domain.off-busy", "duo-1x3", peers::off_busy),
