@@ -14,6 +14,7 @@ mod crowd;
 mod debug;
 mod disk;
 mod dma;
+mod file;
 mod files;
 mod folders;
 mod forged;
@@ -138,6 +139,7 @@ pub const ALL: &[Scenario] = &[
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
+    on("exec.file", "duo", file::executed),
     on("exec.alone", "duo", alone::started),
     on("system.shell", "duo", system::shell),
     on("system.down", "duo", system::down),
