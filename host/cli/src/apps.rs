@@ -303,7 +303,7 @@ mod tests {
         let nameless: Vec<&str> =
             all.iter().filter(|app| !app.names).map(|app| app.name.as_str()).collect();
         assert_eq!(nameless, ["coreutils", "sed"]);
-        assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
+        assert!(applets(&all).contains("cat coreutils\n") && applets(&all).contains("ls system\n"));
     }
 
     #[test]
