@@ -224,7 +224,7 @@ impl<S: System> Shell<S> {
     }
 
     /// The status of the last command.
-    pub fn status(&self) -> u32 {
+    pub fn last_status(&self) -> u32 {
         self.state.status
     }
 

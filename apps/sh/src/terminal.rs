@@ -47,7 +47,7 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
         if let Some(code) = shell.typed(&typed) {
             return code;
         }
-        if shell.status() != 0
+        if shell.last_status() != 0
             && let Ok(mounts) = std::fs::read_to_string(MOUNTS)
         {
             show(&File::lent(2), sh::full::remark(&mounts).as_bytes());

@@ -22,7 +22,7 @@ impl Mount {
         let Mount { what, path, total, free } = self;
         let used = total.saturating_sub(*free);
         format!(
-            "{what} at {path} is full: {} of {} used, {} free",
+            "{what} at {path} is full: {} of {} used, and {} free do not suffice",
             shown(used),
             shown(*total),
             shown(*free)
