@@ -357,7 +357,7 @@ fn with(bug: Bug) {
 }
 
 #[test]
-#[should_panic(expected = "starves")]
+#[should_panic(expected = "has starved")]
 fn the_simulation_detects_starvation() {
     with(Bug::Greedy);
 }
