@@ -134,6 +134,6 @@ impl Service for Permits {
             Event::Gone(kernel, epoch) => self.parked.gone(kernel, epoch),
             Event::Timer => {}
         }
-        Answer::Heard
+        Answer::NoReply
     }
 }
