@@ -88,7 +88,10 @@ fn run(seed: u64) {
             }
             7 => {
                 if let Some(token) = waiting.pop_first() {
-                    assert_eq!(step(&mut service, Event::Cancel(token), &mut woken), Answer::NoReply);
+                    assert_eq!(
+                        step(&mut service, Event::Cancel(token), &mut woken),
+                        Answer::NoReply
+                    );
                 }
             }
             8 => {
