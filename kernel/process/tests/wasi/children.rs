@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use abi::process::{Errno, Listed, Op, Reply, flag};
-use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, InheritedFile, Spawn};
+use abi::program::{ANY_KERNEL, ARGUMENTS, BEGIN_DIRECTORY, InheritedFile, Spawn};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Installed, Process, Stop};
@@ -128,8 +128,10 @@ fn an_invalid_spawn_sends_no_request() {
     assert_eq!(run(&mut program, good, &[file(1, BEGIN_DIRECTORY)]), INVAL);
     assert_eq!(run(&mut program, good, &[name]), 54);
     assert_eq!(run(&mut program, good, &[file(1, 0); 64]), 1);
-    program.put(BUFFER, &[0; 20_000]);
-    assert_eq!(run(&mut program, Spawn { arguments: [BUFFER as u32, 17_000], ..good }, &[]), 1);
+    let block = vec![0; ARGUMENTS + 1];
+    program.put(BUFFER, &block);
+    let arguments = [BUFFER as u32, block.len() as u32];
+    assert_eq!(run(&mut program, Spawn { arguments, ..good }, &[]), 1);
     program.put(SPAWN, Spawn { files: [u32::MAX - 20, 3], ..good }.as_bytes());
     assert_eq!(program.call("spawn", &[SPAWN, RESULT]), FAULT);
     assert_eq!(program.call("spawn", &[MEMORY as u64 - 40, RESULT]), FAULT);
