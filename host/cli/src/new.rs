@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(files[0].0, "boards/quux.toml");
         assert_eq!(board::parse("quux", &files[0].1).unwrap().name, "quux");
         let files = planned(What::Scenario, false);
-        assert!(files[1].1.contains("\nmod quux;\npub mod rig;\n"));
+        assert!(files[1].1.contains("\nmod quux;\nmod reboot;\n"));
         assert!(files[1].1.contains("    on(\"quux.answers\", \"duo\", quux::answers),\n"));
     }
 
