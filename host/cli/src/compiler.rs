@@ -164,6 +164,10 @@ impl Store<'_> {
         let (input, output) = (part("wasm"), part("part"));
         std::fs::write(&input, &prepared.wasm).context(input.display().to_string())?;
         let result = call::compile(compiler, isa, &input, &output);
+        let result = result.map_err(|why| match passes::used(&prepared.wasm) {
+            Some(what) => anyhow::Error::from(what.clone()),
+            None => why,
+        });
         let removed = std::fs::remove_file(&input).context(input.display().to_string());
         result?;
         removed?;

@@ -3,16 +3,20 @@
 //! result to whichever compiler there is (`docs/design/programs.md`).
 //!
 //! ```text
-//! read (binary or text) -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all) -> a compiler
+//! read (binary or text) -> check -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all)
+//! -> a compiler
 //! ```
+//! What kernels do not have is refused first ([`Unsupported`]).
 //! Every pass takes a function that it does not understand as it is; a module that is not valid
 //! reaches the compiler, which says what is wrong with it.
 
+mod check;
 mod names;
 mod plain;
 mod stop;
 mod wide;
 
+pub use check::{Unsupported, used};
 pub use wide::widened;
 
 use abi::program::engine;
@@ -27,6 +31,8 @@ pub enum Refused {
     Component,
     #[error("this is no WebAssembly module: {0}")]
     Text(String),
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
 }
 
 /// A module as the compiler gets it.
@@ -49,6 +55,9 @@ pub fn prepare(wasm: &[u8], isa: u32) -> Result<Prepared, Refused> {
         return Err(Refused::Component);
     }
     let wasm = wat::parse_bytes(wasm).map_err(|e| Refused::Text(e.to_string()))?;
+    if let Some(what) = check::unsupported(&wasm) {
+        return Err(what.into());
+    }
     let (wasm, trapping) = match engine::has_simd(isa) {
         true => (wasm.into_owned(), 0),
         false => plain::without_simd(&wasm),
