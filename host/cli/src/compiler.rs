@@ -171,6 +171,9 @@ impl Store<'_> {
         let removed = std::fs::remove_file(&input).context(input.display().to_string());
         result?;
         removed?;
+        let code = std::fs::read(&output).context(output.display().to_string())?;
+        let code = passes::packed(&code).context("the compiler's output is no ELF file")?;
+        std::fs::write(&output, code).context(output.display().to_string())?;
         std::fs::rename(&output, kept).context(kept.display().to_string())?;
         step.done();
         Ok(())

@@ -5,6 +5,7 @@
 //! ```text
 //! read (binary or text) -> check -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all)
 //! -> a compiler
+//! -> pack
 //! ```
 //! What kernels do not have is refused first ([`Unsupported`]).
 //! Every pass takes a function that it does not understand as it is; a module that is not valid
@@ -12,11 +13,13 @@
 
 mod check;
 mod names;
+mod pack;
 mod plain;
 mod stop;
 mod wide;
 
 pub use check::{Unsupported, used};
+pub use pack::packed;
 pub use wide::widened;
 
 use abi::program::engine;
