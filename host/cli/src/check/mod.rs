@@ -5,6 +5,8 @@
 
 mod bans;
 mod calls;
+mod cycles;
+mod imports;
 mod law;
 mod layouts;
 mod licences;
@@ -40,10 +42,11 @@ pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 9] = [
+    let all: [Named<'_>; 10] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
+        ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
         ("lints", &|| tools::clippy(place)),
         ("bans", &|| bans::check(place)),
