@@ -18,7 +18,7 @@ use arch::types::Called;
 use core::marker::PhantomData;
 use kernel_process::{Errno, functions, outcome};
 use wasmtime::{ExternType, Func, Module, Store};
-use wasmtime_environ::{HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
+use wasmtime_environ::{FuncIndex, HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
 
 /// Where contexts of a module have the address of its clock, if it may have a short way: for that
 /// the module has just one memory, its own, and imports nothing but functions.
@@ -49,7 +49,7 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
     // `clock_of` saw that the module has the one memory that the offsets are computed for.
     let known = unsafe {
         let context = word(reference, HostPtr.vm_func_ref().vmctx());
-        let magic = (context + u64::from(HostPtr.vmctx_magic())) as *const u32;
+        let magic = (context + u64::from(HostPtr.vmctx().magic())) as *const u32;
         let call = (context + u64::from(clock)) as *mut u64;
         // So far it leads into wasmtime, by code of the module's own.
         let known = magic.read() == VMCONTEXT_MAGIC
@@ -82,9 +82,7 @@ fn call_of(number: u32) -> u32 {
         has_startup_func: false,
     });
     let import = HostPtr.vm_function_import();
-    offsets.vmctx_imported_functions_begin()
-        + number * u32::from(import.size())
-        + u32::from(import.wasm_call())
+    offsets.imported_functions().at(FuncIndex::from_u32(number)) + u32::from(import.wasm_call())
 }
 
 /// What compiled code reaches from the context of its instance.
@@ -104,8 +102,8 @@ impl Reached {
         let definition = HostPtr.vm_memory_definition();
         // SAFETY: the caller's promise; all these are words of the engine's.
         unsafe {
-            let store = word(context, HostPtr.vmctx_store_context());
-            let memory = word(context, HostPtr.vmctx_dynamic_data_start());
+            let store = word(context, HostPtr.vmctx().store_context());
+            let memory = word(context, HostPtr.vmctx().end_of_static_fields());
             Reached {
                 data: word(store, HostPtr.vm_store_context().store_data()),
                 memory: (

@@ -17,8 +17,8 @@
 
 mod machine;
 
-use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
+use crate::soc::Soc;
 use abi::boot::{BLOCK, Blob, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
 use abi::soc::state;
 use alloc::vec;
@@ -34,9 +34,9 @@ use kernel_dsm::instruction::Instruction;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::word::LeaveError;
 use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Protocol, Start, Want};
-use kernel_mem::blocks::Kind;
+use kernel_mem::blocks::{Blocks, Kind};
 use kernel_mem::mapping;
-use machine::{By, Leaving, Link, Machine, State, wait};
+use machine::{By, Chip, Leaving, Link, Machine, State, wait};
 
 /// Pages of the shared block.
 const PAGES: u32 = (BLOCK / PAGE) as u32;
@@ -80,6 +80,11 @@ pub struct Trip {
 pub struct Coherence {
     base: PhysAddr,
     index: usize,
+    epoch: Epoch,
+    chip: Chip,
+    blob: &'static Blob,
+    /// Whose a byte of the block is, for the log.
+    owner: Owner,
     state: Lock<State>,
     /// Of the whole chip, when this domain left.
     lives_over: AtomicU64,
@@ -90,6 +95,9 @@ pub struct Coherence {
     /// The [`Trip`] of the last fault.
     trip: [AtomicU64; 3],
 }
+
+/// Names what a byte of the shared block belongs to.
+pub type Owner = fn(&Blob, u64) -> &'static str;
 
 /// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
 pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
@@ -109,7 +117,12 @@ fn protocol(blob: &Blob) -> Protocol {
 }
 
 /// An empty place for kernel `me` of epoch `epoch`; `None` on a board without one.
-pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence> {
+pub fn new(
+    blob: &'static Blob,
+    (me, epoch): (DomainId, Epoch),
+    soc: &'static Soc,
+    owner: Owner,
+) -> Option<Coherence> {
     let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
     let (base, index) = place(blob)?;
     if !blob.services().iter().any(shadowed) {
@@ -147,9 +160,14 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
         links.push(Link { id, inbox: Inbox::new(epoch, slots), theirs: link(id, me)? });
     }
     let machine = Machine::new(outboxes, blob.vector_dsm, base, pages);
+    let chip = Chip { soc, me, count: domains.len() as u8 };
     Some(Coherence {
         base,
         index,
+        epoch,
+        chip,
+        blob,
+        owner,
         state: Lock::new(
             crate::ranks::COHERENCE,
             State {
@@ -158,6 +176,7 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
                 machine,
                 instructions: [Instruction::default(); MAX_CORES],
                 told: [0; MAX_DOMAINS],
+                chip,
             },
         ),
         lives_over: AtomicU64::new(0),
@@ -168,54 +187,43 @@ pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence>
     })
 }
 
-/// Lives of all domains that are over.
-fn lives_over(kernel: &Kernel) -> u64 {
-    let over = |id| {
-        let (epoch, now) = kernel.soc.state(DomainId(id));
-        epoch.max(1) + u64::from(state::is_over(now))
-    };
-    (0..kernel.blob.domains().len() as u8).map(over).sum()
-}
-
 impl Coherence {
     /// Comes to the others, after a boot.
-    pub fn start(&self, kernel: &Kernel) {
-        let blocks = kernel.balloons.as_ref().map(|balloons| *balloons.pure().blocks());
-        if kernel.me.0 == 0
+    pub fn start(&self, blocks: Option<&Blocks<Window>>) {
+        if self.chip.me.0 == 0
             && let Some(blocks) = blocks
             && let Err(why) = blocks.claim(self.index, Kind::Coherent)
         {
             crate::log!("the shared block is not to be had: {why:?}");
         }
-        let start = if kernel.epoch.0 == 1 { Start::Founding } else { Start::Join };
-        self.come(kernel, start);
+        self.come(if self.epoch.0 == 1 { Start::Founding } else { Start::Join });
     }
 
     /// Comes to the others again, after a power-off.
-    pub fn come_back(&self, kernel: &Kernel) {
+    pub fn come_back(&self) {
         let mut state = self.state.lock();
         state.machine.leaving = Leaving::No;
         state.drop_messages();
         drop(state);
         let running = |id| {
-            let (_, now) = kernel.soc.state(id);
+            let (_, now) = self.chip.soc.state(id);
             now != state::OFF && !state::is_over(now)
         };
-        let lost = lives_over(kernel) != self.lives_over.load(Ordering::Relaxed);
-        let alone = !kernel.peers.ids().any(running);
-        self.come(kernel, if alone { Start::First { lost } } else { Start::Join });
+        let lost = self.chip.lives_over() != self.lives_over.load(Ordering::Relaxed);
+        let alone = !self.chip.others().any(running);
+        self.come(if alone { Start::First { lost } } else { Start::Join });
     }
 
-    fn come(&self, kernel: &Kernel, start: Start) {
+    fn come(&self, start: Start) {
         let mut state = self.state.lock();
-        state.chip(kernel);
+        state.chip();
         state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
         self.poll_locked(&mut state);
     }
 
     /// Hands all pages over, before a power-off; no other core of this domain runs. What is lost
     /// is mended by `mend`. False: this domain is needed, and stays.
-    pub fn leave(&self, kernel: &Kernel, mend: impl Fn()) -> bool {
+    pub fn leave(&self, mend: impl Fn()) -> bool {
         for _ in 0..LEAVES {
             let mut begun = Err(LeaveError::Busy);
             arch::attend::until(|| {
@@ -226,8 +234,8 @@ impl Coherence {
                 }
                 begun != Err(LeaveError::Busy)
             });
-            if begun.is_ok() && self.has_left(kernel) {
-                self.lives_over.store(lives_over(kernel), Ordering::Relaxed);
+            if begun.is_ok() && self.has_left() {
+                self.lives_over.store(self.chip.lives_over(), Ordering::Relaxed);
                 return true;
             }
             mend();
@@ -235,9 +243,9 @@ impl Coherence {
         false
     }
 
-    fn has_left(&self, kernel: &Kernel) -> bool {
+    fn has_left(&self) -> bool {
         let ended = |now: &Leaving| *now != Leaving::No;
-        self.wait(kernel, |state| Some(state.machine.leaving).filter(ended)) == Leaving::Left
+        self.wait(|state| Some(state.machine.leaving).filter(ended)) == Leaving::Left
     }
 
     /// Index of the shared block in the global region.
@@ -300,9 +308,9 @@ impl Coherence {
     }
 
     /// The chip page may have changed.
-    pub fn look_at_chip(&self, kernel: &Kernel) {
+    pub fn look_at_chip(&self) {
         let mut state = self.state.lock();
-        state.chip(kernel);
+        state.chip();
         self.poll_locked(&mut state);
     }
 
@@ -323,16 +331,15 @@ impl Coherence {
         let last = self.complained.load(Ordering::Relaxed);
         if last == 0 || now.saturating_sub(last) > COMPLAIN_NS {
             self.complained.store(now, Ordering::Relaxed);
-            let Some(kernel) = crate::kernel::get() else { return };
-            let service = crate::services::at(kernel.blob, u64::from(page) * PAGE);
+            let owner = (self.owner)(self.blob, u64::from(page) * PAGE);
             let ms = THRASH.window / 1_000_000;
             let times = format_args!("{moves} times within {ms} ms");
-            crate::log!("{service}: page {page} of the shared block moved {times}");
+            crate::log!("{owner}: page {page} of the shared block moved {times}");
         }
     }
 
     /// The instruction at `pc` cannot reach a byte of the shared block: waits for its page.
-    pub fn fault(&self, kernel: &Kernel, pc: u64, fault: Fault) -> Met {
+    pub fn fault(&self, pc: u64, fault: Fault) -> Met {
         let Fault::Page { address, access } = fault else { return Met::Other };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
             return Met::Other;
@@ -350,7 +357,7 @@ impl Coherence {
             let access = Access { page, crosses: lower.is_some(), want };
             state.step(|dsm, out| dsm.access(arch::time::local_ns, core, access, out))
         };
-        let (met, asked) = self.request(kernel, begin);
+        let (met, asked) = self.request(begin);
         let times = [entered, asked, arch::cpu::clock()];
         self.trip.iter().zip(times).for_each(|(word, time)| word.store(time, Ordering::Relaxed));
         if met { Met::Page } else { Met::Loss }
@@ -372,7 +379,6 @@ impl Coherence {
     /// well, and when did it begin to wait?
     fn request(
         &self,
-        kernel: &Kernel,
         begin: impl FnOnce(&mut State, CoreId) -> Result<(), AccessError>,
     ) -> (bool, u64) {
         let core = arch::cpu::core();
@@ -382,17 +388,17 @@ impl Coherence {
             begin(&mut state, core)
         };
         let asked = arch::cpu::clock();
-        (begun.is_ok() && self.await_core(kernel, core) == wait::DONE, asked)
+        (begun.is_ok() && self.await_core(core) == wait::DONE, asked)
     }
 
-    fn await_core(&self, kernel: &Kernel, core: CoreId) -> u64 {
+    fn await_core(&self, core: CoreId) -> u64 {
         let result = |state: &State| state.machine.waits[core.index()];
-        self.wait(kernel, |state| Some(result(state)).filter(|&result| result != wait::PENDING))
+        self.wait(|state| Some(result(state)).filter(|&result| result != wait::PENDING))
     }
 
     /// Waits until `look` finds something. Who may have stopped somewhere with what that takes is
     /// woken: all of them, for only the home knows who has a page.
-    fn wait<T>(&self, kernel: &Kernel, mut look: impl FnMut(&State) -> Option<T>) -> T {
+    fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> T {
         let (mut found, mut rounds) = (None, 0);
         loop {
             arch::attend::until(|| {
@@ -400,7 +406,7 @@ impl Coherence {
                     // Whoever else takes messages may have taken this one.
                     found = look(&state);
                     if found.is_none() {
-                        self.round(kernel, &mut state, &mut rounds);
+                        self.round(&mut state, &mut rounds);
                         found = look(&state);
                     }
                 }
@@ -410,18 +416,18 @@ impl Coherence {
                 return found;
             }
             rounds = 0;
-            kernel.rouse();
+            self.chip.others().for_each(|id| self.chip.soc.rouse(id));
         }
     }
 
     /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
     /// it looks often. Nor does anybody for a change of the chip page, for a fault waits with
     /// interrupts masked.
-    fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
+    fn round(&self, state: &mut Guard<'_, State>, rounds: &mut u32) {
         *rounds += 1;
         self.judge(state.watch(LOOKS));
-        if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
-            state.chip(kernel);
+        if rounds.is_multiple_of(ROUNDS) && state.is_behind() {
+            state.chip();
             self.poll_locked(state);
         }
     }
@@ -444,10 +450,10 @@ impl Coherence {
     }
 
     /// Makes memory of those bytes again, of any contents: their service was discarded.
-    pub fn mend(&self, kernel: &Kernel, at: usize, bytes: usize) {
+    pub fn mend(&self, at: usize, bytes: usize) {
         let pages = self.pages(at, bytes);
-        self.look_at_chip(kernel);
-        self.request(kernel, |state, core| {
+        self.look_at_chip();
+        self.request(|state, core| {
             let (now, count) = (arch::time::local_ns(), pages.len() as u32);
             state.step(|dsm, out| dsm.reset(now, core, pages.start, count, out))
         });

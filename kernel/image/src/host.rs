@@ -8,10 +8,10 @@ mod exec;
 mod folders;
 
 use crate::devices::streams::Gone;
+use crate::files::{self, explain, with_client};
 use crate::kernel::Kernel;
-use crate::monitor::files::{explain, with_client};
-use crate::monitor::{self, Failure, Session};
-use abi::fs::flag;
+use crate::session::{Failure, Session};
+use abi::fs::{Errno, flag};
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
 use alloc::format;
@@ -67,6 +67,10 @@ impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Trouble::Failed(failure)
     }
+}
+
+fn file(why: Errno) -> Trouble {
+    Trouble::Failed(Failure::Failed(explain(why)))
 }
 
 const NONSENSE: Trouble =
@@ -160,7 +164,7 @@ impl Stream {
     }
 
     fn settle(&self) -> Result<(), Trouble> {
-        monitor::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
+        files::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
         Ok(self.send(Kind::Done, &[])?)
     }
 

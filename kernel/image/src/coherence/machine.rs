@@ -1,8 +1,8 @@
 //! What the protocol's effects do on this chip: page table, caches, links, waiting cores.
 
 use super::{LIMIT_NS, PAGES};
-use crate::kernel::Kernel;
 use crate::shootdown::{self, Flushed};
+use crate::soc::Soc;
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
 use abi::soc::{state, unpack_state};
 use alloc::vec::Vec;
@@ -87,8 +87,34 @@ pub enum By {
     Other,
 }
 
+/// Which kernel this is, and where it reads what became of the others.
+#[derive(Clone, Copy)]
+pub struct Chip {
+    pub soc: &'static Soc,
+    pub me: DomainId,
+    /// Domains of the board.
+    pub count: u8,
+}
+
+impl Chip {
+    /// All kernels but this one.
+    pub fn others(self) -> impl Iterator<Item = DomainId> {
+        (0..self.count).map(DomainId).filter(move |&id| id != self.me)
+    }
+
+    /// Lives of all domains that are over.
+    pub fn lives_over(self) -> u64 {
+        let over = |id| {
+            let (epoch, now) = self.soc.state(DomainId(id));
+            epoch.max(1) + u64::from(state::is_over(now))
+        };
+        (0..self.count).map(over).sum()
+    }
+}
+
 /// All that the lock is around.
 pub struct State {
+    pub chip: Chip,
     pub dsm: Protocol8,
     pub links: Vec<Link>,
     pub machine: Machine,
@@ -300,10 +326,8 @@ impl State {
         loop {
             let before = self.machine.completed;
             let stuck = self.take_messages()?;
-            if self.dsm.wants_news()
-                && let Some(kernel) = crate::kernel::get()
-            {
-                self.chip(kernel);
+            if self.dsm.wants_news() {
+                self.chip();
                 continue;
             }
             // Other cores may have flushed since.
@@ -364,16 +388,16 @@ impl State {
     }
 
     /// Does the chip page say what it did?
-    pub fn is_behind(&self, kernel: &Kernel) -> bool {
-        peers(kernel).any(|id| kernel.soc.state_word(id) != self.told[id.index()])
+    pub fn is_behind(&self) -> bool {
+        self.chip.others().any(|id| self.chip.soc.state_word(id) != self.told[id.index()])
     }
 
     /// What the chip page says, all of it. From the fault path too, so without an allocation.
-    fn news(&mut self, kernel: &Kernel) -> ([News; MAX_DOMAINS], usize) {
-        let nobody = News { domain: kernel.me, epoch: Epoch(0), down: None };
+    fn news(&mut self) -> ([News; MAX_DOMAINS], usize) {
+        let nobody = News { domain: self.chip.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
-        for domain in peers(kernel) {
-            let word = kernel.soc.state_word(domain);
+        for domain in self.chip.others() {
+            let word = self.chip.soc.state_word(domain);
             self.told[domain.index()] = word;
             let (epoch, now) = unpack_state(word);
             let down = match now {
@@ -389,8 +413,8 @@ impl State {
     }
 
     /// The chip page may have changed.
-    pub fn chip(&mut self, kernel: &Kernel) {
-        let (news, count) = self.news(kernel);
+    pub fn chip(&mut self) {
+        let (news, count) = self.news();
         for news in &news[..count] {
             let up = news.down.is_none() && news.epoch.0 != 0;
             if up
@@ -405,9 +429,4 @@ impl State {
         let now = arch::time::local_ns();
         self.step(|dsm, out| dsm.chip(now, &news[..count], out));
     }
-}
-
-fn peers(kernel: &Kernel) -> impl Iterator<Item = DomainId> + use<> {
-    let (me, count) = (kernel.me, kernel.blob.domains().len() as u8);
-    (0..count).map(DomainId).filter(move |&id| id != me)
 }

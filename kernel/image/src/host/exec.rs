@@ -8,12 +8,12 @@
 //! A host that goes away hangs up: the program's group gets HUP.
 
 use super::folders::Held;
-use super::{NONSENSE, Stream, Trouble};
+use super::{NONSENSE, Stream, Trouble, file};
 use crate::devices::streams::Gone;
-use crate::monitor::files::{explain, with_files};
-use crate::monitor::{Failure, Session};
+use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
+use crate::session::{Failure, Session};
 use abi::fs::{Errno as FileError, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{Errno, signal};
@@ -69,10 +69,6 @@ impl Drop for Handles<'_> {
             let _ = with_files(self.session, |client| client.close(handle));
         }
     }
-}
-
-pub(super) fn file(why: FileError) -> Trouble {
-    Trouble::Failed(Failure::Failed(explain(why)))
 }
 
 /// What the host asked for, in pieces.

@@ -1,31 +1,11 @@
 //! File systems by hand: which there are, how full they are, and that they are on their disks.
 
-use super::files::with_client;
-use super::{Failure, Outcome, Session};
-use crate::services::Patience;
-use abi::fs::{Errno, Op, Reply, Request, flag, kind, reply_flag, source};
+use crate::files::{mounts, settle_one, with_client};
+use crate::session::{Failure, Outcome, Session};
+use abi::fs::{Op, Reply, Request, flag, reply_flag, source};
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
 use fs::client::Client;
-
-/// What has a file system of its own: the root, and directories in it that are another device.
-fn mounts(client: &mut Client<'_>, root: u64) -> Result<Vec<Vec<u8>>, Errno> {
-    let top = client.stat(root)?.device;
-    let mut found = Vec::from([b".".to_vec()]);
-    for entry in client.list(root, 2048)? {
-        let dots = entry.name == b"." || entry.name == b"..";
-        if entry.kind != kind::DIRECTORY || dots {
-            continue;
-        }
-        // One whose disk has no file system after all answers nothing.
-        let device = client.stat_path(root, &entry.name, 0).map_or(0, |stat| stat.device);
-        if device != top {
-            found.push(entry.name);
-        }
-    }
-    Ok(found)
-}
 
 /// How large each is, and what it is.
 pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
@@ -102,30 +82,6 @@ pub fn sync_all(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
         }
     }
     Ok(())
-}
-
-fn settle_one(client: &mut Client<'_>, root: u64, name: &[u8]) -> Result<bool, Errno> {
-    let directory = client.open(root, name, flag::READ | flag::DIRECTORY)?;
-    let done = client.settle(directory);
-    client.close(directory).and(done)
-}
-
-/// How long all of it may take beside programs that write on.
-const SETTLING: u64 = 5_000_000_000;
-
-/// The same before the chip goes off. `Again`: programs write on and on, and not all that they have
-/// written by now is durable.
-pub fn settle(session: &Session) -> Result<(), Errno> {
-    let patience = Patience::ENDLESS.until(arch::time::soc_time() + SETTLING);
-    let fs = &session.kernel.services.fs;
-    let mut ask = |request, bulk: &mut [u8]| {
-        let reply = fs.ask_patiently(session, request, bulk, &patience);
-        reply.unwrap_or(Some(Reply::error(Errno::Io))).unwrap_or(Reply::error(Errno::Again))
-    };
-    Client(&mut ask).at_root(|client, root| {
-        let names = mounts(client, root)?;
-        names.iter().try_for_each(|name| settle_one(client, root, name).map(|_| ()))
-    })
 }
 
 /// Who carries requests for somebody whose root is the directory at `path`.

@@ -6,9 +6,8 @@
 //! without memory, or without a handler that could ever take it, a request is answered `NoMemory`
 //! (and a notice, which nobody waits for, is dropped and counted).
 
-use crate::kernel::Kernel;
-use crate::peers::Peer;
-use crate::procs;
+use super::{Peer, Peers, Procedures};
+use crate::node::Node;
 use abi::msg::{LAYOUT, MAX_PAYLOAD, MAX_REPLIES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +16,7 @@ use base::id::CoreId;
 use base::port::Trace;
 use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
 use kernel_msg::{Refusal, Request};
-use kernel_sched::{PRIORITY_SERVE, WaitQueue};
+use kernel_sched::WaitQueue;
 
 /// Most handler threads of a core.
 const MAX_HANDLERS: u16 = 24;
@@ -75,17 +74,10 @@ impl Handlers {
     }
 
     /// The threads a core starts with.
-    pub fn start(&self, kernel: &'static Kernel) {
-        for core in 0..kernel.domain().cores as usize {
+    pub fn start(&self, procedures: &'static dyn Procedures) {
+        for core in 0..self.cores.len() {
             for _ in 0..KEPT {
-                let started = kernel.scheduler.spawn(
-                    "handler",
-                    PRIORITY_SERVE,
-                    Some(CoreId(core as u8)),
-                    handler,
-                    Next::Idle as usize,
-                );
-                if started.is_err() {
+                if procedures.spawn_handler(CoreId(core as u8), FIRST).is_err() {
                     crate::log!("core {core}: no memory for its handler threads");
                 }
             }
@@ -97,106 +89,112 @@ impl Handlers {
     }
 
     /// Takes a peer's blockable requests, one ring's worth at most, and finds somebody to run them.
-    pub fn arrived(&self, kernel: &Kernel, peer: &Peer) {
+    pub fn arrived(&self, node: &Node, peers: &Peers, peer: &Peer) {
         for _ in 0..LAYOUT.blockable_slots {
             let mut payload = Vec::new();
             if payload.try_reserve_exact(MAX_PAYLOAD).is_err() {
-                return self.refuse_arrived(kernel, peer);
+                return self.refuse_arrived(peers, peer);
             }
             payload.resize(MAX_PAYLOAD, 0);
             let Some(buffer) = payload.first_chunk_mut() else { return };
             let Some(request) = peer.receive(buffer) else { return };
             payload.truncate(request.bytes);
-            self.hand_over(kernel, Job { request, payload });
+            self.hand_over(node, peers, Job { request, payload });
         }
     }
 
     /// The out-of-memory handler: answers what it cannot even take.
-    fn refuse_arrived(&self, kernel: &Kernel, peer: &Peer) {
+    fn refuse_arrived(&self, peers: &Peers, peer: &Peer) {
         let mut buffer = self.overflow[arch::cpu::core().index()].lock();
         for _ in 0..LAYOUT.blockable_slots {
             let Some(request) = peer.receive(&mut buffer) else { return };
-            kernel.peers.reply(&request, Err(Refusal::NoMemory));
+            peers.reply(&request, Err(Refusal::NoMemory));
         }
     }
 
-    fn hand_over(&self, kernel: &Kernel, job: Job) {
+    fn hand_over(&self, node: &Node, peers: &Peers, job: Job) {
         let core = self.here();
         let mut state = core.state.lock();
         let full = state.jobs.len() == MAX_JOBS;
         let arrival = if full { Arrival::Refuse } else { state.pool.arrived() };
         if arrival == Arrival::Refuse {
             drop(state);
-            return kernel.peers.reply(&job.request, Err(Refusal::NoMemory));
+            return peers.reply(&job.request, Err(Refusal::NoMemory));
         }
         state.jobs.push_back(job);
         drop(state);
         match arrival {
-            Arrival::Hand => drop(core.idle.wake_one(&kernel.scheduler)),
-            Arrival::QueueAndCreate => self.create(kernel),
+            Arrival::Hand => drop(core.idle.wake_one(&node.scheduler)),
+            Arrival::QueueAndCreate => self.create(node, peers),
             Arrival::Queue | Arrival::Refuse => {}
         }
     }
 
-    fn create(&self, kernel: &Kernel) {
-        let Some(kernel) = crate::kernel::get().filter(|k| core::ptr::eq(*k, kernel)) else {
-            return;
-        };
-        let here = Some(arch::cpu::core());
-        let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, here, handler, CREATED);
-        kernel.trace.event("handler made", u64::from(made.is_ok()), 0);
+    fn create(&self, node: &Node, peers: &Peers) {
+        let Some(procedures) = peers.procedures() else { return };
+        let made = procedures.spawn_handler(arch::cpu::core(), CREATED);
+        node.trace.event("handler made", u64::from(made.is_ok()), 0);
         if made.is_err() {
             let shortage = self.here().state.lock().pool.failed();
-            self.act_on(kernel, shortage);
+            self.act_on(node, peers, shortage);
         }
     }
 
-    fn act_on(&self, kernel: &Kernel, shortage: Shortage) {
+    fn act_on(&self, node: &Node, peers: &Peers, shortage: Shortage) {
         match shortage {
             Shortage::None => {}
-            Shortage::Create => self.create(kernel),
+            Shortage::Create => self.create(node, peers),
             Shortage::RefuseQueue(count) => {
                 for _ in 0..count {
                     let Some(job) = self.here().state.lock().jobs.pop_front() else { return };
-                    kernel.peers.reply(&job.request, Err(Refusal::NoMemory));
+                    peers.reply(&job.request, Err(Refusal::NoMemory));
                 }
             }
         }
     }
 
-    /// This thread, a handler, is about to block or to do what may; it counts as blocked until the
-    /// answer is dropped, also while it runs. Once: what it does meanwhile does not say so again.
-    pub fn will_block(&self, kernel: &Kernel) -> Blocked<'_> {
+    /// See [`Peers::will_block`].
+    pub fn will_block(&self, peers: &Peers, node: &Node) -> Blocked<'_> {
         let core = self.here();
         let shortage = core.state.lock().pool.will_block();
-        self.act_on(kernel, shortage);
+        self.act_on(node, peers, shortage);
         Blocked(core)
     }
-}
 
-/// Argument of a handler that the pool asked for, in difference to the first ones.
-const CREATED: usize = 100;
-
-/// A handler thread.
-fn handler(argument: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let core = kernel.peers.handlers.here();
-    let mut next = if argument == CREATED { core.state.lock().pool.created() } else { Next::Idle };
-    while next != Next::Retire {
-        let mut job = None;
-        kernel.scheduler.wait(&core.idle, || {
-            job = core.state.lock().jobs.pop_front();
-            job.is_some()
-        });
-        if let Some(Job { request, payload }) = job {
-            match procs::blockable(kernel, &request, payload) {
-                Ok(reply) => {
-                    kernel.peers.reply(&request, Ok(&reply));
-                    procs::answered(kernel, &request);
+    /// See [`Peers::work`].
+    pub fn work(
+        &self,
+        node: &Node,
+        peers: &Peers,
+        procedures: &'static dyn Procedures,
+        argument: usize,
+    ) {
+        let core = self.here();
+        let mut next = match argument {
+            CREATED => core.state.lock().pool.created(),
+            _ => Next::Idle,
+        };
+        while next != Next::Retire {
+            let mut job = None;
+            node.scheduler.wait(&core.idle, || {
+                job = core.state.lock().jobs.pop_front();
+                job.is_some()
+            });
+            if let Some(Job { request, payload }) = job {
+                match procedures.blockable(&request, payload) {
+                    Ok(reply) => {
+                        peers.reply(&request, Ok(&reply));
+                        procedures.answered(&request);
+                    }
+                    Err(refusal) => peers.reply(&request, Err(refusal)),
                 }
-                Err(refusal) => kernel.peers.reply(&request, Err(refusal)),
             }
+            next = core.state.lock().pool.finished();
         }
-        next = core.state.lock().pool.finished();
     }
 }
+
+/// Argument of a handler that its core starts with.
+const FIRST: usize = 0;
+/// Argument of a handler that the pool asked for.
+const CREATED: usize = 1;

@@ -1,11 +1,11 @@
 //! `twins`: what this kernel sees of other kernels' images, and calls of what they planted.
 
-use super::bench::record;
-use super::chip::first_peer;
+use super::first_peer;
+use super::measure::record;
+use super::planted::{self, WANTS, Want};
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
 use crate::peers::Ask;
-use crate::planted::{self, WANTS, Want};
 use crate::twins::Other;
 use core::fmt::Write;
 

@@ -1,10 +1,10 @@
 //! A pipe between kernels: one writes a pattern, the other reads it; both park where they must.
 
-use super::chip::first_peer;
-use super::files::with_client;
+use super::first_peer;
 use super::{Command, Failure, Outcome, Session, buffer, number};
-use crate::panic::Text;
+use crate::files::with_client;
 use crate::peers::Ask;
+use crate::print::Text;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec;
 use base::prng::Prng;

@@ -1,7 +1,7 @@
 //! Commands that look at this kernel and change nothing.
 
 use super::{Command, Failure, Outcome, Session, number};
-use crate::interrupts::COUNTS;
+use crate::counts::COUNTS;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 use kernel_sched::table::Phase;

@@ -1,7 +1,7 @@
 //! K2's section 9.3, in chip time: frames allocated and freed at random by two kernels at once,
 //! from an allocator that they share and from the one that each has.
 
-use super::dma::beside;
+use super::beside::beside;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::memory::FRAMES;
 use crate::services::frames_kind as kind;

@@ -1,14 +1,15 @@
 //! What a page of another kernel costs: `bench dsm`, the parts of one fault, what the other kernel
 //! does meanwhile (`dirty`, `occupy`), and `bench op`, a request that has to fetch its pages.
 
-use super::bench::record;
-use super::chip::first_peer;
-use super::files::with_client;
+use super::first_peer;
+use super::measure::record;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::boot;
+use crate::arenas;
 use crate::coherence::{Coherence, Trip};
+use crate::files::with_client;
 use crate::kernel::Kernel;
 use crate::peers::Ask;
+use crate::services;
 use alloc::vec::Vec;
 use base::prng::Prng;
 use core::cell::Cell;
@@ -46,10 +47,10 @@ fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
 /// Works on the spare page, which may have been lost with another kernel.
 fn spare(kernel: &'static Kernel, work: impl Fn(&[AtomicU64])) -> Outcome {
     let coherence = shared(kernel)?;
-    let words = boot::spare(coherence);
+    let words = arenas::spare(coherence.base(), services::SPARE);
     let attempt = || kernel.scheduler.unpreempted(|| arch::rescue::attempt(&mut || work(words)));
     if !attempt() {
-        coherence.mend(kernel, words.as_ptr() as usize, size_of_val(words));
+        coherence.mend(words.as_ptr() as usize, size_of_val(words));
         return Err(Failure::Failed("the page was lost with a kernel; it is mended, try again"));
     }
     Ok(())

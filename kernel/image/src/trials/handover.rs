@@ -5,7 +5,7 @@
 //! wait for the other's word -> invalidate -> read, write -> clean -> own word
 //! ```
 
-use super::chip::first_peer;
+use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, pingpong};
 use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};

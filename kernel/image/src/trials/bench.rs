@@ -4,19 +4,20 @@
 //! emulator's instruction clock one of them is one instruction; `./pen bench` sets that up and
 //! labels the records.
 
-use super::chip::first_peer;
+use super::first_peer;
+use super::measure::{Watch, record};
 use super::{Command, Failure, Outcome, Session, blocks, number};
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
 use crate::peers::Ask;
-use base::id::{CoreId, DomainId};
+use base::id::CoreId;
 use base::port::Frames;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
-    arguments: "boot|memory|used|threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both| \
+    arguments: "threads|frames|balloon|balloon-soc|dma|dma-both|dsm|frames-both| \
                 op|twins|rpc|rpc-soc [ROUNDS]",
     help: "measure, and print records",
     run: bench,
@@ -27,12 +28,6 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
     // What a core works is known by that core.
     kernel.scheduler.pinned(|| match arguments.first() {
-        Some(&"boot") => {
-            let ticks = kernel.boot_ticks.load(Ordering::Relaxed);
-            record(out, "boot.instructions", arch::time::to_ns(ticks, arch::cpu::clock_hz()), 1)
-        }
-        Some(&"memory") => memory(session, out),
-        Some(&"used") => Ok(writeln!(out, "{}", used())?),
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
         Some(&"balloon") => blocks::bench(kernel, out, rounds, &blocks::WORK),
@@ -48,59 +43,6 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
         Some(&"rpc-soc") => rpc(session, out, rounds, &CHIP),
         _ => Err(Failure::Usage),
     })
-}
-
-fn used() -> u64 {
-    crate::memory::Use::now().used()
-}
-
-/// Of this kernel, and of each other one that runs, under its name.
-fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
-    let kernel = session.kernel;
-    writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
-    for (index, domain) in kernel.blob.domains().iter().enumerate() {
-        let peer = DomainId(index as u8);
-        if peer == kernel.me {
-            continue;
-        }
-        let mut answer = [0; 64];
-        let bytes = session.call(peer, Ask::Run, b"bench used", &mut answer)?;
-        let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("").trim_end();
-        let name = abi::boot::text(&domain.name);
-        writeln!(out, "record memory.after_boot_bytes.{name} {text} bytes")?;
-    }
-    Ok(())
-}
-
-/// Measures what this core works, without its waits. The thread that holds it is pinned.
-pub struct Watch(u64);
-
-impl Watch {
-    /// From now on.
-    pub fn start() -> Watch {
-        Watch(Self::worked())
-    }
-
-    /// Nanoseconds since.
-    pub fn ns(&self) -> u64 {
-        arch::time::to_ns(Self::worked().wrapping_sub(self.0), arch::cpu::clock_hz())
-    }
-
-    /// What this core has worked, in ns that mean something only in differences.
-    pub fn worked_ns() -> u64 {
-        arch::time::to_ns(Self::worked(), arch::cpu::clock_hz())
-    }
-
-    /// Ticks that mean something only in differences: a power-off may reset the counter.
-    fn worked() -> u64 {
-        arch::cpu::clock().wrapping_sub(arch::attend::spent())
-    }
-}
-
-/// One record, a mean.
-pub fn record(out: &mut dyn Write, name: &str, total: u64, rounds: u64) -> Outcome {
-    write!(out, "record {name} ")?;
-    super::record(out, total, rounds)
 }
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);

@@ -2,11 +2,11 @@
 //! down with its answer and when it was under way. Whether some order explains them is judged
 //! elsewhere (`host/linear`).
 
-use super::chip::first_peer;
-use super::files::{explain, with_client};
+use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::panic::Text;
+use crate::files::{explain, with_client};
 use crate::peers::Ask;
+use crate::print::Text;
 use abi::fs::{Op, Poll, Reply, Request, flag, ready};
 use abi::msg::MAX_PAYLOAD;
 use alloc::string::String;
@@ -69,7 +69,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
         .iter()
         .zip(&PLAN[2..])
         .for_each(|(handle, word)| word.store(*handle, Ordering::Relaxed));
-    let mut line = Text::<{ super::line::LINE }>::new();
+    let mut line = Text::<{ crate::commands::LINE }>::new();
     write!(line, "overlap run {} {calls}", seed ^ 1 << 32)?;
     handles.iter().try_for_each(|handle| write!(line, " {handle}"))?;
     let no_memory = |_| Failure::Failed("no memory for a thread");

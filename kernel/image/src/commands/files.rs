@@ -1,8 +1,11 @@
 //! Services and files by hand, and the file service's self-test.
 
-use super::{Command, Failure, Outcome, Session, disks, number};
+use super::{Command, disks, number};
+use crate::files::with_client;
 use crate::kernel::Kernel;
-use abi::fs::{Errno, Reply, flag, kind};
+use crate::processes::{self, Processes};
+use crate::session::{Failure, Outcome, Session};
+use abi::fs::{Errno, flag, kind};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -58,7 +61,7 @@ fn services(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         let [here, away, for_others, parked] = line.counts;
         writeln!(out, "{usage:<20} {here}/{away}/{for_others}/{parked}")?;
     }
-    let (here, left) = kernel.processes.pipes();
+    let (here, left) = processes::get().map_or((0, 0), Processes::pipes);
     writeln!(out, "  private pipes: {here}; {left} have left to be shared")?;
     if let Some(coherence) = &kernel.coherence {
         let [faults, sent, given, cleaned, thrashed, broken] = coherence.counts();
@@ -75,49 +78,6 @@ fn called(kernel: &Kernel, mode: Mode) -> String {
             format!("delegated to {}", home.map_or("?", |home| abi::boot::text(&home.name)))
         }
         mode => String::from(mode.name()),
-    }
-}
-
-/// Runs `work` with a client of the file service; a failure of the service itself says so.
-pub fn with_client<R>(
-    session: &Session,
-    work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
-) -> Result<R, Failure> {
-    let (lost, fs) = (Reply::error(Errno::Io), &session.kernel.services.fs);
-    match fs.asking(session, lost, |ask| work(&mut Client(ask))) {
-        (Ok(result), None) => Ok(result),
-        (_, Some(why)) => Err(Failure::Failed(why.text())),
-        (Err(why), None) => Err(Failure::Failed(explain(why))),
-    }
-}
-
-/// The same where a failure of the service is an error like any other.
-pub fn with_files<R>(
-    session: &Session,
-    work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
-) -> Result<R, Errno> {
-    let (lost, fs) = (Reply::error(Errno::Io), &session.kernel.services.fs);
-    fs.asking(session, lost, |ask| work(&mut Client(ask))).0
-}
-
-/// For people.
-pub fn explain(why: Errno) -> &'static str {
-    match why {
-        Errno::Noent => "no such file or directory",
-        Errno::Exist => "that name is taken",
-        Errno::Notdir => "not a directory",
-        Errno::Isdir => "a directory",
-        Errno::Notempty => "the directory is not empty",
-        Errno::Nospc => "no space left",
-        Errno::Nametoolong => "the name is too long",
-        Errno::Inval => "that makes no sense",
-        Errno::Loop => "too many symbolic links",
-        Errno::Again => "others are at it all the time; try again",
-        Errno::Restarted => "the service was restarted meanwhile",
-        Errno::Perm => "that is not allowed",
-        Errno::Io => "the device failed, or what it holds makes no sense",
-        Errno::Rofs => "it is read-only",
-        _ => "refused",
     }
 }
 

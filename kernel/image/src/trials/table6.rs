@@ -1,13 +1,16 @@
 //! K2's table 6, in chip time: the DMA driver invoked at full speed by one kernel, and by two at
 //! once. A transfer is whole: from clearing the destination to free descriptors.
 
-use super::dma::{BATCHES, beside, explain};
+use super::beside::beside;
 use super::{Failure, Outcome, Session, number};
-use crate::devices::dma::Buffer;
 use crate::kernel::Kernel;
+use crate::transfers::{self, Buffer};
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
+
+/// Bytes of a transfer in K2's table 6.
+pub const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
 
 /// A size that is measured.
 struct Size {
@@ -48,7 +51,7 @@ pub fn alone(session: &Session, out: &mut dyn Write) -> Outcome {
 /// pages that came from the other kernel.
 pub fn both(session: &Session, out: &mut dyn Write) -> Outcome {
     let me = abi::boot::text(&session.kernel.domain().name);
-    let peer = super::chip::first_peer(session.kernel)?;
+    let peer = super::first_peer(session.kernel)?;
     let other = abi::boot::text(&session.kernel.blob.domains()[peer.index()].name);
     for (batch, size) in BATCHES.into_iter().zip(SIZES) {
         let start = arch::time::soc_time() + LEAD_MS * 1_000_000;
@@ -137,7 +140,7 @@ impl<'a> Copier<'a> {
         let Copier { session, from, to } = self;
         let bytes = from.bytes();
         (0..count).try_for_each(|_| {
-            session.kernel.devices.dma_copy(session, from, to, bytes).map(|_| ()).map_err(explain)
+            transfers::copy(session, from, to, bytes).map(|_| ()).map_err(Failure::from)
         })
     }
 

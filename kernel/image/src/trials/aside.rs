@@ -1,8 +1,8 @@
 //! `aside`: a command on a thread of its own, for what has to go on while something else happens.
 
-use super::line::LINE;
 use super::{Command, Failure, Outcome, Session};
-use crate::panic::Text;
+use crate::commands::LINE;
+use crate::print::Text;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
@@ -51,7 +51,7 @@ fn run(place: usize) {
     let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
     let mut said = Text::<SAID>::new();
-    super::run(&Session::at(kernel, Level(0)), &mut said, line);
+    crate::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
     let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
     crate::log!("{line}: {}", said.trim());
 }

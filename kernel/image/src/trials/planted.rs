@@ -6,8 +6,9 @@
 //! shared block.
 
 use crate::coherence::Coherence;
-use crate::kernel::Kernel;
-use crate::services::{CoreHeap, Keeping, ServiceFailure, shared_keeping};
+use crate::memory::CoreHeap;
+use crate::platform::Platform;
+use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -167,7 +168,7 @@ impl Service for Planted {
     /// The answer, and 1; or nothing known, and 0.
     type Reply = [u64; 2];
 
-    const NAME: &'static str = "planted";
+    const NAME: &'static str = PLANTED_NAME;
 
     fn start(_: u32) -> Self {
         Planted::default()
@@ -212,11 +213,11 @@ impl Service for Planted {
 static PLANTED: Once<Instance<Planted, Keeping, CoreHeap>> = Once::new();
 
 fn instance(
-    kernel: &'static Kernel,
+    platform: &'static Platform,
     coherence: &'static Coherence,
 ) -> Option<&'static Instance<Planted, Keeping, CoreHeap>> {
     if PLANTED.get().is_none() {
-        let keeping = shared_keeping(kernel, coherence, MAX_SERVICES - 1, Planted::NAME)?;
+        let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, Planted::NAME)?;
         // Whoever was quicker made the same.
         let _ = PLANTED.set(Instance::new(keeping));
     }
@@ -225,16 +226,16 @@ fn instance(
 
 /// Asks it. `None`: nothing is planted.
 pub fn ask(
-    kernel: &'static Kernel,
+    platform: &'static Platform,
     want: Want,
     argument: u64,
 ) -> Result<Option<u64>, ServiceFailure> {
-    let coherence = kernel.coherence.as_ref().ok_or(ServiceFailure::Absent)?;
-    let instance = instance(kernel, coherence).ok_or(ServiceFailure::Absent)?;
+    let coherence = platform.coherence.as_ref().ok_or(ServiceFailure::Absent)?;
+    let instance = instance(platform, coherence).ok_or(ServiceFailure::Absent)?;
     let request = [want as u64, argument];
     let (now, mut outbox) = (arch::time::soc_time(), Outbox::new());
     let event = Event::Request { token: Token::default(), request, bulk: &mut [] };
-    let answer = kernel.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
+    let answer = platform.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
     coherence.released();
     match answer {
         Ok(Answer::Done([value, 1])) => Ok(Some(value)),

@@ -5,10 +5,10 @@
 //! and given back with 0, 25 and 75 % of them in movable pages, each of which must say afterwards
 //! what was written to it before, wherever it is.
 
-use super::balloon::{audit, explain};
-use super::bench::{Watch, record};
+use super::measure::{Watch, record};
 use super::{Failure, Outcome};
 use crate::balloon::Balloons;
+use crate::commands::{audit, explain_balloon as explain};
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
 use crate::movable;
@@ -97,7 +97,7 @@ fn tell_blocks(
 }
 
 fn say(out: &mut dyn Write, name: core::fmt::Arguments<'_>, cost: Cost) -> Outcome {
-    let mut text = crate::panic::Text::<40>::new();
+    let mut text = crate::print::Text::<40>::new();
     let fits = write!(text, "{name}").is_ok();
     let name = core::str::from_utf8(text.as_bytes()).ok().filter(|_| fits);
     let name = name.ok_or(Failure::Failed("a record's name is too long"))?;

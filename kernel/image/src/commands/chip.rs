@@ -201,7 +201,7 @@ fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(
         }
         answer => answer?,
     };
-    if session.kernel.peers.wait_for_state(target, state::OFF, patience_ns) {
+    if session.kernel.peers.wait_for_state(session.kernel, target, state::OFF, patience_ns) {
         return Ok(());
     }
     Err(Failure::Failed("it did not go off in time; see its log"))
@@ -251,7 +251,7 @@ fn reboot(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 /// The whole chip goes off, and perhaps on again.
 fn goes(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
     // What cannot be written is not: the chip goes off in any case.
-    let _ = super::disks::settle(session);
+    let _ = crate::files::settle(session);
     writeln!(out, "{said}")?;
     match session.kernel.soc.request(how, 0, 0) {
         Ok(_) => Ok(()),

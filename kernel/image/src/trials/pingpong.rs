@@ -4,7 +4,7 @@
 //!
 //! Each domain writes its own page's `play` words only: how many rounds it has played.
 
-use super::chip::first_peer;
+use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
 use crate::kernel::Kernel;
 use crate::peers::Ask;

@@ -1,15 +1,13 @@
 //! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
 
-use super::chip::first_peer;
+use super::beside::beside;
 use super::stress::on_all_cores;
-use super::{Command, Failure, Outcome, Session, buffer, number, table6};
-use crate::devices::dma::{Buffer, DmaError};
+use super::table6::{self, BATCHES};
+use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
+use crate::transfers::{self, Buffer, DmaError};
 use abi::boot::kind;
 use abi::dma::{MAX_BYTES, RING, flag};
-use alloc::vec::Vec;
-use arch::lock::Lock;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +21,6 @@ pub const COMMANDS: &[Command] = &[Command {
     run: dma,
 }];
 
-/// Bytes of a transfer in K2's table 6.
-pub const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
 /// Bytes copied with each, unless the command says otherwise.
 const TOTAL: u64 = 1 << 20;
 /// Most bytes: a typing error must not keep this monitor for hours.
@@ -63,7 +59,7 @@ fn dma(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
 }
 
 fn describe(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
-    let engine = kernel.devices.dma_engine(kernel).ok_or(explain(DmaError::NoEngine))?;
+    let engine = transfers::engine(kernel).ok_or(DmaError::NoEngine)?;
     write!(out, "  engine: {} MB/s, set-up ", engine.bandwidth_mbps)?;
     write!(out, "{} ns; our channels", engine.setup_ns)?;
     for channel in (0..u64::BITS).filter(|channel| engine.channels >> channel & 1 != 0) {
@@ -83,10 +79,6 @@ fn size(word: &str) -> Option<u64> {
     (size > 0).then_some(size)
 }
 
-pub fn explain(error: DmaError) -> Failure {
-    Failure::Failed(error.text())
-}
-
 /// In the line of a batch that went well.
 const GOOD: &str = " 0 errors, 0 wrong, ";
 
@@ -103,7 +95,7 @@ fn run(session: &Session, out: &mut dyn Write, total: u64, batch: u64) -> Result
     while left > 0 {
         let bytes = batch.min(left) as usize;
         let start = arch::time::local_ns();
-        let result = session.kernel.devices.dma_copy(session, &from, &mut to, bytes);
+        let result = transfers::copy(session, &from, &mut to, bytes);
         took += arch::time::local_ns() - start;
         match result {
             Err(_) => errors += 1,
@@ -117,66 +109,6 @@ fn run(session: &Session, out: &mut dyn Write, total: u64, batch: u64) -> Result
     write!(out, "{errors} errors, {wrong} wrong, ")?;
     writeln!(out, "{}.{} MB/s", tenths / 10, tenths % 10)?;
     Ok(errors + wrong == 0)
-}
-
-/// A line of words for a peer.
-type Words = crate::panic::Text<96>;
-
-/// What the peer is asked to do, and what it answered; one at a time.
-struct Far {
-    busy: bool,
-    level: Level,
-    line: Words,
-    answer: Result<Vec<u8>, CallFailure>,
-}
-
-static FAR: Lock<Far> = Lock::new(
-    crate::ranks::TEST,
-    Far { busy: false, level: Level(0), line: Words::new(), answer: Err(CallFailure::Busy) },
-);
-
-/// Runs `work` while the first peer runs the command `line`; its answer.
-pub fn beside<R>(
-    session: &Session,
-    line: core::fmt::Arguments<'_>,
-    work: impl FnOnce() -> R,
-) -> Result<(R, Vec<u8>), Failure> {
-    let kernel = session.kernel;
-    let mut words = Words::new();
-    words.write_fmt(line)?;
-    let mut far = FAR.lock();
-    if core::mem::replace(&mut far.busy, true) {
-        return Err(Failure::Failed("the peer is asked already"));
-    }
-    (far.level, far.line) = (session.level, words);
-    drop(far);
-    let thread = kernel.spawn("far dma", None, run_far, 0);
-    let here = work();
-    if let Ok(thread) = thread {
-        kernel.scheduler.join(thread);
-    }
-    let mut far = FAR.lock();
-    far.busy = false;
-    let answer = core::mem::replace(&mut far.answer, Err(CallFailure::Busy));
-    Ok((here, answer?))
-}
-
-fn run_far(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let Ok(peer) = first_peer(kernel) else {
-        FAR.lock().answer = Err(CallFailure::PeerLost);
-        return;
-    };
-    let mut far = FAR.lock();
-    let (level, line) = (far.level, core::mem::replace(&mut far.line, Words::new()));
-    drop(far);
-    let Ok(mut answer) = buffer(abi::msg::MAX_PAYLOAD) else { return };
-    let session = Session::at(kernel, level);
-    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer);
-    FAR.lock().answer = bytes.map(|bytes| {
-        answer.truncate(bytes);
-        answer
-    });
 }
 
 /// [`run`] here and in the first peer at the same time.
@@ -223,7 +155,7 @@ fn one_of_crowd(index: usize) {
         let mut batch: [Transfer; BATCH] = core::array::from_fn(fill);
         buffer.clear();
         buffer.hand_over();
-        let result = kernel.devices.dma_transfer(&session, &mut batch);
+        let result = transfers::transfer(&session, &mut batch);
         buffer.take_back();
         let mut words = buffer.words();
         let right = (0..BATCH).filter(|&part| {
@@ -247,7 +179,7 @@ fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
     describe(kernel, out)?;
     let mut failed = 0;
     for (name, transfer, wanted) in bad_transfers(kernel, from.address().0, to.address().0) {
-        let result = kernel.devices.dma_transfer(session, &mut [transfer]);
+        let result = transfers::transfer(session, &mut [transfer]);
         failed += u32::from(result != Err(DmaError::Refused(wanted)));
         match result {
             Ok(_) => writeln!(out, "  {name:<28} DONE")?,
@@ -257,11 +189,11 @@ fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
     for (name, count) in
         [("a descriptor never written", 1), ("more than the ring holds", RING as u32 + 1)]
     {
-        kernel.devices.dma_damage(session, count).map_err(explain)?;
+        transfers::damage(session, count)?;
         writeln!(out, "  {name:<28} refused: the channel is opened anew")?;
     }
     from.words().for_each(|word| word.store(0x5ca1_ab1e, Ordering::Relaxed));
-    kernel.devices.dma_copy(session, &from, &mut to, SMALL).map_err(explain)?;
+    transfers::copy(session, &from, &mut to, SMALL)?;
     if failed > 0 || !to.holds(&from, SMALL) {
         return Err(Failure::Failed("the engine did what it must refuse, or the reverse"));
     }
