@@ -14,7 +14,7 @@ use crate::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
 use crate::node::Node;
 use crate::peers::Peers;
 use crate::platform::Platform;
-use crate::services::{self, Services};
+use crate::services::Services;
 use crate::soc::Soc;
 use crate::{blob, clock, coherence, cores, idle, interrupts, log, monitor, ranks};
 use abi::boot::{Blob, kind};
@@ -122,8 +122,8 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         node,
         peers: Peers::new(blob, me, epoch)?,
         balloons: Balloons::new(blob, me, epoch),
-        coherence: coherence::new(blob, (me, epoch), soc, services::at),
-        devices: Devices::new(blob, me),
+        coherence: coherence::new(blob, (me, epoch), soc),
+        devices: Box::new(Devices::new(blob, me)),
         others: crate::twins::new(blob, me),
     };
     kernel::set(Kernel { platform, services: Services::new(blob, me) })
@@ -152,7 +152,9 @@ fn open_for_business(kernel: &'static Kernel) {
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
     if let Some(coherence) = &kernel.coherence {
-        coherence.start(kernel.balloons.as_ref().map(|balloons| balloons.pure().blocks()));
+        let blocks = kernel.balloons.as_ref().map(|balloons| balloons.pure().blocks());
+        coherence::claim(coherence, kernel.me, blocks);
+        coherence.start();
     }
     kernel.services.start(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {

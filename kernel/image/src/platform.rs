@@ -7,6 +7,7 @@ use crate::memory;
 use crate::node::Node;
 use crate::peers::Peers;
 use crate::twins::Others;
+use alloc::boxed::Box;
 use core::ops::Deref;
 use kernel_mem::mapping::{Audit, Violation};
 
@@ -20,8 +21,8 @@ pub struct Platform {
     pub balloons: Option<Balloons>,
     /// Memory that it shares with other kernels, where the board has any.
     pub coherence: Option<Coherence>,
-    /// Devices whose home is here.
-    pub devices: Devices,
+    /// Devices whose home is here; not in place, for the boot stack's sake.
+    pub devices: Box<Devices>,
     /// Images of other kernels.
     pub others: Others,
 }

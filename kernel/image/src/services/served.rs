@@ -1,9 +1,9 @@
 //! One service as this kernel has it: asked, executed here or there, counted.
 
 use super::keeping::Keeping;
-use super::{Caller, Line, Patience, ServiceFailure, Services, chosen, share_of};
+use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
 use crate::arenas;
-use crate::coherence::Coherence;
+use crate::coherence::{self, Coherence};
 use crate::memory::CoreHeap;
 use crate::node::Node;
 use crate::peers::Ask;
@@ -120,7 +120,9 @@ impl<S: Service + Shareable> Served<S> {
         if self.mode.is_shared()
             && let Some(coherence) = &platform.coherence
         {
-            coherence.released();
+            if let Some(thrashing) = coherence.released() {
+                coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
+            }
         }
     }
 

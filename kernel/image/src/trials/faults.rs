@@ -59,7 +59,7 @@ fn spare(kernel: &'static Kernel, work: impl Fn(&[AtomicU64])) -> Outcome {
 fn dirty(session: &Session, _: &mut dyn Write, _: &[&str]) -> Outcome {
     let write = |words: &[AtomicU64]| words.iter().for_each(|word| word.store(1, Relaxed));
     spare(session.kernel, write)?;
-    shared(session.kernel)?.released();
+    let _ = shared(session.kernel)?.released();
     Ok(())
 }
 
@@ -120,7 +120,7 @@ fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Pa
         words[0].store(2, Relaxed);
         after.set(arch::cpu::clock());
     })?;
-    coherence.released();
+    let _ = coherence.released();
     let (before, after) = (before.get(), after.get());
     let Trip { entered, asked, done } = coherence.trip();
     if before.wrapping_sub(entered) as i64 > 0 {

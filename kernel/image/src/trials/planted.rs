@@ -236,7 +236,7 @@ pub fn ask(
     let (now, mut outbox) = (arch::time::soc_time(), Outbox::new());
     let event = Event::Request { token: Token::default(), request, bulk: &mut [] };
     let answer = platform.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
-    coherence.released();
+    let _ = coherence.released();
     match answer {
         Ok(Answer::Done([value, 1])) => Ok(Some(value)),
         Ok(_) => Ok(None),

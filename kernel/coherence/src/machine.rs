@@ -1,8 +1,6 @@
 //! What the protocol's effects do on this chip: page table, caches, links, waiting cores.
 
-use super::{LIMIT_NS, PAGES};
-use crate::shootdown::{self, Flushed};
-use crate::soc::Soc;
+use super::{LIMIT_NS, PAGES, Ports};
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
 use abi::soc::{state, unpack_state};
 use alloc::vec::Vec;
@@ -53,15 +51,16 @@ pub struct Link {
 pub type Outboxes = [Option<(Outbox, Window, u32)>; MAX_DOMAINS];
 
 /// What effects act upon.
-pub struct Machine {
+pub struct Machine<P: Ports> {
+    ports: P,
     outboxes: Outboxes,
     vector: u32,
     base: PhysAddr,
     pages: Pages,
-    unmapping: [Option<(RequestId, Flushed)>; UNMAPS],
+    unmapping: [Option<(RequestId, P::Flushed)>; UNMAPS],
     /// How many of them.
     unmaps: usize,
-    all_flushed: Option<Flushed>,
+    all_flushed: Option<P::Flushed>,
     /// Pages given up for a doorbell, and ticks that took.
     pub served: (u64, u64),
     /// Revocations whose unmapping is over.
@@ -89,23 +88,23 @@ pub enum By {
 
 /// Which kernel this is, and where it reads what became of the others.
 #[derive(Clone, Copy)]
-pub struct Chip {
-    pub soc: &'static Soc,
+pub struct Chip<P> {
+    pub ports: P,
     pub me: DomainId,
     /// Domains of the board.
     pub count: u8,
 }
 
-impl Chip {
+impl<P: Ports> Chip<P> {
     /// All kernels but this one.
-    pub fn others(self) -> impl Iterator<Item = DomainId> {
+    pub fn others(self) -> impl Iterator<Item = DomainId> + use<P> {
         (0..self.count).map(DomainId).filter(move |&id| id != self.me)
     }
 
     /// Lives of all domains that are over.
     pub fn lives_over(self) -> u64 {
         let over = |id| {
-            let (epoch, now) = self.soc.state(DomainId(id));
+            let (epoch, now) = unpack_state(self.ports.state_word(DomainId(id)));
             epoch.max(1) + u64::from(state::is_over(now))
         };
         (0..self.count).map(over).sum()
@@ -113,18 +112,18 @@ impl Chip {
 }
 
 /// All that the lock is around.
-pub struct State {
-    pub chip: Chip,
+pub struct State<P: Ports> {
+    pub chip: Chip<P>,
     pub dsm: Protocol8,
     pub links: Vec<Link>,
-    pub machine: Machine,
+    pub machine: Machine<P>,
     /// What faulted last on each core.
     pub instructions: [Instruction; MAX_CORES],
     /// State words of the chip page that the protocol was told of.
     pub told: [u64; MAX_DOMAINS],
 }
 
-impl Perform for Machine {
+impl<P: Ports> Perform for Machine<P> {
     // Whoever asks for an effect knows which: only that one is left there.
     #[inline(always)]
     fn perform(&mut self, effect: Effect) {
@@ -160,15 +159,22 @@ impl Perform for Machine {
     fn unmap_now(&mut self, page: Page, keep: Keep) -> bool {
         self.pages.set(page.into(), kept(keep));
         arch::mmu::flush(self.virt(page), PAGE);
-        let over = shootdown::is_alone();
+        let over = self.ports.is_alone();
         self.counts[1] += u64::from(over);
         over
     }
 }
 
-impl Machine {
-    pub fn new(outboxes: Outboxes, vector: u32, base: PhysAddr, pages: Pages) -> Machine {
+impl<P: Ports> Machine<P> {
+    pub fn new(
+        ports: P,
+        outboxes: Outboxes,
+        vector: u32,
+        base: PhysAddr,
+        pages: Pages,
+    ) -> Machine<P> {
         Machine {
+            ports,
             outboxes,
             vector,
             base,
@@ -200,7 +206,7 @@ impl Machine {
     fn unmap(&mut self, page: Page, keep: Keep, work: RequestId) {
         self.pages.set(page.into(), kept(keep));
         self.counts[1] += 1;
-        let flushed = shootdown::flush_shared(self.virt(page), PAGE);
+        let flushed = self.ports.flush(self.virt(page), PAGE);
         if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
             *free = Some((work, flushed));
             self.unmaps += 1;
@@ -209,7 +215,7 @@ impl Machine {
 
     fn unmap_all(&mut self) {
         (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
-        self.all_flushed = Some(shootdown::flush_shared(self.base.to_virt(), BLOCK));
+        self.all_flushed = Some(self.ports.flush(self.base.to_virt(), BLOCK));
     }
 
     /// Is the end of a shootdown awaited?
@@ -222,8 +228,9 @@ impl Machine {
         if self.unmaps == 0 {
             return None;
         }
-        let over = |place: &mut Option<(RequestId, Flushed)>| {
-            place.take_if(|(_, flushed)| shootdown::is_flushed(*flushed))
+        let ports = self.ports;
+        let over = |place: &mut Option<(RequestId, P::Flushed)>| {
+            place.take_if(|(_, flushed)| ports.is_flushed(*flushed))
         };
         let (work, _) = self.unmapping.iter_mut().find_map(over)?;
         self.unmaps -= 1;
@@ -254,15 +261,16 @@ fn rights_of(held: Held) -> Rights {
     }
 }
 
-impl State {
+impl<P: Ports> State<P> {
     /// One call of the protocol, and the ends of the shootdowns that it began.
-    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, &mut Machine) -> R) -> R {
+    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, &mut Machine<P>) -> R) -> R {
         let State { dsm, machine, .. } = self;
         let result = call(dsm, machine);
         while let Some(work) = machine.unmapped() {
             dsm.unmapped(arch::time::local_ns(), work, machine);
         }
-        if machine.all_flushed.take_if(|flushed| shootdown::is_flushed(*flushed)).is_some() {
+        let ports = machine.ports;
+        if machine.all_flushed.take_if(|flushed| ports.is_flushed(*flushed)).is_some() {
             dsm.all_unmapped(arch::time::local_ns(), machine);
         }
         result
@@ -389,7 +397,7 @@ impl State {
 
     /// Does the chip page say what it did?
     pub fn is_behind(&self) -> bool {
-        self.chip.others().any(|id| self.chip.soc.state_word(id) != self.told[id.index()])
+        self.chip.others().any(|id| self.chip.ports.state_word(id) != self.told[id.index()])
     }
 
     /// What the chip page says, all of it. From the fault path too, so without an allocation.
@@ -397,7 +405,7 @@ impl State {
         let nobody = News { domain: self.chip.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
         for domain in self.chip.others() {
-            let word = self.chip.soc.state_word(domain);
+            let word = self.chip.ports.state_word(domain);
             self.told[domain.index()] = word;
             let (epoch, now) = unpack_state(word);
             let down = match now {
