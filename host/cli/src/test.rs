@@ -246,7 +246,7 @@ fn judge(
 /// The lab's own tests, with the kernels that it measures.
 fn lab(place: &Place, chosen: &[&Check], tally: &mut Tally) -> anyhow::Result<()> {
     let isas = [Isa::Aarch64, Isa::Riscv64];
-    let built = kernels::build(place, &isas, Profile::Kernel)?;
+    let built = kernels::build(place, &isas, Profile::KernelTrials)?;
     for check in chosen {
         let folder = place.target.join("tests").join(check.name);
         // The judge removes it after a success, and not every check has files.

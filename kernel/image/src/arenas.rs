@@ -6,6 +6,7 @@
 use crate::memory::FRAMES;
 use base::addr::{PAGE, VirtAddr};
 use base::port::Frames;
+#[cfg(feature = "trials")]
 use core::sync::atomic::AtomicU64;
 use kernel_share::Arena;
 
@@ -25,6 +26,7 @@ pub fn shared(base: VirtAddr, (offset, bytes): (u64, u64)) -> Option<Arena> {
 }
 
 /// The last `bytes` bytes of the block at `base`, which are nobody's.
+#[cfg(feature = "trials")]
 pub fn spare(base: VirtAddr, bytes: u64) -> &'static [AtomicU64] {
     let at = base.0 + abi::boot::BLOCK - bytes;
     // SAFETY: no arena has them; the protocol maps the page where it is touched. A page that is

@@ -57,6 +57,7 @@ mod shootdown;
 mod soc;
 mod symbols;
 mod terminal;
+#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
 mod transfers;
 #[cfg(feature = "trials")]
 mod trials;

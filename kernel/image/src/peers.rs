@@ -27,7 +27,7 @@ use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Caller, Class, Refusal, Request, Server, Wires};
 use kernel_sched::{ThreadId, WaitQueue};
 
-pub use ask::{Ask, Procedures};
+pub use ask::{Ask, Procedures, with_room};
 pub use calls::{CallFailure, Terms};
 use handlers::{Blocked, Handlers};
 

@@ -1,7 +1,7 @@
 //! What this kernel does for others: the procedures behind [`Ask`].
 
 use crate::kernel::{self, Kernel};
-use crate::peers::{Ask, Procedures, Terms};
+use crate::peers::{Ask, Procedures, with_room};
 use crate::power::OffError;
 use crate::session::Session;
 use abi::msg::MAX_PAYLOAD;
@@ -64,7 +64,8 @@ fn blockable(
             kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
             Ok(payload)
         }
-        Ask::Nest => nest(kernel, request, payload),
+        #[cfg(feature = "trials")]
+        Ask::Nest => crate::trials::nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
             let mut text = Answer(with_room(MAX_PAYLOAD)?);
@@ -90,31 +91,6 @@ fn blockable(
             Ok(payload)
         }
     }
-}
-
-fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-    let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
-    if depth > 0 {
-        let (mut onward, mut back) = (with_room(payload.len())?, with_room(payload.len())?);
-        onward.extend_from_slice(&(depth - 1).to_le_bytes());
-        onward.extend_from_slice(&payload[8..]);
-        back.resize(payload.len(), 0);
-        let _blocked = kernel.peers.will_block(kernel);
-        let terms = Terms { level: request.level.deeper(), patience: None };
-        let called = kernel.peers.call(kernel, terms, request.from, Ask::Nest, &onward, &mut back);
-        let bytes = called.map_err(|_| Refusal::Fault)?;
-        if back[..bytes] != onward {
-            return Err(Refusal::Fault);
-        }
-    }
-    Ok(payload)
-}
-
-/// Memory for what another kernel asked for: it may ask when there is none.
-fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
-    Ok(room)
 }
 
 /// Text of an answer, cut where a reply ends; it has that much room from the start.

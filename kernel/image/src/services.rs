@@ -28,14 +28,19 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 pub use caller::Caller;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-pub use frames::{SharedFrames, kind as frames_kind};
+use frames::SharedFrames;
+#[cfg(feature = "trials")]
+pub use frames::kind as frames_kind;
+#[cfg(feature = "trials")]
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 use kernel_share::{Given, Mode, Outbox, Service, Token, carry};
 pub use patience::Patience;
-pub use served::{Served, shared_keeping};
+pub use served::Served;
+#[cfg(feature = "trials")]
+pub use served::shared_keeping;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Why a service did not answer.

@@ -159,6 +159,7 @@ pub fn is_online(core: usize) -> bool {
 }
 
 /// Ranges that were unmapped on every core, since boot.
+#[cfg(feature = "trials")]
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

@@ -16,7 +16,9 @@ use crate::print::Text;
 use crate::session::{Failure, Outcome, Session};
 use alloc::vec::Vec;
 use arch::lock::Once;
+#[cfg(feature = "trials")]
 pub use balloon::{audit, explain as explain_balloon};
+#[cfg(feature = "trials")]
 pub use chip::first_peer;
 use core::fmt::Write;
 pub use watts::{asked_frequency, gates_idle};

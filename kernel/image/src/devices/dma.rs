@@ -24,6 +24,7 @@ pub struct Slot {
     pub vector: u32,
     pub waiting: WaitQueue,
     place: Once<Place>,
+    #[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
     books: Lock<Books>,
 }
 
@@ -72,7 +73,10 @@ impl Devices {
     pub fn dma_device(&self, node: &'static Node) -> Option<Device<'static>> {
         Some(self.dma.place.get()?.device(node))
     }
+}
 
+#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
+impl Devices {
     /// The engine; `None`: this board has none, or it did not start.
     pub fn dma_port(&self, node: &'static Node) -> Option<Port<'static>> {
         self.dma_device(node).map(Port)

@@ -14,6 +14,7 @@ pub enum Ask {
     /// The payload back, after sleeping a moment.
     SlowEcho = 2,
     /// The payload back, after asking the caller the same as often as its first word says.
+    #[cfg(feature = "trials")]
     Nest = 3,
     /// Runs a line of the monitor; answers its text.
     Run = 4,
@@ -28,9 +29,10 @@ pub enum Ask {
 }
 
 impl Ask {
-    const ALL: [Ask; 8] = [
+    const ALL: &[Ask] = &[
         Ask::Echo,
         Ask::SlowEcho,
+        #[cfg(feature = "trials")]
         Ask::Nest,
         Ask::Run,
         Ask::PowerOff,
@@ -49,7 +51,7 @@ impl Ask {
 
     /// The procedure that a message names.
     pub fn from_code(code: u16) -> Result<Ask, Refusal> {
-        Ask::ALL.into_iter().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
+        Ask::ALL.iter().copied().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
     }
 }
 
@@ -69,4 +71,11 @@ pub trait Procedures: Sync {
 
     /// Makes a handler thread, which calls [`super::Peers::work`] with `argument`.
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError>;
+}
+
+/// Memory for what another kernel asked for: it may ask when there is none.
+pub fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
+    Ok(room)
 }

@@ -11,6 +11,7 @@ mod faults;
 mod handover;
 mod hoard;
 mod measure;
+mod nest;
 mod net;
 mod overlap;
 pub mod pingpong;
@@ -25,6 +26,7 @@ mod twins;
 use crate::commands::{Command, buffer, first_peer, joined, number};
 use crate::session::{Failure, Outcome, Session};
 use core::fmt::Write;
+pub use nest::nest;
 
 /// All of them.
 pub const COMMANDS: &[&[Command]] = &[
