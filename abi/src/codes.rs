@@ -1,5 +1,5 @@
-//! Enums that travel as numbers: `codes!` makes the enum, the list of all, and the way back from a
-//! number, which may be none of them.
+//! `codes!` defines an enum that travels as a number: the enum, the list of its variants, and the
+//! checked conversion from a number.
 
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $variant:ident = $code:literal,)* }) => {
@@ -9,10 +9,10 @@ macro_rules! codes {
         pub enum $name { $($(#[$item])* $variant = $code,)* }
 
         impl $name {
-            /// All of them.
+            /// Every variant, in the order of declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
-            /// From its number.
+            /// Returns `None` for a number without a variant.
             pub const fn from_code(code: u16) -> Option<$name> {
                 match code { $($code => Some($name::$variant),)* _ => None }
             }

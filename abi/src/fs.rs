@@ -1,11 +1,12 @@
-//! What the file service is asked, and what it answers.
+//! Requests to the file service, and its replies.
 //!
-//! A request is 64 bytes, a reply 96; names and data lie in *bulk*, memory of the asker. Of bulk
-//! the service reads [`Request::sent`] bytes at most, and it has written [`Reply::filled`] bytes at
-//! its beginning: so much has to travel when the service runs elsewhere. Numbers of errors, kinds
-//! and layouts are WASI's (preview 1), so that its functions map one to one.
+//! A request has 64 bytes, a reply 96. Names and data are in the *bulk*, a buffer of the caller.
+//! The service reads at most the first [`Request::sent`] bytes of the bulk and writes its first
+//! [`Reply::filled`] bytes; only these travel when the service runs on another kernel. Error
+//! numbers, file types and layouts are those of WASI preview 1, so that its functions map one to
+//! one.
 //!
-//! | op | handle | bulk in | other fields | answer |
+//! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
 //! | Root | | | | `handle` of `/` |
 //! | Open | directory | name | flags | `handle` |
@@ -16,26 +17,26 @@
 //! | StatPath | directory | name | FOLLOW | `stat` |
 //! | SetTimes, SetTimesPath | any, directory | -, name | `accessed`, `modified`, which in flags | |
 //! | SetSize | file | | `length` | |
-//! | Allocate | file | | `offset`, `length` | `value`: bytes done, may be fewer |
+//! | Allocate | file | | `offset`, `length` | `value`: bytes allocated, may be fewer |
 //! | SetFlags | any | | APPEND, NONBLOCK | |
 //! | Mkdir, Rmdir, Unlink | directory | name | | |
-//! | Rename, Link | directory | name, other | `second`: the other's directory; FOLLOW (Link) | |
+//! | Rename, Link | directory | name, other | `second`: directory of `other`; FOLLOW (Link) | |
 //! | Symlink | directory | text, other | | |
 //! | Readlink | directory | name | | text in bulk |
 //! | Readdir | directory | | `offset`: a cookie, `length` | [`Dirent`]s in bulk, END |
-//! | Sync, Datasync | any | | `offset`: a generation | `value`: one to be waited for so |
-//! | Sync, all of it | any | | WHOLE | `value`: is the file system clean? |
-//! | Pipe | | | NONBLOCK | `handle` reads, `other` writes |
-//! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: how many are ready; bulk |
-//! | Statfs | any | | | `value` bytes, `other` of them free, what it is in flags |
-//! | Mount | directory | name, other: a seed | `length`: its budget; `second`: [`source`] | |
-//! | NextIo | disk | | AFRESH; `second`, `offset`: that write's rest from there | see [`io`] |
-//! | IoDone | its number | what was read | `length`, `offset` of it; GOOD | `value`: so far |
+//! | Sync, Datasync | any | | `offset`: 0 or a generation | `value`: generation to wait for, or 0 |
+//! | Sync, whole file system | any | | WHOLE | `value`: 1 if it is clean |
+//! | Pipe | | | NONBLOCK | `handle`: read end, `other`: write end |
+//! | Poll | | [`Poll`]s | `length` bytes; WAIT | `value`: number ready; [`Poll`]s in bulk |
+//! | Statfs | any | | | `value`: bytes, `other`: free bytes, properties in flags |
+//! | Mount | directory | name, other: a seed | `length`: budget in bytes; `second`: [`source`] | |
+//! | NextIo | disk | | RESTARTED; `second`, `offset`: rest of that write, from there | see [`io`] |
+//! | IoDone | number of the I/O | data read | `length`, `offset`; GOOD | `value`: bytes so far |
 //! | Terminal | 0, an end | | CONSOLE; RAW, COOKED, GROUP: `length` | `handle`, `other`; mode |
-//! | NextJob | server | | AFRESH | see [`crate::served`] |
-//! | JobDone | its number | what it found | `second`: [`Errno`]; `offset`: a number; `length` | |
+//! | NextJob | server | | RESTARTED | see [`crate::served`] |
+//! | JobDone | number of the job | result | `second`: [`Errno`]; `offset`: a number; `length` | |
 //! | Unmount | [`source`] | | | |
-//! | Mounts | | | `offset`: from which on, `length` | [`Mounted`]s in bulk, END |
+//! | Mounts | | | `offset`: index of the first, `length` | [`Mounted`]s in bulk, END |
 
 mod lists;
 
@@ -44,89 +45,75 @@ pub use lists::{Dirent, Mounted, Poll};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
-    /// What is asked.
+    /// Operations. The table above has their fields.
     Op {
-        /// A handle of the root directory. Programs have no access to this one.
+        /// Opens the root directory. Not for programs.
         Root = 1,
-        /// Opens what a path leads to, or creates it.
+        /// Opens the file at a path, or creates it.
         Open = 2,
-        /// Gives a handle back.
         Close = 3,
-        /// A second handle, with the same position and flags, that belongs to who asks.
+        /// Duplicates a handle: same position and flags, owned by the caller.
         Dup = 4,
-        /// Reads at the position, or at an offset.
+        /// Reads at the position, or at an offset (AT).
         Read = 5,
-        /// Writes at the position, at the end (APPEND), or at an offset.
+        /// Writes at the position, at the end (APPEND) or at an offset (AT).
         Write = 6,
-        /// Moves the position.
         Seek = 7,
-        /// What a handle leads to.
         Stat = 8,
-        /// What a path leads to.
         StatPath = 9,
-        /// Sets times of what a handle leads to.
         SetTimes = 10,
-        /// Sets times of what a path leads to.
         SetTimesPath = 11,
-        /// Truncates or extends.
         SetSize = 12,
-        /// Takes memory for a range, extending the file where it ends earlier.
+        /// Reserves space for a range, and extends the file to its end.
         Allocate = 13,
-        /// Replaces the flags of a handle (and of its duplicates).
+        /// Replaces the flags of a handle and of its duplicates.
         SetFlags = 14,
-        /// Makes a directory.
         Mkdir = 15,
-        /// Removes an empty directory.
         Rmdir = 16,
-        /// Removes a name of anything else.
+        /// Removes a name of anything but a directory.
         Unlink = 17,
-        /// Moves a name, replacing what has the new one.
+        /// Renames; an existing file of the new name is replaced.
         Rename = 18,
-        /// Gives a file one more name.
         Link = 19,
-        /// Makes a symbolic link.
         Symlink = 20,
-        /// Its text.
         Readlink = 21,
-        /// Entries of a directory.
         Readdir = 22,
-        /// Makes data and all about it durable. It answers at once with a generation, if there is
-        /// one to wait for; with that as `offset` ([`Request::behind`]) it waits, and not for what
-        /// changes meanwhile.
+        /// Makes data and metadata durable. The first request returns a generation at once, or 0 if
+        /// there is nothing to wait for; a second one with that generation as `offset`
+        /// ([`Request::follow_up`]) waits until it is durable, but not for later changes.
         Sync = 23,
-        /// Makes data durable.
+        /// The same for data only.
         Datasync = 24,
-        /// Makes a pipe.
         Pipe = 25,
-        /// Which handles are ready; waits for the first one with WAIT.
+        /// Reports which handles are ready; with WAIT, waits for the first one.
         Poll = 26,
-        /// The file system's size.
+        /// Reports the size of a file system.
         Statfs = 27,
-        /// Puts a file system over a directory. Programs have no access to this one, nor to those
-        /// below.
+        /// Mounts a file system on a directory. Not for programs, nor are those below, except
+        /// Terminal and Mounts.
         Mount = 28,
-        /// What is to be done with a disk next; waits for something. For the kernel that drives it.
+        /// Takes the next I/O of a disk, waiting for one. For the kernel that drives the disk.
         NextIo = 29,
-        /// What became of it.
+        /// Completes an I/O.
         IoDone = 30,
-        /// Makes a terminal (handle 0): `handle` is the end of who shows it to people, `other` the
-        /// programs' end. Of an end: sets how it is read, and whose it is; `flags` and `value` of
-        /// the answer say both.
+        /// With handle 0, creates a terminal: `handle` is the end of the one that displays it,
+        /// `other` the end of programs. With an end, sets its mode and foreground group; `flags`
+        /// and `value` of the reply are those in force.
         Terminal = 31,
-        /// What a served file system is asked next; waits for something. For who serves it.
+        /// Takes the next job of a served file system, waiting for one. For its server.
         NextJob = 33,
-        /// What it answers.
+        /// Completes a job.
         JobDone = 34,
-        /// All file systems that there are.
+        /// Lists the mounted file systems.
         Mounts = 35,
-        /// Ends what is mounted as HELD.
+        /// Unmounts a file system that is mounted with HELD.
         Unmount = 36,
     }
 }
 
 impl Op {
-    /// May a program ask this? The others are the kernels' own: they reach what no directory of a
-    /// program leads to, and disks.
+    /// Returns whether a program may send this. The others are reserved for kernels: they reach
+    /// disks, and files outside the directories of a program.
     pub const fn is_for_programs(self) -> bool {
         !matches!(
             self,
@@ -142,67 +129,54 @@ impl Op {
 }
 
 codes! {
-    /// How it went: WASI's numbers, and one of ours.
+    /// Results: WASI's numbers, and one of ours.
     Errno {
-        /// Well.
         Success = 0,
-        /// It would wait, and was told not to.
+        /// The request would wait, and has NONBLOCK.
         Again = 6,
-        /// No such handle, or not for this.
+        /// No such handle, or it does not support the operation.
         Badf = 8,
-        /// In use.
         Busy = 10,
-        /// There is one of that name.
         Exist = 20,
-        /// Beyond the largest file.
+        /// Larger than the largest file.
         Fbig = 22,
-        /// The request makes no sense.
+        /// The request is malformed.
         Inval = 28,
-        /// The device failed.
         Io = 29,
-        /// A directory.
         Isdir = 31,
-        /// Too many symbolic links.
         Loop = 32,
-        /// Too many names.
+        /// Too many names (hard links).
         Mlink = 34,
-        /// A name too long.
         Nametoolong = 37,
-        /// Too many handles.
         Nfile = 41,
-        /// Nothing of that name.
         Noent = 44,
-        /// No memory for the service itself.
+        /// The service itself is out of memory.
         Nomem = 48,
-        /// No space in the file system.
         Nospc = 51,
-        /// Not made for this.
+        /// The operation is not supported.
         Nosys = 52,
-        /// Not a directory.
         Notdir = 54,
-        /// A directory with entries.
         Notempty = 55,
-        /// Not of this file system.
+        /// The file system does not support it.
         Notsup = 58,
-        /// A number too large.
+        /// A value is too large for its field.
         Overflow = 61,
-        /// Not allowed; a path that leaves its directory.
+        /// Not permitted, or a path that leaves its directory.
         Perm = 63,
-        /// Nobody reads any more.
+        /// No reader is left.
         Pipe = 64,
-        /// Read-only.
         Rofs = 69,
-        /// A pipe has no positions.
+        /// Pipes have no position.
         Spipe = 70,
-        /// From one file system to another.
+        /// The two files are in different file systems.
         Xdev = 75,
-        /// A handle of an earlier life of the service. Programs see WASI's `stale`.
+        /// The handle is from before a restart of the service. Programs see WASI's `stale`.
         Restarted = 256,
     }
 }
 
 impl Errno {
-    /// WASI's number.
+    /// Returns the number that a program gets.
     pub const fn wasi(self) -> u16 {
         match self {
             Errno::Restarted => 72,
@@ -211,136 +185,128 @@ impl Errno {
     }
 }
 
-/// Flags of requests. Those that an op does not know are refused.
+/// Flags of requests. A flag that the operation does not define is refused.
 pub mod flag {
-    /// Open: for reading.
     pub const READ: u16 = 1;
-    /// Open: for writing.
     pub const WRITE: u16 = 1 << 1;
-    /// Open: create a file if there is none.
     pub const CREATE: u16 = 1 << 2;
-    /// Open: refuse what is no directory.
+    /// Open: fail if it is not a directory.
     pub const DIRECTORY: u16 = 1 << 3;
-    /// Open: refuse what is there.
+    /// Open: fail if it exists.
     pub const EXCLUSIVE: u16 = 1 << 4;
-    /// Open: drop what is in it.
+    /// Open: discard the contents.
     pub const TRUNCATE: u16 = 1 << 5;
-    /// Open, SetFlags: each write goes to the end.
+    /// Open, SetFlags: each write appends.
     pub const APPEND: u16 = 1 << 6;
-    /// Open, SetFlags, Pipe: nothing waits.
+    /// Open, SetFlags, Pipe: fail with [`super::Errno::Again`] instead of waiting.
     pub const NONBLOCK: u16 = 1 << 7;
-    /// A symbolic link at the end of the path is followed.
+    /// Follow a symbolic link at the end of the path.
     pub const FOLLOW: u16 = 1 << 8;
-    /// Read, Write: at the offset, not at the position.
+    /// Read, Write: use `offset` instead of the position.
     pub const AT: u16 = 1 << 9;
-    /// Poll: wait for the first one.
+    /// Poll: wait until a handle is ready.
     pub const WAIT: u16 = 1 << 10;
-    /// Seek: from the position.
+    /// Seek: relative to the position.
     pub const CURRENT: u16 = 1;
-    /// Seek: from the end.
+    /// Seek: relative to the end.
     pub const END: u16 = 2;
-    /// Sync: all of the file system, which is marked clean then.
+    /// Sync: the whole file system, which is then marked clean.
     pub const WHOLE: u16 = 1;
-    /// Mount: over the root: it is the root from then on.
+    /// Mount: as the new root.
     pub const TOP: u16 = 1 << 1;
-    /// Terminal: one that is made is the console.
+    /// Terminal: create the console.
     pub const CONSOLE: u16 = 1;
-    /// Terminal: its programs get each key as it is pressed, and show it if they like.
+    /// Terminal: programs get each key as it is pressed, and do any echoing.
     pub const RAW: u16 = 1 << 1;
-    /// Terminal: its programs get lines, which whoever shows it has shown and corrected.
+    /// Terminal: programs get lines, echoed and edited by the displaying end.
     pub const COOKED: u16 = 1 << 2;
-    /// Terminal: the keys that end programs end those of the group `length`; 0: nobody.
+    /// Terminal: the keys that end programs signal the group `length`; 0: no group.
     pub const GROUP: u16 = 1 << 3;
-    /// Mount: under a name in the root directory, whatever the root is; no directory is needed.
+    /// Mount: under a name in the root directory, whatever the root is; needs no directory there.
     pub const SHOWN: u16 = 1 << 2;
-    /// Mount: nowhere; the answer is a handle of its root. For what is served.
+    /// Mount: at no path; the reply is a handle of its root. For served file systems.
     pub const HELD: u16 = 1 << 3;
-    /// NextIo: what this kernel took before is not being done: it is to be done again. NextJob: it
-    /// is not done at all.
-    pub const AFRESH: u16 = 1;
-    /// IoDone: the disk did it.
+    /// This kernel has started again and dropped what it had taken before. NextIo: those I/Os are
+    /// issued again. NextJob: those jobs fail.
+    pub const RESTARTED: u16 = 1;
+    /// IoDone: the I/O succeeded.
     pub const GOOD: u16 = 1;
-    /// SetTimes: time of access.
+    /// SetTimes: set the time of access.
     pub const ACCESSED: u16 = 1;
-    /// SetTimes: time of access is now.
+    /// SetTimes: to the current time.
     pub const ACCESSED_NOW: u16 = 1 << 1;
-    /// SetTimes: time of change.
+    /// SetTimes: set the time of modification.
     pub const MODIFIED: u16 = 1 << 2;
-    /// SetTimes: time of change is now.
+    /// SetTimes: to the current time.
     pub const MODIFIED_NOW: u16 = 1 << 3;
 }
 
-/// Flags of replies (Stat answers the handle's instead).
+/// Flags of replies. Stat returns the flags of the handle instead.
 pub mod reply_flag {
-    /// Readdir: there are no more.
+    /// Readdir, Mounts: the list is complete.
     pub const END: u16 = 1;
-    /// Statfs: it is on a disk, else in memory.
+    /// Statfs: on a disk, not in memory.
     pub const DISK: u16 = 1;
-    /// Statfs: nothing can be changed.
+    /// Statfs: read-only.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// Statfs: that is so since it was not unmounted, and nobody has checked it.
+    /// Statfs: read-only because it was not unmounted cleanly and has not been checked since.
     pub const UNCLEAN: u16 = 1 << 2;
 }
 
-/// What [`Op::Mount`] puts there; numbers from 1 on are disks.
+/// Source of [`Op::Mount`]; numbers from 1 on are disks.
 pub mod source {
-    /// A new ramfs of `length` bytes.
+    /// A new, empty ramfs of `length` bytes.
     pub const MEMORY: u64 = 0;
-    /// Devices; random numbers begin with the seed behind the name.
+    /// Device files; `other` seeds the random numbers.
     pub const DEVICES: u64 = 1 << 32;
-    /// What the server of a number serves, which is added to this; it may take `length` bytes.
+    /// Plus the number of a server: the file system that it serves; its jobs may use `length`
+    /// bytes.
     pub const SERVED: u64 = 2 << 32;
 }
 
-/// What [`Op::NextIo`] answers: `handle` is its number, `value` the byte of the disk where it
-/// begins, `other` how many there are, `flags` what to do; what is to be written is in bulk, as far
-/// as that reaches. What was read may come in several pieces, one behind the other. Disks have
-/// numbers from 1 on.
+/// I/O that [`Op::NextIo`] returns. `handle` is its number, `value` the byte offset on the disk,
+/// `other` the length in bytes, `flags` the kind; the data of a write are in the bulk, as far as
+/// they fit. The data of a read may be returned in several consecutive pieces. Disks are numbered
+/// from 1.
 pub mod io {
-    /// Read so many bytes.
     pub const READ: u16 = 1;
-    /// Write them, all or none as far as that can be.
+    /// Atomic as far as the disk allows.
     pub const WRITE: u16 = 2;
-    /// Make durable whatever was done before.
+    /// Make all earlier writes durable.
     pub const FLUSH: u16 = 3;
 }
 
-/// Kinds of files.
+/// File types, WASI's numbers.
 pub mod kind {
-    /// A character device.
     pub const CHARACTER: u8 = 2;
-    /// A directory.
     pub const DIRECTORY: u8 = 3;
-    /// A file.
     pub const FILE: u8 = 4;
-    /// A pipe (to WASI a stream).
+    /// A pipe; a stream in WASI.
     pub const PIPE: u8 = 6;
-    /// A symbolic link.
     pub const LINK: u8 = 7;
 }
 
-/// Wanted or found by [`Op::Poll`].
+/// Readiness, in [`Poll`].
 pub mod ready {
     /// A read would not wait.
     pub const READ: u16 = 1;
     /// A write would not wait.
     pub const WRITE: u16 = 1 << 1;
-    /// The other side is gone.
+    /// The other end is closed.
     pub const HANGUP: u16 = 1 << 2;
 }
 
-/// Most bytes of one name in a directory.
+/// Maximum bytes of a name in a directory.
 pub const NAME: usize = 255;
-/// Most bytes of a path, and of a symbolic link's text.
+/// Maximum bytes of a path, and of the text of a symbolic link.
 pub const PATH: usize = 1920;
-/// Most symbolic links on one path.
+/// Maximum symbolic links followed in one path.
 pub const LINKS: usize = 40;
-/// Most bytes that one request moves; longer ones end short.
+/// Maximum bytes that one request transfers; a longer one is cut short.
 pub const STEP: usize = 64 * 1024;
-/// Cookies of entries begin here; 0 begins with `.` and `..`.
+/// Cookie of the first real entry; 0 starts with `.` and `..`.
 pub const FIRST_COOKIE: u64 = 2;
 
-/// A request.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -350,33 +316,32 @@ pub struct Request {
     pub op: u16,
     /// [`flag`].
     pub flags: u16,
-    /// Bytes of the name at the beginning of bulk.
+    /// Bytes of the name at the start of the bulk.
     pub name: u16,
-    /// Bytes of the other name, behind it.
+    /// Bytes of the other name, which follows it.
     pub other: u16,
-    /// What it is about.
+    /// Handle that the operation applies to.
     pub handle: u64,
-    /// The directory of the other name.
+    /// Handle of the directory of the other name.
     pub second: u64,
-    /// Where in the file; how far; from which cookie.
+    /// Offset in the file, distance to seek, or a cookie.
     pub offset: u64,
-    /// How many bytes.
+    /// In bytes.
     pub length: u64,
-    /// Time of access, in ns.
     pub accessed: u64,
-    /// Time of change, in ns.
+    /// Time of modification, in ns.
     pub modified: u64,
-    /// 0.
+    /// Must be 0.
     pub reserved: u64,
 }
 
 impl Request {
-    /// All else is 0.
+    /// Leaves the other fields 0.
     pub fn new(op: Op, handle: u64) -> Request {
         Request { op: op as u16, handle, ..Request::default() }
     }
 
-    /// How much of a bulk of `bulk` bytes the service reads.
+    /// Returns how many bytes of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
         let wanted = match Op::from_code(self.op) {
             Some(Op::Write | Op::Poll | Op::IoDone | Op::JobDone) => {
@@ -387,15 +352,15 @@ impl Request {
         wanted.min(bulk)
     }
 
-    /// What is asked behind the answer to this one, to be done: a sync waits for its generation.
-    pub fn behind(&self, reply: &Reply) -> Option<Request> {
+    /// Returns the request that must follow `reply`: a sync waits for its generation.
+    pub fn follow_up(&self, reply: &Reply) -> Option<Request> {
         let syncs = matches!(Op::from_code(self.op), Some(Op::Sync | Op::Datasync));
         let begins = syncs && self.flags == 0 && self.offset == 0;
         let waits = begins && reply.error == 0 && reply.value != 0;
         waits.then_some(Request { offset: reply.value, ..*self })
     }
 
-    /// Is no name longer than [`PATH`]? Two of them and a request fill a message between kernels.
+    /// Returns whether no name is longer than [`PATH`]: a request and two names fit in a message.
     pub fn names_fit(&self) -> bool {
         let named = !matches!(
             Op::from_code(self.op),
@@ -405,33 +370,30 @@ impl Request {
     }
 }
 
-/// What a handle or a path leads to: WASI's `filestat`.
+/// Metadata of a file: WASI's `filestat`.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Stat {
-    /// Which file system.
+    /// Number of the file system.
     pub device: u64,
-    /// Its number there; never used twice in one life.
+    /// Inode number; not reused while the service lives.
     pub node: u64,
     /// [`kind`].
     pub kind: u8,
-    /// 0.
     pub reserved: [u8; 7],
-    /// Names.
+    /// Number of hard links.
     pub links: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of access, in ns.
     pub accessed: u64,
-    /// Time of the last write, in ns.
     pub modified: u64,
-    /// Time of the last change of anything about it, in ns.
+    /// Time of the last change of data or metadata, in ns.
     pub changed: u64,
 }
 
-/// A reply.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -439,27 +401,25 @@ pub struct Stat {
 pub struct Reply {
     /// [`Errno`].
     pub error: u16,
-    /// [`reply_flag`], or the handle's [`flag`]s.
+    /// [`reply_flag`]s, or the [`flag`]s of the handle.
     pub flags: u16,
-    /// Bytes at the beginning of bulk that were written.
+    /// Bytes written at the start of the bulk.
     pub filled: u32,
-    /// A new handle.
     pub handle: u64,
-    /// A second one; bytes that are free.
+    /// A second handle, or a number of free bytes.
     pub other: u64,
-    /// How many; where.
+    /// A count or a position.
     pub value: u64,
-    /// What there is.
     pub stat: Stat,
 }
 
 impl Reply {
-    /// It went wrong.
+    /// Leaves the other fields 0.
     pub fn error(error: Errno) -> Reply {
         Reply { error: error as u16, ..Reply::default() }
     }
 
-    /// How it went; a number that is none is [`Errno::Io`].
+    /// An unknown number counts as [`Errno::Io`].
     pub fn errno(&self) -> Errno {
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }

@@ -1,27 +1,30 @@
-//! Layout of a message link: the memory between one sender and one receiver.
+//! Layout of a message link: memory with one sender and one receiver.
 //!
-//! Link (a, b) lies at `links + (a * domains + b) * LINK_SIZE`. **It is written by `a` only and
-//! read by `b` only**; what goes from b to a, consumer words and replies included, is in link (b,
-//! a).
+//! Link (a, b) is at `links + (a * domains + b) * LINK_SIZE`. **Only `a` writes it and only `b`
+//! reads it.** Everything that goes from b to a, including consumer words and replies, is in link
+//! (b, a).
 //!
 //! ```text
 //! 0     producer word, urgent ring a->b       64   producer word, blockable ring a->b
 //! 128   consumer word, urgent ring b->a       192  consumer word, blockable ring b->a
-//! 256   reply headers: a line for each reply slot (a answers a call of b)
+//! 256   reply headers: a cache line per reply slot (a answers a call of b)
 //! 4096  urgent ring, blockable ring, reply payloads
 //! ```
 //!
-//! Everything is a `u64`, loaded and stored whole; payloads are little-endian bytes in words.
+//! All accesses are aligned 64-bit loads and stores. Payloads are bytes, packed into words in
+//! little-endian order.
 
-/// Bytes of a ring slot; a message takes as many as it needs, one behind the other.
+/// Bytes of a ring slot. A message takes as many consecutive slots as it needs.
 pub const SLOT: usize = 64;
-/// Bytes at the head of each message: [`pack_header`] and [`pack_tag`].
+/// Bytes of the header of a message: [`pack_header`] and [`pack_tag`].
 pub const HEADER: usize = 16;
-/// Most bytes of a request's or a reply's payload.
+/// Maximum payload of a request or a reply in bytes.
 pub const MAX_PAYLOAD: usize = 4096;
-/// Most reply slots of a link.
+/// Maximum reply slots of a link.
 pub const MAX_REPLIES: usize = 32;
-/// Nesting levels of blockable calls: a thread calls at level 0, its handler at level 1, ...
+/// Nesting levels of blockable calls: a thread calls at level 0, the handler of that call at level
+/// 1, and so on. Each level has reply slots of its own, so a nested call cannot wait for an outer
+/// one.
 pub const LEVELS: usize = 4;
 
 /// Sizes of a link. Kernels use [`LAYOUT`]; tests use smaller ones.
@@ -31,15 +34,15 @@ pub struct Layout {
     pub urgent_slots: u32,
     /// Slots of the blockable ring, a power of two.
     pub blockable_slots: u32,
-    /// Reply slots of urgent calls; they come first.
+    /// Reply slots of urgent calls, numbered first.
     pub urgent_replies: u8,
-    /// Reply slots of blockable calls of each level, behind those.
+    /// Reply slots of blockable calls per level, numbered after the urgent ones.
     pub level_replies: [u8; LEVELS],
-    /// Bytes of a reply slot's payload, a multiple of 8.
+    /// Payload bytes of a reply slot, a multiple of 8.
     pub reply_bytes: u32,
 }
 
-/// What every link of a board has.
+/// The layout of every link of a board.
 pub const LAYOUT: Layout = Layout {
     urgent_slots: 128,
     blockable_slots: 256,
@@ -48,7 +51,6 @@ pub const LAYOUT: Layout = Layout {
     reply_bytes: MAX_PAYLOAD as u32,
 };
 
-/// Bytes of one link, a multiple of 4 KiB.
 pub const LINK_SIZE: u64 = LAYOUT.size() as u64;
 
 /// Offset of the producer words; the urgent ring's is first.
@@ -57,65 +59,58 @@ pub const PRODUCER: usize = 0;
 pub const CONSUMER: usize = 2 * SLOT;
 /// Offset of the reply headers.
 pub const REPLIES: usize = 4 * SLOT;
-/// Offset of the urgent ring.
+/// Offset of the urgent ring; the blockable ring and the reply payloads follow.
 pub const RINGS: usize = 4096;
-/// In a reply header: [`pack_session`] of (server, caller, sequence), written last.
+/// In a reply header: [`pack_session`] of (server, caller, sequence). Written last.
 pub const REPLY_DONE: usize = 0;
 /// In a reply header: [`pack_status`].
 pub const REPLY_STATUS: usize = 8;
 
 impl Layout {
-    /// Reply slots in all.
+    /// Total number of reply slots.
     pub const fn replies(&self) -> usize {
         let l = &self.level_replies;
         self.urgent_replies as usize + l[0] as usize + l[1] as usize + l[2] as usize + l[3] as usize
     }
-    /// Offset of the blockable ring.
     pub const fn blockable_ring(&self) -> usize {
         RINGS + self.urgent_slots as usize * SLOT
     }
-    /// Offset of the first reply payload.
     pub const fn reply_payloads(&self) -> usize {
         self.blockable_ring() + self.blockable_slots as usize * SLOT
     }
-    /// Offset of the payload of reply slot `slot`.
     pub const fn reply_payload(&self, slot: usize) -> usize {
         self.reply_payloads() + slot * self.reply_bytes as usize
     }
-    /// Offset of the header of reply slot `slot`.
     pub const fn reply_header(&self, slot: usize) -> usize {
         REPLIES + slot * SLOT
     }
-    /// Bytes of a link, a multiple of 4 KiB.
     pub const fn size(&self) -> usize {
         self.reply_payload(self.replies()).next_multiple_of(4096)
     }
 }
 
-/// Slots that a message with `payload` bytes takes.
+/// Returns how many slots a message with `payload` bytes takes.
 pub const fn slots_for(payload: usize) -> u32 {
     (HEADER + payload).div_ceil(SLOT) as u32
 }
 
 /// Kind of a message.
 pub mod kind {
-    /// A request that is answered in its reply slot.
+    /// A request; the reply comes in its reply slot.
     pub const CALL: u8 = 1;
-    /// One way: nothing comes back.
+    /// A one-way message without a reply.
     pub const NOTICE: u8 = 2;
 }
 
-/// How a call ended, in [`pack_status`].
+/// Result of a call, in [`pack_status`].
 pub mod status {
     /// The payload is the reply.
     pub const OK: u16 = 0;
-    /// No such procedure.
     pub const NO_SUCH_PROC: u16 = 1;
-    /// The reply is larger than a reply slot.
     pub const TOO_LARGE: u16 = 2;
-    /// The kernel has no memory or no handler left.
+    /// The callee has no memory or no free handler.
     pub const NO_MEMORY: u16 = 3;
-    /// The request makes no sense to the procedure, or the caller may not do it.
+    /// The request is malformed, or the caller is not permitted to make it.
     pub const REFUSED: u16 = 4;
     /// The handler failed.
     pub const FAULT: u16 = 5;

@@ -1,142 +1,131 @@
-//! What the network service is asked, and what it answers.
+//! Requests to the network service, and its replies.
 //!
-//! A request is 24 bytes, a reply 32; data lies in *bulk*, memory of the asker, as with
-//! [`crate::fs`]. Numbers of errors are WASI's (preview 1).
+//! A request has 24 bytes, a reply 32. Data are in the *bulk*, a buffer of the caller, as with
+//! [`crate::fs`]. Error numbers are those of WASI preview 1.
 //!
-//! | op | handle | bulk in | other fields | answer |
+//! | op | handle | bulk in | other fields | reply |
 //! | --- | --- | --- | --- | --- |
 //! | Udp, Tcp | | | | `handle` |
 //! | Bind | udp, tcp | | `port`, 0 for any | `port` |
 //! | Listen | tcp | | `port` unless bound, `backlog` | `port` |
-//! | Accept | listener | | | `handle`; `address`, `port` of the other side |
-//! | Connect | tcp | | `address`, `port` | `port`: its own |
+//! | Accept | listener | | | `handle`; `address`, `port` of the peer |
+//! | Connect | tcp | | `address`, `port` | `port`: local |
 //! | Send | stream | data | `length` | `value` bytes, may be fewer |
 //! | Send | udp | data | `length`, `address`, `port` | `value` bytes: all |
 //! | Receive | stream | | `length` | `value` bytes in bulk; 0 at the end |
-//! | Receive | udp | | `length` | `value`: bytes of the datagram; `address`, `port` it is from |
+//! | Receive | udp | | `length` | `value`: bytes of the datagram; `address`, `port` of the sender |
 //! | Shut | stream | | | |
-//! | State | any | | | `state`, `port`: its own, `value`: bytes to read, connections to accept |
+//! | State | any | | | `state`; `port`: local; `value`: bytes to read, connections to accept |
 //! | Close | any | | | |
 //!
-//! Accept, Connect, Send and Receive wait, unless [`flag::NONBLOCK`] says not to.
+//! Accept, Connect, Send and Receive wait unless the request has [`flag::NONBLOCK`].
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
-    /// What is asked.
+    /// Operations. The table above has their fields.
     Op {
-        /// A socket for datagrams.
+        /// Creates a datagram socket.
         Udp = 1,
-        /// A socket that will listen or connect.
+        /// Creates a stream socket, which can then listen or connect.
         Tcp = 2,
-        /// Gives a socket its port.
+        /// Assigns a local port.
         Bind = 3,
-        /// Makes it a listener.
+        /// Turns a stream socket into a listener.
         Listen = 4,
-        /// A connection that somebody made to a listener.
+        /// Takes a connection that a peer has made to a listener.
         Accept = 5,
-        /// Makes a connection.
+        /// Connects to a listener.
         Connect = 6,
-        /// Sends bytes, or a datagram.
+        /// Sends bytes of a stream, or one datagram.
         Send = 7,
-        /// Receives bytes, or a datagram.
+        /// Receives bytes of a stream, or one datagram.
         Receive = 8,
-        /// Sends no more; the other side comes to the end.
+        /// Closes the sending direction: the peer reads to the end.
         Shut = 9,
-        /// What has become of it.
+        /// Reports the state of a socket.
         State = 10,
-        /// Gives a handle back. What was sent still goes; a listener's connections are reset.
+        /// Closes a handle. Data already sent are still delivered; waiting connections of a
+        /// listener are reset.
         Close = 11,
     }
 }
 
 codes! {
-    /// How it went: WASI's numbers, and one of ours.
+    /// Results: WASI's numbers, and one of ours.
     Errno {
-        /// Well.
         Success = 0,
-        /// That port is taken.
         Addrinuse = 3,
-        /// No port is left.
         Addrnotavail = 4,
-        /// It would wait, and was told not to.
+        /// The request would wait, and has NONBLOCK.
         Again = 6,
-        /// A connection is being made.
+        /// A connect is already in progress.
         Already = 7,
-        /// No such handle.
         Badf = 8,
-        /// Nobody listens there.
+        /// Nobody listens at that address and port.
         Connrefused = 14,
-        /// The other side is gone, without an end.
+        /// The peer has reset the connection.
         Connreset = 15,
-        /// The request makes no sense.
+        /// The request is malformed.
         Inval = 28,
-        /// The service's kernel failed.
+        /// The kernel that runs the service failed.
         Io = 29,
-        /// It is connected.
         Isconn = 30,
-        /// A datagram too large.
         Msgsize = 35,
-        /// No way to there.
+        /// There is no route to that address.
         Netunreach = 40,
-        /// Too many handles.
         Nfile = 41,
-        /// Too many sockets.
         Nobufs = 42,
-        /// No memory for the service itself.
+        /// The service itself is out of memory.
         Nomem = 48,
-        /// Not made for this.
+        /// The operation is not supported.
         Nosys = 52,
-        /// It is not connected.
         Notconn = 53,
-        /// Not with such a socket.
+        /// The operation does not apply to this kind of socket.
         Notsup = 58,
-        /// It sends no more.
+        /// The sending direction is closed.
         Pipe = 64,
-        /// A handle of an earlier life of the service. Programs see WASI's `stale`.
+        /// The handle is from before a restart of the service. Programs see WASI's `stale`.
         Restarted = 256,
     }
 }
 
 codes! {
-    /// What [`Op::State`] answers.
+    /// State of a socket, as [`Op::State`] returns it.
     State {
-        /// Neither listens nor is connected.
+        /// A stream socket that neither listens nor is connected.
         Fresh = 1,
-        /// For datagrams.
+        /// A datagram socket.
         Datagrams = 2,
-        /// Listens.
         Listening = 3,
-        /// Wants to be connected.
         Connecting = 4,
-        /// Connected; both sides may send.
+        /// Connected; both directions are open.
         Connected = 5,
-        /// It has shut its side.
+        /// Connected; the local side has closed its sending direction.
         Shut = 6,
-        /// The other side has shut its.
+        /// Connected; the peer has closed its sending direction.
         Ending = 7,
-        /// Both have.
+        /// Both directions are closed.
         Ended = 8,
-        /// Refused, or reset.
+        /// The connection was refused or reset.
         Reset = 9,
     }
 }
 
-/// Flags of requests. Those that an op does not know are refused.
+/// Flags of requests. A flag that the operation does not define is refused.
 pub mod flag {
-    /// Nothing waits.
+    /// Fail with [`super::Errno::Again`] instead of waiting.
     pub const NONBLOCK: u16 = 1;
 }
 
-/// This chip, as it calls itself.
+/// Address of this chip itself.
 pub const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
-/// Most bytes of a datagram.
+/// Maximum payload of a datagram in bytes.
 pub const DATAGRAM: usize = 1472;
-/// Most connections that wait at a listener.
+/// Maximum connections waiting to be accepted at a listener.
 pub const BACKLOG: u16 = 8;
 
-/// A request.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -146,31 +135,30 @@ pub struct Request {
     pub op: u16,
     /// [`flag`].
     pub flags: u16,
-    /// Which port.
+    /// Local port (Bind, Listen) or that of the peer (Connect, Send).
     pub port: u16,
-    /// Most connections that wait; 0 for 1.
+    /// Maximum connections waiting to be accepted; 0 means 1.
     pub backlog: u16,
-    /// IPv4; all 0 is this chip too.
+    /// IPv4; all 0 means this chip, too.
     pub address: [u8; 4],
-    /// How many bytes.
+    /// In bytes.
     pub length: u32,
-    /// What it is about.
+    /// Handle that the operation applies to.
     pub handle: u64,
 }
 
 impl Request {
-    /// All else is 0.
+    /// Leaves the other fields 0.
     pub fn new(op: Op, handle: u64) -> Request {
         Request { op: op as u16, handle, ..Request::default() }
     }
 
-    /// How much of a bulk of `bulk` bytes the service reads.
+    /// Returns how many bytes of a bulk of `bulk` bytes the service reads.
     pub fn sent(&self, bulk: usize) -> usize {
         if self.op == Op::Send as u16 { bulk.min(self.length as usize) } else { 0 }
     }
 }
 
-/// A reply.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -180,27 +168,25 @@ pub struct Reply {
     pub error: u16,
     /// [`State`].
     pub state: u16,
-    /// Its own port, or the other side's.
+    /// Local port, or that of the peer.
     pub port: u16,
-    /// 0.
     pub reserved: u16,
-    /// The other side's address.
+    /// Address of the peer.
     pub address: [u8; 4],
-    /// Bytes at the beginning of bulk that were written.
+    /// Bytes written at the start of the bulk.
     pub filled: u32,
-    /// A new handle.
     pub handle: u64,
-    /// How many.
+    /// Number of bytes transferred or available, or of connections to accept.
     pub value: u64,
 }
 
 impl Reply {
-    /// It went wrong.
+    /// Leaves the other fields 0.
     pub fn error(error: Errno) -> Reply {
         Reply { error: error as u16, ..Reply::default() }
     }
 
-    /// How it went; a number that is none is [`Errno::Io`].
+    /// An unknown number counts as [`Errno::Io`].
     pub fn errno(&self) -> Errno {
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }

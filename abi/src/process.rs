@@ -1,121 +1,115 @@
-//! What the process table is asked, and what it answers: one table over all kernels.
+//! Requests to the process table, and its replies. There is one table for all kernels.
 //!
-//! A request is 64 bytes, a reply 48; a new process's beginning ([`crate::program::Begin`]) and
-//! lists lie in *bulk*, memory of the asker. Numbers of errors are WASI's (preview 1).
+//! A request has 64 bytes, a reply 48. The start data of a new process ([`crate::program::Begin`])
+//! and lists are in the *bulk*, a buffer of the caller. Error numbers are those of WASI preview 1.
 //!
 //! ```text
 //!   Spawn --> Waiting --Next--> Starting --Begun(0)--> Running --Ended--> Ended --Wait--> gone
-//!    (the asker is parked)          |  Begun(error): Spawn answers it, nothing is left
-//!                                   +--> its kernel is gone, or was told to stop it: Ended
+//!    (the caller waits)             |  Begun(error): Spawn returns it; no record remains
+//!                                   +--> its kernel died, or was told to stop it: Ended
 //! ```
 //!
-//! | op | fields | bulk | answer |
+//! | op | fields | bulk | reply |
 //! | --- | --- | --- | --- |
-//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: beginning | `pid` |
-//! | Next | | room for a beginning | [`News`] in `kind`; `pid`; what it brings |
+//! | Spawn | kernel, parent, group (0: the parent's), [`flag`], length | in: start data | `pid` |
+//! | Next | | room for start data | [`News`] in `kind`; `pid`; see there |
 //! | Begun | pid, status: an error or 0; memory | | |
 //! | Ended | pid, kind ([`End`]), status, cpu, memory, messages | | |
 //! | Account | pid, cpu, memory, messages | | |
-//! | Wait | parent, pid (as `waitpid`), HANG_NOT | | `pid`, `kind`, `status`, cpu, memory |
-//! | Kill | pid (negative: a group; 0: the parent's group), signal, parent: who asks, ANYBODY | | |
-//! | Group | parent: who asks, pid (0: itself), group (0: its own) | | |
+//! | Wait | parent, pid (as `waitpid`), NO_HANG | | `pid`, `kind`, `status`, cpu, memory |
+//! | Kill | pid (negative: a group; 0: own group), signal, parent: the caller, ANY_PROCESS | | |
+//! | Group | parent: the caller, pid (0: itself), group (0: its own) | | |
 //! | About | pid | room for one [`Listed`] | one [`Listed`] |
-//! | List | pid: list those above it | room | [`Listed`]s in bulk |
-//! | Leave | pid | | nobody will wait for it |
-//! | Adopt | pid, parent, group, kernel, memory, WATCHED, DOOMED, length | in: its name | |
-//! | Load | | room for a u32 a kernel | how many processes each kernel has that have not ended |
+//! | List | pid: only those above it | room | [`Listed`]s in bulk |
+//! | Leave | pid | | |
+//! | Adopt | pid, parent, group, kernel, memory, WATCHED, KILLED, length | in: its name | |
+//! | Load | | room for a u32 per kernel | number of live processes of each kernel |
 
 use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
-    /// What is asked.
+    /// Operations. The table above has their fields.
     Op {
-        /// A new process on a kernel. Answers when it runs there, or why it does not.
+        /// Creates a process on a kernel. Returns when it runs there, or with the reason why it
+        /// does not.
         Spawn = 1,
-        /// A kernel asks what it is to do next; it waits for that.
+        /// Takes the next task of the calling kernel, waiting for one.
         Next = 2,
-        /// A kernel began what [`Op::Next`] gave it, or could not.
+        /// Reports that the kernel has started the process that [`Op::Next`] gave it, or has failed
+        /// to.
         Begun = 3,
-        /// A process came to its end.
+        /// Reports the end of a process.
         Ended = 4,
-        /// What a process has used so far.
+        /// Reports the resources that a process has used so far.
         Account = 5,
-        /// A child's end. The record goes with the answer.
+        /// Reaps a child that has ended: returns how it ended and removes the record.
         Wait = 6,
-        /// A signal for a process or for a group.
+        /// Signals a process or a group.
         Kill = 7,
-        /// Puts a process into a group.
+        /// Moves a process to a group.
         Group = 8,
-        /// One process.
+        /// Describes one process.
         About = 9,
-        /// Processes in the order of their numbers.
+        /// Lists processes by ascending pid.
         List = 10,
-        /// Who watched a process does so no more.
+        /// Gives up waiting for a process that was spawned as WATCHED.
         Leave = 11,
-        /// A kernel tells a table that began anew of a process that it runs.
+        /// Tells a restarted table of a process that the calling kernel runs.
         Adopt = 12,
-        /// How many processes there are on each kernel.
+        /// Counts the processes of each kernel.
         Load = 13,
     }
 }
 
 codes! {
-    /// How it went: WASI's numbers, and one of ours.
+    /// Results: WASI's numbers, and one of ours.
     Errno {
-        /// Well.
         Success = 0,
-        /// The beginning is too long.
+        /// The start data are too long.
         Toobig = 1,
-        /// No such program, or not for this system.
+        /// There is no such program, or it was not installed for this board.
         Acces = 2,
-        /// All places for processes are taken; nothing has ended yet.
+        /// The table is full, and no process in it has ended.
         Again = 6,
-        /// A file that is handed over is none.
+        /// A file to pass on is not open.
         Badf = 8,
-        /// There is no such child.
         Child = 12,
-        /// An address that is none.
+        /// A bad address.
         Fault = 21,
-        /// The waiting was ended.
+        /// The wait was interrupted.
         Intr = 27,
-        /// The request makes no sense.
+        /// The request is malformed.
         Inval = 28,
-        /// The program could not be read.
         Io = 29,
-        /// Too many files.
         Mfile = 33,
-        /// No such program.
         Noent = 44,
-        /// It is no program that runs here.
+        /// Not a program that this kernel can run.
         Noexec = 45,
-        /// No memory for it.
+        /// Out of memory.
         Nomem = 48,
-        /// Not made for this.
+        /// The operation is not supported.
         Nosys = 52,
-        /// Not allowed.
         Perm = 63,
-        /// No such process.
         Srch = 71,
-        /// A directory that its manifest names is not there.
+        /// A directory that the manifest names does not exist.
         Notcapable = 76,
-        /// The kernel that it was to run on is not there.
+        /// The requested kernel is not running.
         Hostunreach = 23,
-        /// The table began anew meanwhile. Programs see WASI's `stale`.
+        /// The table was restarted meanwhile. Programs see WASI's `stale`.
         Restarted = 256,
     }
 }
 
 impl Op {
-    /// May a program ask this? The others are the kernels' own: what they run, and what becomes of
-    /// it, only they say.
+    /// Returns whether a program may send this. The others are reserved for kernels.
     pub const fn is_for_programs(self) -> bool {
         matches!(self, Op::Spawn | Op::Wait | Op::Kill | Op::Group | Op::About | Op::List)
     }
 }
 
 impl Errno {
-    /// WASI's number.
+    /// Returns the number that a program gets.
     pub const fn wasi(self) -> u16 {
         match self {
             Errno::Restarted => 72,
@@ -125,13 +119,13 @@ impl Errno {
 }
 
 codes! {
-    /// What [`Op::Next`] brings.
+    /// Tasks that [`Op::Next`] returns.
     News {
-        /// A process to begin: `pid`, `parent` in `value`, its beginning in bulk.
+        /// Start a process: `pid`, `parent` in `value`, start data in the bulk.
         Begin = 1,
-        /// A process to stop: `pid`, the signal in `status`.
+        /// Stop a process: `pid`, the signal in `status`.
         Stop = 2,
-        /// A process is in another group: `pid`, `group`.
+        /// A process has moved to another group: `pid`, `group`.
         Group = 3,
     }
 }
@@ -139,11 +133,11 @@ codes! {
 codes! {
     /// How a process ended.
     End {
-        /// It said so: `status` is its exit code.
+        /// It exited; `status` is its exit code.
         Exit = 1,
-        /// A signal: `status` is its number.
+        /// It was killed by a signal; `status` is its number.
         Signal = 2,
-        /// A trap: `status` is [`crate::program::trap`].
+        /// It trapped; `status` is one of [`crate::program::trap`].
         Trap = 3,
         /// Its kernel died.
         Lost = 4,
@@ -151,65 +145,61 @@ codes! {
 }
 
 codes! {
-    /// Where a process is in its life.
+    /// States of a process; the diagram above has the transitions.
     State {
-        /// Its kernel has not heard of it.
+        /// Its kernel has not taken it yet.
         Waiting = 1,
-        /// Its kernel loads it.
+        /// Its kernel is loading it.
         Starting = 2,
-        /// It runs, or waits for something.
+        /// It runs or is blocked.
         Running = 3,
-        /// It ended, and nobody asked how.
+        /// It has ended and has not been reaped.
         Ended = 4,
     }
 }
 
-/// Flags of requests. Those that an op does not know are refused.
+/// Flags of requests. A flag that the operation does not define is refused.
 pub mod flag {
-    /// Spawn: in a group of its own, which has its number.
+    /// Spawn: in a new group with the pid as its number.
     pub const NEW_GROUP: u16 = 1;
-    /// Spawn, Adopt: somebody who is no process asks for its end.
+    /// Spawn, Adopt: a kernel thread, not a process, will wait for it.
     pub const WATCHED: u16 = 1 << 1;
-    /// Wait: answers `pid` 0 where it would wait.
-    pub const HANG_NOT: u16 = 1 << 2;
-    /// Adopt: it was told to end, and begins nobody any more.
-    pub const DOOMED: u16 = 1 << 3;
-    /// Kill: whoever it is. Without it: who asks, those that descend from it, and its group.
-    pub const ANYBODY: u16 = 1 << 4;
+    /// Wait: return `pid` 0 instead of waiting.
+    pub const NO_HANG: u16 = 1 << 2;
+    /// Adopt: it has been killed and may not start processes.
+    pub const KILLED: u16 = 1 << 3;
+    /// Kill: any process. Without it only the caller, its descendants and its group.
+    pub const ANY_PROCESS: u16 = 1 << 4;
 }
 
-/// Signals, as WASI numbers them.
+/// Signals, WASI's numbers.
 pub mod signal {
-    /// Nothing: is it there?
+    /// No signal; tests whether the process exists.
     pub const NONE: u16 = 0;
-    /// The terminal is gone.
     pub const HUP: u16 = 1;
-    /// From the keyboard.
+    /// Interrupt from the keyboard.
     pub const INT: u16 = 2;
-    /// Quit.
     pub const QUIT: u16 = 3;
-    /// Abort.
     pub const ABRT: u16 = 6;
-    /// At once.
+    /// Killed; cannot be handled.
     pub const KILL: u16 = 9;
-    /// A pipe nobody reads.
+    /// Write to a pipe without readers.
     pub const PIPE: u16 = 13;
-    /// Please end.
     pub const TERM: u16 = 15;
-    /// The last one that there is.
+    /// The highest signal.
     pub const LAST: u16 = 30;
-    /// Those that end nobody who does not handle them (and nobody can): CHLD, CONT, URG, WINCH.
+    /// Bit mask of the signals that do not end a process: CHLD, CONT, URG, WINCH. (Programs cannot
+    /// install handlers.)
     pub const IGNORED: u32 = 1 << 16 | 1 << 17 | 1 << 22 | 1 << 27;
 }
 
-/// Most processes at one time, the ended ones that nobody asked about among them.
+/// Maximum number of processes, including those that have ended and were not reaped.
 pub const PROCESSES: usize = 256;
-/// Most bytes of a process's name.
+/// Maximum bytes of the name of a process.
 pub const NAME: usize = 32;
-/// Numbers of processes are below this.
+/// Every pid is below this.
 pub const LAST_PID: u32 = 1 << 30;
 
-/// A request.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -219,39 +209,38 @@ pub struct Request {
     pub op: u16,
     /// [`flag`].
     pub flags: u16,
-    /// Which kernel it is to run on.
+    /// Index of the kernel to run on.
     pub kernel: u16,
     /// [`signal`].
     pub signal: u16,
-    /// Which process, or as the op says.
+    /// A process; see the table of operations.
     pub pid: i32,
-    /// Whose child; who asks. 0: the system.
+    /// The parent, or the caller. 0: the system.
     pub parent: u32,
-    /// Of which group.
     pub group: u32,
     /// [`End`].
     pub kind: u32,
-    /// Exit code, signal, trap; an [`Errno`].
+    /// Exit code, signal or trap; or an [`Errno`].
     pub status: u32,
-    /// Bytes of bulk that are sent.
+    /// Bytes of the bulk that are sent.
     pub length: u32,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory it had.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
-    /// 0.
+    /// Must be 0.
     pub reserved: u64,
 }
 
 impl Request {
-    /// All else is 0.
+    /// Leaves the other fields 0.
     pub fn new(op: Op) -> Request {
         Request { op: op as u16, ..Request::default() }
     }
 
-    /// How much of a bulk of `bulk` bytes the table reads.
+    /// Returns how many bytes of a bulk of `bulk` bytes the table reads.
     pub fn sent(&self, bulk: usize) -> usize {
         match Op::from_code(self.op) {
             Some(Op::Spawn | Op::Adopt) => (self.length as usize).min(bulk),
@@ -260,7 +249,6 @@ impl Request {
     }
 }
 
-/// A reply.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -268,67 +256,61 @@ impl Request {
 pub struct Reply {
     /// [`Errno`].
     pub error: u16,
-    /// 0.
     pub reserved: u16,
-    /// Which process.
     pub pid: u32,
     /// [`End`] or [`News`].
     pub kind: u32,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap.
     pub status: u32,
-    /// Bytes at the beginning of bulk that were written.
+    /// Bytes written at the start of the bulk.
     pub filled: u32,
-    /// Its group.
     pub group: u32,
-    /// Its parent.
+    /// The parent.
     pub value: u64,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory it had.
+    /// Peak memory in bytes.
     pub memory: u64,
 }
 
 impl Reply {
-    /// It went wrong.
+    /// Leaves the other fields 0.
     pub fn error(error: Errno) -> Reply {
         Reply { error: error as u16, ..Reply::default() }
     }
 
-    /// How it went; a number that is none is [`Errno::Io`].
+    /// An unknown number counts as [`Errno::Io`].
     pub fn errno(&self) -> Errno {
         Errno::from_code(self.error).unwrap_or(Errno::Io)
     }
 }
 
-/// One process, for people and for programs.
+/// A record of the process list.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Listed {
-    /// Its number.
     pub pid: u32,
-    /// Its parent's; 0: the system.
+    /// 0: the system.
     pub parent: u32,
-    /// Its group.
     pub group: u32,
-    /// Its kernel.
     pub kernel: u16,
     /// [`State`].
     pub state: u16,
-    /// [`End`], once it ended.
+    /// [`End`], in state [`State::Ended`].
     pub kind: u32,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap.
     pub status: u32,
-    /// When it was asked for, in ns of the chip.
+    /// Time of the Spawn request in ns of soc time.
     pub began: u64,
-    /// Time on a core, in ns, when its kernel last told: about once a second.
+    /// CPU time in ns as its kernel last reported it, about once a second.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
-    /// Its name, NUL padded.
+    /// NUL padded.
     pub name: [u8; NAME],
 }
 

@@ -1,79 +1,78 @@
-//! Programs: how one begins, what it may call beyond WASI, and the file of compiled code that a
-//! kernel loads.
+//! Programs: how a process starts, what it may call beyond WASI, and the file of compiled code that
+//! a kernel loads.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Name of the import module beside `wasi_snapshot_preview1`. All functions answer an error of
-/// WASI's numbering, or 0; addresses are offsets in the program's memory.
+/// Import module that a program has beside `wasi_snapshot_preview1`. Each function returns 0 or one
+/// of WASI's error numbers; addresses are offsets in the program's memory.
 ///
 /// | function | does |
 /// | --- | --- |
-/// | `spawn(what, pid)` | begins the program of a [`Spawn`]; its number to `pid` (u32) |
-/// | `wait(pid, flags, ended)` | as `waitpid`; an [`Ended`] to `ended`. Flag 1: do not wait |
-/// | `kill(pid, signal)` | a signal for a process, or (negative) for a group |
+/// | `spawn(what, pid)` | starts the program of a [`Spawn`]; stores its pid (u32) at `pid` |
+/// | `wait(pid, flags, ended)` | as `waitpid`; stores an [`Ended`]. Flag 1: do not wait |
+/// | `kill(pid, signal)` | signals a process, or (negative pid) a group |
 /// | `group(pid, group)` | as `setpgid` |
-/// | `self(what)` | an [`Identity`] to `what` |
-/// | `list(above, buffer, bytes, used)` | [`crate::process::Listed`]s of processes above a number |
-/// | `pipe(ends)` | two descriptors (u32): to read, to write |
-/// | `dup(descriptor, new)` | a second one of the same file (u32) |
-/// | `terminal(descriptor, mode, group)` | how it is read, of [`terminal`], and whose it is |
+/// | `self(what)` | stores an [`Identity`] at `what` |
+/// | `list(above, buffer, bytes, used)` | a [`crate::process::Listed`] of each pid above `above` |
+/// | `pipe(ends)` | creates a pipe; stores two descriptors (u32): read end, write end |
+/// | `dup(descriptor, new)` | duplicates a descriptor; stores the new one (u32) |
+/// | `terminal(descriptor, mode, group)` | sets mode ([`terminal`]) and foreground group |
 pub const MODULE: &str = "penumbra";
 
-/// Modes of `terminal`.
 pub mod terminal {
-    /// Each key comes as it is pressed, and nobody shows it but who reads it.
+    /// Each key arrives as it is pressed, without echo.
     pub const RAW: u32 = 1;
-    /// Lines come, which were shown and could be corrected.
+    /// Whole lines arrive, already echoed and edited.
     pub const COOKED: u32 = 1 << 1;
-    /// Ctrl-c ends processes of the group that is named; 0: nobody.
+    /// Ctrl-C signals the processes of the given group; 0: no group.
     pub const GROUP: u32 = 1 << 2;
 }
 
-/// `Spawn::kernel`: whichever its manifest, or the load, suggests.
+/// `Spawn::kernel`: the kernel is chosen by the manifest, else by load.
 pub const ANY_KERNEL: u32 = u32::MAX;
 
-/// What `spawn` gets. Each (address, bytes) pair is a piece of the program's memory.
+/// Argument of `spawn`. Each (address, bytes) pair is a range of the program's memory.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Spawn {
-    /// The program: a path that `directory` leads to.
+    /// Path of the program, relative to `directory`.
     pub path: [u32; 2],
-    /// Arguments, the program's name first, each with a NUL behind it.
+    /// Arguments, each NUL terminated; the first is the name of the program.
     pub arguments: [u32; 2],
-    /// `NAME=VALUE`, each with a NUL behind it.
+    /// `NAME=VALUE` strings, each NUL terminated.
     pub environment: [u32; 2],
-    /// [`GivenFile`]s: address and number.
+    /// Address and number of [`InheritedFile`]s.
     pub files: [u32; 2],
-    /// Descriptor of the directory where the path begins.
+    /// Descriptor of the directory that `path` is relative to.
     pub directory: u32,
-    /// Which kernel, by its number, or [`ANY_KERNEL`].
+    /// Index of the kernel, or [`ANY_KERNEL`].
     pub kernel: u32,
-    /// Its group; 0: the caller's.
+    /// Process group; 0: the caller's.
     pub group: u32,
     /// [`crate::process::flag::NEW_GROUP`].
     pub flags: u32,
-    /// Most bytes of memory for it, and for each that it begins; 0: no other limit than the
-    /// caller's own.
+    /// Maximum memory in bytes of the process, and of each process that it starts; 0: the caller's
+    /// own limit.
     pub memory: u64,
-    /// Most descriptors, in the same way.
+    /// Maximum number of descriptors, likewise.
     pub descriptors: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// A file that `spawn` hands over.
+/// A file that `spawn` passes to the new process.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
-pub struct GivenFile {
-    /// The caller's descriptor. The caller keeps it.
+pub struct InheritedFile {
+    /// Descriptor of the caller, which keeps it.
     pub descriptor: u32,
-    /// Which one it is to be there.
+    /// Descriptor in the new process.
     pub becomes: u32,
-    /// A preopened directory of this name (address, bytes); 0 bytes: none.
+    /// Name (address, bytes) if this is a preopened directory; 0 bytes: it is not.
     pub preopen: [u32; 2],
 }
 
@@ -83,72 +82,68 @@ pub struct GivenFile {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Ended {
-    /// Which; 0: none yet.
+    /// The process; 0: none has ended yet.
     pub pid: u32,
     /// [`crate::process::End`].
     pub kind: u32,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap ([`trap`]).
     pub status: u32,
     /// 0.
     pub reserved: u32,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
 }
 
-/// Who the caller is.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct Identity {
-    /// Its number.
     pub pid: u32,
-    /// Its parent's.
     pub parent: u32,
-    /// Its group.
     pub group: u32,
-    /// Its kernel.
     pub kernel: u32,
 }
 
-/// Traps, as status of a process that ended with one.
+/// Traps, in the status of a process that a trap ended.
 pub mod trap {
-    /// Nobody knows which.
+    /// The cause is unknown.
     pub const OTHER: u32 = 0;
-    /// Recursion without end.
+    /// Stack overflow.
     pub const STACK: u32 = 1;
     /// A load or store outside its memory.
     pub const MEMORY: u32 = 2;
-    /// An index outside a table, or an empty or wrong entry.
+    /// An index outside a table, or a null or mistyped entry.
     pub const TABLE: u32 = 3;
-    /// `unreachable`: a panic or an abort of the program.
+    /// The `unreachable` instruction: the program panicked or aborted.
     pub const UNREACHABLE: u32 = 4;
-    /// A division by zero, or a number that does not fit.
+    /// A division by zero, or a result that does not fit.
     pub const NUMBER: u32 = 5;
-    /// No memory for it any more.
+    /// Out of memory.
     pub const NO_MEMORY: u32 = 6;
 }
 
 /// `b"PENBEGIN"`, little endian.
 pub const BEGIN_MAGIC: u64 = u64::from_le_bytes(*b"PENBEGIN");
-/// Most bytes of a beginning, with all that is behind its head.
+/// Maximum bytes of a [`Begin`] and everything that follows it.
 pub const BEGIN_BYTES: usize = 16 * 1024;
-/// Most files that are handed over at a beginning.
+/// Maximum number of files passed to a new process.
 pub const BEGIN_FILES: usize = 64;
-/// Descriptor of the directory where the path of the program begins: the new process does not get
-/// that one. Without it the path begins at `/`.
+/// [`BeginFile::descriptor`] of the directory that the program's path is relative to. The new
+/// process does not get it. Without one, the path starts at `/`.
 pub const BEGIN_DIRECTORY: u32 = u32::MAX;
-/// Flag of a beginning: who begins it may signal anybody, so it may too if its manifest says so.
+/// Flag of a [`Begin`]: the parent may signal any process, so the new one may, too, if its manifest
+/// says so.
 pub const BEGIN_SIGNALS: u32 = 1;
-/// Flag of a beginning: its directories, but for `/`, are there by somebody's wish, and so for a
-/// program whose manifest names others too.
+/// Flag of a [`Begin`]: its directories except `/` were passed on purpose, so the program gets them
+/// even if its manifest names others.
 pub const BEGIN_FOLDERS: u32 = 1 << 1;
 
-/// The head of what a new process gets. Behind it: `files` x [`BeginFile`], then the path of the
-/// program, its arguments, its environment, and the names of preopened directories, in the order of
-/// their files; each string of the last three with a NUL behind it.
+/// Start data of a new process. It is followed by `files` x [`BeginFile`], then the path of the
+/// program, its arguments, its environment and the names of the preopened directories in the order
+/// of their files. Each string of the last three is NUL terminated.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -156,23 +151,19 @@ pub const BEGIN_FOLDERS: u32 = 1 << 1;
 pub struct Begin {
     /// [`BEGIN_MAGIC`].
     pub magic: u64,
-    /// How many files.
+    /// Number of [`BeginFile`]s.
     pub files: u32,
-    /// Bytes of the path.
     pub path: u32,
-    /// Bytes of the arguments.
     pub arguments: u32,
-    /// Bytes of the environment.
     pub environment: u32,
-    /// Bytes of the names of preopened directories.
     pub names: u32,
-    /// Most descriptors; 0: what the manifest says.
+    /// Maximum number of descriptors; 0: as the manifest says.
     pub descriptors: u32,
-    /// Most bytes of memory; 0: what the manifest says.
+    /// Maximum bytes of memory; 0: as the manifest says.
     pub memory: u64,
     /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`].
     pub flags: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
@@ -182,54 +173,54 @@ pub struct Begin {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct BeginFile {
-    /// The file service's handle, which belongs to who asked: the new process gets one of its own.
+    /// Handle of the file service. It belongs to the parent; the new process gets a duplicate.
     pub handle: u64,
-    /// WASI's rights.
     pub rights: u64,
-    /// WASI's rights of what is opened through it.
+    /// WASI's rights of files opened through it.
     pub inheriting: u64,
-    /// Which descriptor it is to be.
+    /// Its descriptor in the new process.
     pub descriptor: u32,
-    /// 1: a preopened directory; its name is among the names.
     pub preopened: u32,
 }
 
-const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<InheritedFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
 const _: () = assert!(size_of::<Begin>() == 48 && size_of::<BeginFile>() == 32);
 
 /// `b"PENIMAGE"`, little endian.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"PENIMAGE");
-/// Changes with every change of the engine, its settings ([`engine`]), or this layout.
+/// Incremented with every change of the engine, its settings ([`engine`]) or this layout.
 pub const IMAGE_VERSION: u32 = 4;
-/// Where images of programs are: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
+/// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
-/// Most bytes of one.
+/// Maximum size of an image in bytes.
 pub const IMAGE_BYTES: u64 = 64 << 20;
-/// Code begins at a multiple of this in the file.
+/// Alignment of the code in the file.
 pub const IMAGE_ALIGN: u64 = 4096;
 
-/// Most bytes of the manifest's strings in one, all together.
+/// Maximum bytes of all strings of the manifest together.
 pub const IMAGE_STRINGS: usize = 8192;
 
-/// What the compiler on the host and the engine in a kernel must agree on, for a program's code
-/// checks no address that a page of its memory does. Beside these, the same on both sides: traps by
-/// signals, no copy-on-write memory, no concurrency support, no backtrace details, no threads; SIMD
-/// as [`engine::has_simd`] says. All else as wasmtime has it. The last function of a module is not
-/// its own: it traps at once, and who is to be stopped while it computes goes on there.
+/// Settings on which the compiler on the host and the engine in a kernel must agree. Compiled code
+/// relies on page protection instead of bounds checks, so a difference would be a hole.
+///
+/// Both sides also fix: traps by signals, no copy-on-write memory, no concurrency support, no
+/// backtrace details, no threads, SIMD as in [`engine::has_simd`]; everything else is wasmtime's
+/// default. The last function of a module is not the module's own: it traps at once, and a process
+/// that is killed while it computes is redirected to it.
 pub mod engine {
-    /// Which wasmtime, to the digit.
+    /// Exact version of wasmtime.
     pub const VERSION: &str = "49.0.3";
-    /// Bytes of addresses that a program's memory has: all that a 32-bit address reaches.
+    /// Bytes of address space of a program's memory: everything that a 32-bit address reaches.
     pub const RESERVATION: u64 = 1 << 32;
-    /// Unmapped bytes behind these, for what an instruction adds to an address.
+    /// Unmapped bytes after these, for the constant offset that an instruction adds to an address.
     pub const GUARD: u64 = 32 << 20;
-    /// Bytes of addresses for a memory to grow into where it outgrows [`RESERVATION`]: none does.
+    /// Extra address space for a memory that grows beyond [`RESERVATION`], which none can.
     pub const GROWTH: u64 = 0;
-    /// Most bytes of stack that a program's own frames take; a kernel has room for its own behind.
+    /// Maximum bytes of stack of a program's own frames. The kernel's frames come on top of it.
     pub const STACK: usize = 256 << 10;
 
-    /// The target that code for an ISA is made for; `None`: there is no code for it.
+    /// Returns the compiler's target for an ISA, or `None` if programs cannot run on it.
     pub const fn target(isa: u32) -> Option<&'static str> {
         match isa {
             crate::boot::isa::AARCH64 => Some("aarch64-unknown-none"),
@@ -238,8 +229,8 @@ pub mod engine {
         }
     }
 
-    /// What code for an ISA may use beside its base, as Cranelift calls it. Every RV64 of a board
-    /// has address, basic and single-bit manipulation, as the profile RVA22 asks for.
+    /// Returns the extensions that code for an ISA may use, by Cranelift's names. Every RV64 domain
+    /// has those for address generation, basic and single-bit manipulation, as in profile RVA22.
     pub const fn extensions(isa: u32) -> &'static [&'static str] {
         match isa {
             crate::boot::isa::RISCV64 => &["has_zba", "has_zbb", "has_zbs"],
@@ -247,34 +238,33 @@ pub mod engine {
         }
     }
 
-    /// Has an ISA vectors for SIMD? Our RV64 has none, and Cranelift would stop at them.
+    /// Returns whether an ISA has SIMD. Our RV64 has no vector extension, which Cranelift would
+    /// need.
     pub const fn has_simd(isa: u32) -> bool {
         isa == crate::boot::isa::AARCH64
     }
 }
 
-/// What a manifest lets a program have beside its files.
+/// Rights that a manifest grants beside files.
 pub mod right {
-    /// Directories of who begins it. A manifest that names directories does not give these: those
-    /// are what the program has.
+    /// The parent's directories. Not granted by a manifest that names directories: the program has
+    /// only those.
     pub const FOLDERS: u32 = 1;
-    /// Signals for any process, if who begins it has that too.
+    /// Signals to any process, if the parent has this right, too.
     pub const SIGNALS: u32 = 1 << 1;
-    /// All that there are.
     pub const ALL: u32 = FOLDERS | SIGNALS;
 }
 
-/// Classes of programs.
+/// Classes of programs: the cores that they are meant for.
 pub mod class {
-    /// For the strong cores.
+    /// The fast cores.
     pub const NORMAL: u32 = 1;
-    /// For the weak ones.
+    /// The low-power cores.
     pub const LIGHT: u32 = 2;
 }
 
-/// What a sealed image of a program begins with: what the installer made for one ISA, with the
-/// board's key over all of it. The manifest's strings follow the head, the engine's code begins at
-/// [`ImageHead::code`].
+/// Header of a sealed program image, which the installer makes for one ISA and seals with the
+/// board's key. The strings of the manifest follow it; the engine's code is at [`ImageHead::code`].
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -286,38 +276,39 @@ pub struct ImageHead {
     pub version: u32,
     /// [`crate::boot::isa`].
     pub isa: u32,
-    /// BLAKE3, keyed with the board's program key ([`crate::boot::Given`]), of everything but
-    /// this field: the [`IMAGE_UNSEALED`] bytes before it, then all that is behind it.
+    /// BLAKE3, keyed with the board's program key ([`crate::boot::BootSecrets`]), of everything but
+    /// this field: the [`IMAGE_UNSEALED`] bytes before it, then everything after it.
     pub seal: [u8; 32],
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub bytes: u64,
-    /// Where the engine's code begins.
+    /// Offset of the engine's code in the file.
     pub code: u64,
-    /// Its bytes.
+    /// Size of the engine's code.
     pub code_bytes: u64,
-    /// Most bytes of memory; 0: no limit but the board's.
+    /// Maximum memory in bytes; 0: no limit but the board's.
     pub memory: u64,
     /// [`class`].
     pub class: u32,
-    /// Most descriptors; 0: the kernel's limit.
+    /// Maximum descriptors; 0: the kernel's limit.
     pub files: u32,
-    /// Bytes of the manifest's arguments behind the head, each with a NUL.
+    /// Bytes of the manifest's arguments, the first strings, each NUL terminated.
     pub arguments: u32,
-    /// Bytes of its environment, behind them.
+    /// Bytes of its environment, which follows.
     pub environment: u32,
-    /// Bytes of its preopens behind those: `RIGHTS PATH=NAME` each with a NUL, rights `r` or `rw`.
+    /// Bytes of its preopens, which follow: `RIGHTS PATH=NAME`, each NUL terminated; rights are `r`
+    /// or `rw`.
     pub preopens: u32,
-    /// Bytes of its endpoints behind those: `AFFINITY CONTRACT` each with a NUL.
+    /// Bytes of its endpoints, which follow: `AFFINITY CONTRACT`, each NUL terminated.
     pub endpoints: u32,
     /// [`right`]s.
     pub rights: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// BLAKE3 of the .wasm it was made of.
+    /// BLAKE3 of the .wasm file that it was made from.
     pub source: [u8; 32],
 }
 
-/// Bytes of an image before its seal.
+/// Bytes of an image that precede the seal.
 pub const IMAGE_UNSEALED: usize = core::mem::offset_of!(ImageHead, seal);
 
 const _: () = assert!(IMAGE_UNSEALED == 16);

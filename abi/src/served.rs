@@ -1,28 +1,28 @@
-//! What a file system that is served elsewhere is asked, and what its server answers.
+//! Protocol of a served file system: the jobs that its server gets, and their results.
 //!
-//! Who serves takes a job with `NextJob`: a [`Job`] in bulk, behind it its name, the other name and
-//! what is to be written. It answers with `JobDone`: the job's number, an error or 0, a number, and
-//! bytes in bulk. Nodes are numbers that the server chooses; the root is 1. A job and its answer
-//! fit into a message between kernels.
+//! The server takes a job with `NextJob`: a [`Job`] in the bulk, followed by its name, its other
+//! name and the data to write. It completes the job with `JobDone`: the number of the job, an error
+//! or 0, a number, and bytes in the bulk. The server chooses the numbers of nodes; the root is 1. A
+//! job, and its result, fit in one message between kernels.
 //!
 //! | task | node | names | other fields | number | bytes |
 //! | --- | --- | --- | --- | --- | --- |
-//! | Lookup | directory | name | | | the node's [`Stat`] |
+//! | Lookup | directory | name | | | [`Stat`] of the node |
 //! | Stat | any | | | | [`Stat`] |
-//! | Parent | directory | | | the directory above | |
+//! | Parent | directory | | | node of the parent directory | |
 //! | ReadLink | link | | | | its text |
-//! | List | directory | | `offset`: a cookie; `length` | 1: that was the end | `fs::Dirent`s |
-//! | Read | file | | `offset`, `length` | | data; none behind the end |
-//! | Write | file | | `offset`, `length`: of the data | bytes written | |
+//! | List | directory | | `offset`: a cookie; `length` | 1: the list is complete | `fs::Dirent`s |
+//! | Read | file | | `offset`, `length` | | data; none after the end |
+//! | Write | file | | `offset`, `length` of the data | bytes written | |
 //! | SetSize | file | | `length` | | |
-//! | Allocate | file | | `offset`, `length` | bytes done | |
+//! | Allocate | file | | `offset`, `length` | bytes allocated | |
 //! | SetTimes | any | | [`given`] in `flags`, `accessed`, `modified` | | |
-//! | Make | directory | name, text of a link | `flags`: `fs::kind` | | the node's [`Stat`] |
+//! | Make | directory | name, text of a link | `flags`: `fs::kind` | | [`Stat`] of the node |
 //! | Link | directory | name | `second`: the node | | |
 //! | Unlink, Rmdir | directory | name | | | |
-//! | Rename | directory | name, new one | `second`: the other directory | | |
+//! | Rename | directory | name, new name | `second`: the new directory | | |
 //! | Sync | any | | `flags`: 1, data only | | |
-//! | Space | root | | | bytes in all | 8: bytes free |
+//! | Space | root | | | total bytes | 8 bytes: free bytes |
 //!
 //! [`Stat`]: crate::fs::Stat
 
@@ -30,61 +30,47 @@ use crate::codes::codes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 codes! {
-    /// What is asked.
+    /// Operations. The table above has their fields.
     Task {
-        /// What has a name.
         Lookup = 1,
-        /// All about a node.
         Stat = 2,
-        /// The directory above.
         Parent = 3,
-        /// A link's text.
         ReadLink = 4,
-        /// Entries of a directory; their cookies ascend, from 2 on.
+        /// Lists a directory. Cookies ascend and start at 2.
         List = 5,
-        /// Data.
         Read = 6,
-        /// Writes data.
         Write = 7,
-        /// Truncates or extends.
         SetSize = 8,
-        /// Takes space for a range.
+        /// Reserves space for a range.
         Allocate = 9,
-        /// Sets times.
         SetTimes = 10,
-        /// Makes a file, directory or link.
+        /// Creates a file, directory or symbolic link.
         Make = 11,
-        /// One more name.
+        /// Adds a hard link.
         Link = 12,
-        /// Removes a name.
         Unlink = 13,
-        /// Removes an empty directory.
         Rmdir = 14,
-        /// Moves a name.
         Rename = 15,
-        /// Makes durable.
+        /// Makes the node durable.
         Sync = 16,
-        /// How large it is.
+        /// Reports the size of the file system.
         Space = 17,
     }
 }
 
-/// Flags of [`Task::SetTimes`].
+/// Flags of [`Task::SetTimes`]: the times to set.
 pub mod given {
-    /// Time of access.
     pub const ACCESSED: u16 = 1;
-    /// Time of change.
     pub const MODIFIED: u16 = 1 << 1;
 }
 
-/// Most bytes of data that a job carries, and of an answer.
+/// Maximum bytes of data of a job, and of a result.
 pub const DATA: usize = 2048;
-/// Room for a job and all that is behind it.
+/// Maximum bytes of a job with everything that follows it.
 pub const ROOM: usize = size_of::<Job>() + crate::fs::NAME + DATA;
-/// The root of every server.
+/// Node of the root.
 pub const ROOT: u64 = 1;
 
-/// A job.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -92,25 +78,21 @@ pub const ROOT: u64 = 1;
 pub struct Job {
     /// [`Task`].
     pub task: u16,
-    /// Says more about it.
+    /// Flags of the task.
     pub flags: u16,
-    /// Bytes of the name.
     pub name: u16,
-    /// Bytes of the other name.
     pub other: u16,
-    /// What it is about.
+    /// Node that the task applies to.
     pub node: u64,
-    /// A second node.
     pub second: u64,
-    /// Where.
     pub offset: u64,
-    /// How many bytes.
+    /// In bytes.
     pub length: u64,
-    /// When it was asked, in ns; 0 in what only looks.
+    /// Time of the request, in ns; 0 for tasks that change nothing.
     pub now: u64,
     /// Time of access, in ns.
     pub accessed: u64,
-    /// Time of change, in ns.
+    /// Time of modification, in ns.
     pub modified: u64,
 }
 

@@ -1,35 +1,34 @@
-//! Words shared with the soc: the chip page, each domain's page, device registers.
+//! Memory shared with the soc: the chip page, each domain's page, device registers.
 //!
-//! One writer a word. Everything is a `u64` word, loaded and stored whole and aligned; a request is
-//! its fields first, then its sequence number, with a full barrier between, and a doorbell behind.
+//! Every field is a `u64` with one writer, accessed by aligned 64-bit loads and stores. A request
+//! is written as its fields, a full barrier, its sequence number, and a doorbell.
 
 use crate::boot::{MAX_CORES, MAX_DOMAINS};
 
-/// Bytes of a line that nothing else shares.
+/// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// State of a domain as the soc sees it.
+/// State of a domain, as the soc sees it.
 pub mod state {
-    /// No power; where it goes on when it is woken is kept. Or it never had power.
+    /// Powered off, with a resume address kept for the next wake; or never powered on.
     pub const OFF: u64 = 0;
-    /// Released from reset; its kernel has not reported yet.
+    /// Released from reset; its kernel has not sent READY yet.
     pub const BOOTING: u64 = 1;
-    /// Its kernel serves messages.
     pub const RUNNING: u64 = 2;
-    /// Stopped without reset; everything is kept.
+    /// Stopped without a reset; all its state is kept.
     pub const INACTIVE: u64 = 3;
-    /// Fenced after a crash; comes back as BOOTING under a new epoch, or never.
+    /// Fenced after a crash. The next state is BOOTING with a new epoch, or it stays dead.
     pub const DEAD: u64 = 4;
-    /// Fenced and without power, and nowhere to go on: what its caches alone knew is lost, as if it
-    /// were DEAD, but whoever needs it may wake it.
+    /// Fenced and powered off without a resume address. As with DEAD, dirty lines of its caches are
+    /// lost; but any domain may wake it.
     pub const COLD: u64 = 5;
 
-    /// Has this life of the domain ended? Then its next one is another epoch.
+    /// Returns whether this epoch of the domain has ended.
     pub const fn is_over(state: u64) -> bool {
         matches!(state, DEAD | COLD)
     }
 
-    /// For people.
+    /// Name in messages.
     pub const fn name(state: u64) -> &'static str {
         match state {
             OFF => "off",
@@ -43,180 +42,165 @@ pub mod state {
     }
 }
 
-/// A domain's state and epoch in one word: `epoch << 8 | state`.
+/// Packs the state and the epoch of a domain: `epoch << 8 | state`.
 pub const fn pack_state(epoch: u64, state: u64) -> u64 {
     epoch << 8 | state
 }
 
-/// Takes [`pack_state`] apart: `(epoch, state)`.
+/// Undoes [`pack_state`]: `(epoch, state)`.
 pub const fn unpack_state(word: u64) -> (u64, u64) {
     (word >> 8, word & 0xff)
 }
 
-/// One domain in the chip page, written by the soc.
+/// A domain in the chip page, written by the soc.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DomainStatus {
     /// [`pack_state`].
     pub state: u64,
-    /// Sequence number of the last request answered.
+    /// Sequence number of the last request that was answered.
     pub answered: u64,
-    /// 0, or one of [`error`].
     pub error: u64,
-    /// The answer's value.
+    /// Value of that answer.
     pub value: u64,
     /// soc time, in ns, when that answer was written.
     pub time: u64,
-    /// Times this domain was killed or crashed.
+    /// Number of times that this domain was killed or crashed.
     pub deaths: u64,
-    /// Times this domain began to run: boots, and wakes from INACTIVE and OFF. Counted before it
-    /// runs; when this has changed, its local counter has stood still or begun anew.
+    /// Number of times that this domain started to run: boots, and wakes from INACTIVE and OFF.
+    /// Incremented before it runs; after a change, its local counter has stopped for a while or
+    /// restarted.
     pub wakes: u64,
-    /// Spare.
     pub spare: u64,
 }
 
-/// Written by the soc only.
+/// The chip page, written by the soc only.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChipPage {
-    /// A line a domain.
     pub domains: [DomainStatus; MAX_DOMAINS],
 }
 
-/// What a domain can ask of the soc; the number goes into [`DomainPage::command`].
+/// Requests to the soc; [`DomainPage::command`].
 pub mod command {
-    /// Nothing; the answer's `time` is the point. For clock calibration.
+    /// No operation. Used to calibrate clocks by the `time` of the answer.
     pub const TIME: u64 = 1;
-    /// This kernel serves messages now: state becomes RUNNING.
+    /// The kernel serves messages: its state becomes RUNNING.
     pub const READY: u64 = 2;
-    /// Stop domain `arg0` without reset (itself included).
+    /// Stop domain `arg0`, which may be the caller, without a reset.
     pub const INACTIVE: u64 = 3;
-    /// Power domain `arg0` off; when it is the caller, `arg1` is its warm entry (0: next boot is
-    /// cold).
+    /// Power off domain `arg0`. If it is the caller, `arg1` is the entry of its next, warm boot; 0:
+    /// that boot is cold.
     pub const OFF: u64 = 4;
-    /// Wake domain `arg0`, from INACTIVE, OFF or DEAD; done at once when it runs.
+    /// Wake domain `arg0` from INACTIVE, OFF, COLD or DEAD. No effect if it is running.
     pub const WAKE: u64 = 5;
-    /// Power the whole board off.
+    /// Power off the board.
     pub const SHUTDOWN: u64 = 6;
-    /// The kernel of the caller has panicked: fence it (state DEAD); `arg0` 1: boot it again.
+    /// The calling kernel has panicked: fence it (state DEAD), and boot it again if `arg0` is 1.
     pub const PANIC: u64 = 7;
-    /// Energy that domain `arg0` has used since the board's start, in nJ: the answer's value.
-    /// [`super::error::ABSENT`] where nobody measures it: outside of the lab, in some modes of it.
+    /// Return the energy in nJ that domain `arg0` has used since the board was started.
+    /// [`super::error::ABSENT`] where energy is not measured: outside the lab, and in some of its
+    /// modes.
     pub const ENERGY: u64 = 8;
-    /// Power the whole board off and on again: memory is empty, every domain boots cold under its
-    /// first epoch, what is on disks stays. [`super::error::ABSENT`] where a run must repeat.
+    /// Power the board off and on: memory is cleared, every domain boots cold with its first epoch,
+    /// disks keep their contents. [`super::error::ABSENT`] in a run that must be reproducible.
     pub const REBOOT: u64 = 9;
 }
 
-/// Why the soc refused a request.
+/// Result of a request.
 pub mod error {
-    /// Done.
     pub const NONE: u64 = 0;
-    /// No such command or domain.
     pub const INVALID: u64 = 1;
-    /// The domain is not in a state that allows it.
+    /// The domain's state does not permit it.
     pub const STATE: u64 = 2;
-    /// The emulator did not answer; see the soc's log.
+    /// The emulator did not respond; see the log of the soc.
     pub const PLATFORM: u64 = 3;
-    /// This board has no such thing.
+    /// This board does not support it.
     pub const ABSENT: u64 = 4;
 }
 
-/// Written by one domain only. One request at a time, so nothing can be full.
+/// The page of one domain, written by it only. It has one request at a time, so there is no queue
+/// that could be full.
 #[repr(C, align(4096))]
 #[derive(Clone, Copy, Debug)]
 pub struct DomainPage {
     /// One of [`command`].
     pub command: u64,
-    /// First argument.
     pub arg0: u64,
-    /// Second argument.
     pub arg1: u64,
-    /// Counts up; written last. The request is open until `answered` reaches it.
+    /// Incremented, written last. The request is pending until `answered` reaches it.
     pub sequence: u64,
-    /// The frequency that the domain asks for, in MHz; acts at the store. 0: its nominal one.
+    /// Requested frequency in MHz, effective at once; 0: the nominal frequency.
     pub frequency_mhz: u64,
-    /// 1: the clock is gated while a core waits: less power, and a moment to wake. Acts at the
-    /// store.
+    /// 1: gate the clock while a core waits, which saves power and delays the wake-up. Effective at
+    /// once.
     pub gate_idle: u64,
-    /// Words for self-tests: this domain writes, others poll.
+    /// Scratch words for self-tests: this domain writes them, others poll.
     pub play: [u64; 3],
-    /// Per core: 1 while it is in kernel code and polls, 0 when it must be rung.
+    /// Per core: 1 while it is in kernel code and polls, 0 if it needs a doorbell.
     pub attending: [u64; MAX_CORES],
-    /// Unused.
     pub rest: [u64; 512 - 9 - MAX_CORES],
 }
 
-/// Hardware spinlocks in the bank.
 pub const SPINLOCKS: usize = 32;
 
-/// One hardware spinlock: 0 free, else holder's domain index + 1.
+/// A hardware spinlock.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spinlock {
-    /// Taken by swap in arch, freed by a store; the soc frees those of a dead domain.
+    /// 0: free, else index of the holding domain + 1. Taken with a swap in `arch`, released with a
+    /// store; the soc releases those of a dead domain.
     pub holder: u64,
-    /// Unused.
     pub rest: [u64; 7],
 }
 
-/// Queues of one virtio device.
+/// Maximum queues of a virtio device.
 pub const MAX_QUEUES: usize = 4;
 
-/// A virtqueue's place, written by the driver.
+/// Location of a virtqueue, written by the driver.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueRegisters {
-    /// Entries; 0 disables the queue.
+    /// Number of entries; 0 disables the queue.
     pub size: u64,
-    /// Physical address of the descriptor table.
     pub descriptors: u64,
-    /// Physical address of the available ring.
     pub driver: u64,
-    /// Physical address of the used ring.
     pub device: u64,
 }
 
-/// Register block of a virtio device, 4 KiB. Registers cannot trap on this chip, so a write is
-/// stores, then `sequence`, then the device's doorbell at the soc; it has happened when
-/// `acknowledged` reaches `sequence`. A queue notification is the doorbell alone.
+/// Register block of a virtio device, 4 KiB. Accesses do not trap on this chip, so the driver
+/// stores the registers, then `sequence`, and rings the device's doorbell at the soc; the change
+/// has taken effect when `acknowledged` reaches `sequence`. A queue notification is the doorbell
+/// alone.
 #[repr(C, align(4096))]
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRegisters {
     // Written by the driver.
-    /// Counts up with every change below.
+    /// Incremented with every change of the registers below.
     pub sequence: u64,
-    /// virtio device status as the driver set it; 0 resets.
+    /// virtio device status set by the driver; 0 resets the device.
     pub status: u64,
-    /// Features the driver accepted.
+    /// Features that the driver accepted.
     pub driver_features: u64,
-    /// Spare.
     pub spare: [u64; 5],
-    /// Queues.
     pub queues: [QueueRegisters; MAX_QUEUES],
-    /// Unused.
     pub rest0: [u64; 256 - 8 - 4 * MAX_QUEUES],
     // Written by the soc.
-    /// `sequence` as far as it was carried out.
+    /// Last `sequence` that has taken effect.
     pub acknowledged: u64,
-    /// virtio device id (3 console, 2 block, 4 rng).
+    /// virtio device id: 2 block, 3 console, 4 rng, 19 vsock.
     pub device_id: u64,
-    /// Features offered.
     pub device_features: u64,
-    /// Status as the device sees it (DEVICE_NEEDS_RESET may be added).
+    /// Device status as the device sees it; may include DEVICE_NEEDS_RESET.
     pub device_status: u64,
-    /// Most entries of a queue.
+    /// Maximum entries of a queue.
     pub queue_max: u64,
-    /// Counts up whenever a used buffer or a configuration change was signalled.
+    /// Incremented with every used buffer or configuration change that is signalled.
     pub interrupts: u64,
-    /// Generation of the configuration space.
     pub generation: u64,
-    /// Spare.
     pub spare1: u64,
     /// Configuration space, little endian.
     pub config: [u64; 32],
-    /// Unused.
     pub rest1: [u64; 256 - 8 - 32],
 }
 

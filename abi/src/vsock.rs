@@ -1,6 +1,6 @@
 //! Packets of virtio-vsock (virtio 1.3, 5.10): streams between the host and the kernel that drives
-//! the device. The host is [`HOST`], the board [`BOARD`]; what is offered there is in
-//! [`crate::host`].
+//! the device. The host's context is [`HOST`], the board's [`BOARD`]; [`crate::host`] is the
+//! protocol on top.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -11,75 +11,70 @@ pub const DEVICE_ID: u64 = 19;
 pub const HOST: u64 = 2;
 /// Context id of the board.
 pub const BOARD: u64 = 3;
-/// Most bytes of one packet's data.
+/// Maximum data bytes of a packet.
 pub const DATA: usize = 4096;
-/// Bytes that a receiver of ours keeps for a stream: what its peer may send ahead.
+/// Bytes that our receivers buffer for a stream: the peer's credit.
 pub const WINDOW: u32 = 64 << 10;
 
-/// Queue of packets to the driver.
+/// Queue to the driver.
 pub const RECEIVE: usize = 0;
-/// Queue of packets from it.
+/// Queue to the device.
 pub const TRANSMIT: usize = 1;
 
-/// The type of all streams.
+/// Type of stream sockets, the only one.
 pub const STREAM: u16 = 1;
-/// In [`Header::flags`] of [`Op::Shutdown`]: receives no more.
+/// Bit of [`Header::flags`] in a [`Op::Shutdown`]: no more receives.
 pub const NO_RECEIVE: u32 = 1;
-/// In [`Header::flags`] of [`Op::Shutdown`]: sends no more.
+/// Bit of [`Header::flags`] in a [`Op::Shutdown`]: no more sends.
 pub const NO_SEND: u32 = 2;
 
 crate::codes::codes! {
-    /// What a packet is for.
+    /// Operation of a packet.
     Op {
-        /// May a stream begin?
+        /// Open a stream.
         Request = 1,
-        /// It may.
+        /// The stream is open.
         Response = 2,
-        /// It may not, or has ended.
+        /// The stream is refused, or has ended.
         Reset = 3,
-        /// One direction, or both, end.
+        /// Close one direction, or both.
         Shutdown = 4,
-        /// Data.
         Data = 5,
-        /// How much may be sent.
+        /// Update of the sender's credit.
         Credit = 6,
-        /// How much may be sent?
+        /// Request for such an update.
         AskCredit = 7,
     }
 }
 
-/// What a packet begins with; data follow.
+/// Header of a packet. The data follow.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 pub struct Header {
-    /// Context of the sender.
     pub from: U64,
-    /// And of the receiver.
     pub to: U64,
-    /// Port of the sender.
     pub from_port: U32,
-    /// And of the receiver.
     pub to_port: U32,
-    /// Bytes of data behind.
+    /// Bytes of data.
     pub bytes: U32,
     /// [`STREAM`].
     pub kind: U16,
     /// An [`Op`].
     pub op: U16,
-    /// Of [`Op::Shutdown`].
+    /// Flags of [`Op::Shutdown`].
     pub flags: U32,
-    /// What the sender keeps room for, on this stream.
+    /// Buffer space of the sender for this stream, in bytes.
     pub window: U32,
-    /// Bytes of the stream that it has consumed; wraps.
+    /// Bytes of this stream that the sender has consumed; wraps.
     pub consumed: U32,
 }
 
 const _: () = assert!(size_of::<Header>() == 44);
 
 impl Header {
-    /// A packet without data that does not say what was consumed: its sender keeps no stream.
+    /// A reset from a sender that has no such stream.
     pub fn reset((from, to): (u64, u64), ports: (u32, u32)) -> Header {
         Header {
             from: from.into(),
@@ -95,7 +90,7 @@ impl Header {
         }
     }
 
-    /// A packet of a stream. Whoever gets it knows what was consumed.
+    /// A packet of a stream. It also tells the peer how much was consumed.
     pub fn new(
         ends: (u64, u64),
         ports: (u32, u32),
@@ -114,7 +109,7 @@ impl Header {
     }
 }
 
-/// What the receiver of a stream has consumed of it, and what the sender knows of that.
+/// What a receiver has consumed of a stream, and what it has told the sender of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
     now: u32,
@@ -122,18 +117,17 @@ pub struct Consumed {
 }
 
 impl Consumed {
-    /// So many bytes more.
     pub fn add(&mut self, bytes: usize) {
         self.now = self.now.wrapping_add(bytes as u32);
     }
 
-    /// Is it time to say so?
+    /// Returns whether the sender should be told now: half of the window is unreported.
     pub fn is_due(&self) -> bool {
         self.now.wrapping_sub(self.told) >= WINDOW / 2
     }
 }
 
-/// What the sender of a stream knows of the receiver's room. Both ends count alike.
+/// Credit: what the sender of a stream knows of the receiver's buffer space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
     window: u32,
@@ -142,17 +136,16 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// What a packet of the receiver says.
+    /// Takes over the credit in a packet from the receiver.
     pub fn told(&mut self, header: &Header) {
         (self.window, self.consumed) = (header.window.get(), header.consumed.get());
     }
 
-    /// Bytes that may be sent.
+    /// Returns the number of bytes that may be sent.
     pub fn room(&self) -> u32 {
         self.window.saturating_sub(self.sent.wrapping_sub(self.consumed))
     }
 
-    /// That many were.
     pub fn sent(&mut self, bytes: u32) {
         self.sent = self.sent.wrapping_add(bytes);
     }

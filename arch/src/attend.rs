@@ -1,12 +1,12 @@
 //! The one way to wait for something that another core or domain must do.
 //!
-//! [`until`] runs the installed hook between two looks at the condition: it serves the DSM queue,
-//! the shootdown queue and urgent messages. The hook neither allocates, nor locks, nor waits, and
-//! runs with interrupts masked; that rule is what keeps two domains from deadlocking. A caller
-//! that came with interrupts unmasked can be interrupted and preempted between two rounds.
+//! [`until`] alternates between testing its condition and running the installed hook, which serves
+//! the DSM queue, the TLB shootdown queue and urgent messages. The hook does not allocate, lock or
+//! wait, and runs with interrupts masked: this rule keeps two domains from deadlocking on each
+//! other. A caller with interrupts unmasked may be interrupted and preempted between two rounds.
 //!
-//! **Who waits for a [`crate::lock::Lock`] has a place in its queue already**, so it serves nothing
-//! that locks: that could be the same lock, and would come behind that place for ever.
+//! **A core that waits for a [`crate::lock::Lock`] already has a ticket**, so it must not serve
+//! anything that locks: taking the same lock would queue behind that ticket forever.
 
 pub(crate) mod percore;
 
@@ -19,44 +19,44 @@ hook! { static WAITING: fn(Waits); }
 hook! { static RELEASED: fn(); }
 hook! { static STALLED: fn(); }
 
-/// What a core waits for.
+/// What a core is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// A lock: nothing that locks is served meanwhile. Whoever has it is about to release it.
+    /// A lock, whose holder is about to release it. Nothing that locks may be served.
     Lock,
-    /// Anything else: everything is served.
+    /// Anything else. Everything may be served.
     Event,
 }
 
-/// What a core knows about its waiting.
+/// Wait state of a core.
 struct State {
     spent: u64,
-    /// In a round of some wait: one that begins in there is part of it.
+    /// A round of some wait is in progress; a nested wait is part of it.
     waiting: bool,
-    /// In the hook.
+    /// The hook is running.
     inside: bool,
 }
 
 per_core! { static STATE: State = State { spent: 0, waiting: false, inside: false }; }
 
-/// Installs what a waiting core does meanwhile; once, before a second core runs.
+/// Installs the hook that waiting cores run. Called once, before a second core runs.
 pub fn install(hook: fn(Waits)) {
     WAITING.set(hook);
 }
 
-/// Installs what runs when a core releases its outermost lock, interrupts still masked: messages
-/// are polled there. It may lock, and it does not recur. Once, before a second core runs.
+/// Installs the hook that runs when a core releases its outermost lock, with interrupts masked; it
+/// polls for messages. It may lock, and is not entered recursively. Called once, before a second
+/// core runs.
 pub fn install_released(hook: fn()) {
     RELEASED.set(hook);
 }
 
-/// Installs what is done when somebody has kept a lock between domains for long: its domain may
-/// have been stopped there. May wait. Once, before a second core runs.
+/// Installs the hook that runs when a hardware spinlock has been held for long: the holding domain
+/// may have been stopped meanwhile. It may wait. Called once, before a second core runs.
 pub fn install_stalled(hook: fn()) {
     STALLED.set(hook);
 }
 
-/// Runs the hook of [`install_stalled`].
 #[cold]
 #[inline(never)]
 pub(crate) fn stalled() {
@@ -65,8 +65,7 @@ pub(crate) fn stalled() {
     }
 }
 
-/// Runs the hook of [`install_released`]; called by `lock`. A call, so that it has a name in
-/// `tests/reach.toml`.
+/// Runs the hook of [`install_released`]. Not inlined, so that `tests/reach.toml` can name it.
 #[inline(never)]
 pub(crate) fn released() {
     if let Some(hook) = RELEASED.get() {
@@ -74,13 +73,13 @@ pub(crate) fn released() {
     }
 }
 
-/// Ticks of `cpu::clock` that this core has spent waiting, so that a measurement can subtract them;
-/// of waits within waits, each tick once. A thread that moves to another core finds that core's.
+/// Returns the ticks of `cpu::clock` that this core has spent waiting; nested waits count once. The
+/// count belongs to the core: a thread that migrates sees that of its new core.
 pub fn spent() -> u64 {
     STATE.with(|state| state.spent)
 }
 
-/// Returns when `ready` does. In debug builds, a leaf lock held here is a violation.
+/// Waits until `ready` returns true. The caller must not hold a leaf lock; debug builds check it.
 #[inline]
 pub fn until(mut ready: impl FnMut() -> bool) {
     lock::assert_may_wait();
@@ -89,7 +88,7 @@ pub fn until(mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// [`until`] for the locks themselves.
+/// [`until`] for locks.
 #[inline]
 pub(crate) fn until_locked(mut ready: impl FnMut() -> bool) {
     if !ready() {
@@ -97,7 +96,7 @@ pub(crate) fn until_locked(mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// The same as a port.
+/// [`until`] as a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attending;
 
@@ -131,11 +130,11 @@ fn wait(waits: Waits, ready: &mut dyn FnMut() -> bool) {
     }
 }
 
-/// One run of the hook; a hook that waits after all does not recur.
+/// Runs the hook once, unless it is already running: a hook that waits does not recurse.
 fn serve(waits: Waits) {
     let Some(hook) = WAITING.get() else { return };
     if !STATE.with(|state| core::mem::replace(&mut state.inside, true)) {
-        lock::apart(|| hook(waits));
+        lock::with_new_order(|| hook(waits));
         STATE.with(|state| state.inside = false);
     }
 }
@@ -146,7 +145,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn a_wait_within_a_wait_is_spent_once() {
+    fn nested_waits_are_counted_once() {
         let machine = cpu::machine::Machine::virtual_time();
         machine.enter(base::id::CoreId(0));
         let (before, start) = (spent(), cpu::clock());
@@ -168,7 +167,7 @@ mod tests {
     std::thread_local!(static SERVED: Cell<u32> = const { Cell::new(0) });
 
     #[test]
-    fn waiting_serves_with_interrupts_masked_and_never_recurs() {
+    fn the_hook_runs_with_interrupts_masked_and_does_not_recurse() {
         install(|_| {
             assert!(!cpu::irqs_on());
             SERVED.set(SERVED.get() + 1);
@@ -183,6 +182,6 @@ mod tests {
         assert_eq!(SERVED.get(), 5);
         assert!(cpu::irqs_on());
         until(|| true);
-        assert_eq!(SERVED.get(), 5, "a condition that holds costs nothing");
+        assert_eq!(SERVED.get(), 5, "a condition that already holds runs no hook");
     }
 }

@@ -1,16 +1,16 @@
-//! Return addresses by frame pointers. Believes nothing: every record is checked to be aligned,
-//! above the last one and mapped, and there is a bound, so a broken stack ends the list early.
+//! Return addresses by frame pointers. Every record is checked to be aligned, above the previous
+//! one and mapped, and their number is bounded, so a corrupt stack only ends the list early.
 
 use crate::imp::backtrace::{is_readable, record};
 use core::ops::Range;
 
 pub use crate::imp::backtrace::fp;
 
-/// Most frames visited.
+/// Maximum frames visited.
 const MAX_FRAMES: usize = 64;
 
-/// Visits the return address of each frame from the one at `fp` outwards, of code at `pc`.
-/// `of_programs`: is it code that Cranelift made?
+/// Visits the return address of each frame, outwards from `(pc, fp)`. `of_programs` tells whether a
+/// pc is in code that Cranelift compiled.
 pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64)) {
     redirect(from, 0..u64::MAX, of_programs, &mut |pc| {
         visit(pc);
@@ -18,10 +18,10 @@ pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut d
     });
 }
 
-/// The same, for code that was interrupted at `pc`, by records within `stack`: where code has not
-/// yet made its frame, what is taken for one may be anything. The first for which `visit` says so
-/// returns to another address. That it may is for the caller to know, as of the pc of a
-/// [`crate::trap::TrapFrame`].
+/// The same for code that was interrupted at `pc`, limited to records within `stack`: a function
+/// that has not set up its frame yet may have anything in the frame pointer. The first frame for
+/// which `visit` returns an address will return there instead of to its caller. The caller answers
+/// for that address, as for the pc of a [`crate::trap::TrapFrame`].
 pub fn redirect(
     (pc, fp): (u64, u64),
     stack: Range<u64>,
@@ -31,7 +31,7 @@ pub fn redirect(
     let (mut within, mut at, mut below) = (pc, fp, 0);
     for _ in 0..MAX_FRAMES {
         let record = record(at, of_programs(within));
-        // Of two frames side by side, one a program's, the pointers may be the same.
+        // Adjacent frames, one of them a program's, may have the same frame pointer.
         let inside = record > below
             && record >= stack.start
             && record.checked_add(16).is_some_and(|e| e <= stack.end);
@@ -39,13 +39,13 @@ pub fn redirect(
         {
             return;
         }
-        // SAFETY: aligned, and both words were just seen to be mapped.
+        // SAFETY: aligned, and both words were just found to be mapped.
         let [next, pc] = unsafe { (record as *const [u64; 2]).read_volatile() };
         if pc == 0 {
             return;
         }
         if let Some(to) = visit(pc) {
-            // SAFETY: that word was just read, and lies in a stack.
+            // SAFETY: that word was just read, and is in a stack.
             unsafe { ((record + 8) as *mut u64).write_volatile(to) };
             return;
         }

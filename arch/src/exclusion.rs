@@ -1,9 +1,9 @@
-//! A value that one core at a time reaches, of this kernel or of all kernels that have it: for the
-//! steps of services.
+//! A value that one core at a time can access, among the cores of this kernel or of all kernels;
+//! for the steps of services.
 //!
-//! Contract: the caller keeps its core ([`crate::hold`]) but not its interrupts, so that a step may
-//! be long; an interrupt or fault never enters one. Cores of one kernel take turns in the order
-//! they came; kernels by a hardware spinlock. Both waits attend.
+//! The caller must not be preempted ([`crate::hold`]), but interrupts stay unmasked, so that a step
+//! may be long; interrupt and fault handlers must not start one. Cores of one kernel take turns in
+//! FIFO order, kernels by a hardware spinlock. Both waits go through [`attend`].
 
 use crate::attend;
 use crate::hold;
@@ -12,42 +12,42 @@ use crate::shared::HwLock;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The value.
 pub struct Exclusion<T> {
     next: AtomicU32,
     serving: AtomicU32,
-    /// Between kernels.
+    /// Excludes other kernels.
     between: Option<HwLock>,
     rank: Rank,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: tickets give one core at a time the value.
+// SAFETY: tickets give the value to one core at a time.
 unsafe impl<T: Send> Sync for Exclusion<T> {}
 
 impl<T> Exclusion<T> {
-    /// Of this kernel's cores; of all kernels that have `between` over the same word.
+    /// A value of this kernel's cores or, with `between`, of all kernels whose `between` is over
+    /// the same word.
     pub const fn new(rank: Rank, between: Option<HwLock>, value: T) -> Self {
         let (next, serving) = (AtomicU32::new(0), AtomicU32::new(0));
         Exclusion { next, serving, between, rank, value: UnsafeCell::new(value) }
     }
 
-    fn alone(&self, work: &mut dyn FnMut(&mut T)) {
+    fn run_alone(&self, work: &mut dyn FnMut(&mut T)) {
         let _between = self.between.as_ref().map(HwLock::acquire_unmasked);
-        // SAFETY: the ticket is served, so no other core of this kernel is here, and the guard
-        // keeps other kernels out; this core does not come here twice, by the order of ranks.
+        // SAFETY: this core's ticket is being served, so no other core of this kernel is here, and
+        // the guard excludes other kernels; the ranks keep this core from getting here twice.
         work(unsafe { &mut *self.value.get() });
     }
 }
 
 impl<T> base::port::Exclusive<T> for Exclusion<T> {
     fn exclusively(&self, work: &mut dyn FnMut(&mut T)) {
-        assert!(hold::is_held(), "a step keeps its core");
+        assert!(hold::is_held(), "a step must not be preempted");
         lock::assert_may_wait();
         lock::note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         attend::until(|| self.serving.load(Ordering::Acquire) == ticket);
-        self.alone(work);
+        self.run_alone(work);
         self.serving.store(ticket.wrapping_add(1), Ordering::Release);
         lock::note_release(self.rank);
     }
@@ -66,7 +66,7 @@ mod tests {
     const RANK: Rank = Rank::new(1, "test");
 
     #[test]
-    fn cores_and_kernels_take_turns() {
+    fn cores_and_kernels_exclude_each_other() {
         let word: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
         let shared: &'static [AtomicU64] = Box::leak(Box::new([AtomicU64::new(0)]));
         let kernel = |id| {

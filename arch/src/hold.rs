@@ -1,31 +1,31 @@
-//! What a core keeps while it does one piece of work: itself, and the heap that the work allocates
-//! from.
+//! Work that is not preempted, and the heap that it allocates from.
 //!
 //! **Unpreempted** work may be interrupted, but no other thread runs on its core until it is done;
-//! it must not block. The scheduler asks [`postpone`] before it takes a core away, and looks again
-//! when [`end`] says that somebody was put off.
+//! it must not block. The scheduler calls [`postpone`] before it preempts a thread, and runs again
+//! when [`end`] reports that a preemption was postponed.
 //!
-//! **The current heap** is a number that the allocator knows: 0 is the kernel's own. It is changed
-//! within unpreempted work only, and an interrupt begins with 0 ([`Own`]), so it belongs to a piece
-//! of work and needs no place in a thread.
+//! **The current heap** of a core is a number known to the allocator; 0 is the kernel's own heap.
+//! It changes only within unpreempted work, and interrupt handlers start with 0 ([`HandlerScope`]),
+//! so it is not part of a thread's state.
 
 use crate::attend::percore::per_core;
 
 struct State {
     depth: u32,
-    /// The scheduler wanted the core meanwhile.
+    /// A preemption was postponed.
     wanted: bool,
     heap: usize,
 }
 
 per_core! { static STATE: State = State { depth: 0, wanted: false, heap: 0 }; }
 
-/// Unpreempted from here on; nests.
+/// Disables preemption. Nests.
 pub fn begin() {
     STATE.with(|state| state.depth += 1);
 }
 
-/// The end of what [`begin`] began. True: somebody was put off, so have the scheduler look.
+/// Ends one [`begin`]. Returns true if a preemption was postponed: the caller invokes the
+/// scheduler.
 #[must_use]
 pub fn end() -> bool {
     STATE.with(|state| {
@@ -34,12 +34,12 @@ pub fn end() -> bool {
     })
 }
 
-/// Is this core kept?
+/// Returns whether preemption is disabled.
 pub fn is_held() -> bool {
     STATE.with(|state| state.depth > 0)
 }
 
-/// The scheduler would give this core to another thread: is that put off?
+/// Asks to preempt this core. Returns true if that is postponed until [`end`].
 pub fn postpone() -> bool {
     STATE.with(|state| {
         state.wanted |= state.depth > 0;
@@ -47,47 +47,46 @@ pub fn postpone() -> bool {
     })
 }
 
-/// The heap that this core allocates from.
+/// Returns the heap that this core allocates from.
 #[inline]
 pub fn heap() -> usize {
     STATE.with(|state| state.heap)
 }
 
-/// Another one, from within unpreempted work; returns the one before, to be set again.
+/// Selects a heap, within unpreempted work. Returns the previous one, to be restored.
 pub fn set_heap(heap: usize) -> usize {
     STATE.with(|state| {
-        debug_assert!(state.depth > 0, "a heap belongs to unpreempted work");
+        debug_assert!(state.depth > 0, "a heap is selected within unpreempted work");
         core::mem::replace(&mut state.heap, heap)
     })
 }
 
-/// While it lives, this core allocates from the kernel's own heap, and takes locks in an order of
-/// their own: for interrupts and faults, whoever they came upon.
+/// Scope of an interrupt or fault handler: while it lives, this core allocates from the kernel's
+/// own heap and takes locks in an order of their own, whatever was interrupted.
 #[must_use]
-pub struct Own {
+pub struct HandlerScope {
     heap: usize,
     order: usize,
 }
 
-impl Own {
-    /// From here on.
+impl HandlerScope {
     #[inline]
-    pub fn new() -> Own {
-        let order = crate::lock::new_order();
-        Own { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
+    pub fn new() -> HandlerScope {
+        let order = crate::lock::begin_order();
+        HandlerScope { heap: STATE.with(|state| core::mem::take(&mut state.heap)), order }
     }
 }
 
-impl Default for Own {
-    fn default() -> Own {
-        Own::new()
+impl Default for HandlerScope {
+    fn default() -> HandlerScope {
+        HandlerScope::new()
     }
 }
 
-impl Drop for Own {
+impl Drop for HandlerScope {
     fn drop(&mut self) {
         STATE.with(|state| state.heap = self.heap);
-        crate::lock::old_order(self.order);
+        crate::lock::end_order(self.order);
     }
 }
 
@@ -96,26 +95,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wanted_the_core_is_told_at_the_end() {
-        assert!(!postpone(), "nobody keeps the core");
+    fn a_postponed_preemption_is_reported_once_at_the_end() {
+        assert!(!postpone(), "preemption is enabled");
         begin();
         begin();
         assert!(postpone() && is_held());
-        assert!(!end(), "still within the first");
+        assert!(!end(), "the outer one is still active");
         assert!(end());
         begin();
-        assert!(!end(), "told once");
+        assert!(!end(), "already reported");
     }
 
     #[test]
-    fn an_interrupt_finds_the_kernels_heap_and_leaves_the_other() {
+    fn an_interrupt_uses_the_kernel_heap_and_restores_the_interrupted_one() {
         begin();
         assert_eq!(set_heap(7), 0);
         {
-            let _own = Own::new();
+            let _own = HandlerScope::new();
             assert_eq!(heap(), 0);
             begin();
-            assert_eq!(set_heap(9), 0, "a service within an interrupt would nest");
+            assert_eq!(set_heap(9), 0, "work within an interrupt nests");
             set_heap(0);
             let _ = end();
         }

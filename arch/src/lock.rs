@@ -1,13 +1,12 @@
 //! Locks between the cores of one domain, and values that are set once.
 //!
-//! [`Lock`] is a fair ticket lock: interrupts are masked while it is held, a contended one is
-//! waited for through `attend::until`, and the guard restores the interrupt state. Guards are
-//! dropped in the reverse order of locking. Releasing the outermost lock of a core (the one taken
-//! with interrupts unmasked) runs the hook of `attend::install_released`.
+//! [`Lock`] is a fair ticket lock. Interrupts are masked while it is held, waiting for it goes
+//! through `attend::until`, and the guard restores the interrupt state. Guards are dropped in the
+//! reverse order of locking. Releasing the outermost lock of a core (the one taken with interrupts
+//! unmasked) runs the hook of `attend::install_released`.
 //!
-//! Ranks order locks: a core that holds one acquires only higher ones. Debug builds check it on
-//! every acquisition, before the order can deadlock; release builds carry the rank and nothing
-//! else.
+//! Ranks order locks: a core that holds one may acquire only higher ranks. Debug builds check this
+//! on every acquisition, before it can deadlock; release builds do not.
 
 mod core_local;
 
@@ -23,57 +22,48 @@ use crate::{attend, cpu};
 
 pub use core_local::CoreLocal;
 
-/// Place of a lock in the order.
+/// Position of a lock in the locking order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// Lower ones are acquired first.
+    /// Lower levels are acquired first.
     pub level: u8,
-    /// For reports.
+    /// Name in reports.
     pub name: &'static str,
-    /// May not be held while waiting for another core or domain.
+    /// It must not be held while waiting for another core or domain.
     pub leaf: bool,
 }
 
 impl Rank {
-    /// A lock that may be held across a wait.
+    /// Returns the rank of a lock that may be held across a wait.
     pub const fn new(level: u8, name: &'static str) -> Self {
         Rank { level, name, leaf: false }
     }
-    /// A lock that may not.
+    /// Returns the rank of a lock that may not.
     pub const fn leaf(level: u8, name: &'static str) -> Self {
         Rank { level, name, leaf: true }
     }
 }
 
-/// How the order was violated.
+/// A violation of the locking order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// `wanted` was acquired while a lock of the same or a higher rank was held.
+    /// `wanted` was acquired while a lock of the same or a higher level was held.
     Order {
-        /// Highest held.
+        /// The highest rank held.
         held: Rank,
-        /// Acquired.
         wanted: Rank,
     },
-    /// A leaf lock was held at a wait.
-    Wait {
-        /// The leaf.
-        held: Rank,
-    },
-    /// A guard was dropped before one that was taken after it.
-    Release {
-        /// The last one taken.
-        last: Rank,
-        /// The one dropped.
-        dropped: Rank,
-    },
-    /// More locks are held at once than the checker has room for.
+    /// A leaf lock was held while waiting.
+    Wait { held: Rank },
+    /// A guard was dropped before one that was taken later.
+    Release { last: Rank, dropped: Rank },
+    /// A core holds more locks than the checker can track.
     Depth,
 }
 
 hook! { static REPORT: fn(Violation); }
 
-/// Installs what happens at a violation; a panic otherwise.
+/// Installs a handler for violations, which panic otherwise.
 pub fn install_report(report: fn(Violation)) {
     REPORT.set(report);
 }
@@ -86,14 +76,15 @@ fn report(violation: Violation) {
     }
 }
 
-/// Most locks a core holds at once.
+/// Maximum number of locks that a core holds at once.
 const DEPTH: usize = 12;
 
-/// The ranks that a core holds, in the order it took them.
+/// The ranks that a core holds, in the order of acquisition.
 struct Held {
     count: usize,
-    /// What a waiting core serves meanwhile has an order of its own, from here on: it takes the
-    /// locks it begins with by `try_lock`, so it can wait for nothing that this core holds.
+    /// Start of the current order: what a core serves while it waits has an order of its own from
+    /// here on. It takes its first locks with `try_lock`, so it cannot wait for one that this core
+    /// holds.
     base: usize,
     ranks: [Rank; DEPTH],
 }
@@ -101,7 +92,7 @@ struct Held {
 per_core! { static HELD: Held = Held { count: 0, base: 0, ranks: [Rank::new(0, ""); DEPTH] }; }
 
 impl Held {
-    /// A rank that violates the order is not counted as held.
+    /// Records an acquisition. A rank that violates the order is not recorded as held.
     fn acquire(&mut self, wanted: Rank) -> Option<Violation> {
         let highest =
             self.ranks[self.base..self.count].iter().max_by_key(|held| held.level).copied();
@@ -133,7 +124,7 @@ impl Held {
     }
 }
 
-/// For every kind of lock with a rank: `rank` is being acquired on this core.
+/// Checks and records an acquisition of `rank` on this core; called by every kind of lock.
 #[inline]
 pub fn note_acquire(rank: Rank) {
     if cfg!(debug_assertions)
@@ -143,7 +134,7 @@ pub fn note_acquire(rank: Rank) {
     }
 }
 
-/// `rank` was acquired without waiting, which no order forbids.
+/// Records an acquisition that did not wait, which is allowed in any order.
 #[inline]
 fn note_try(rank: Rank) {
     if cfg!(debug_assertions)
@@ -153,30 +144,30 @@ fn note_try(rank: Rank) {
     }
 }
 
-/// Runs what a waiting core serves meanwhile, under an order of its own.
-pub(crate) fn apart(serve: impl FnOnce()) {
-    let order = new_order();
+/// Runs `serve`, which a waiting core does meanwhile, with an order of its own.
+pub(crate) fn with_new_order(serve: impl FnOnce()) {
+    let order = begin_order();
     serve();
-    old_order(order);
+    end_order(order);
 }
 
-/// From here on this core takes locks in an order of its own, whatever it holds: for what comes
-/// upon it and takes none of those. Returns what [`old_order`] wants.
-pub(crate) fn new_order() -> usize {
+/// Starts a new locking order on this core, for code that interrupts the current one and takes none
+/// of its locks. Returns the value for [`end_order`].
+pub(crate) fn begin_order() -> usize {
     if !cfg!(debug_assertions) {
         return 0;
     }
     HELD.with(|held| core::mem::replace(&mut held.base, held.count))
 }
 
-/// The order before [`new_order`] again.
-pub(crate) fn old_order(order: usize) {
+/// Returns to the order before [`begin_order`].
+pub(crate) fn end_order(order: usize) {
     if cfg!(debug_assertions) {
         HELD.with(|held| held.base = order);
     }
 }
 
-/// `rank` was released on this core.
+/// Records a release of `rank` on this core.
 #[inline]
 pub fn note_release(rank: Rank) {
     if cfg!(debug_assertions)
@@ -186,7 +177,7 @@ pub fn note_release(rank: Rank) {
     }
 }
 
-/// A wait begins: no leaf lock may be held.
+/// Checks, before a wait, that this core holds no leaf lock.
 #[inline]
 pub fn assert_may_wait() {
     if cfg!(debug_assertions)
@@ -196,12 +187,12 @@ pub fn assert_may_wait() {
     }
 }
 
-/// Locks that this core holds; counted in debug builds only, else 0.
+/// Returns the number of locks that this core holds in a debug build, else 0.
 pub fn held() -> usize {
     if cfg!(debug_assertions) { HELD.with(|held| held.count) } else { 0 }
 }
 
-/// A value that one core at a time reaches.
+/// A value that one core at a time can access.
 pub struct Lock<T: ?Sized> {
     next: AtomicU32,
     serving: AtomicU32,
@@ -209,14 +200,13 @@ pub struct Lock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the ticket protocol gives one guard at a time, so `&Lock<T>` hands out `&mut T` to one
-// core at a time; that asks for `T: Send` only.
+// SAFETY: tickets give one guard at a time, so `&Lock<T>` gives `&mut T` to one core at a time,
+// which requires only `T: Send`.
 unsafe impl<T: ?Sized + Send> Sync for Lock<T> {}
 // SAFETY: a lock owns its value.
 unsafe impl<T: ?Sized + Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// Unlocked.
     pub const fn new(rank: Rank, value: T) -> Self {
         Lock {
             next: AtomicU32::new(0),
@@ -226,32 +216,30 @@ impl<T> Lock<T> {
         }
     }
 
-    /// The value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Lock<T> {
-    /// Its place in the order.
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// Waits for its turn; interrupts stay masked until the guard is dropped.
+    /// Waits for the lock. Interrupts stay masked until the guard is dropped.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         let irqs_on = cpu::irqs_off();
         note_acquire(self.rank);
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        // Acquire: what the last holder did happens before what this one does.
+        // Acquire: everything the previous holder did happens before what this one does.
         if self.serving.load(Ordering::Acquire) != ticket {
             attend::until_locked(|| self.serving.load(Ordering::Acquire) == ticket);
         }
         Guard { lock: self, irqs_on, not_send: PhantomData }
     }
 
-    /// The guard, or `None` when another core holds it or waits for it.
+    /// Returns `None` if another core holds the lock or waits for it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let irqs_on = cpu::irqs_off();
@@ -273,27 +261,27 @@ impl<T: ?Sized> Lock<T> {
     /// Releases the lock without its guard; interrupts stay masked.
     ///
     /// # Safety
-    /// This core holds the lock, and the guard it was taken with lives on in the frame of a thread
-    /// that was switched away from, which will drop it only after this lock was taken for it again.
+    /// This core holds the lock, and its guard lives on in the frame of a thread that was switched
+    /// away from, which drops it only after the lock was taken for that thread again.
     pub unsafe fn force_unlock(&self) {
         note_release(self.rank);
-        self.pass_on();
+        self.serve_next();
     }
 
-    /// Serves the next ticket; by the holder only.
+    /// Serves the next ticket. Called by the holder only.
     #[inline]
-    fn pass_on(&self) {
-        // Nobody else stores `serving`. Release: see `lock`.
+    fn serve_next(&self) {
+        // Only the holder stores `serving`. Release: see `lock`.
         let next = self.serving.load(Ordering::Relaxed).wrapping_add(1);
         self.serving.store(next, Ordering::Release);
     }
 
-    /// The value, without locking.
+    /// Returns the value without locking: `&mut self` excludes other users.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// Held or waited for? For reports only: it may have changed on return.
+    /// Returns whether the lock is held or waited for. For reports: it may change at any time.
     pub fn is_locked(&self) -> bool {
         self.next.load(Ordering::Relaxed) != self.serving.load(Ordering::Relaxed)
     }
@@ -305,7 +293,7 @@ impl<T: ?Sized> fmt::Debug for Lock<T> {
     }
 }
 
-/// The right to a locked value; stays on the core that took it.
+/// Access to a locked value. Stays on the core that took the lock.
 pub struct Guard<'a, T: ?Sized> {
     lock: &'a Lock<T>,
     irqs_on: bool,
@@ -316,7 +304,7 @@ impl<T: ?Sized> Deref for Guard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard's ticket is being served, so nobody else reaches the value.
+        // SAFETY: this guard's ticket is being served, so nobody else accesses the value.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -333,7 +321,7 @@ impl<T: ?Sized> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         note_release(self.lock.rank);
-        self.lock.pass_on();
+        self.lock.serve_next();
         if self.irqs_on {
             attend::released();
             cpu::irqs_restore(true);
@@ -341,36 +329,34 @@ impl<T: ?Sized> Drop for Guard<'_, T> {
     }
 }
 
-/// A value that is set once, for the statics of image.
+/// A value that is set once; for statics of the kernel.
 pub struct Once<T> {
-    /// 0 unset, 1 being set, 2 set.
+    /// 0: unset, 1: being set, 2: set.
     state: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value is written by the one core that moves `state` from 0 to 1, before it stores 2
-// with Release; afterwards it is only shared, which asks for `T: Sync` (and `Send` to come over).
+// SAFETY: only the core that moves `state` from 0 to 1 writes the value, before it stores 2 with
+// Release. From then on the value is shared, which requires `T: Sync`, and `T: Send` to get here.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
-    /// Unset.
     pub const fn new() -> Self {
         Once { state: AtomicU8::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
-    /// Sets it; gives the value back when it was set before.
+    /// Sets the value; returns it as an error if one was set before.
     pub fn set(&self, value: T) -> Result<&T, T> {
         if self.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(value);
         }
-        // SAFETY: this core moved `state` to 1; nobody else writes, and nobody reads before 2.
+        // SAFETY: this core moved `state` to 1; no other core writes, and none reads before 2.
         unsafe { (*self.value.get()).write(value) };
         self.state.store(2, Ordering::Release);
         // SAFETY: written above, and never again.
         Ok(unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// The value, once it is set.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         // SAFETY: 2 is stored (Release) after the value was written, and it is never written again.

@@ -1,11 +1,11 @@
-//! Accesses that may fault, for self-tests and for looking at memory of unknown state: a probe
-//! answers `None` where a plain access would end the kernel.
+//! Accesses that may fault, for self-tests and for inspecting memory of unknown state: where a
+//! plain access would end the kernel, a probe reports the fault.
 
 use crate::trap::TrapFrame;
 use crate::types::Fault;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Value and whether it faulted, as two registers.
+/// A value and a flag, returned in two registers.
 #[repr(C)]
 struct Outcome {
     value: u64,
@@ -20,38 +20,37 @@ unsafe extern "C" {
     fn probe_execute_fixed();
 }
 
-/// Address that a [`execute`] under way jumps to; 0 for none.
+/// Target of the [`execute_faults`] in progress, or 0.
 static TARGET: AtomicU64 = AtomicU64::new(0);
 
-/// Loads the word at `address`; `None` when that faults.
+/// Loads the word at `address`; `None` if that faults.
 pub fn load(address: u64) -> Option<u64> {
-    // SAFETY: a fault of the one load in it is brought back by `recover`.
+    // SAFETY: `recover` handles a fault of its one load.
     let outcome = unsafe { probe_load(address & !7) };
     (outcome.faulted == 0).then_some(outcome.value)
 }
 
-/// Can the word at `address` be stored to? It keeps its value.
+/// Returns whether the word at `address` can be stored to. It keeps its value.
 pub fn can_rewrite(address: u64) -> bool {
     !rewrite_faults(address & !7)
 }
 
-/// Can the instruction at `address` be fetched? It is not executed unless it can, so this is for
-/// what must not be, or begins with a return. One at a time.
+/// Returns whether the instruction at `address` can be fetched. If it can, it is executed: use this
+/// only for an address that must not be executable or holds a return. One call at a time.
 pub fn can_execute(address: u64) -> bool {
     !execute_faults(address)
 }
 
-/// One forbidden access and whether it was refused.
+/// A forbidden access and its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
-    /// What was tried.
     pub name: &'static str,
-    /// Did it fault, as it must?
+    /// It faulted, as it must.
     pub refused: bool,
 }
 
-/// Tries what W^X and the guards must refuse. Harmless where they do not: stores write back the
-/// value that was there, and the data that is executed is one return instruction. One at a time.
+/// Tries accesses that W^X and the guard pages must refuse. Harmless if they do not: stores write
+/// back the same value, and the data executed is a return instruction. One call at a time.
 pub fn self_test() -> [Check; 6] {
     let layout = crate::image::layout();
     let code = core::ptr::addr_of!(RETURN) as u64;
@@ -68,27 +67,27 @@ pub fn self_test() -> [Check; 6] {
     ]
 }
 
-/// A return instruction of either ISA, in data: never executed unless protection is broken.
+/// A return instruction, in data: never executed unless protection is broken.
 static RETURN: AtomicU64 =
     AtomicU64::new(if crate::cpu::ISA == abi::boot::isa::AARCH64 { 0xd65f_03c0 } else { 0x8067 });
 
-/// Stores to `address` what is there: did that fault?
+/// Stores to `address` the value that it has; returns whether that faulted.
 fn rewrite_faults(address: u64) -> bool {
     let Some(value) = load(address) else { return true };
-    // SAFETY: the word keeps its value; a fault is brought back by `recover`.
+    // SAFETY: the word keeps its value; `recover` handles a fault.
     unsafe { probe_store(address, value).faulted != 0 }
 }
 
-/// Runs the instruction at `address`, a return: did the fetch fault?
+/// Runs the return instruction at `address`; returns whether the fetch faulted.
 fn execute_faults(address: u64) -> bool {
     TARGET.store(address, Ordering::Relaxed);
-    // SAFETY: the target is one return instruction; a fault is brought back by `recover`.
+    // SAFETY: the target is one return instruction; `recover` handles a fault.
     let outcome = unsafe { probe_execute(address) };
     TARGET.store(0, Ordering::Relaxed);
     outcome.faulted != 0
 }
 
-/// For the fault handler: brings a fault of a probe back to it.
+/// For the fault handler: resumes a probe that faulted. Returns false if `fault` is not a probe's.
 pub fn recover(frame: &mut TrapFrame, fault: Fault) -> bool {
     if !matches!(fault, Fault::Page { .. } | Fault::Unaligned { .. } | Fault::Other(_)) {
         return false;

@@ -1,9 +1,9 @@
-//! Work that can be given up in the middle, when memory that it needs is lost for good.
+//! Work that can be abandoned when memory that it needs is lost for good.
 //!
-//! Contract: [`attempt`] runs its work to the end, or until the fault handler, which came upon it,
-//! says [`abandon`]; then the work is not heard of any more: nothing of it is dropped, no lock that
-//! it took is released. So it takes none, and what it owns lies in memory that is discarded with
-//! it. It keeps its core ([`crate::hold`]), and does not nest.
+//! [`attempt`] runs its work to the end, unless the fault handler calls [`abandon`] while it runs.
+//! Abandoned work simply stops: nothing of it is dropped and no lock is released. So it must not
+//! take locks, and everything that it owns must be in memory that is discarded with it. It must not
+//! be preempted ([`crate::hold`]), and attempts do not nest.
 
 use crate::attend::percore::per_core;
 use crate::hold;
@@ -11,20 +11,20 @@ use crate::trap::TrapFrame;
 
 #[cfg(target_os = "none")]
 unsafe extern "C" {
-    /// Stores its stack pointer, calls `entry(argument)` and returns 0; 1 from the landing.
+    /// Stores its stack pointer, calls `entry(argument)` and returns 0, or 1 from `rescue_landing`.
     fn rescue_call(stack: *mut u64, entry: extern "C" fn(*mut u8), argument: *mut u8) -> u64;
     fn rescue_landing();
 }
 
-// Stack pointer of the attempt under way on this core, or 0.
+// Stack pointer of the current attempt on this core, or 0.
 per_core! { static STACK: u64 = 0; }
 
-/// A reference to a trait object, as one pointer for the call.
+/// A reference to a trait object, so that one pointer passes it through the call.
 struct Work<'a>(&'a mut dyn FnMut());
 
-/// Runs `work`; false when it was abandoned.
+/// Runs `work`; returns false if it was abandoned.
 pub fn attempt(work: &mut dyn FnMut()) -> bool {
-    assert!(hold::is_held(), "an attempt keeps its core");
+    assert!(hold::is_held(), "an attempt must not be preempted");
     let mut work = Work(work);
     let done = call(&raw mut work);
     STACK.with(|stack| *stack = 0);
@@ -32,8 +32,8 @@ pub fn attempt(work: &mut dyn FnMut()) -> bool {
 }
 
 extern "C" fn enter(work: *mut u8) {
-    // The landing's place is known from here on: `call` has stored it.
-    // SAFETY: `call` passes the `Work` of `attempt`, which waits for it.
+    // From here on a landing is possible: `call` has stored the stack pointer.
+    // SAFETY: `call` passes the `Work` of `attempt`, which outlives this call.
     let work = unsafe { &mut *work.cast::<Work<'_>>() };
     (work.0)();
 }
@@ -41,7 +41,8 @@ extern "C" fn enter(work: *mut u8) {
 #[cfg(target_os = "none")]
 fn call(work: *mut Work<'_>) -> bool {
     let at = STACK.with(|stack| &raw mut *stack);
-    // SAFETY: `enter` is given what it expects; the word is this core's, which stays this one.
+    // SAFETY: `enter` gets the argument that it expects; the word belongs to this core, which does
+    // not change meanwhile.
     unsafe { rescue_call(at, enter, work.cast()) == 0 }
 }
 
@@ -51,8 +52,8 @@ fn call(work: *mut Work<'_>) -> bool {
     true
 }
 
-/// For the fault handler: gives up the attempt under way on this core, when the handler returns.
-/// False: there is none.
+/// For the fault handler: abandons the current attempt on this core when the handler returns.
+/// Returns false if there is none.
 pub fn abandon(frame: &mut TrapFrame) -> bool {
     let stack = STACK.with(core::mem::take);
     if stack == 0 {

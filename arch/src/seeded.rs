@@ -1,9 +1,9 @@
-//! Planted bugs, for the coherence sanitizer to find. Only in kernels built with the feature
-//! `seeded`; the board's command line says which bug (`seed=NUMBER,ISA`), and the kernel of that
-//! ISA has it. Nothing of this is in any other kernel.
+//! Planted bugs for the coherence sanitizer to find. Only in kernels built with the feature
+//! `seeded`; `seed=NUMBER,ISA` on the board's command line selects the bug and the kernel that has
+//! it.
 //!
-//! What a bug removes is removed here or in [`crate::shared`]: the maintenance functions behind
-//! [`cache`], the barriers, the word that announces others.
+//! A bug disables something here or in [`crate::shared`]: cache maintenance, barriers, or the word
+//! that publishes others.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use crate::imp;
 use crate::mmu::PageTable;
 use crate::types::{MapError, Memory, Rights};
 
-/// The bugs, by their numbers.
+/// The bugs by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Seed {
@@ -28,44 +28,44 @@ pub enum Seed {
     ShortInvalidate = 4,
     /// The first line of a range is not cleaned.
     LateClean = 5,
-    /// No barrier between domains: neither behind maintenance nor before a word that announces.
+    /// No barriers between domains: neither after maintenance nor before a word that publishes.
     NoBarrier = 6,
-    /// What should be cleaned is invalidated.
+    /// Invalidate instead of clean.
     CleanDrops = 7,
-    /// What should be invalidated is cleaned.
+    /// Clean instead of invalidate.
     InvalidateKeeps = 8,
-    /// What should be cleaned and invalidated is neither.
+    /// Neither clean nor invalidate where both are due.
     NoFlush = 9,
-    /// What should be cleaned and invalidated is cleaned only, and nothing is invalidated.
+    /// Clean only where both are due, and never invalidate.
     FlushKeeps = 10,
-    /// Written code is not made visible to instruction fetches.
+    /// New code is not made visible to instruction fetches.
     NoSync = 11,
-    /// Cleaned first, written then.
+    /// Clean before the write instead of after it.
     EarlyClean = 12,
-    /// Invalidated, and read again, before the other may change it.
+    /// Invalidate, and read again, before the other domain's change instead of after it.
     EarlyInvalidate = 13,
-    /// Written before the other has announced its changes.
+    /// Write before the other domain has published its changes.
     EarlyWrite = 14,
-    /// A word is written without a look at the line, or an invalidate.
+    /// Write a word without reading or invalidating its line.
     BlindWrite = 15,
-    /// Another word of the last line is written after it was handed over.
+    /// Write another word of the last line after the line was handed over.
     FalseSharing = 16,
-    /// A read-modify-write counts in what both domains hold.
+    /// Read-modify-write a word that both domains cache.
     Atomic = 17,
-    /// A compare-and-exchange does so.
+    /// Compare-and-exchange such a word.
     Exclusive = 18,
-    /// A word between domains is changed by a swap, outside of the spinlock bank.
+    /// Publish a word with a swap, outside of the spinlock bank.
     SwapPublish = 19,
 }
 
 static CHOSEN: AtomicU64 = AtomicU64::new(0);
 
-/// Has this kernel the bug?
+/// Returns whether this kernel has the bug.
 pub fn is(seed: Seed) -> bool {
     CHOSEN.load(Ordering::Relaxed) == seed as u64
 }
 
-/// Chooses the bug that the command line names, if it is for this ISA.
+/// Selects the bug that the command line names, if it is for this ISA.
 pub fn choose(arguments: &str) {
     let isa = abi::boot::isa::name(imp::cpu::ISA);
     let word = arguments.split_whitespace().find_map(|word| word.strip_prefix("seed="));
@@ -74,13 +74,12 @@ pub fn choose(arguments: &str) {
     CHOSEN.store(number, Ordering::Relaxed);
 }
 
-/// Cache maintenance with its bugs; the contract's `cache` otherwise.
+/// Cache maintenance with the selected bug; the contract's `cache` otherwise.
 pub mod cache {
     use super::imp::cache as real;
     pub use super::imp::cache::LINE;
     use super::{Seed, is};
 
-    /// Writes dirty lines back.
     pub fn clean(va: usize, bytes: usize) {
         match () {
             () if is(Seed::NoClean) => {}
@@ -91,7 +90,6 @@ pub mod cache {
         }
     }
 
-    /// Drops lines.
     pub fn invalidate(va: usize, bytes: usize) {
         match () {
             () if is(Seed::NoInvalidate) || is(Seed::FlushKeeps) => {}
@@ -101,7 +99,6 @@ pub mod cache {
         }
     }
 
-    /// Writes dirty lines back and drops them.
     pub fn clean_invalidate(va: usize, bytes: usize) {
         match () {
             () if is(Seed::NoFlush) => {}
@@ -110,7 +107,6 @@ pub mod cache {
         }
     }
 
-    /// Makes instructions written at `va` the ones that this domain's cores execute.
     pub fn sync_code(va: usize, bytes: usize) {
         if !is(Seed::NoSync) {
             real::sync_code(va, bytes);
@@ -118,54 +114,53 @@ pub mod cache {
     }
 }
 
-/// A page that every kernel maps cacheable, against the rules, so that only maintenance keeps what
-/// domains see of it in order.
+/// A page that every kernel maps cacheable, against the rules: only cache maintenance keeps it
+/// consistent between domains.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct SharedPage {
     words: &'static [AtomicU64],
 }
 
-impl Ground {
-    /// Maps `page` for ever; nobody else has mapped it in this kernel.
+impl SharedPage {
+    /// Maps `page` forever. It must not be mapped in this kernel.
     pub fn map(
         table: &mut PageTable,
         frames: &dyn Frames,
         page: PhysAddr,
-    ) -> Result<Ground, MapError> {
+    ) -> Result<SharedPage, MapError> {
         let at = page.to_virt();
         table.map(frames, at, page, PAGE, Memory::Cached, Rights::ReadWrite)?;
-        // SAFETY: mapped above, for ever, and only ever seen as atomic words.
+        // SAFETY: mapped above, forever, and accessed only as atomic words.
         let words = unsafe { core::slice::from_raw_parts(at.0 as *const AtomicU64, 512) };
-        Ok(Ground { words })
+        Ok(SharedPage { words })
     }
 
-    /// Its words.
     pub fn words(&self) -> &'static [AtomicU64] {
         self.words
     }
 
-    /// Address of its first byte.
+    /// Returns its virtual address.
     pub fn start(&self) -> usize {
         self.words.as_ptr() as usize
     }
 }
 
-/// A function that returns at once.
+/// The return instruction.
 const RETURN: u32 = if imp::cpu::ISA == abi::boot::isa::AARCH64 { 0xd65f_03c0 } else { 0x8067 };
 
-/// Writes a function to `page`, which nobody has mapped in this kernel, and calls it.
+/// Writes a function to `page`, which must not be mapped in this kernel, and calls it.
 pub fn run_code(
     table: &mut PageTable,
     frames: &dyn Frames,
     page: PhysAddr,
 ) -> Result<(), MapError> {
     let at = page.to_virt();
-    let ground = Ground::map(table, frames, page)?;
-    ground.words[0].store(u64::from(RETURN), Ordering::Relaxed);
-    cache::sync_code(ground.start(), 4);
+    let shared = SharedPage::map(table, frames, page)?;
+    shared.words[0].store(u64::from(RETURN), Ordering::Relaxed);
+    cache::sync_code(shared.start(), 4);
     table.unmap(at, PAGE)?;
     table.map(frames, at, page, PAGE, Memory::Cached, Rights::ReadExecute)?;
-    // SAFETY: the page holds a function of this ISA that returns at once, and may be executed.
+    // SAFETY: the page holds a function of this ISA that returns at once, mapped executable.
     let function: extern "C" fn() = unsafe { core::mem::transmute(at.0 as *const ()) };
     function();
     Ok(())

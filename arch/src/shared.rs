@@ -1,8 +1,8 @@
-//! Memory between domains: aligned 64-bit words with one writer each, and the hardware spinlocks.
+//! Memory between domains: aligned 64-bit words with one writer each, and hardware spinlocks.
 //!
-//! Nothing here is coherent by itself. A writer stores its words, then *publishes* one more that
-//! makes them valid; a reader *consumes* that one, then loads the others. Every access goes through
-//! `words`, the one linker section at which the lab synchronises.
+//! None of it is coherent. A writer stores its words, then *publishes* one more that makes them
+//! valid; a reader *consumes* that one, then loads the others. Every access goes through `words`,
+//! the one linker section at which the lab synchronises.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,86 +20,84 @@ pub struct Window {
     bytes: usize,
 }
 
-// SAFETY: a window is only accessed by whole words with the volatile accesses of `words`, which
-// are made for memory that others write at the same time.
+// SAFETY: a window is accessed only by whole words with the volatile accesses of `words`, which
+// allow for other writers.
 unsafe impl Send for Window {}
 // SAFETY: as above.
 unsafe impl Sync for Window {}
 
 impl Window {
     /// # Safety
-    /// `[base, base + bytes)` is 8-aligned, mapped read-write for as long as the window or a part
-    /// of it is used, and nobody has a Rust reference into it.
+    /// `[base, base + bytes)` is 8-aligned, mapped read-write as long as the window or a part of it
+    /// is used, and not covered by a Rust reference.
     pub const unsafe fn new(base: *mut u64, bytes: usize) -> Window {
         Window { base, bytes: bytes & !7 }
     }
 
-    /// A range of the chip's uncached window as the kernel's page table shows it; `None` when it
-    /// is not 8-aligned or not inside. The blob is the one that passed its check at boot.
+    /// Returns a range of the chip's uncached window, as the kernel's page table maps it, or `None`
+    /// if it is not 8-aligned or not inside. The blob must have passed its check.
     pub fn uncached(blob: &Blob, at: PhysAddr, bytes: u64) -> Option<Window> {
         let start = at.0.checked_sub(blob.window.base)?;
         let inside = bytes <= blob.window.size && start <= blob.window.size - bytes;
-        // SAFETY: every kernel maps the whole uncached window read-write, for ever, and only ever
-        // reaches it through `Window`.
+        // SAFETY: every kernel maps the whole uncached window read-write, forever, and accesses it
+        // only through `Window`.
         (inside && at.is_aligned(8))
             .then(|| unsafe { Window::new(at.to_virt().0 as *mut u64, bytes as usize) })
     }
 
-    /// Over words of this process, for tests.
+    /// Makes a window over words of this process, for tests.
     pub fn over(memory: &'static [AtomicU64]) -> Window {
-        // SAFETY: atomics may be written through a shared reference, and these live for ever.
+        // SAFETY: atomics may be written through a shared reference, and these live forever.
         unsafe { Window::new(memory.as_ptr() as *mut u64, size_of_val(memory)) }
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A part of it. Panics when it is not 8-aligned or not inside.
+    /// Returns a part of the window. Panics if it is not 8-aligned or not inside.
     pub fn part(&self, at: usize, bytes: usize) -> Window {
         assert!(
             at.is_multiple_of(8) && at <= self.bytes && bytes <= self.bytes - at,
             "part of a window"
         );
-        // SAFETY: inside of this window, which was made under the same obligation.
+        // SAFETY: inside this window, which was made under the same obligation.
         unsafe { Window::new(self.base.byte_add(at), bytes) }
     }
 
     #[inline]
     fn word(&self, at: usize) -> *mut u64 {
         assert!(at.is_multiple_of(8) && at < self.bytes, "word of a window");
-        // SAFETY: inside of the window, by the line above.
+        // SAFETY: inside the window, by the line above.
         unsafe { self.base.byte_add(at) }
     }
 
-    /// Stores the word that makes those stored before it valid.
+    /// Stores the word that makes earlier stores valid.
     pub fn publish(&self, at: usize, value: u64) {
-        // What it makes valid is seen before it is.
+        // The stores that it makes valid are visible before it is.
         self.barrier();
         #[cfg(feature = "seeded")]
         if crate::seeded::is(crate::seeded::Seed::SwapPublish) {
-            // SAFETY: aligned and mapped; that it is no lock of the bank is the planted bug.
+            // SAFETY: aligned and mapped; not being a lock of the bank is the planted bug.
             unsafe { words::swap64(self.word(at), value) };
             return;
         }
         self.store(at, value);
     }
 
-    /// Loads the word that tells whether others are valid.
+    /// Loads the word that says whether others are valid.
     pub fn consume(&self, at: usize) -> u64 {
         let value = self.load(at);
-        // What it makes valid is loaded after it.
+        // The words that it makes valid are loaded after it.
         self.barrier();
         value
     }
 
-    /// Stores `from` at `at`.
     pub fn copy_in(&self, at: usize, from: &[u64]) {
         from.iter().enumerate().for_each(|(i, &word)| self.store(at + 8 * i, word));
     }
 
-    /// Loads `to` from `at`.
     pub fn copy_out(&self, at: usize, to: &mut [u64]) {
         to.iter_mut().enumerate().for_each(|(i, word)| *word = self.load(at + 8 * i));
     }
@@ -126,18 +124,19 @@ impl Words for Window {
     }
 }
 
-/// A hardware spinlock: between domains, for a handful of words, never across a wait for anything
-/// else. The word holds 0 or the holder's domain index + 1, so that the soc can free the locks of a
-/// dead domain.
+/// A hardware spinlock between domains, for short critical sections that wait for nothing else. The
+/// word holds 0 or the holder's domain index + 1, so that the soc can release the locks of a dead
+/// domain.
 ///
-/// The bank's one operation is *swap*; who swaps 0 out has the lock, and only its holder stores 0.
-/// A contender looks first and swaps only a free word. One that was too late and swapped a live
-/// holder's id out swaps it back, until its own id comes out (then all is as before) or 0 does
-/// (then the lock was freed meanwhile, and is the contender's). Where three meet at one release,
-/// ids can get lost: then the word names another contender until the next release. Exclusion does
-/// not depend on the ids; that the soc frees the right locks does, but for that moment.
+/// The bank's only operation is *swap*: the domain that swaps 0 out has the lock, and only the
+/// holder stores 0. A contender reads the word first and swaps only if it is free. If it is too
+/// late and swaps out the id of a new holder, it swaps that id back, until it gets its own id
+/// (everything is as before) or 0 (the lock was released meanwhile, and is the contender's). If
+/// three domains race at one release, an id may be lost; the word then names another contender
+/// until the next release. Mutual exclusion does not depend on the ids; only the soc's choice of
+/// locks to release does, during that moment.
 ///
-/// Cores of one domain have one id, so they exclude each other first, with `local`.
+/// The cores of a domain share an id, so they first exclude each other with `local`.
 #[derive(Debug)]
 pub struct HwLock {
     word: Window,
@@ -145,21 +144,22 @@ pub struct HwLock {
     local: AtomicU32,
 }
 
-/// Most swaps of one try.
+/// Maximum swaps per attempt.
 const MAX_ROUNDS: usize = 8;
-/// Most rounds of `cpu::relax` between two tries.
+/// Maximum rounds of `cpu::relax` between two attempts.
 const MAX_BACKOFF: u32 = 64;
-/// Tries after which whoever has it is thought to stand still.
+/// Attempts after which the holder is assumed to be stopped.
 const STALLED: u32 = 256;
 
 impl HwLock {
-    /// The lock at the first word of `word`, for the cores of `domain`. One a lock and kernel.
+    /// The lock in the first word of `word`, for the cores of `domain`. Each kernel has one
+    /// `HwLock` per lock.
     pub fn new(word: Window, domain: DomainId) -> HwLock {
         assert!(word.bytes >= 8, "a spinlock is a word");
         HwLock { word, id: u64::from(domain.0) + 1, local: AtomicU32::new(0) }
     }
 
-    /// Takes it if it is free. Interrupts stay masked until the guard is dropped.
+    /// Takes the lock if it is free. Interrupts stay masked until the guard is dropped.
     pub fn try_acquire(&self) -> Option<HwGuard<'_>> {
         let irqs_on = cpu::irqs_off();
         let taken = self.try_take();
@@ -169,15 +169,15 @@ impl HwLock {
         taken.then(|| HwGuard { lock: self, irqs_on })
     }
 
-    /// Waits for it, backing off.
+    /// Waits for the lock, with backoff. Interrupts stay masked until the guard is dropped.
     pub fn acquire(&self) -> HwGuard<'_> {
         self.wait_for(|| self.try_acquire())
     }
 
-    /// Waits for it; interrupts are left as they are. For who keeps its core, and is never entered
-    /// by an interrupt.
+    /// Waits for the lock, leaving interrupts as they are. The caller is not preempted, and no
+    /// interrupt handler takes this lock.
     pub(crate) fn acquire_unmasked(&self) -> HwGuard<'_> {
-        // A guard with `irqs_on` false unmasks nothing when it is dropped.
+        // A guard with `irqs_on` false unmasks nothing on drop.
         self.wait_for(|| self.try_take().then(|| HwGuard { lock: self, irqs_on: false }))
     }
 
@@ -196,7 +196,7 @@ impl HwLock {
             });
             match guard.take() {
                 Some(guard) => return guard,
-                // Who has it the word need not say.
+                // The word may not name the holder, so the hook finds out for itself.
                 None => attend::stalled(),
             }
         }
@@ -213,7 +213,7 @@ impl HwLock {
         taken
     }
 
-    /// Index + 1 of the domain that holds it, or 0.
+    /// Returns the index + 1 of the holding domain, or 0.
     pub fn holder(&self) -> u64 {
         self.word.load(0)
     }
@@ -227,11 +227,11 @@ impl HwLock {
             // SAFETY: the window is mapped and holds a word of the spinlock bank.
             let found = unsafe { words::swap64(self.word.word(0), carried) };
             if found == 0 {
-                // Free: it is ours, under our id or under one that we still carried.
+                // It was free, so it is ours now, under our id or one that we had swapped out.
                 if carried != self.id {
                     self.word.store(0, self.id);
                 }
-                // What is guarded is accessed after it was taken.
+                // Accesses to the guarded words come after taking the lock.
                 words::barrier();
                 return true;
             }
@@ -240,12 +240,11 @@ impl HwLock {
             }
             carried = found;
         }
-        // Ours got lost; the caller attends before it tries again.
+        // Our id was lost; the caller serves its hook before the next attempt.
         false
     }
 }
 
-/// Holds a hardware spinlock.
 #[derive(Debug)]
 pub struct HwGuard<'a> {
     lock: &'a HwLock,
@@ -254,7 +253,7 @@ pub struct HwGuard<'a> {
 
 impl Drop for HwGuard<'_> {
     fn drop(&mut self) {
-        // What was done under the lock is seen before it is free.
+        // What was done under the lock is visible before it is free.
         self.lock.word.publish(0, 0);
         self.lock.local.store(0, Ordering::Release);
         cpu::irqs_restore(self.irqs_on);
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_words_within_bounds() {
+    fn a_window_rejects_words_outside_its_bounds() {
         let window = window(8);
         window.copy_in(16, &[1, 2, 3]);
         let mut back = [0; 3];
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_leaves_the_holder_named() {
+    fn a_contender_does_not_replace_the_holders_id() {
         let window = window(1);
         let (one, two) = (HwLock::new(window, DomainId(0)), HwLock::new(window, DomainId(1)));
         let guard = one.try_acquire().unwrap();

@@ -1,6 +1,6 @@
-//! Time. `soc_time` is the local clock plus an offset that is calibrated against the soc's time,
-//! at start and at every wake. It never runs backwards within a domain: a new offset that would
-//! turn it back holds it still instead.
+//! Time. `soc_time` is the local clock plus an offset that is calibrated against the soc's time at
+//! start and at every wake. It never runs backwards within a domain: if a new offset would turn it
+//! back, it stands still instead.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -12,28 +12,27 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub struct SocClock {
     offset: AtomicI64,
-    /// Latest time that anybody was told.
+    /// The latest time returned so far.
     last: AtomicU64,
 }
 
 impl SocClock {
-    /// Offset 0.
     pub const fn new() -> Self {
         SocClock { offset: AtomicI64::new(0), last: AtomicU64::new(0) }
     }
 
-    /// soc time - local time, in ns, from now on.
+    /// Sets the offset: soc time - local time, in ns.
     pub fn set_offset(&self, offset: i64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
 
-    /// soc time at local time `local`, or the latest time told when that is later.
+    /// Returns the soc time at local time `local`, but never less than before.
     pub fn at(&self, local: u64) -> u64 {
         let time = local.saturating_add_signed(self.offset.load(Ordering::Relaxed));
         self.last.fetch_max(time, Ordering::AcqRel).max(time)
     }
 
-    /// The local time at which the soc time will be `soc`.
+    /// Returns the local time at which the soc time will be `soc`.
     pub fn local(&self, soc: u64) -> u64 {
         soc.saturating_add_signed(self.offset.load(Ordering::Relaxed).wrapping_neg())
     }
@@ -53,38 +52,28 @@ fn clock<R>(f: impl FnOnce(&SocClock) -> R) -> R {
     CLOCK.with(f)
 }
 
-/// Local time in ns since the counter's start.
+/// Returns the local time in ns since the start of the counter.
 #[inline]
 pub fn local_ns() -> u64 {
     cpu::clock_ns()
 }
 
-/// Nanoseconds on the chip-wide clock.
+/// Returns the time in ns of the chip-wide clock.
 pub fn soc_time() -> u64 {
     clock(|clock| clock.at(local_ns()))
 }
 
-/// soc time - local time, in ns, as [`estimate`] finds it.
+/// Sets soc time - local time, in ns, as computed by [`estimate`].
 pub fn set_offset(offset: i64) {
     clock(|clock| clock.set_offset(offset));
 }
 
-/// Ticks of the local counter at which the soc time will be `soc`.
+/// Returns the tick of the local counter at which the soc time will be `soc`.
 pub fn soc_to_ticks(soc: u64) -> u64 {
     to_ticks(clock(|clock| clock.local(soc)), cpu::clock_hz())
 }
 
-/// The port.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Soc;
-
-impl base::port::Clock for Soc {
-    fn soc_time(&self) -> u64 {
-        soc_time()
-    }
-}
-
-/// Ticks as ns, rounded down, without overflow for 584 years. `hz` is 1 to 10^10.
+/// Converts ticks to ns, rounded down; no overflow for 584 years. `hz` is 1 to 10^10.
 #[inline]
 pub const fn to_ns(ticks: u64, hz: u64) -> u64 {
     if SECOND.is_multiple_of(hz) {
@@ -93,15 +82,16 @@ pub const fn to_ns(ticks: u64, hz: u64) -> u64 {
     (ticks / hz).wrapping_mul(SECOND).wrapping_add(ticks % hz * SECOND / hz)
 }
 
-/// ns as ticks, rounded up: a deadline in ticks is never early. Saturates.
+/// Converts ns to ticks, rounded up so that a deadline is never early. Saturates.
 #[inline]
 pub const fn to_ticks(ns: u64, hz: u64) -> u64 {
     let whole = (ns / SECOND).saturating_mul(hz);
     whole.saturating_add((ns % SECOND * hz).div_ceil(SECOND))
 }
 
-/// The offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`: by the
-/// one with the shortest round trip, whose error is at most half of that trip. 0 without any.
+/// Computes the offset (soc - local) from exchanges `(local ns before, soc time, local ns after)`.
+/// The one with the shortest round trip counts; its error is at most half of that trip. 0 if there
+/// is none.
 pub fn estimate(samples: &[(u64, u64, u64)]) -> i64 {
     let forward = samples.iter().filter(|(before, _, after)| after >= before);
     let best = forward.min_by_key(|(before, _, after)| after - before);
@@ -135,10 +125,10 @@ mod tests {
         clock.set_offset(1000);
         assert_eq!(clock.at(50), 1050);
         clock.set_offset(900);
-        assert_eq!(clock.at(60), 1050, "still, not back");
+        assert_eq!(clock.at(60), 1050, "stands still");
         assert_eq!(clock.at(200), 1100);
         clock.set_offset(-300);
-        assert_eq!(clock.at(100), 1100, "before 0 is no time");
+        assert_eq!(clock.at(100), 1100, "a time before 0 is ignored");
         assert_eq!(clock.at(9000), 8700);
         assert_eq!(clock.local(8700), 9000);
     }
@@ -146,7 +136,7 @@ mod tests {
     #[test]
     fn the_shortest_exchange_counts() {
         assert_eq!(estimate(&[]), 0);
-        assert_eq!(estimate(&[(10, 0, 5)]), 0, "back in time");
+        assert_eq!(estimate(&[(10, 0, 5)]), 0, "an exchange that ends before it starts is ignored");
         let samples = [(0, 900, 100), (200, 1210, 220), (300, 1400, 380)];
         assert_eq!(estimate(&samples), 1000);
         assert_eq!(estimate(&[(5000, 100, 5010)]), -4905);

@@ -1,4 +1,4 @@
-//! Gives the linker the script of the target's ISA.
+//! Passes the linker the script of the target's ISA.
 
 fn main() {
     let isa = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();

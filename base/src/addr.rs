@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// Bytes of a page, in every ISA.
+/// Bytes of a page, the same in every ISA.
 pub const PAGE: u64 = 4096;
 
-/// A physical address, the same byte in every domain that reaches it.
+/// A physical address. It names the same byte in every domain that can access it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PhysAddr(pub u64);
 
@@ -13,30 +13,28 @@ pub struct PhysAddr(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct VirtAddr(pub u64);
 
-/// The linear map: VA = PA + constant in every domain, so shared objects have one address.
+/// The linear map: VA = PA + this constant in every domain, so a shared object has one address.
 pub const VA_OFFSET: u64 = 0xffff_8000_0000_0000;
 
 impl PhysAddr {
-    /// Where the linear map shows it.
+    /// Returns its address in the linear map.
     pub const fn to_virt(self) -> VirtAddr {
         VirtAddr(self.0.wrapping_add(VA_OFFSET))
     }
-    /// `self + bytes`.
     pub const fn plus(self, bytes: u64) -> PhysAddr {
         PhysAddr(self.0 + bytes)
     }
-    /// Multiple of `align` (a power of two)?
+    /// `align` is a power of two.
     pub const fn is_aligned(self, align: u64) -> bool {
         self.0 & (align - 1) == 0
     }
 }
 
 impl VirtAddr {
-    /// What the linear map shows there; meaningless outside of it.
+    /// Valid only for addresses in the linear map.
     pub const fn to_phys(self) -> PhysAddr {
         PhysAddr(self.0.wrapping_sub(VA_OFFSET))
     }
-    /// `self + bytes`.
     pub const fn plus(self, bytes: u64) -> VirtAddr {
         VirtAddr(self.0 + bytes)
     }

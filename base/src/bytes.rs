@@ -1,8 +1,8 @@
-//! Bytes in memory that is only reached by 64-bit words.
+//! Bytes in memory that is accessed only by 64-bit words, in little-endian order.
 
 use crate::port::Words;
 
-/// Stores `bytes` at the 8-aligned offset `at`; the last word is filled up with zeroes.
+/// Stores `bytes` at the 8-aligned offset `at`, padding the last word with zeroes.
 pub fn store_bytes(words: &impl Words, at: usize, bytes: &[u8]) {
     for (i, chunk) in bytes.chunks(8).enumerate() {
         let mut word = [0; 8];

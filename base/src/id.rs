@@ -1,4 +1,4 @@
-//! Names of things, as types.
+//! Identifiers, each a type of its own.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -7,7 +7,6 @@ macro_rules! id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// As an index into a table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -34,6 +33,6 @@ id! {
     Vector(u8)
 }
 
-/// Counts the cold boots of a domain; a message of an older epoch is stale. Never 0 while it runs.
+/// Number of cold boots of a domain; messages of an older epoch are stale. Never 0 while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u16);

@@ -1,7 +1,7 @@
-//! Ids, addresses, units, bounded collections, prng; and the ports.
+//! Identifiers, addresses, a random number generator, and the ports.
 //!
-//! A port is what a layer needs from below without naming who provides it. Ports are declared
-//! here, implemented by arch and mem, plugged by image, and passed as parameters.
+//! A port is a trait for a service that a layer needs from below. Ports are declared here,
+//! implemented by `arch` and `kernel/mem`, connected by `kernel/image`, and passed as parameters.
 #![cfg_attr(not(test), no_std)]
 
 pub mod addr;

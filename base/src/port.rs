@@ -1,21 +1,20 @@
-//! The ports: what a layer needs from below.
+//! The ports: services that a layer needs from below.
 
 use crate::addr::PhysAddr;
-use crate::id::{DomainId, Vector};
 
-/// Waiting for something that another core or domain must do. The one implementation serves the
-/// DSM queue, the shootdown queue and urgent messages meanwhile; nothing in the kernel may wait
-/// in another way.
+/// Waiting for something that another core or domain must do. The kernel's implementation serves
+/// the DSM queue, the TLB shootdown queue and urgent messages meanwhile, so nothing may wait in
+/// another way.
 pub trait Attend {
-    /// Returns when `ready` does; neither allocates nor locks.
+    /// Returns when `ready` returns true. Neither allocates nor locks.
     fn until(&self, ready: &mut dyn FnMut() -> bool);
 }
 
 /// Page frames of this kernel.
 pub trait Frames {
-    /// `1 << order` frames, aligned to their size; `None` when there are none.
+    /// Allocates `1 << order` frames, aligned to their size; `None` if there is no memory.
     fn allocate(&self, order: u8) -> Option<PhysAddr>;
-    /// Gives back what [`Frames::allocate`] returned for the same order.
+    /// Frees what [`Frames::allocate`] returned for the same order.
     fn free(&self, frames: PhysAddr, order: u8);
 }
 
@@ -23,44 +22,26 @@ pub trait Frames {
 pub trait Cache {
     /// Writes dirty lines back.
     fn clean(&self, start: usize, bytes: usize);
-    /// Drops lines; dirty data in them is lost.
+    /// Drops lines; dirty data in them are lost.
     fn invalidate(&self, start: usize, bytes: usize);
     /// Writes dirty lines back and drops them.
     fn clean_invalidate(&self, start: usize, bytes: usize);
 }
 
-/// Time.
-pub trait Clock {
-    /// Nanoseconds on the chip-wide clock, monotonic across domains.
-    fn soc_time(&self) -> u64;
-}
-
-/// A bounded structured log; a full one drops the oldest record and counts it.
+/// A bounded structured log. When full, it drops the oldest record and counts it.
 pub trait Trace {
-    /// One record.
+    /// Adds a record.
     fn event(&self, name: &'static str, a: u64, b: u64);
 }
 
-/// Waking one thread of this kernel by its token.
-pub trait Wake {
-    /// Wakes it; a stale token wakes nobody.
-    fn wake(&self, token: u64);
-}
-
-/// Ringing another domain.
-pub trait Doorbell {
-    /// An edge at `vector` of `target`; edges coalesce, and one to a dead domain is lost.
-    fn ring(&self, target: DomainId, vector: Vector);
-}
-
-/// Memory between domains as 64-bit words, one writer a word. On a kernel these are the accesses
-/// of `arch::shared`; in the simulator, stores that linger and reorder until a barrier.
+/// Memory between domains: 64-bit words with one writer each. A kernel uses the accesses of
+/// `arch::shared`; in the simulator, stores are delayed and reordered until a barrier.
 pub trait Words {
     /// Loads the word at byte offset `at` (a multiple of 8).
     fn load(&self, at: usize) -> u64;
-    /// Stores the word at byte offset `at`; visible to others at the latest after a `barrier`.
+    /// Stores the word at byte offset `at`; other domains see it after a `barrier`, or earlier.
     fn store(&self, at: usize, value: u64);
-    /// Full barrier, outer shareable: accesses before it are seen before accesses after it.
+    /// Full barrier: every domain sees accesses before it before those after it.
     fn barrier(&self);
 }
 
@@ -78,14 +59,14 @@ impl<W: Words + ?Sized> Words for &W {
 
 /// Kernel stacks, each with an unmapped guard below it.
 pub trait Stacks {
-    /// The top of a fresh one; `None` when there is no memory.
+    /// Allocates a stack and returns its top; `None` if there is no memory.
     fn allocate(&self) -> Option<usize>;
-    /// Gives one back, by its top; nobody runs on it any more.
+    /// Frees a stack by its top. No thread runs on it.
     fn release(&self, top: usize);
 }
 
-/// A value that one at a time reaches: on this kernel, or on all kernels.
+/// A value with mutual exclusion, in this kernel or among all kernels.
 pub trait Exclusive<T> {
-    /// Runs `work` once, with nobody else at the value. Waits for its turn.
+    /// Runs `work` once with exclusive access to the value, waiting for its turn.
     fn exclusively(&self, work: &mut dyn FnMut(&mut T));
 }

@@ -19,7 +19,7 @@ extern "C" {
 /* struct penumbra_spawn.flags: in a group of its own, which has its number. */
 #define PENUMBRA_NEW_GROUP 1u
 /* penumbra_wait: answers pid 0 where it would wait. */
-#define PENUMBRA_HANG_NOT 1u
+#define PENUMBRA_NO_HANG 1u
 
 /* A piece of the program's memory; of files: how many there are. */
 struct penumbra_piece {
@@ -109,7 +109,7 @@ struct penumbra_listed {
 };
 
 static_assert(sizeof(struct penumbra_spawn) == 64, "as abi::program::Spawn");
-static_assert(sizeof(struct penumbra_file) == 16, "as abi::program::GivenFile");
+static_assert(sizeof(struct penumbra_file) == 16, "as abi::program::InheritedFile");
 static_assert(sizeof(struct penumbra_ended) == 32, "as abi::program::Ended");
 static_assert(sizeof(struct penumbra_identity) == 16, "as abi::program::Identity");
 static_assert(sizeof(struct penumbra_listed) == 88, "as abi::process::Listed");

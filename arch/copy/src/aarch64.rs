@@ -1,6 +1,6 @@
-//! As AArch64 does it.
+//! Loads and stores in AArch64 instructions.
 
-use super::Whole;
+use super::Unaligned;
 use core::arch::aarch64::{uint8x16_t, vdupq_n_u8};
 use core::arch::asm;
 
@@ -15,32 +15,30 @@ pub struct Pair(Quad, Quad);
 #[derive(Clone, Copy)]
 pub struct Block(Pair, Pair);
 
-/// All of its bytes `byte`.
+/// Returns 16 bytes of value `byte`.
 #[inline(always)]
 pub fn quad(byte: u8) -> Quad {
     // SAFETY: every AArch64 core of ours has the instruction.
     unsafe { vdupq_n_u8(byte) }
 }
 
-/// Twice `quad`.
 #[inline(always)]
 pub fn pair(quad: Quad) -> Pair {
     Pair(quad, quad)
 }
 
 /// Four times `quad`.
-#[inline(always)]
 pub fn block(quad: Quad) -> Block {
     Block(pair(quad), pair(quad))
 }
 
-macro_rules! whole {
+macro_rules! unaligned {
     ($type:ty, $class:ident, $load:literal, $store:literal) => {
-        impl Whole for $type {
+        impl Unaligned for $type {
             #[inline(always)]
             unsafe fn get(at: *const u8) -> Self {
                 let value;
-                // SAFETY: the caller's.
+                // SAFETY: the caller's obligation.
                 unsafe {
                     asm!($load, value = lateout($class) value, at = in(reg) at,
                         options(nostack, preserves_flags, readonly));
@@ -49,7 +47,7 @@ macro_rules! whole {
             }
             #[inline(always)]
             unsafe fn put(self, at: *mut u8) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's obligation.
                 unsafe {
                     asm!($store, value = in($class) self, at = in(reg) at,
                         options(nostack, preserves_flags));
@@ -59,16 +57,16 @@ macro_rules! whole {
     };
 }
 
-whole!(u16, reg, "ldrh {value:w}, [{at}]", "strh {value:w}, [{at}]");
-whole!(u32, reg, "ldr {value:w}, [{at}]", "str {value:w}, [{at}]");
-whole!(u64, reg, "ldr {value}, [{at}]", "str {value}, [{at}]");
-whole!(Quad, vreg, "ldr {value:q}, [{at}]", "str {value:q}, [{at}]");
+unaligned!(u16, reg, "ldrh {value:w}, [{at}]", "strh {value:w}, [{at}]");
+unaligned!(u32, reg, "ldr {value:w}, [{at}]", "str {value:w}, [{at}]");
+unaligned!(u64, reg, "ldr {value}, [{at}]", "str {value}, [{at}]");
+unaligned!(Quad, vreg, "ldr {value:q}, [{at}]", "str {value:q}, [{at}]");
 
-impl Whole for Pair {
+impl Unaligned for Pair {
     #[inline(always)]
     unsafe fn get(at: *const u8) -> Pair {
         let (one, two);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe {
             asm!("ldp {one:q}, {two:q}, [{at}]", at = in(reg) at,
                 one = lateout(vreg) one, two = lateout(vreg) two,
@@ -78,7 +76,7 @@ impl Whole for Pair {
     }
     #[inline(always)]
     unsafe fn put(self, at: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe {
             asm!("stp {one:q}, {two:q}, [{at}]", at = in(reg) at,
                 one = in(vreg) self.0, two = in(vreg) self.1,
@@ -87,11 +85,11 @@ impl Whole for Pair {
     }
 }
 
-impl Whole for Block {
+impl Unaligned for Block {
     #[inline(always)]
     unsafe fn get(at: *const u8) -> Block {
         let (one, two, three, four);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe {
             asm!("ldp {one:q}, {two:q}, [{at}]", "ldp {three:q}, {four:q}, [{at}, #32]",
                 at = in(reg) at, one = out(vreg) one, two = out(vreg) two,
@@ -103,7 +101,7 @@ impl Whole for Block {
     #[inline(always)]
     unsafe fn put(self, at: *mut u8) {
         let Block(Pair(one, two), Pair(three, four)) = self;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe {
             asm!("stp {one:q}, {two:q}, [{at}]", "stp {three:q}, {four:q}, [{at}, #32]",
                 at = in(reg) at, one = in(vreg) one, two = in(vreg) two,

@@ -1,6 +1,6 @@
-//! As the compiler does it.
+//! Loads and stores as the compiler generates them.
 
-use super::Whole;
+use super::Unaligned;
 
 /// 16 bytes.
 pub type Quad = [u64; 2];
@@ -9,39 +9,37 @@ pub type Pair = [u64; 4];
 /// 64 bytes.
 pub type Block = [u64; 8];
 
-/// All of its bytes `byte`.
+/// Returns 16 bytes of value `byte`.
 #[inline(always)]
 pub fn quad(byte: u8) -> Quad {
     [u64::from_ne_bytes([byte; 8]); 2]
 }
 
-/// Twice `quad`.
 #[inline(always)]
 pub fn pair(quad: Quad) -> Pair {
     [quad[0]; 4]
 }
 
-/// Four times `quad`.
 #[inline(always)]
 pub fn block(quad: Quad) -> Block {
     [quad[0]; 8]
 }
 
-macro_rules! whole {
+macro_rules! unaligned {
     ($($type:ty)+) => { $(
-        impl Whole for $type {
+        impl Unaligned for $type {
             #[inline(always)]
             unsafe fn get(at: *const u8) -> Self {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's obligation.
                 unsafe { at.cast::<Self>().read_unaligned() }
             }
             #[inline(always)]
             unsafe fn put(self, at: *mut u8) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's obligation.
                 unsafe { at.cast::<Self>().write_unaligned(self) }
             }
         }
     )+ };
 }
 
-whole!(u16 u32 u64 Quad Pair Block);
+unaligned!(u16 u32 u64 Quad Pair Block);

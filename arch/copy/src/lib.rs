@@ -1,37 +1,39 @@
 //! `memcpy`, `memmove`, `memset` and `memcmp`, as the compiler calls them for a kernel.
 //!
-//! Those of `compiler_builtins` move words at aligned addresses, and bytes around them: right for
-//! every machine, and the largest part of a short system call. AArch64 loads and stores any number
-//! of bytes at any address of normal memory, so whatever fits into registers moves as two pieces
-//! that overlap, all loaded before anything is stored:
+//! The ones in `compiler_builtins` move words at aligned addresses and bytes around them, which is
+//! correct on every machine and takes the largest part of a short system call. AArch64 loads and
+//! stores at any address of normal memory, so whatever fits in registers moves as two pieces that
+//! may overlap, both loaded before either is stored:
 //!
 //! ```text
 //!   n bytes, 8 <= n <= 16:    [first 8]
 //!                          [last 8    ]
 //! ```
-//! Longer ones move by 64 bytes, away from what they overlap; their last piece is loaded first.
+//! Longer ranges move in steps of 64 bytes, in the direction that overlap permits; the last piece
+//! of that direction is loaded first.
 //!
-//! Contract: that of C. `arch` links it into each kernel of an ISA for which it is quicker; the
-//! symbols are strong where those of `compiler_builtins` are weak. Nobody uses it for memory of
-//! devices. `no_builtins`: the compiler must not make calls of these functions in them.
+//! The contract is that of C. `arch` links this crate into each kernel of an ISA where it is
+//! faster; its symbols are strong, those of `compiler_builtins` weak. Never use it on device
+//! memory. `no_builtins` prevents the compiler from turning these functions into calls of
+//! themselves.
 #![no_std]
 #![no_builtins]
 
-mod whole;
+mod unaligned;
 
-use whole::{Block, Pair, Quad, Whole, block, pair, quad};
+use unaligned::{Block, Pair, Quad, Unaligned, block, pair, quad};
 
-/// What moves at a time.
+/// Bytes per step of a long copy.
 const BLOCK: usize = size_of::<Block>();
 
-/// The first and the last `T` of `n` bytes, at least one `T` and at most two.
+/// Copies the first and the last `T` of `n` bytes, where `n` is one to two times the size of `T`.
 ///
 /// # Safety
 /// As [`copy`].
 #[inline(always)]
-unsafe fn ends<T: Whole>(to: *mut u8, from: *const u8, n: usize) {
+unsafe fn copy_ends<T: Unaligned>(to: *mut u8, from: *const u8, n: usize) {
     let last = n - size_of::<T>();
-    // SAFETY: both pieces lie in the `n` bytes; both are loaded before one is stored.
+    // SAFETY: both pieces are in the `n` bytes; both are loaded before one is stored.
     unsafe {
         let (a, b) = (T::get(from), T::get(from.add(last)));
         a.put(to);
@@ -39,42 +41,42 @@ unsafe fn ends<T: Whole>(to: *mut u8, from: *const u8, n: usize) {
     }
 }
 
-/// Moves `n` bytes, which may overlap.
+/// Copies `n` bytes; the ranges may overlap.
 ///
 /// # Safety
-/// `n` bytes at `from` may be read, and at `to` be written.
+/// `n` bytes at `from` may be read, and `n` bytes at `to` written.
 #[inline(always)]
 pub unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
-    // SAFETY: each step takes one or two of a size that is not above `n`.
+    // SAFETY: each case uses one or two values of a size that is at most `n`.
     unsafe {
         if n > 2 * BLOCK {
-            far(to, from, n);
+            copy_blocks(to, from, n);
         } else if n > 64 {
-            ends::<Block>(to, from, n);
+            copy_ends::<Block>(to, from, n);
         } else if n > 32 {
-            ends::<Pair>(to, from, n);
+            copy_ends::<Pair>(to, from, n);
         } else if n >= 16 {
-            ends::<Quad>(to, from, n);
+            copy_ends::<Quad>(to, from, n);
         } else if n >= 8 {
-            ends::<u64>(to, from, n);
+            copy_ends::<u64>(to, from, n);
         } else if n >= 4 {
-            ends::<u32>(to, from, n);
+            copy_ends::<u32>(to, from, n);
         } else if n >= 2 {
-            ends::<u16>(to, from, n);
+            copy_ends::<u16>(to, from, n);
         } else if n == 1 {
             u8::get(from).put(to);
         }
     }
 }
 
-/// More than two blocks.
+/// Copies more than two blocks.
 ///
 /// # Safety
 /// As [`copy`].
-unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
+unsafe fn copy_blocks(to: *mut u8, from: *const u8, n: usize) {
     let mut left = n;
-    // SAFETY: all blocks lie in the `n` bytes. Going up, what is stored lies before what is still
-    // to be loaded, except the last block, which was loaded first; going down the other way round.
+    // SAFETY: all blocks are in the `n` bytes. Going up, stores precede what is still to be loaded,
+    // except for the last block, which was loaded first. Going down is the mirror image.
     unsafe {
         if (to as usize).wrapping_sub(from as usize) >= n {
             let last = Block::get(from.add(n - BLOCK));
@@ -100,7 +102,7 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
     }
 }
 
-/// Sets `n` bytes.
+/// Sets `n` bytes to `byte`.
 ///
 /// # Safety
 /// `n` bytes at `to` may be written.
@@ -108,7 +110,7 @@ unsafe fn far(to: *mut u8, from: *const u8, n: usize) {
 pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
     let quad = quad(byte);
     let word = u64::from_ne_bytes([byte; 8]);
-    // SAFETY: each store lies in the `n` bytes.
+    // SAFETY: each store is in the `n` bytes.
     unsafe {
         if n > BLOCK {
             let block = block(quad);
@@ -139,14 +141,14 @@ pub unsafe fn fill(to: *mut u8, byte: u8, n: usize) {
     }
 }
 
-/// Below 0, 0 or above 0, as the first byte that differs.
+/// Returns a value below, equal to or above 0, by the first byte that differs.
 ///
 /// # Safety
 /// `n` bytes at `a` and at `b` may be read.
 #[inline(always)]
 pub unsafe fn compare(a: *const u8, b: *const u8, n: usize) -> i32 {
     let mut at = 0;
-    // SAFETY: each load lies in the `n` bytes.
+    // SAFETY: each load is in the `n` bytes.
     unsafe {
         while n - at >= 8 {
             let (one, other) = (u64::get(a.add(at)), u64::get(b.add(at)));
@@ -166,14 +168,13 @@ pub unsafe fn compare(a: *const u8, b: *const u8, n: usize) -> i32 {
     0
 }
 
-/// The symbols.
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod symbols {
     /// # Safety
     /// C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { super::copy(to, from, n) };
         to
     }
@@ -182,7 +183,7 @@ mod symbols {
     /// C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { super::copy(to, from, n) };
         to
     }
@@ -191,7 +192,7 @@ mod symbols {
     /// C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { super::fill(to, byte as u8, n) };
         to
     }
@@ -200,7 +201,7 @@ mod symbols {
     /// C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { super::compare(a, b, n) }
     }
 
@@ -208,7 +209,7 @@ mod symbols {
     /// C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { super::compare(a, b, n) }
     }
 }

@@ -1,4 +1,5 @@
-//! All lengths, distances and overlaps that take another way.
+//! Compares with the standard library for all lengths, distances and overlaps that take different
+//! paths.
 
 use arch_copy::{compare, copy, fill};
 
@@ -13,12 +14,12 @@ fn noise() -> [u8; ROOM] {
 }
 
 #[test]
-fn bytes_move_whatever_they_overlap() {
+fn ranges_are_copied_whatever_the_overlap() {
     for n in (0..=140).chain([191, 192, 193, 255, 256, 257, 300]) {
         for to in (0..72).chain([100, 130, 200]) {
             for from in [0, 1, 7, 8, 63, 64, 65, 72, 130, 200] {
                 let (mut ours, mut theirs) = (noise(), noise());
-                // SAFETY: both lie in the array.
+                // SAFETY: both ranges are in the array.
                 unsafe { copy(ours.as_mut_ptr().add(to), ours.as_ptr().add(from), n) };
                 theirs.copy_within(from..from + n, to);
                 assert_eq!(ours, theirs, "{n} bytes from {from} to {to}");
@@ -28,11 +29,11 @@ fn bytes_move_whatever_they_overlap() {
 }
 
 #[test]
-fn bytes_are_set_and_no_others() {
+fn fill_sets_exactly_its_bytes() {
     for n in 0..200 {
         for at in 0..20 {
             let (mut ours, mut theirs) = (noise(), noise());
-            // SAFETY: it lies in the array.
+            // SAFETY: the range is in the array.
             unsafe { fill(ours.as_mut_ptr().add(at), 0xa5, n) };
             theirs[at..at + n].fill(0xa5);
             assert_eq!(ours, theirs, "{n} bytes at {at}");
@@ -41,10 +42,10 @@ fn bytes_are_set_and_no_others() {
 }
 
 #[test]
-fn the_first_difference_counts() {
+fn compare_decides_by_the_first_difference() {
     let same = noise();
     for n in 0..80 {
-        // SAFETY: both have more.
+        // SAFETY: both arrays are longer.
         assert_eq!(unsafe { compare(same.as_ptr(), noise().as_ptr(), n) }, 0);
         for at in 0..n {
             for byte in [0, same[at].wrapping_add(1), 255] {
@@ -52,7 +53,7 @@ fn the_first_difference_counts() {
                 other[at] = byte;
                 other[at + 1] = !other[at + 1];
                 let expected = same[..n].cmp(&other[..n]);
-                // SAFETY: both have more.
+                // SAFETY: both arrays are longer.
                 let found = unsafe { compare(same.as_ptr(), other.as_ptr(), n) };
                 assert_eq!(found.cmp(&0), expected, "{n} bytes, byte {at}");
             }

@@ -1,4 +1,4 @@
-//! Where frames have their records: at the frame pointer, whoever compiled them.
+//! Frame records: at the frame pointer, for code of every compiler.
 
 use core::arch::asm;
 
@@ -6,7 +6,6 @@ use abi::boot::VA_OFFSET;
 
 use super::{cpu, registers::read};
 
-/// The caller's frame pointer.
 #[inline(always)]
 pub fn fp() -> u64 {
     let fp: u64;
@@ -15,18 +14,17 @@ pub fn fp() -> u64 {
     fp
 }
 
-/// Where the caller's frame pointer and the return address are, of the frame at `fp`.
 pub fn record(fp: u64, _of_program: bool) -> u64 {
     fp
 }
 
-/// Asks the MMU.
+/// Asks the MMU with an address translation.
 pub fn is_readable(va: u64) -> bool {
     if va < VA_OFFSET {
         return false;
     }
     let on = cpu::irqs_off();
-    // SAFETY: translates only; the answer is in PAR_EL1, which nothing else uses in between.
+    // SAFETY: only translates; the result is in PAR_EL1, which nothing else uses in between.
     unsafe { asm!("at s1e1r, {}", "isb", in(reg) va, options(nostack)) };
     let answer = read!("par_el1");
     cpu::irqs_restore(on);

@@ -1,15 +1,13 @@
-//! Cache maintenance by address, to the point of coherency: what domains need from each other.
-//! Complete when the function returns.
+//! Cache maintenance by address, to the point of coherency.
 
 use core::arch::asm;
 
-/// Bytes of a line.
 pub const LINE: usize = 64;
 
-/// The instruction at a register's address, so often, each a line further.
+/// `$count` times the instruction, each time for the next line.
 macro_rules! lines {
     ($operation:literal, $count:literal, $line:ident) => {
-        // SAFETY: acts on lines of memory the caller has mapped and changes no byte as this
+        // SAFETY: acts on lines of memory that the caller has mapped, and changes no byte as this
         // domain sees it (except `invalidate`, whose contract says so).
         unsafe {
             asm!(
@@ -24,7 +22,7 @@ macro_rules! lines {
     };
 }
 
-/// One instruction a line, then a barrier of the whole system.
+/// One instruction per line, then a full-system barrier.
 macro_rules! each_line {
     ($operation:literal, $va:expr, $bytes:expr) => {{
         let (va, bytes): (usize, usize) = ($va, $bytes);
@@ -49,27 +47,23 @@ fn barrier() {
     unsafe { asm!("dsb sy", options(nostack)) };
 }
 
-/// Writes dirty lines back.
 pub fn clean(va: usize, bytes: usize) {
     barrier();
     each_line!("dc cvac", va, bytes);
 }
 
-/// Drops lines. The caller owns them whole: dirty data in them, neighbours' too, is lost.
 pub fn invalidate(va: usize, bytes: usize) {
     each_line!("dc ivac", va, bytes);
 }
 
-/// Writes dirty lines back and drops them.
 pub fn clean_invalidate(va: usize, bytes: usize) {
     barrier();
     each_line!("dc civac", va, bytes);
 }
 
-/// Makes instructions written at `va` the ones that this domain's cores execute.
 pub fn sync_code(va: usize, bytes: usize) {
     each_line!("dc cvau", va, bytes);
     each_line!("ic ivau", va, bytes);
-    // SAFETY: a barrier: what follows is fetched anew.
+    // SAFETY: a barrier: later instructions are fetched again.
     unsafe { asm!("isb", options(nostack)) };
 }

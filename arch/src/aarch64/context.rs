@@ -1,8 +1,8 @@
-//! A thread's registers while it does not run: what the procedure call standard preserves.
+//! Thread contexts: the registers that the procedure call standard preserves.
 
 use core::arch::naked_asm;
 
-/// Saved registers; the layout is the one of [`switch`].
+/// The layout is known to [`switch`].
 #[repr(C, align(16))]
 pub struct Context {
     /// x19 to x28.
@@ -18,15 +18,14 @@ pub struct Context {
 const _: () = assert!(size_of::<Context>() == 176);
 
 impl Context {
-    /// Of the thread that runs now; `switch` fills it.
     pub const fn empty() -> Self {
         Context { x: [0; 10], fp: 0, pc: 0, sp: 0, rest: 0, d: [0; 8] }
     }
 
-    /// Starts `entry(arg)` on a fresh stack, interrupts as at the switch (masked).
+    /// Starts `entry(arg)` on a new stack.
     ///
     /// # Safety
-    /// `stack_top` is 16-byte aligned and ends a stack that nothing else uses while this lives.
+    /// `stack_top` is 16-byte aligned and ends a stack that belongs to this thread.
     pub unsafe fn new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize) -> Self {
         let mut context = Context::empty();
         context.x[0] = entry as usize as u64;
@@ -37,17 +36,15 @@ impl Context {
     }
 }
 
-/// Where a new thread starts: no caller, so that backtraces end.
+/// First code of a new thread: without a caller, so that backtraces end.
 #[unsafe(naked)]
 extern "C" fn first() -> ! {
     naked_asm!("mov x0, x20", "mov x29, xzr", "mov x30, xzr", "br x19")
 }
 
-/// Saves the running thread in `from` and continues `to`; returns when someone switches back.
-///
 /// # Safety
-/// Interrupts are masked; both are valid, and `to` was made by [`Context::new`] or saved here, and
-/// not continued since. Nobody may run `from` on another core before this has saved it.
+/// Interrupts are masked; both are valid; `to` was made by [`Context::new`] or saved here, and not
+/// continued since. No other core continues `from` before this function has saved it.
 #[unsafe(naked)]
 pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     naked_asm!(
@@ -79,8 +76,6 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     )
 }
 
-/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
-///
 /// # Safety
 /// `top` is 16-byte aligned and ends a stack that nothing else uses meanwhile.
 #[unsafe(naked)]

@@ -1,7 +1,8 @@
-//! The doorbell device: ivshmem on PCI bus 0, its MSI-X vectors as SPIs through the GICv2m frame.
+//! The doorbell device: ivshmem on PCI bus 0, its MSI-X vectors routed as SPIs through the GICv2m
+//! frame.
 //!
-//! No firmware sets it up and every reset forgets it, so `init` assigns its BARs and fills its
-//! vector table, cold and warm. Rings that came before are lost: look at memory afterwards.
+//! Firmware does not configure it and every reset clears it, so `init` assigns the BARs and fills
+//! the vector table at cold and warm boot.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,17 +12,17 @@ use super::gic::{DOORBELLS, MAX_DOORBELLS};
 use super::mmio::{BARS, BARS_SIZE, ECAM, GICV2M, read32, write32};
 use crate::types::DoorbellError;
 
-/// 1af4:1110.
+/// Device and vendor, 1110:1af4.
 const IDENTITY: u32 = 0x1110_1af4;
 const DEVICES: u64 = 32;
 const MSIX: u32 = 0x11;
-/// A capability list has at most this many.
+/// Maximum entries of the capability list.
 const MAX_CAPABILITIES: usize = 48;
 
 const REGISTERS: u64 = BARS;
 const TABLE: u64 = BARS + 0x1000;
-/// BAR0 has 256 bytes, BAR1 4 KiB; BAR2, a shared page that we never map, goes behind what we do,
-/// inside of the window.
+/// BAR0 has 256 bytes, BAR1 4 KiB. BAR2, a shared page that is never mapped, is placed after the
+/// part of the window that is.
 const SHARED: u64 = BARS + BARS_SIZE;
 const WINDOW_END: u64 = 0x3eff_0000;
 
@@ -31,7 +32,6 @@ const MSI_ADDRESS: u64 = GICV2M + 0x40;
 
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Finds the device, places it, and routes its first `blob.vectors` vectors.
 pub fn init(blob: &Blob) -> Result<(), DoorbellError> {
     READY.store(false, Ordering::Relaxed);
     let config = find().ok_or(DoorbellError::NotFound)?;
@@ -47,22 +47,19 @@ pub fn init(blob: &Blob) -> Result<(), DoorbellError> {
     Ok(())
 }
 
-/// Rings `vector` of `slot`; what was stored before is seen there. Nothing before `init`.
 pub fn ring(slot: u32, vector: u32) {
     if !READY.load(Ordering::Acquire) {
         return;
     }
-    // SAFETY: a barrier: earlier stores are seen by every domain before the edge arrives.
+    // SAFETY: a barrier: every domain sees earlier stores before the edge arrives.
     unsafe { core::arch::asm!("dsb sy", options(nostack)) };
     write32(RING, slot << 16 | vector & 0xffff);
 }
 
-/// Configuration space of the first doorbell device.
 fn find() -> Option<u64> {
     (0..DEVICES).map(|device| ECAM + (device << 15)).find(|&config| read32(config) == IDENTITY)
 }
 
-/// Its MSI-X capability.
 fn msix_of(config: u64) -> Option<u64> {
     let mut at = read32(config + 0x34) & 0xfc;
     for _ in 0..MAX_CAPABILITIES {
@@ -78,7 +75,7 @@ fn msix_of(config: u64) -> Option<u64> {
     None
 }
 
-/// Assigns the BARs, then lets it decode and send.
+/// Assigns the BARs, then enables decoding and bus mastering.
 fn place(config: u64) -> Option<()> {
     let command = config + 4;
     write32(command, 0);
@@ -99,7 +96,7 @@ fn place(config: u64) -> Option<()> {
     Some(())
 }
 
-/// Vector v becomes SPI `DOORBELLS` + v.
+/// Routes vector v as SPI `DOORBELLS` + v.
 fn route(msix: u64, vectors: u32) {
     let control = |bits: u32| write32(msix, read32(msix) & 0x3fff_ffff | bits);
     control(0xc000_0000); // enabled, all masked

@@ -1,10 +1,10 @@
-//! From the stub's jump to `kernel_main`, and what every later entry (another core, a warm boot)
-//! shares with it.
+//! From the stub's jump to `kernel_main`, and the code that later entries (other cores, warm boots)
+//! share.
 //!
-//! The stub enters [`_start`] at its physical address: MMU off, x0 blob, x1 domain, x2 epoch, x3
-//! staging area. The boot table maps the image where it runs (identity, for the switch, and at
-//! VA_OFFSET) and, for reading, what the kernel needs to make its own table: the blocks of the blob
-//! and of the staging area, uncached. Code before the switch must not touch a relocated address.
+//! The stub enters [`_start`] at its physical address with the MMU off: x0 blob, x1 domain, x2
+//! epoch, x3 staging area. The boot table maps the image where it runs (identity, to turn the MMU
+//! on, and at VA_OFFSET) and, read-only and uncached, the blocks of the blob and of the staging
+//! area. Code that runs before the MMU is on must not use a relocated address.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -19,25 +19,25 @@ use super::registers::{CPACR, MAIR, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER};
 use super::{early, image, trap};
 use crate::types::{Memory, Rights};
 
-/// One level 0, one level 1, and a level 2 for each GiB that holds one of: the UART, the image,
-/// the blob, the staging area.
+/// One table of level 0, one of level 1, and one of level 2 for each GiB with the UART, the image,
+/// the blob or the staging area.
 const TABLES: usize = 6;
 const LARGE: u64 = 2 << 20;
 
 #[repr(C, align(4096))]
 pub(super) struct BootTable(UnsafeCell<[[u64; ENTRIES]; TABLES]>);
-// SAFETY: written by core 0 in `make_boot_table` before anything else runs, then only walked.
+// SAFETY: core 0 writes it in `make_boot_table` before anything else runs; then it is only walked.
 unsafe impl Sync for BootTable {}
 
-/// Kept for ever: its identity half is where other cores and warm boots turn the MMU on.
+/// Kept forever: other cores and warm boots turn the MMU on with its identity half.
 pub(super) static BOOT_TABLE: BootTable = BootTable(UnsafeCell::new([[0; ENTRIES]; TABLES]));
 
 unsafe extern "Rust" {
-    /// The image's start, with MMU, FPU and boot stack, interrupts masked.
+    /// The kernel's first function. MMU, FPU and boot stack are set up, interrupts masked.
     safe fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> !;
 }
 
-/// Cold entry of core 0.
+/// Cold boot of core 0.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.entry")]
@@ -79,8 +79,8 @@ pub extern "C" fn _start() -> ! {
     )
 }
 
-/// Turns the MMU on with x0 as TTBR1 and x1 as TTBR0 and returns to the caller's virtual address.
-/// Entered at its physical address; the caller's code is mapped in both. Changes x2, x3, x30.
+/// Turns the MMU on with x0 as TTBR1 and x1 as TTBR0, and returns to the caller's virtual address.
+/// Entered at its physical address; both tables map the caller. Clobbers x2, x3, x30.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.entry")]
 pub(super) extern "C" fn mmu_on() {
@@ -110,7 +110,7 @@ pub(super) extern "C" fn mmu_on() {
     )
 }
 
-/// With the kernel's own table in TTBR1: no lower half, W^X, vectors, system errors on. Changes x2.
+/// Switches to the kernel's settings: no lower half, W^X, vectors, system errors on. Clobbers x2.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.entry")]
 pub(super) extern "C" fn kernel_regime() {
@@ -134,7 +134,7 @@ pub(super) extern "C" fn kernel_regime() {
     )
 }
 
-/// Fills the boot table; MMU off, all arguments physical.
+/// Fills the boot table. The MMU is off; all arguments are physical.
 extern "C" fn make_boot_table(
     tables: *mut [[u64; ENTRIES]; TABLES],
     image_start: u64,
@@ -142,7 +142,7 @@ extern "C" fn make_boot_table(
     blob: u64,
     staging: u64,
 ) {
-    // SAFETY: the static's physical address, passed by `_start`; no other reference exists yet.
+    // SAFETY: `_start` passes the static's physical address; no other reference exists yet.
     let tables = unsafe { &mut *tables };
     let level1 = core::ptr::from_ref(&tables[1]) as u64;
     tables[0][0] = descriptor::table(PhysAddr(level1));
@@ -167,7 +167,7 @@ fn map_blocks(tables: &mut [[u64; ENTRIES]; TABLES], start: u64, bytes: u64, bit
     }
 }
 
-/// Which of the tables serves the GiB of `pa`; takes a free one for a new GiB.
+/// Returns the index of the level 2 table for the GiB of `pa`, taking a free one for a new GiB.
 fn level2_of(tables: &mut [[u64; ENTRIES]; TABLES], pa: u64) -> Option<usize> {
     let gib = (pa >> 30) as usize % ENTRIES;
     for table in 2..TABLES {
@@ -183,7 +183,7 @@ fn level2_of(tables: &mut [[u64; ENTRIES]; TABLES], pa: u64) -> Option<usize> {
     None
 }
 
-/// First Rust code at virtual addresses.
+/// First code at virtual addresses.
 extern "C" fn boot_main(blob: u64, domain: u64, epoch: u64, staging: u64) -> ! {
     trap::set_vectors();
     early::init();

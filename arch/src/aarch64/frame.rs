@@ -1,8 +1,7 @@
-//! All registers at an exception, as `vectors` stores them.
+//! The trap frame, in the layout that `vectors` stores.
 
 use core::fmt;
 
-/// Everything the interrupted code had; restored when the handler returns.
 #[repr(C, align(16))]
 pub struct TrapFrame {
     x: [u64; 31],
@@ -14,7 +13,7 @@ pub struct TrapFrame {
     fpcr: u64,
     fpsr: u64,
     q: [u128; 32],
-    /// A frame record, so that backtraces go on from the handler into the interrupted code.
+    /// A frame record, so that backtraces continue from the handler into the interrupted code.
     link: [u64; 2],
 }
 
@@ -23,45 +22,38 @@ const _: () = assert!(core::mem::offset_of!(TrapFrame, q) == 304);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, link) == 816);
 
 impl TrapFrame {
-    /// Where it was interrupted.
     pub fn pc(&self) -> u64 {
         self.pc
     }
 
-    /// Continues elsewhere.
     pub fn set_pc(&mut self, pc: u64) {
         self.pc = pc;
     }
 
-    /// Its stack pointer.
     pub fn sp(&self) -> u64 {
         self.sp
     }
 
-    /// Continues on another stack.
     pub fn set_sp(&mut self, sp: u64) {
         self.sp = sp;
     }
 
-    /// Goes on as if `target` were called with these arguments. Nobody called it: it must not
-    /// return.
     pub fn call(&mut self, target: u64, arguments: [u64; 4]) {
         self.x[..4].copy_from_slice(&arguments);
         self.x[30] = 0;
         self.pc = target;
     }
 
-    /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[29]
     }
 
-    /// ESR_EL1: exception class in bits 31:26.
+    /// ESR_EL1; the exception class is in bits 31:26.
     pub fn cause(&self) -> u64 {
         self.esr
     }
 
-    /// FAR_EL1: meaningful for aborts and misaligned program counters.
+    /// FAR_EL1; valid for aborts and misaligned program counters.
     pub fn address(&self) -> u64 {
         self.far
     }

@@ -1,18 +1,17 @@
-//! GICv2: distributor and core interface. Interrupt ids: SGIs 0 to 15 between cores, the virtual
-//! timer's PPI 27, doorbell vector v at SPI `DOORBELLS + v` through the GICv2m frame.
+//! GICv2 distributor and CPU interface. Interrupt ids: SGIs 0 to 15 between cores, PPI 27 for the
+//! virtual timer, and SPI `DOORBELLS + v` for doorbell vector v, through the GICv2m frame.
 
 use base::id::Vector;
 
 use super::mmio::{GICC, GICD, read32, write8, write32};
 use crate::types::Interrupt;
 
-/// The virtual timer.
 pub const TIMER: u32 = 27;
-/// First doorbell.
+/// SPI of doorbell vector 0.
 pub const DOORBELLS: u32 = 80;
-/// Most doorbells: the frame's 64.
+/// Maximum doorbells: the GICv2m frame has 64.
 pub const MAX_DOORBELLS: u32 = 64;
-/// Kinds of a core-to-core interrupt.
+/// Kinds of core-to-core interrupts.
 pub const CORE_KINDS: u32 = 4;
 
 const PRIORITY: u8 = 0xa0;
@@ -29,7 +28,7 @@ const GICC_PMR: u64 = GICC + 4;
 const GICC_IAR: u64 = GICC + 0xc;
 const GICC_EOIR: u64 = GICC + 0x10;
 
-/// Configures `doorbells` of them: edge, core 0, masked. Edges that pend stay pending.
+/// Configures `doorbells` vectors: edge-triggered, to core 0, masked. Pending edges are kept.
 pub fn init(doorbells: u32) {
     write32(GICD_CTLR, 0);
     for id in DOORBELLS..DOORBELLS + doorbells.min(MAX_DOORBELLS) {
@@ -42,7 +41,7 @@ pub fn init(doorbells: u32) {
     write32(GICD_CTLR, 1);
 }
 
-/// This core's interface, its SGIs and its timer.
+/// Configures this core's interface, SGIs and timer.
 pub fn init_core() {
     for id in (0..CORE_KINDS).chain([TIMER]) {
         write8(GICD_IPRIORITYR + u64::from(id), PRIORITY);
@@ -52,23 +51,21 @@ pub fn init_core() {
     write32(GICC_CTLR, 1);
 }
 
-/// Forwards `id`.
 pub fn enable(id: u32) {
     write32(GICD_ISENABLER + u64::from(id / 32) * 4, 1 << (id % 32));
 }
 
-/// Holds `id` back; it stays pending.
+/// Masks `id`; it stays pending.
 pub fn disable(id: u32) {
     write32(GICD_ICENABLER + u64::from(id / 32) * 4, 1 << (id % 32));
 }
 
-/// Sends SGI `kind` to one core.
 pub fn send(core: u8, kind: u8) {
     write32(GICD_SGIR, 1 << (16 + u32::from(core)) | u32::from(kind));
 }
 
-/// Takes what interrupts this core, ends it, and names it. The timer's line is a level, so
-/// `stop_timer` must lower it before the end.
+/// Acknowledges the interrupt of this core, ends it and returns its kind. The timer's line is
+/// level-triggered, so `stop_timer` lowers it before the end of interrupt.
 pub fn acknowledge(stop_timer: fn()) -> Interrupt {
     let word = read32(GICC_IAR);
     let id = word & 0x3ff;

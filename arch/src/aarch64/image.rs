@@ -1,4 +1,4 @@
-//! Where the running image lies, from the linker script's symbols.
+//! Sections of the running image, by symbols of the linker script.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,6 @@ symbols!(
 
 pub(super) static STAGING_PA: AtomicU64 = AtomicU64::new(0);
 
-/// Its sections, as virtual addresses.
 pub fn layout() -> ImageLayout {
     let range =
         |start: &u8, end: &u8| (core::ptr::from_ref(start) as u64, core::ptr::from_ref(end) as u64);
@@ -40,7 +39,6 @@ pub fn layout() -> ImageLayout {
     }
 }
 
-/// Where it was staged.
 pub fn staging_pa() -> u64 {
     STAGING_PA.load(Ordering::Relaxed)
 }

@@ -1,5 +1,5 @@
-//! Device registers, at `VA_OFFSET` + physical address. The kernel's table maps every range of
-//! [`super::mmu::DEVICE_RANGES`] there as Device.
+//! Device registers, accessed at `VA_OFFSET` + physical address. The kernel's table maps every
+//! range of [`super::mmu::DEVICE_RANGES`] there as Device.
 
 use abi::boot::VA_OFFSET;
 
@@ -7,30 +7,27 @@ use abi::boot::VA_OFFSET;
 pub const UART: u64 = 0x0900_0000;
 /// GIC distributor.
 pub const GICD: u64 = 0x0800_0000;
-/// GIC interface of the executing core.
+/// GIC CPU interface of the executing core.
 pub const GICC: u64 = 0x0801_0000;
-/// GICv2m frame: writes here become SPIs.
+/// GICv2m frame; writes to it become SPIs.
 pub const GICV2M: u64 = 0x0802_0000;
 /// PCI configuration space, bus 0.
 pub const ECAM: u64 = 0x40_1000_0000;
-/// PCI memory window, as far as we map it; BAR2 lies behind that, unused.
+/// PCI memory window, the part that is mapped; BAR2 lies after it, unused.
 pub const BARS: u64 = 0x1000_0000;
-/// Bytes of [`BARS`].
+/// Size of [`BARS`] in bytes.
 pub const BARS_SIZE: u64 = 2 << 20;
 
-/// Reads a 32-bit register.
 pub fn read32(pa: u64) -> u32 {
-    // SAFETY: every caller is in this directory and names a register of a mapped device range.
+    // SAFETY: callers are in this directory and name a register of a mapped device range.
     unsafe { ((VA_OFFSET + pa) as *const u32).read_volatile() }
 }
 
-/// Writes a 32-bit register.
 pub fn write32(pa: u64, value: u32) {
     // SAFETY: as in `read32`.
     unsafe { ((VA_OFFSET + pa) as *mut u32).write_volatile(value) }
 }
 
-/// Writes an 8-bit register.
 pub fn write8(pa: u64, value: u8) {
     // SAFETY: as in `read32`.
     unsafe { ((VA_OFFSET + pa) as *mut u8).write_volatile(value) }

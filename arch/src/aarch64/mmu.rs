@@ -1,8 +1,8 @@
-//! The kernel's page table: 4 KiB granule, four levels, for the upper half through TTBR1.
+//! The kernel's page table: 4 KiB granule, four levels, for the upper half, through TTBR1.
 //!
-//! Tables are frames reached through the linear map. Nothing writable is executable: `Rights` has
-//! no such value, and SCTLR.WXN is on from `activate`. The table's entries are global and the boot
-//! table's are not, so that changing from one to the other, with its ASID, cannot mix them.
+//! Tables are frames accessed through the linear map. Nothing writable is executable: `Rights` has
+//! no such value, and SCTLR.WXN is on from `activate`. Entries of this table are global and have
+//! another ASID than those of the boot table, so switching between the two cannot mix them.
 
 use core::arch::asm;
 
@@ -14,23 +14,20 @@ use super::mmio::{BARS, BARS_SIZE, ECAM, GICD, UART};
 use super::registers::{KERNEL_ASID, SCTLR, SCTLR_WXN, TCR, TCR_NO_LOWER, write};
 use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
-/// `flush` reaches all cores of the domain.
 pub const BROADCAST: bool = true;
 
-/// Registers that this crate reaches at `VA_OFFSET` + pa: (pa, bytes).
 pub const DEVICE_RANGES: &[(u64, u64)] =
     &[(UART, PAGE), (GICD, 0x3_0000), (ECAM, 1 << 20), (BARS, BARS_SIZE)];
 
-/// Pages beyond which `flush` drops the whole TLB.
+/// Number of pages above which `flush` drops the whole TLB.
 const FLUSH_LIMIT: u64 = 512;
 
-/// A kernel's table. Never freed.
 pub struct PageTable {
     root: PhysAddr,
     tables: usize,
 }
 
-/// An entry's place.
+/// Position of an entry.
 #[derive(Clone, Copy)]
 struct Slot {
     table: PhysAddr,
@@ -45,18 +42,18 @@ impl Slot {
     }
 
     fn get(self) -> u64 {
-        // SAFETY: `table` is a table of ours (root, or from a table entry), so a whole frame in
-        // the linear map, and `index` is below ENTRIES by `descriptor::index` or a loop bound.
+        // SAFETY: `table` is one of our tables (the root, or from a table entry), so a whole frame
+        // in the linear map, and `index` is below ENTRIES by `descriptor::index` or a loop bound.
         unsafe { self.pointer().read_volatile() }
     }
 
     fn set(self, entry: u64) {
-        // SAFETY: as in `get`; `&mut PageTable` up the stack excludes other writers.
+        // SAFETY: as in `get`; the caller's `&mut PageTable` excludes other writers.
         unsafe { self.pointer().write_volatile(entry) }
     }
 }
 
-/// A zeroed table.
+/// Allocates a zeroed table.
 fn new_table(frames: &dyn Frames) -> Result<PhysAddr, MapError> {
     let table = frames.allocate(0).ok_or(MapError::NoMemory)?;
     for index in 0..ENTRIES {
@@ -67,24 +64,20 @@ fn new_table(frames: &dyn Frames) -> Result<PhysAddr, MapError> {
 
 fn check(virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
     let aligned = virt.0 % PAGE == 0 && bytes % PAGE == 0 && bytes != 0;
-    // The last byte may be the last of the address space, so compare without its successor.
+    // The last byte may be the last of the address space, so compare without adding 1.
     let fits = virt.0 >= descriptor::LOWEST && bytes.wrapping_sub(1) <= u64::MAX - virt.0;
     if aligned && fits { Ok(()) } else { Err(MapError::Range) }
 }
 
 impl PageTable {
-    /// An empty table.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
         Ok(PageTable { root: new_table(frames)?, tables: 1 })
     }
 
-    /// Its physical address.
     pub fn root(&self) -> PhysAddr {
         self.root
     }
 
-    /// Maps `bytes` at `virt` to `phys` with the largest pages that fit; all or nothing (but
-    /// tables made on the way stay).
     pub fn map(
         &mut self,
         frames: &dyn Frames,
@@ -140,7 +133,6 @@ impl PageTable {
         }
     }
 
-    /// Makes the tables of `bytes` at `virt`, where nothing is mapped: pages of `phys` to come.
     pub fn pages(
         &mut self,
         frames: &dyn Frames,
@@ -173,7 +165,7 @@ impl PageTable {
         Ok(Pages { leaves, phys, count: bytes / PAGE, memory })
     }
 
-    /// Puts a fresh table into an empty slot and goes down.
+    /// Links a new table into an empty slot, and descends into it.
     fn grow(&mut self, frames: &dyn Frames, slot: Slot, virt: VirtAddr) -> Result<Slot, MapError> {
         let table = new_table(frames)?;
         self.tables += 1;
@@ -182,7 +174,6 @@ impl PageTable {
         Ok(down(slot, virt))
     }
 
-    /// Unmaps whole mappings that fill `[virt, virt + bytes)`, and flushes; all or nothing.
     pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
         check(virt, bytes)?;
         let mut done = 0;
@@ -198,8 +189,6 @@ impl PageTable {
         Ok(())
     }
 
-    /// Takes out the lowest table on the way to `virt` if it is empty and can map at most `most`
-    /// bytes. Its frame is free when all that it can map was flushed on every core.
     pub fn prune(&mut self, virt: VirtAddr, most: u64) -> Option<PhysAddr> {
         let (mut slot, mut link) =
             (Slot { table: self.root, index: index(virt, 0), level: 0 }, None);
@@ -216,12 +205,11 @@ impl PageTable {
         Some(slot.table)
     }
 
-    /// Tables that it has, each a frame.
     pub fn tables(&self) -> usize {
         self.tables
     }
 
-    /// Clears the leaves of a range that consists of whole ones, and flushes.
+    /// Clears the leaves of a range that consists of whole leaves, and flushes it.
     fn clear(&mut self, virt: VirtAddr, bytes: u64) {
         let mut done = 0;
         while done < bytes {
@@ -232,7 +220,6 @@ impl PageTable {
         flush(virt, bytes);
     }
 
-    /// The leaf that maps `virt`.
     fn leaf(&self, virt: VirtAddr) -> Option<Slot> {
         let mut slot = Slot { table: self.root, index: index(virt, 0), level: 0 };
         loop {
@@ -247,25 +234,22 @@ impl PageTable {
         }
     }
 
-    /// The leaf that maps an address.
     pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
         let slot = self.leaf(virt)?;
         let start = VirtAddr(virt.0 & !(span(slot.level) - 1));
         Some(descriptor::mapping(start, slot.get(), slot.level))
     }
 
-    /// Visits every leaf, in order of addresses.
     pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
         walk_table(self.root, 0, VirtAddr(descriptor::LOWEST), visit);
     }
 
-    /// Makes it this core's table: upper half by it, lower half empty, W^X enforced.
-    ///
     /// # Safety
-    /// It maps the running code, the stack, all statics and [`DEVICE_RANGES`] where they are now.
+    /// It maps the running code, the stack, all statics and [`DEVICE_RANGES`] at their current
+    /// addresses.
     pub unsafe fn activate(&self) {
         publish();
-        // SAFETY: the caller's obligation; the ASID changes with the table in one write.
+        // SAFETY: the caller's obligation; one write changes table and ASID together.
         unsafe {
             write!("ttbr1_el1", self.root.0 | KERNEL_ASID);
             write!("tcr_el1", TCR | TCR_NO_LOWER);
@@ -276,10 +260,8 @@ impl PageTable {
     }
 }
 
-/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
-/// allocated or locked. One at a time changes them.
 pub struct Pages {
-    /// Their tables of the last level.
+    /// Tables of the last level.
     leaves: [usize; MAX_LEAF_TABLES],
     phys: PhysAddr,
     count: u64,
@@ -287,7 +269,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
     #[inline]
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
@@ -300,7 +281,7 @@ impl Pages {
     }
 }
 
-/// The next level's slot for `virt`; `slot` holds a table.
+/// Returns the slot of the next level for `virt`; `slot` holds a table.
 fn down(slot: Slot, virt: VirtAddr) -> Slot {
     let level = slot.level + 1;
     Slot { table: descriptor::address(slot.get()), index: index(virt, level), level }
@@ -319,18 +300,17 @@ fn walk_table(table: PhysAddr, level: usize, base: VirtAddr, visit: &mut dyn FnM
     }
 }
 
-/// Table stores before this are seen by the walkers of all cores.
+/// Makes earlier table stores visible to the walkers of all cores.
 fn publish() {
     // SAFETY: barriers.
     unsafe { asm!("dsb ishst", "isb", options(nostack)) };
 }
 
-/// Drops translations of a range from the TLBs of all cores of the domain, and what they remember
-/// of the tables on the way there.
+/// Also drops cached walks.
 pub fn flush(virt: VirtAddr, bytes: u64) {
     let pages = bytes.div_ceil(PAGE);
-    // SAFETY: dropping translations is always allowed; the barriers order it behind the table
-    // stores and complete it before anything that follows.
+    // SAFETY: dropping translations is always allowed; the barriers order it after the table stores
+    // and complete it before anything that follows.
     unsafe {
         asm!("dsb ishst", options(nostack));
         if pages > FLUSH_LIMIT {

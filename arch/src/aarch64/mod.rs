@@ -1,4 +1,4 @@
-//! AArch64 at EL1 on a GICv2 board: the contract of `lib.rs`, one file a concept.
+//! AArch64 at EL1 on a GICv2 board. `contract.rs` documents the exports.
 
 pub mod backtrace;
 pub mod cache;

@@ -1,11 +1,11 @@
-//! Sleeping through a power-off of the domain.
+//! Sleep through a power-off of the domain.
 //!
 //! ```text
 //! suspend -1-> saved -2-> off(): the soc cuts power -3-> stub -4-> warm -5-> suspend returns
 //! ```
-//! 1 registers to `Resume`; 2 its physical address to `RESUME`; 3 the soc lets the domain run;
-//! 4 the stub's jump to the warm entry, MMU off; 5 the kernel's table, vectors, stack and
-//! callee-saved registers as they were.
+//! 1: registers to `Resume`; 2: its physical address to `RESUME`; 3: the soc starts the domain; 4:
+//! the stub jumps to the warm entry, MMU off; 5: the kernel's table, vectors, stack and
+//! callee-saved registers are restored.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use super::entry::{BOOT_TABLE, kernel_regime, mmu_on};
 use super::registers::CPACR;
 use super::{cache, cpu, early, psci};
 
-/// Core 0 while it is off; the layout is the one of the asm below.
+/// The layout is known to the assembly below.
 #[repr(C, align(64))]
 pub struct Resume {
     /// x19 to x30.
@@ -32,41 +32,36 @@ pub struct Resume {
 const _: () = assert!(size_of::<Resume>() == 192);
 
 impl Resume {
-    /// For `suspend` to fill.
     pub const fn empty() -> Self {
         Resume { x: [0; 12], sp: 0, local: 0, ttbr1: 0, rest: 0, d: [0; 8] }
     }
 }
 
-/// Physical address of the `Resume` of the sleep under way, read with the MMU off.
+/// Physical address of the current sleep's `Resume`, read with the MMU off.
 static RESUME: AtomicU64 = AtomicU64::new(0);
 
-/// What `step_off` needs.
+/// Arguments of `step_off`.
 struct Off<'a> {
     save: u64,
     off: &'a mut dyn FnMut(u64),
 }
 
-/// Saves core 0 and calls `off` with the warm entry's physical address; `off` cleans what
-/// must survive, asks for the power-off and waits. Returns after a warm boot, or when `off` does.
-/// The other cores are off; the controllers need `irq::init` again.
 pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
     let on = cpu::irqs_off();
     let mut step = Off { save: core::ptr::from_mut(save) as u64, off };
-    // SAFETY: `save` and `step` outlive the call, which returns once, by one way or the other.
+    // SAFETY: `save` and `step` outlive the call, which returns once, in either way.
     unsafe { save_and_call(save, step_off, &mut step) };
     early::init();
     cpu::irqs_restore(on);
 }
 
-/// Stops this core until `smp::start`; never on core 0.
 pub fn cpu_off() -> ! {
     cpu::irqs_off();
     psci::cpu_off();
     cpu::halt()
 }
 
-/// Runs with everything saved.
+/// Called when everything is saved.
 extern "C" fn step_off(step: &mut Off<'_>) {
     RESUME.store(VirtAddr(step.save).to_phys().0, Ordering::Relaxed);
     cache::clean(step.save as usize, size_of::<Resume>());
@@ -74,7 +69,7 @@ extern "C" fn step_off(step: &mut Off<'_>) {
     (step.off)(VirtAddr(warm as *const () as u64).to_phys().0);
 }
 
-/// Fills x0, then calls x1 with x2. Returns when that does, or from `warm`.
+/// Fills x0, then calls x1 with x2. Returns when that call returns, or from `warm`.
 #[unsafe(naked)]
 unsafe extern "C" fn save_and_call(
     save: *mut Resume,
@@ -106,7 +101,6 @@ unsafe extern "C" fn save_and_call(
     )
 }
 
-/// Warm entry of core 0, from the stub, MMU off.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.entry")]
 extern "C" fn warm() -> ! {

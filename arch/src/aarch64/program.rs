@@ -1,18 +1,17 @@
-//! Where code of programs calls one of ours with nothing in between.
+//! Kernel functions that compiled code of programs calls directly.
 
-use crate::types::Called;
+use crate::types::DirectImport;
 use core::arch::naked_asm;
 
-/// What a program's code may call for `C`.
-pub fn called<C: Called>() -> u64 {
+pub fn import_address<C: DirectImport>() -> u64 {
     entry::<C> as *const () as u64
 }
 
-/// Cranelift's convention for such code begins at x2, with the context of who is called and that of
-/// who calls, and has the answer in x2. The frame is the one that [`crate::backtrace::redirect`]
-/// finds.
+/// Cranelift's convention for such code passes arguments from x2 on, starting with the contexts of
+/// callee and caller, and returns the result in x2. [`crate::backtrace::redirect`] finds this
+/// frame.
 #[unsafe(naked)]
-unsafe extern "C" fn entry<C: Called>() {
+unsafe extern "C" fn entry<C: DirectImport>() {
     naked_asm!(
         "stp x29, x30, [sp, #-16]!",
         "mov x29, sp",

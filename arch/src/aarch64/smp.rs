@@ -15,7 +15,8 @@ use crate::types::StartError;
 /// PSCI: no such core.
 const INVALID_PARAMETERS: i64 = -2;
 
-/// What a core needs before it has a stack; read with the MMU off, so a line of its own.
+/// What a core needs before it has a stack. Read with the MMU off, so it has a cache line of its
+/// own.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Start {
@@ -32,8 +33,6 @@ unsafe impl Sync for Starts {}
 static STARTS: Starts =
     Starts(UnsafeCell::new([Start { ttbr1: 0, entry: 0, stack_top: 0, argument: 0 }; MAX_CORES]));
 
-/// Starts `core` (which is off) in `entry(arg)`, on its stack, with `root` as its table,
-/// interrupts masked. It is on its own to call `trap::install` and `irq::init_core`.
 pub fn start(
     core: CoreId,
     entry: extern "C" fn(usize) -> !,
@@ -47,7 +46,7 @@ pub fn start(
     let start =
         Start { ttbr1: root.0 | KERNEL_ASID, entry: entry as usize, stack_top, argument: arg };
     let place = STARTS.0.get().cast::<Start>().wrapping_add(core.index());
-    // SAFETY: inside of the array by the check above; the core is off, so it does not read now.
+    // SAFETY: in bounds by the check above; the core is off, so it is not reading.
     unsafe { place.write(start) };
     cache::clean(place as usize, size_of::<Start>());
     let physical = |address: usize| VirtAddr(address as u64).to_phys().0;
@@ -59,7 +58,7 @@ pub fn start(
     }
 }
 
-/// Entry of another core: MMU off, x0 its [`Start`].
+/// Entry of a secondary core: MMU off, x0 its [`Start`].
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.entry")]
 extern "C" fn secondary() -> ! {

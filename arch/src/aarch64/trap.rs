@@ -1,7 +1,4 @@
 //! From an exception to the kernel's handlers.
-//!
-//! An interrupt is acknowledged and ended at the GIC before its handler runs, so the handler may
-//! switch threads and come back much later: the frame waits on the interrupted thread's stack.
 
 use core::arch::asm;
 use core::ptr::null_mut;
@@ -14,15 +11,14 @@ use crate::types::{Access, Fault, Handlers};
 
 static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
 
-/// Installs the kernel's handlers and this core's vectors; on every core, before unmasking.
 pub fn install(handlers: &'static Handlers) {
     HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
     set_vectors();
 }
 
-/// Points this core at the vectors and lets system errors come.
+/// Sets this core's vector table and unmasks system errors.
 pub(super) fn set_vectors() {
-    // SAFETY: the table is complete and stays for ever.
+    // SAFETY: the table is complete and never changes.
     unsafe {
         write!("vbar_el1", &raw const vectors::exception_vectors as u64);
         asm!("isb", "msr daifclr, #4", options(nostack));
@@ -30,8 +26,8 @@ pub(super) fn set_vectors() {
 }
 
 fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or what `install` was given: a static, whose contents were there before any
-    // instruction of this kernel, so that nothing orders them.
+    // SAFETY: null, or the static that `install` was given, whose contents existed before any code
+    // of this kernel ran, so no ordering is needed.
     unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
 }
 
@@ -52,7 +48,7 @@ pub(super) extern "C" fn fault_entry(frame: &mut TrapFrame) {
     }
 }
 
-/// By exception class, and fault status for aborts.
+/// By exception class and, for aborts, fault status.
 fn classify(esr: u64, address: u64) -> Fault {
     let is_write = esr & 1 << 6 != 0;
     match esr >> 26 & 0x3f {

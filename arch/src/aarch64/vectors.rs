@@ -1,28 +1,28 @@
 //! The exception vectors: save everything, call Rust, restore everything.
 //!
-//! All exceptions come from EL1 on the interrupted code's own stack. A synchronous one may mean
-//! that this stack is used up, so it first asks the MMU (`AT S1E1W`) whether both ends of the new
-//! frame and a page below it are writable, which no guard of a page or more slips through; if not,
-//! it moves to the core's emergency stack. TPIDR_EL0 and
-//! TPIDRRO_EL0 are scratch here (there is no EL0); both uses end before anything can interrupt.
+//! All exceptions come from EL1, on the interrupted code's stack. A synchronous one may mean a
+//! stack overflow, so it first asks the MMU (`AT S1E1W`) whether both ends of the new frame and a
+//! page below it are writable, which detects every guard of a page or more; if not, it switches to
+//! the core's emergency stack. TPIDR_EL0 and TPIDRRO_EL0 are scratch registers here (there is no
+//! EL0); their use ends before anything can interrupt.
 
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
 use abi::boot::MAX_CORES;
 
-/// Bytes of an emergency stack; the shift below must agree.
+/// Bytes of an emergency stack; a shift below depends on it.
 const EMERGENCY: usize = 1 << 14;
 
 #[repr(C, align(4096))]
 struct Stacks(UnsafeCell<[[u8; EMERGENCY]; MAX_CORES]>);
-// SAFETY: each core uses its own element only, by its index, in `vectors` below.
+// SAFETY: each core uses only its own element, by its index, in `vectors` below.
 unsafe impl Sync for Stacks {}
 
 static EMERGENCY_STACKS: Stacks = Stacks(UnsafeCell::new([[0; EMERGENCY]; MAX_CORES]));
 
 unsafe extern "C" {
-    /// The table; only its address is used.
+    /// The vector table; only its address is used.
     pub safe static exception_vectors: [u32; 512];
 }
 

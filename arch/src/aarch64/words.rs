@@ -1,12 +1,9 @@
-//! The only accesses that cross domains, all in one linker section: aligned words, loaded and
-//! stored whole, one writer a word, ordered by full outer-shareable barriers.
+//! Accesses to memory between domains.
 
 use core::arch::naked_asm;
 
 macro_rules! accesses {
     ($load:ident, $store:ident, $word:ty, $register:literal) => {
-        /// Loads a word that another domain may write.
-        ///
         /// # Safety
         /// `at` is aligned and mapped.
         #[unsafe(naked)]
@@ -15,8 +12,6 @@ macro_rules! accesses {
             naked_asm!(concat!("ldr ", $register, "0, [x0]"), "ret")
         }
 
-        /// Stores a word that another domain may read.
-        ///
         /// # Safety
         /// `at` is aligned and mapped, and this domain is the word's one writer.
         #[unsafe(naked)]
@@ -30,16 +25,12 @@ macro_rules! accesses {
 accesses!(load64, store64, u64, "x");
 accesses!(load32, store32, u32, "w");
 
-/// Accesses before it are seen by every domain before accesses after it.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
 pub extern "C" fn barrier() {
     naked_asm!("dmb osh", "ret")
 }
 
-/// Swaps a word of the hardware spinlock bank; on no other memory, because only the bank makes
-/// this one step for all domains.
-///
 /// # Safety
 /// `at` is a lock of the bank, aligned and mapped.
 #[unsafe(naked)]

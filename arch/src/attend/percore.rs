@@ -1,10 +1,10 @@
-//! State of this crate that belongs to one core, and hooks that image installs.
+//! Per-core state of this crate, and hooks that the kernel installs.
 //!
-//! On a board: an array over cores, and one word a hook. On a host, where a thread stands for a
-//! core and several kernels live in one process: the thread's own.
+//! On a board: an array indexed by core, and one word per hook. On a host, where threads stand for
+//! cores and several kernels share a process: thread-local variables.
 
 #[cfg(target_os = "none")]
-mod place {
+mod imp {
     use abi::boot::MAX_CORES;
     use core::cell::UnsafeCell;
     use core::marker::PhantomData;
@@ -12,29 +12,27 @@ mod place {
 
     use crate::cpu;
 
-    /// One `T` a core.
     pub(crate) struct PerCore<T>(pub(crate) [Slot<T>; MAX_CORES]);
 
-    /// One core's.
     pub(crate) struct Slot<T>(pub(crate) UnsafeCell<T>);
 
     // SAFETY: an element is reached only by its own core and with interrupts masked (`with`).
     unsafe impl<T> Sync for PerCore<T> {}
 
     impl<T> PerCore<T> {
-        /// This core's; `f` must not come back here for the same value.
+        /// Runs `f` on this core's value. `f` must not access the same variable again.
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             let on = cpu::irqs_off();
-            // SAFETY: only this core reaches its element, nothing interrupts it, and `f` is a
-            // closure of this crate that does not recur.
+            // SAFETY: only this core accesses its element, nothing interrupts it, and `f` is a
+            // closure of this crate that does not recurse.
             let result = f(unsafe { &mut *self.0[cpu::core().index()].0.get() });
             cpu::irqs_restore(on);
             result
         }
     }
 
-    /// A function pointer of type `F`, or nothing yet.
+    /// A function pointer of type `F`, or none.
     pub(crate) struct Hook<F>(AtomicUsize, PhantomData<F>);
 
     impl<F: Copy> Hook<F> {
@@ -73,23 +71,22 @@ mod place {
 }
 
 #[cfg(not(target_os = "none"))]
-mod place {
+mod imp {
     use std::cell::{Cell, RefCell};
     use std::thread::LocalKey;
 
-    /// One `T` a thread.
     pub(crate) struct PerCore<T: 'static>(pub(crate) &'static LocalKey<RefCell<T>>);
 
     impl<T> PerCore<T> {
-        /// This thread's. Never inlined: a context may move to another thread in a switch, and the
-        /// address of a thread-local must not be kept across it.
+        /// Runs `f` on this thread's value. Not inlined: a context may move to another thread in a
+        /// switch, and the address of a thread-local must not be kept across it.
         #[inline(never)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(|value| f(&mut value.borrow_mut()))
         }
     }
 
-    /// A function pointer of type `F`, or nothing yet.
+    /// A function pointer of type `F`, or none.
     pub(crate) struct Hook<F: 'static>(pub(crate) &'static LocalKey<Cell<Option<F>>>);
 
     impl<F: Copy> Hook<F> {
@@ -125,5 +122,5 @@ mod place {
 }
 
 #[cfg(target_os = "none")]
-pub(crate) use place::Slot;
-pub(crate) use place::{Hook, PerCore, hook, per_core};
+pub(crate) use imp::Slot;
+pub(crate) use imp::{Hook, PerCore, hook, per_core};

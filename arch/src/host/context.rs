@@ -1,47 +1,42 @@
-//! A thread's registers while it does not run: on its stack, as the System V ABI preserves them.
+//! Thread contexts: the registers that the System V ABI preserves, on the thread's stack.
 
 use core::arch::naked_asm;
 
-/// The stack pointer; the rest is on the stack, in the order of [`switch`].
+/// The stack pointer; the registers are on the stack, in the order of [`switch`].
 #[repr(C)]
 pub struct Context {
     sp: usize,
 }
 
-/// MXCSR and x87 control word at their defaults.
+/// Default values of MXCSR and the x87 control word.
 const FPU: usize = 0x037f_0000_1f80;
 
 impl Context {
-    /// Of the thread that runs now; `switch` fills it.
     pub const fn empty() -> Self {
         Context { sp: 0 }
     }
 
-    /// Starts `entry(arg)` on a fresh stack, interrupts as at the switch (masked).
-    ///
     /// # Safety
-    /// `stack_top` is 16-byte aligned and ends a stack that nothing else uses while this lives.
+    /// `stack_top` is 16-byte aligned and ends a stack that belongs to this thread.
     pub unsafe fn new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize) -> Self {
         let frame = [FPU, 0, 0, arg, entry as usize, 0, 0, first as *const () as usize];
         let sp = stack_top - size_of_val(&frame);
-        // SAFETY: the caller gives us the stack that ends at `stack_top`.
+        // SAFETY: the stack that ends at `stack_top` is ours, by the caller's obligation.
         unsafe { (sp as *mut [usize; 8]).write(frame) };
         Context { sp }
     }
 }
 
-/// Where a new thread starts: no caller, so that backtraces end.
+/// First code of a new thread: without a caller, so that backtraces end.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn first() -> ! {
     naked_asm!("mov rdi, r13", "xor ebp, ebp", "call r12", "ud2")
 }
 
-/// Saves the running thread in `from` and continues `to`; returns when someone switches back.
-///
 /// # Safety
-/// Interrupts are masked; both are valid, and `to` was made by [`Context::new`] or saved here, and
-/// not continued since. Nobody may run `from` on another core before this has saved it.
+/// Interrupts are masked; both are valid; `to` was made by [`Context::new`] or saved here, and not
+/// continued since. No other core continues `from` before this function has saved it.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
@@ -70,8 +65,6 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     )
 }
 
-/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
-///
 /// # Safety
 /// `top` is 16-byte aligned and ends a stack that nothing else uses meanwhile.
 #[cfg(target_arch = "x86_64")]
@@ -104,7 +97,7 @@ mod tests {
     extern "C" fn other(arg: usize) -> ! {
         let pair = arg as *mut Pair;
         for i in 0.. {
-            // SAFETY: `main` waits in `switch` and `pair` outlives this context.
+            // SAFETY: `main` waits in `switch`, and `pair` outlives this context.
             unsafe {
                 (*pair).log.push(i);
                 switch(&raw mut (*pair).other, &raw const (*pair).main);
@@ -114,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn two_contexts_take_turns() {
+    fn switching_alternates_between_two_contexts() {
         let mut stack = std::vec![0u128; 4096];
         let top = stack.as_mut_ptr_range().end as usize;
         let pair = Box::into_raw(Box::new(Pair {

@@ -5,42 +5,37 @@ use base::id::CoreId;
 use super::machine as chip;
 pub use super::machine;
 
-/// Not a board's ISA.
+/// None of the boards' ISAs.
 pub const ISA: u32 = 0;
 
-/// This core's index, as the test set it.
+/// The index that the thread entered its machine with.
 pub fn core() -> CoreId {
     chip::core_index()
 }
 
-/// Masks interrupts; were they unmasked?
 pub fn irqs_off() -> bool {
     chip::set_irqs(false)
 }
 
-/// Unmasks when `on`, and delivers what pends.
+/// Unmasking delivers pending interrupts.
 pub fn irqs_restore(on: bool) {
     if on {
         chip::unmask();
     }
 }
 
-/// Are interrupts unmasked?
 pub fn irqs_on() -> bool {
     chip::irqs_on()
 }
 
-/// Waits until an interrupt pends.
 pub fn wait() {
     chip::here().wait();
 }
 
-/// In spin loops.
 pub fn relax() {
     chip::here().relax();
 }
 
-/// For ever.
 pub fn halt() -> ! {
     irqs_off();
     loop {
@@ -48,27 +43,23 @@ pub fn halt() -> ! {
     }
 }
 
-/// Sets this core's own word.
 pub fn set_local(word: usize) {
     chip::set_local(word);
 }
 
-/// This core's own word.
 pub fn local() -> usize {
     chip::local()
 }
 
-/// Raw ticks: ns.
+/// Ticks are ns.
 pub fn clock() -> u64 {
     chip::here().clock()
 }
 
-/// Ticks a second.
 pub fn clock_hz() -> u64 {
     1_000_000_000
 }
 
-/// [`clock`] in ns.
 #[inline]
 pub fn clock_ns() -> u64 {
     crate::time::to_ns(clock(), clock_hz())

@@ -1,9 +1,8 @@
-//! The early log: standard error, a line at a time.
+//! The early log: standard error, line by line.
 
 use std::cell::RefCell;
 use std::vec::Vec;
 
-/// One byte.
 #[inline(never)]
 pub fn put(byte: u8) {
     std::thread_local!(static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });

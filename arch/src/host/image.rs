@@ -1,10 +1,9 @@
-//! A made-up image, 1 MiB into the kernel's view of physical memory.
+//! A fictitious image, 1 MiB into the linear map.
 
 use base::addr::VA_OFFSET;
 
 use crate::types::ImageLayout;
 
-/// Sections, adjacent but for the guard below the stack.
 pub fn layout() -> ImageLayout {
     let at = |start: u64, end: u64| (VA_OFFSET + start, VA_OFFSET + end);
     ImageLayout {
@@ -16,7 +15,6 @@ pub fn layout() -> ImageLayout {
     }
 }
 
-/// Nowhere.
 pub fn staging_pa() -> u64 {
     0
 }

@@ -1,7 +1,7 @@
 //! The chip around the cores of one simulated domain.
 //!
 //! A test makes a machine, and each thread that stands for one of its cores enters it. A thread
-//! that never did is core 0 of a machine of its own, on real time.
+//! that enters none is core 0 of a machine of its own, in real time.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,13 +14,12 @@ use base::id::{CoreId, Vector};
 
 use crate::types::{Handlers, Interrupt};
 
-/// No deadline.
 const NEVER: u64 = u64::MAX;
-/// Bit of a pending timer; core-to-core kinds are bits 0 to 3.
+/// Pending bit of the timer; core-to-core kinds are bits 0 to 3.
 const TIMER: u32 = 1 << 4;
-/// First bit of the doorbell vectors.
+/// First pending bit of the doorbell vectors.
 const DOORBELL: u32 = 8;
-/// Ticks by which a round of `cpu::relax` moves a virtual clock.
+/// Ticks by which a round of `cpu::relax` advances a virtual clock.
 const RELAX: u64 = 100;
 
 struct Core {
@@ -53,18 +52,18 @@ impl Machine {
         })
     }
 
-    /// On the host's own clock.
+    /// A machine on the host's clock.
     pub fn real_time() -> Arc<Machine> {
         Machine::new(None)
     }
 
-    /// On a clock that moves by [`Machine::advance`], in `cpu::relax`, and when core 0 waits with a
-    /// timer armed: then it jumps to the deadline. For one core.
+    /// A machine on a virtual clock, which [`Machine::advance`] and `cpu::relax` advance. When core
+    /// 0 waits with an armed timer, the clock jumps to the deadline. For one core.
     pub fn virtual_time() -> Arc<Machine> {
         Machine::new(Some(0))
     }
 
-    /// This thread is now core `core` of this machine, interrupts masked, without handlers.
+    /// Makes this thread core `core` of this machine, with interrupts masked and no handlers.
     #[inline(never)]
     pub fn enter(self: &Arc<Machine>, core: CoreId) {
         HERE.with_borrow_mut(|here| *here = Some(self.clone()));
@@ -73,25 +72,25 @@ impl Machine {
         HANDLERS.set(None);
     }
 
-    /// Moves a virtual clock.
+    /// Advances a virtual clock.
     pub fn advance(&self, ticks: u64) {
         if let Some(clock) = &self.virtual_clock {
             clock.fetch_add(ticks, Ordering::SeqCst);
         }
     }
 
-    /// The deadline that `core` has armed.
+    /// The armed deadline of `core`.
     pub fn deadline(&self, core: CoreId) -> Option<u64> {
         let deadline = self.cores[core.index()].deadline.load(Ordering::SeqCst);
         (deadline != NEVER).then_some(deadline)
     }
 
-    /// Rings a doorbell of this domain; it pends at core 0 when it is unmasked.
+    /// Rings a doorbell of this domain. It is delivered to core 0 when unmasked.
     pub fn doorbell(&self, vector: Vector) {
         self.pend(CoreId(0), 1 << (DOORBELL + u32::from(vector.0)));
     }
 
-    /// What this domain rang since the last call, as (slot, vector).
+    /// Returns what this domain has rung since the last call, as (slot, vector).
     pub fn take_rung(&self) -> Vec<(u32, u32)> {
         core::mem::take(&mut hold(&self.rung))
     }
@@ -139,7 +138,7 @@ impl Machine {
         }
     }
 
-    /// The bits that `core` could take now; a deadline that has passed pends.
+    /// The pending bits that `core` can take now; a deadline that has passed becomes pending.
     fn ready(&self, core: usize) -> u32 {
         let core = &self.cores[core];
         if core.deadline.load(Ordering::SeqCst) <= self.clock() {
@@ -150,7 +149,7 @@ impl Machine {
         core.pending.load(Ordering::SeqCst) & (always | self.unmasked.load(Ordering::SeqCst))
     }
 
-    /// Sleeps until something pends.
+    /// Sleeps until an interrupt is pending.
     pub(super) fn wait(&self) {
         let core = CORE.get() as usize;
         let mut changed = hold(&self.changed);
@@ -167,7 +166,6 @@ impl Machine {
         }
     }
 
-    /// Takes one pending interrupt of `core`.
     fn take(&self, core: usize) -> Interrupt {
         let ready = self.ready(core);
         if ready == 0 {
@@ -195,10 +193,9 @@ std::thread_local! {
     static HANDLERS: Cell<Option<&'static Handlers>> = const { Cell::new(None) };
 }
 
-// Nothing below is inlined: a context may move to another thread in a switch, and the address of
-// a thread-local must not be kept across it.
+// None of the functions below are inlined: a context may move to another thread in a switch, and
+// the address of a thread-local must not be kept across it.
 
-/// The machine that this thread entered.
 #[inline(never)]
 pub fn here() -> Arc<Machine> {
     HERE.with_borrow_mut(|here| here.get_or_insert_with(Machine::real_time).clone())
@@ -239,8 +236,8 @@ fn handlers() -> Option<&'static Handlers> {
     HANDLERS.get()
 }
 
-/// Unmasks, and delivers what pends. A handler may switch threads; the loop then goes on when the
-/// interrupted one runs again, perhaps as another core.
+/// Unmasks and delivers pending interrupts. A handler may switch threads; the loop then continues
+/// when the interrupted thread runs again, perhaps as another core.
 pub(super) fn unmask() {
     set_irqs(true);
     while let Some(handlers) = handlers() {

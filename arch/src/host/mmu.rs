@@ -1,5 +1,5 @@
-//! A page table as an ordered map of its leaves, with the refusals of the real ones and with their
-//! tables of pages.
+//! A model of a page table: an ordered map of its leaves. It refuses what the real ones refuse, and
+//! counts tables of the last level.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,36 +11,32 @@ use base::port::Frames;
 
 use crate::types::{MapError, Mapping, Memory, Rights, leaf_tables};
 
-/// `flush` reaches all cores.
 pub const BROADCAST: bool = true;
 
-/// One made-up device.
+/// A fictitious device.
 pub const DEVICE_RANGES: &[(u64, u64)] = &[(0x0900_0000, PAGE)];
 
 const SIZES: [u64; 3] = [1 << 30, 2 << 20, PAGE];
 /// First address of the upper half.
 const LOWEST: u64 = 0xffff_8000_0000_0000;
 
-/// What a table of pages maps.
+/// Bytes that a table of the last level maps.
 const TABLE: u64 = 2 << 20;
 
-/// The model.
 #[derive(Debug)]
 pub struct PageTable {
     root: PhysAddr,
     leaves: BTreeMap<u64, Mapping>,
-    /// Tables of pages, by what they map; no others are modelled.
+    /// Tables of the last level, by address; others are not modelled.
     tables: BTreeMap<u64, PhysAddr>,
 }
 
 impl PageTable {
-    /// Empty; takes one frame, as a real one.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
         let root = frames.allocate(0).ok_or(MapError::NoMemory)?;
         Ok(PageTable { root, leaves: BTreeMap::new(), tables: BTreeMap::new() })
     }
 
-    /// Maps with the largest pages that fit.
     pub fn map(
         &mut self,
         frames: &dyn Frames,
@@ -75,7 +71,7 @@ impl PageTable {
         Ok(())
     }
 
-    /// The table of pages for `virt`; it stays.
+    /// Allocates the table of the last level for `virt`, if there is none.
     fn grow(&mut self, frames: &dyn Frames, virt: u64) -> Result<(), MapError> {
         if let Entry::Vacant(table) = self.tables.entry(virt & !(TABLE - 1)) {
             table.insert(frames.allocate(0).ok_or(MapError::NoMemory)?);
@@ -83,19 +79,16 @@ impl PageTable {
         Ok(())
     }
 
-    /// Takes out the table of pages for `virt` if it is empty and `most` is as much as it maps.
     pub fn prune(&mut self, virt: VirtAddr, most: u64) -> Option<PhysAddr> {
         let start = virt.0 & !(TABLE - 1);
         let is_used = self.leaves.range(start..=start + (TABLE - 1)).next().is_some();
         if is_used || most < TABLE { None } else { self.tables.remove(&start) }
     }
 
-    /// Tables that it has, with the root.
     pub fn tables(&self) -> usize {
         1 + self.tables.len()
     }
 
-    /// Pages to come; a model keeps their rights.
     pub fn pages(
         &mut self,
         _frames: &dyn Frames,
@@ -112,7 +105,6 @@ impl PageTable {
         Ok(Pages { rights: (0..bytes / PAGE).map(|_| Cell::new(None)).collect() })
     }
 
-    /// Unmaps whole leaves that cover the range exactly; else nothing.
     pub fn unmap(&mut self, virt: VirtAddr, bytes: u64) -> Result<(), MapError> {
         let mut starts = std::vec::Vec::new();
         let mut done = 0;
@@ -128,42 +120,35 @@ impl PageTable {
         Ok(())
     }
 
-    /// The leaf that maps an address.
     pub fn find(&self, virt: VirtAddr) -> Option<Mapping> {
         let (_, leaf) = self.leaves.range(..=virt.0).next_back()?;
         (virt.0 - leaf.virt.0 < leaf.bytes).then_some(*leaf)
     }
 
-    /// Every leaf.
     pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
         self.leaves.values().for_each(|&leaf| visit(leaf));
     }
 
-    /// Nothing: a host translates by itself.
+    /// No effect: the host does its own translation.
     /// # Safety
     /// None needed here.
     pub unsafe fn activate(&self) {}
 
-    /// The table's own frame.
     pub fn root(&self) -> PhysAddr {
         self.root
     }
 }
 
-/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
-/// allocated or locked. One at a time changes them.
 pub struct Pages {
     rights: Vec<Cell<Option<Rights>>>,
 }
 
 impl Pages {
-    /// Sets the rights of page `page`.
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         self.rights[page as usize].set(rights);
     }
 }
 
-/// Nothing.
 pub fn flush(_virt: VirtAddr, _bytes: u64) {}
 
 #[cfg(test)]
@@ -180,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn it_maps_large_and_refuses_as_the_real_ones() {
+    fn the_model_uses_large_pages_and_refuses_what_hardware_tables_refuse() {
         let mut table = PageTable::new(&One).unwrap();
         let map = |table: &mut PageTable, virt: u64, phys, bytes| {
             table.map(
@@ -205,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_of_pages_goes_once() {
+    fn an_empty_table_is_pruned_once() {
         let mut table = PageTable::new(&One).unwrap();
         let at = VirtAddr(LOWEST + 0x40_0000);
         table.map(&One, at, PhysAddr(0), PAGE, Memory::Cached, Rights::Read).unwrap();

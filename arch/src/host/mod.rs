@@ -1,9 +1,9 @@
-//! The contract on a host, so that the kernel crates' tests run for real.
+//! The contract on a host, so that tests of the kernel crates run for real.
 //!
-//! A thread of the host is a core. [`machine`] is the chip around the cores of one domain: pending
-//! interrupts, timers, a clock that may be virtual, and a record of what was rung. Interrupts are
-//! delivered where a core unmasks them, never between two instructions. Page tables are a model
-//! with the refusals of the real ones; contexts are real.
+//! A host thread is a core. [`machine`] is the chip around the cores of one domain: pending
+//! interrupts, timers, a clock that may be virtual, and a record of doorbells rung. Interrupts are
+//! delivered when a core unmasks them, never between two instructions. Page tables are a model;
+//! contexts are real.
 
 pub mod backtrace;
 pub mod cache;

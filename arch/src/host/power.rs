@@ -1,11 +1,9 @@
-//! No power states.
+//! A host has no power states.
 
-/// Saved state of a core.
 #[derive(Debug)]
 pub struct Resume(());
 
 impl Resume {
-    /// Nothing saved.
     pub const fn empty() -> Resume {
         Resume(())
     }
@@ -16,7 +14,6 @@ pub fn suspend(_save: &mut Resume, off: &mut dyn FnMut(u64)) {
     off(0);
 }
 
-/// For ever.
 pub fn cpu_off() -> ! {
     super::cpu::halt()
 }

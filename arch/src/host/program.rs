@@ -1,8 +1,7 @@
-//! No program's code runs on a host.
+//! Compiled programs do not run on a host.
 
-use crate::types::Called;
+use crate::types::DirectImport;
 
-/// Nothing that could be called.
-pub fn called<C: Called>() -> u64 {
+pub fn import_address<C: DirectImport>() -> u64 {
     0
 }

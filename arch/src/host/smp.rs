@@ -1,11 +1,10 @@
-//! Cores are threads, and a test starts them itself.
+//! Cores are threads, which a test starts itself.
 
 use base::addr::PhysAddr;
 use base::id::CoreId;
 
 use crate::types::StartError;
 
-/// Refuses.
 pub fn start(
     _core: CoreId,
     _entry: extern "C" fn(usize) -> !,

@@ -1,4 +1,4 @@
-//! State of a kernel object that belongs to one core at a time: no lock, interrupts masked.
+//! Per-core state of a kernel object: no lock, only interrupts masked.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use abi::boot::MAX_CORES;
 
 use crate::cpu;
 
-/// One `T` a core of the domain.
+/// One `T` per core of the domain.
 pub struct CoreLocal<T>([Slot<T>; MAX_CORES]);
 
 #[repr(align(64))]
@@ -17,12 +17,11 @@ struct Slot<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `with` gives a core its own element only, to one borrower at a time (`busy`), so a value
-// is reached by one core; that asks for `T: Send`.
+// SAFETY: `with` gives a core only its own element, and to one borrower at a time (`busy`), so one
+// core accesses a value; this requires `T: Send`.
 unsafe impl<T: Send> Sync for CoreLocal<T> {}
 
 impl<T> CoreLocal<T> {
-    /// `value` for each core.
     pub const fn new(value: T) -> Self
     where
         T: Copy,
@@ -38,16 +37,16 @@ impl<T> CoreLocal<T> {
         CoreLocal(unsafe { core::mem::transmute_copy(&slots) })
     }
 
-    /// This core's, with interrupts masked. `f` must not come back here: that is a panic.
+    /// Runs `f` on this core's value, with interrupts masked. Panics if `f` calls it again.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let on = cpu::irqs_off();
         let slot = &self.0[cpu::core().index() % MAX_CORES];
-        // Plain accesses: only this core gets here, and it is not interrupted.
+        // Relaxed suffices: only this core gets here, and it is not interrupted.
         assert!(!slot.busy.load(Ordering::Relaxed), "core-local state is borrowed already");
         slot.busy.store(true, Ordering::Relaxed);
-        // SAFETY: `busy` was false, so nobody on this core has a borrow; other cores take other
-        // elements. Interrupts stay masked, so this core does nothing else until the end.
+        // SAFETY: `busy` was false, so no code of this core has a borrow; other cores use other
+        // elements. Interrupts stay masked until the borrow ends.
         let result = f(unsafe { &mut *slot.value.get() });
         slot.busy.store(false, Ordering::Relaxed);
         cpu::irqs_restore(on);

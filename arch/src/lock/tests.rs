@@ -1,5 +1,3 @@
-//! Tests of `lock`, against models and by seeds.
-
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -23,7 +21,7 @@ const HIGH: Rank = Rank::new(20, "high");
 const LEAF: Rank = Rank::leaf(30, "leaf");
 
 #[test]
-fn ranks_are_checked() {
+fn a_wrong_order_is_reported() {
     install_report(record);
     let (low, high, leaf) = (Lock::new(LOW, ()), Lock::new(HIGH, ()), Lock::new(LEAF, ()));
     {
@@ -68,7 +66,7 @@ fn a_violation_panics_by_default() {
 }
 
 #[test]
-fn interrupts_are_masked_while_held_and_the_outermost_release_polls() {
+fn interrupts_are_masked_while_held_and_the_outermost_release_runs_the_hook() {
     std::thread_local!(static POLLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
     attend::install_released(|| {
         assert!(!cpu::irqs_on());
@@ -92,7 +90,7 @@ fn interrupts_are_masked_while_held_and_the_outermost_release_polls() {
 }
 
 #[test]
-fn try_lock_takes_only_a_free_one() {
+fn try_lock_takes_a_free_lock_only() {
     let lock = Lock::new(LOW, 1);
     let guard = lock.try_lock().unwrap();
     assert!(lock.try_lock().is_none());
@@ -115,7 +113,7 @@ fn four_threads_lose_no_update() {
 }
 
 #[test]
-fn waiters_are_served_in_the_order_they_came() {
+fn waiters_are_served_in_fifo_order() {
     let lock = Arc::new(Lock::new(LOW, Vec::new()));
     let arrived = Arc::new(AtomicUsize::new(0));
     let guard = lock.lock();
@@ -126,7 +124,7 @@ fn waiters_are_served_in_the_order_they_came() {
                 mine.fetch_add(1, Ordering::SeqCst);
                 seen.lock().push(i);
             });
-            // The next one starts when this one has drawn its ticket.
+            // The next thread starts when this one has its ticket.
             while lock.next.load(Ordering::SeqCst) != i + 2 {
                 thread::yield_now();
             }
@@ -139,7 +137,7 @@ fn waiters_are_served_in_the_order_they_came() {
 }
 
 #[test]
-fn once_is_set_once() {
+fn once_can_be_set_once() {
     static VALUE: Once<u64> = Once::new();
     assert_eq!(VALUE.get(), None);
     assert_eq!(VALUE.set(7), Ok(&7));
@@ -147,9 +145,9 @@ fn once_is_set_once() {
     assert_eq!(VALUE.get(), Some(&7));
 }
 
-/// What is served while a core has its place in a lock's queue must not come behind that place.
+/// What a core serves while it holds a ticket must not queue behind that ticket.
 #[test]
-fn who_waits_for_a_lock_serves_nothing_that_locks() {
+fn a_core_waiting_for_a_lock_serves_nothing_that_locks() {
     static CONTENDED: Lock<u32> = Lock::new(LEAF, 0);
     static SERVED: AtomicUsize = AtomicUsize::new(0);
     fn serve(waits: attend::Waits) {
@@ -172,6 +170,6 @@ fn who_waits_for_a_lock_serves_nothing_that_locks() {
         thread::yield_now();
     }
     drop(holder);
-    waiter.join().expect("the waiter comes to its end");
-    assert!(*CONTENDED.lock() > 10, "while it waited for something else, what locks was served");
+    waiter.join().expect("the waiter finishes");
+    assert!(*CONTENDED.lock() > 10, "a wait for something else serves what locks");
 }

@@ -1,8 +1,8 @@
-//! The first page table, in the image's bss: the image (cacheable), the UART, and the 16 MiB
-//! blocks of the blob and of the staging area (uncached, read-only), all in the high half only.
+//! The first page table, in the image's bss: the image (cacheable), the UART, and the 16 MiB blocks
+//! of the blob and of the staging area (uncached, read-only), all in the upper half only.
 //!
-//! It is built by the first code of the image, at physical addresses, before the MMU is on: code
-//! here may use its arguments and its stack, and no static with an address in it.
+//! The first code of the image builds it, at physical addresses, before the MMU is on: code here
+//! may use its arguments and its stack, but no static that contains an address.
 
 use core::cell::UnsafeCell;
 
@@ -12,7 +12,8 @@ use super::mmio::UART;
 use super::pte::{self, ENTRIES};
 use crate::types::{Memory, Rights};
 
-/// Root, one of 1 GiB entries, and at most five of 2 MiB entries: UART, blob, staging, image (two).
+/// The root, one table of 1 GiB entries, and at most five of 2 MiB entries: UART, blob, staging
+/// area, image (two).
 const TABLES: usize = 7;
 const LARGE: u64 = 2 << 20;
 
@@ -20,19 +21,19 @@ type Table = [u64; ENTRIES];
 
 #[repr(C, align(4096))]
 pub(super) struct Tables(UnsafeCell<[Table; TABLES]>);
-// SAFETY: written by `build` only, which runs once, alone, before anything else.
+// SAFETY: written only by `build`, which runs once, before anything else.
 unsafe impl Sync for Tables {}
 
 pub(super) static BOOT_TABLES: Tables = Tables(UnsafeCell::new([[0; ENTRIES]; TABLES]));
 
-/// What is still free, and the table of 1 GiB entries.
+/// The unused tables, and the table of 1 GiB entries.
 struct Builder {
     gigabytes: *mut Table,
     next: *mut Table,
     end: *mut Table,
 }
 
-/// Fills the zeroed `tables` and returns the satp for them; all arguments are physical addresses.
+/// Fills the zeroed `tables` and returns their satp. All arguments are physical addresses.
 pub(super) unsafe extern "C" fn build(
     tables: *mut Table,
     image_start: u64,
@@ -59,7 +60,7 @@ pub(super) unsafe extern "C" fn build(
 }
 
 impl Builder {
-    /// 2 MiB leaves for `[start, end)`; `start` is aligned.
+    /// Maps `[start, end)` with 2 MiB leaves; `start` is aligned.
     fn map(&mut self, start: u64, end: u64, leaf: impl Fn(u64) -> u64) {
         let mut pa = start;
         while pa < end {
@@ -71,7 +72,8 @@ impl Builder {
         }
     }
 
-    /// The table of 2 MiB entries for `pa`; none when they ran out, so it faults when used.
+    /// Returns the table of 2 MiB entries for `pa`. With none left the range stays unmapped, so
+    /// using it faults.
     fn table_of(&mut self, pa: u64) -> Option<*mut Table> {
         let index = pa >> 30;
         // SAFETY: our table.
@@ -91,10 +93,10 @@ impl Builder {
 }
 
 /// # Safety
-/// `table` is valid and nobody else's.
+/// `table` is valid and not shared.
 unsafe fn set(table: *mut Table, index: u64, entry: u64) {
     let index = index as usize % ENTRIES;
-    // SAFETY: in bounds by the line above; the caller's obligation for the rest.
+    // SAFETY: in bounds by the line above; the rest is the caller's obligation.
     unsafe { table.cast::<u64>().wrapping_add(index).write(entry) };
 }
 

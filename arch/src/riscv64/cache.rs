@@ -2,13 +2,12 @@
 
 use core::arch::asm;
 
-/// Bytes of a line.
 pub const LINE: usize = 64;
 
-/// The instruction at a register's address, so often, each a line further.
+/// `$count` times the instruction, each time for the next line.
 macro_rules! lines {
     ($instruction:literal, $count:literal, $line:ident) => {
-        // SAFETY: the caller names memory of its own that is mapped; see the contract.
+        // SAFETY: the caller names mapped memory of its own; see the contract.
         unsafe {
             asm!(
                 ".option push",
@@ -42,27 +41,17 @@ macro_rules! by_line {
     };
 }
 
-by_line!(
-    /// Writes dirty lines back.
-    clean, "cbo.clean"
-);
-by_line!(
-    /// Drops lines; dirty data in them is lost, also what shares a line with the range's ends.
-    invalidate, "cbo.inval"
-);
-by_line!(
-    /// Writes dirty lines back and drops them.
-    clean_invalidate, "cbo.flush"
-);
+by_line!(clean, "cbo.clean");
+by_line!(invalidate, "cbo.inval");
+by_line!(clean_invalidate, "cbo.flush");
 
-/// Makes code written to this range executable on this hart; other harts need their own.
+/// `fence.i` covers all addresses of this hart; other harts need their own.
 pub fn sync_code(_va: usize, _bytes: usize) {
-    // SAFETY: orders; `fence.i` covers all addresses, and instruction fetch is coherent with the
-    // domain's own data caches.
+    // SAFETY: a barrier; instruction fetches are coherent with the domain's data caches.
     unsafe { asm!("fence rw, rw", "fence.i", options(nostack)) };
 }
 
-/// What was maintained is maintained before anything later, devices and other domains included.
+/// Completes maintenance before anything later, as devices and other domains see it.
 fn fence() {
     #[cfg(feature = "seeded")]
     if crate::seeded::is(crate::seeded::Seed::NoBarrier) {

@@ -1,8 +1,7 @@
-//! Switching between kernel threads: what the calling convention keeps, and nothing else.
+//! Thread contexts: the registers that the calling convention preserves.
 
 use core::arch::naked_asm;
 
-/// A thread that does not run.
 #[repr(C)]
 pub struct Context {
     ra: usize,
@@ -14,16 +13,13 @@ pub struct Context {
 const _: () = assert!(size_of::<Context>() == 26 * 8);
 
 impl Context {
-    /// For the code that runs now: [`switch`] fills it.
     pub const fn empty() -> Self {
         Context { ra: 0, sp: 0, s: [0; 12], fs: [0; 12] }
     }
 
-    /// A thread that calls `entry(arg)` when first switched to, with interrupts still masked.
-    ///
     /// # Safety
-    /// `stack_top` is the 16-aligned end of a stack that is this thread's alone while it lives,
-    /// above an unmapped page.
+    /// `stack_top` is 16-byte aligned and ends a stack that belongs to this thread, above an
+    /// unmapped page.
     pub unsafe fn new(stack_top: usize, entry: extern "C" fn(usize) -> !, arg: usize) -> Self {
         let mut context = Context::empty();
         context.ra = first_run as *const () as usize;
@@ -34,16 +30,14 @@ impl Context {
     }
 }
 
-/// `s0` is 0 here: the outermost frame record.
+/// First code of a new thread. `s0` is 0: the outermost frame record.
 #[unsafe(naked)]
 unsafe extern "C" fn first_run() {
     naked_asm!("mv a0, s2", "mv ra, zero", "jr s1")
 }
 
-/// Saves this thread into `from` and continues `to`; returns when something switches back.
-///
 /// # Safety
-/// Interrupts are masked; both are valid, `to` was filled by `new` or `switch` and runs nowhere.
+/// Interrupts are masked; both are valid; `to` was filled by `new` or `switch` and is not running.
 #[unsafe(naked)]
 pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     naked_asm!(
@@ -66,10 +60,9 @@ pub unsafe extern "C" fn switch(from: *mut Context, to: *const Context) {
     )
 }
 
-/// Calls `entry(argument)` on the stack that ends at `top`, and comes back to this one.
-///
 /// # Safety
-/// `top` is 16-aligned and ends a stack above an unmapped page that nothing else uses meanwhile.
+/// `top` is 16-byte aligned and ends a stack, above an unmapped page, that nothing else uses
+/// meanwhile.
 #[unsafe(naked)]
 pub unsafe extern "C" fn on_stack(top: usize, entry: extern "C" fn(usize), argument: usize) {
     naked_asm!(

@@ -1,5 +1,5 @@
-//! The doorbell fabric: an ivshmem-doorbell device on PCI bus 0. No firmware has placed its BARs.
-//! A reset forgets all of this, and rings that arrive before `init` are lost: look at memory after.
+//! The doorbell device: ivshmem-doorbell on PCI bus 0. Firmware does not place its BARs, and every
+//! reset clears the configuration.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,19 +12,18 @@ use crate::types::DoorbellError;
 
 /// Vendor 1af4, device 1110.
 const IDENTITY: u32 = 0x1110_1af4;
-/// BAR 0: registers. A write of `peer << 16 | vector` rings.
+/// BAR 0: registers. Writing `peer << 16 | vector` rings.
 const REGISTERS: u64 = WINDOW;
 const RING: u64 = REGISTERS + 0xc;
-/// BAR 1: the MSI-X table, 16 bytes a vector.
+/// BAR 1: the MSI-X table, 16 bytes per vector.
 const TABLE: u64 = WINDOW + 0x1000;
-/// PCI capability of MSI-X; its control word is 2 bytes in.
+/// PCI capability of MSI-X; its control word is at offset 2.
 const MSIX: u8 = 0x11;
 const MSIX_ENABLE: u16 = 1 << 15;
 const MSIX_MASK_ALL: u16 = 1 << 14;
 
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Finds the device, places its BARs, and sends every vector to core 0.
 pub fn init(blob: &Blob) -> Result<(), DoorbellError> {
     let device = Device::find(IDENTITY).ok_or(DoorbellError::NotFound)?;
     device.disable();
@@ -34,7 +33,7 @@ pub fn init(blob: &Blob) -> Result<(), DoorbellError> {
     }
     device.set_bar(0, REGISTERS);
     device.set_bar(1, TABLE);
-    // The shared page is not used, but it must decode somewhere: at its next natural boundary.
+    // The shared page is not used, but must decode somewhere: at the next natural boundary.
     device.set_bar(2, (WINDOW + 0x2000).next_multiple_of(memory.max(1)));
     device.enable();
     let control = device.capability(MSIX).ok_or(DoorbellError::Vectors)? + 2;
@@ -49,7 +48,7 @@ pub fn init(blob: &Blob) -> Result<(), DoorbellError> {
     Ok(())
 }
 
-/// Sends `vector` to core 0's interrupt file.
+/// Routes `vector` to core 0's interrupt file.
 fn set_vector(vector: u32) {
     let (address, data) = irq::message_of(vector);
     let entry = TABLE + 16 * u64::from(vector);
@@ -59,7 +58,6 @@ fn set_vector(vector: u32) {
     mmio::write32(entry + 12, 0);
 }
 
-/// An edge at `vector` of the peer in `slot`; what was stored before is visible to it.
 pub fn ring(slot: u32, vector: u32) {
     if READY.load(Ordering::Acquire) {
         mmio::fence();

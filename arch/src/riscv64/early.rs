@@ -1,4 +1,4 @@
-//! This domain's own UART (16550), polled: the log before anything else works.
+//! The domain's own UART (16550), polled, for the early log and panics.
 
 use super::mmio::{self, UART};
 
@@ -7,10 +7,10 @@ const DATA: u64 = UART;
 /// Line status; bit 5: the holding register is empty.
 const STATUS: u64 = UART + 5;
 const EMPTY: u8 = 1 << 5;
-/// Most looks at a UART that does not drain.
+/// Maximum polls of a UART that does not drain.
 const PATIENCE: u32 = 1 << 20;
 
-/// One byte; lost when the UART does not take it for a long time.
+/// Drops the byte if the UART does not take it for a long time.
 pub fn put(byte: u8) {
     for _ in 0..PATIENCE {
         if mmio::read8(STATUS) & EMPTY != 0 {

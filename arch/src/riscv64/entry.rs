@@ -1,6 +1,7 @@
-//! The three ways into the image, all from M-mode at a physical address with the MMU off: cold
-//! (core 0), secondary, warm. Each turns the MMU on by a trick that needs no identity mapping: the
-//! fetch behind the write of satp faults, and stvec already holds the next label's high address.
+//! The three entries into the image: cold boot (core 0), secondary cores, warm boot. All start in
+//! S-mode at a physical address with the MMU off. To turn the MMU on without an identity mapping,
+//! stvec is set to the upper-half address of the instruction after the write of satp, whose fetch
+//! then faults.
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
@@ -10,14 +11,12 @@ use abi::boot::VA_OFFSET;
 use super::{boot_table, cpu, image, power, trap, vectors};
 
 unsafe extern "Rust" {
-    /// The kernel, defined by image.
     safe fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> !;
 }
 
-/// Offset of satp in `power::Resume`.
 pub(super) const RESUME_SATP: usize = 216;
 
-/// Masks everything, stops the timer, turns the FPU on.
+/// Masks interrupts, stops the timer, turns the FPU on.
 macro_rules! quiet {
     () => {
         "csrw sie, zero
@@ -29,7 +28,7 @@ macro_rules! quiet {
     };
 }
 
-/// MMU on with the satp in t2; continues in the high half. Clobbers t0, t1.
+/// Turns the MMU on with the satp in t2 and continues in the upper half. Clobbers t0, t1.
 macro_rules! mmu_on {
     () => {
         "lla t0, 77f
@@ -83,16 +82,16 @@ unsafe extern "C" fn _start() -> ! {
     )
 }
 
-/// The rest of the cold boot, in the high half.
+/// The rest of the cold boot, in the upper half.
 extern "C" fn boot(blob: u64, domain: u64, epoch: u64, staging: u64) -> ! {
-    // SAFETY: core 0's element, which only this core uses, and it is not in use yet.
+    // SAFETY: core 0's element, used only by this core, and not yet.
     unsafe { (*cpu::hart_of(0)).emergency_top = vectors::emergency_top(0) };
     trap::set_vector();
     image::STAGING_PA.store(staging, Ordering::Relaxed);
     kernel_main(blob, domain, epoch)
 }
 
-/// A secondary: a0 hart, a1 the physical address of its `smp::Start`.
+/// Secondary core: a0 hart, a1 physical address of its `smp::Start`.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn secondary() -> ! {
     naked_asm!(
@@ -113,7 +112,7 @@ pub(super) unsafe extern "C" fn secondary() -> ! {
     )
 }
 
-/// Core 0 after a warm boot: returns from the `power::save_and_call` that stored the state.
+/// Warm boot of core 0: returns from the `power::save_and_call` that stored the state.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn warm() -> ! {
     naked_asm!(

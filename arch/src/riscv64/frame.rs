@@ -1,11 +1,11 @@
-//! All registers at an exception, as `vectors` stores them.
+//! The trap frame, in the layout that `vectors` stores.
 
 use core::fmt;
 
-/// Everything the interrupted code had; restored (but `tp`) when the handler returns.
+/// All registers but `tp` are restored when the handler returns.
 #[repr(C, align(16))]
 pub struct TrapFrame {
-    /// By number; `x[0]` is unused, `x[2]` the interrupted stack pointer.
+    /// Indexed by register number; `x[0]` is unused.
     x: [u64; 32],
     pc: u64,
     sstatus: u64,
@@ -14,7 +14,7 @@ pub struct TrapFrame {
     fcsr: u64,
     spare: u64,
     f: [u64; 32],
-    /// A frame record, so that backtraces go on from the handler into the interrupted code.
+    /// A frame record, so that backtraces continue from the handler into the interrupted code.
     link: [u64; 2],
 }
 
@@ -23,7 +23,6 @@ const _: () = assert!(core::mem::offset_of!(TrapFrame, pc) == 256);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, f) == 304);
 const _: () = assert!(core::mem::offset_of!(TrapFrame, link) == 560);
 
-/// Names of the integer registers.
 const NAMES: [&str; 32] = [
     "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4",
     "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4",
@@ -31,40 +30,33 @@ const NAMES: [&str; 32] = [
 ];
 
 impl TrapFrame {
-    /// Where it was interrupted.
     pub fn pc(&self) -> u64 {
         self.pc
     }
 
-    /// Continues elsewhere.
     pub fn set_pc(&mut self, pc: u64) {
         self.pc = pc;
     }
 
-    /// Its stack pointer.
     pub fn sp(&self) -> u64 {
         self.x[2]
     }
 
-    /// Continues on another stack.
     pub fn set_sp(&mut self, sp: u64) {
         self.x[2] = sp;
     }
 
-    /// Goes on as if `target` were called with these arguments. Nobody called it: it must not
-    /// return.
     pub fn call(&mut self, target: u64, arguments: [u64; 4]) {
         self.x[10..14].copy_from_slice(&arguments);
         self.x[1] = 0;
         self.pc = target;
     }
 
-    /// Its frame pointer.
     pub fn fp(&self) -> u64 {
         self.x[8]
     }
 
-    /// scause: the top bit set for interrupts.
+    /// scause; the top bit is set for interrupts.
     pub fn cause(&self) -> u64 {
         self.scause
     }

@@ -1,4 +1,4 @@
-//! Where the running image lies, from the linker script's symbols.
+//! Sections of the running image, by symbols of the linker script.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use crate::types::ImageLayout;
 
 pub(super) static STAGING_PA: AtomicU64 = AtomicU64::new(0);
 
-/// The address of a linker symbol, relative to the program counter.
+/// Address of a linker symbol, relative to the program counter.
 macro_rules! symbol {
     ($name:literal) => {{
         let address: u64;
@@ -19,7 +19,6 @@ macro_rules! symbol {
     }};
 }
 
-/// Its sections, as virtual addresses.
 pub fn layout() -> ImageLayout {
     ImageLayout {
         text: (symbol!("__text_start"), symbol!("__text_end")),
@@ -30,7 +29,6 @@ pub fn layout() -> ImageLayout {
     }
 }
 
-/// Where it was staged.
 pub fn staging_pa() -> u64 {
     STAGING_PA.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
-//! This hart's S-mode interrupt file, through siselect (0x150), sireg (0x151), stopei (0x15c).
+//! This hart's S-mode interrupt file, through siselect (0x150), sireg (0x151) and stopei (0x15c).
 //!
-//! siselect is the hart's own state: each access below runs with interrupts masked, because a
-//! handler may select something else.
+//! siselect is state of the hart: every access below masks interrupts, since a handler may select
+//! another register.
 
 use super::cpu;
 use super::mmio::{self, IMSIC};
@@ -11,13 +11,13 @@ const DELIVERY: u64 = 0x70;
 const THRESHOLD: u64 = 0x72;
 /// Enable bits of identities 0..63; each register of RV64 has an even number and 64 bits.
 const ENABLE: u64 = 0xc0;
-/// Registers of 64 enable bits that this board's identities need.
+/// Number of registers with 64 enable bits that this board needs.
 const ENABLE_WORDS: u64 = 4;
 
-/// Identities that the file has at least.
+/// Number of identities that the file has at least.
 pub(super) const IDENTITIES: u32 = 64 * ENABLE_WORDS as u32 - 1;
 
-/// Everything masked, delivery on; pending bits stay.
+/// Masks everything and enables delivery; pending bits are kept.
 pub(super) fn init() {
     let on = cpu::irqs_off();
     for word in 0..ENABLE_WORDS {
@@ -28,11 +28,11 @@ pub(super) fn init() {
     cpu::irqs_restore(on);
 }
 
-/// Lets `identity` interrupt this hart, or keeps it pending.
+/// Unmasks `identity`, or masks it and keeps it pending.
 pub(super) fn enable(identity: u32, enabled: bool) {
     let bit = 1u64 << (identity % 64);
     let on = cpu::irqs_off();
-    // SAFETY: an enable bit of this hart's own file; interrupts are masked.
+    // SAFETY: an enable bit of this hart's own file, with interrupts masked.
     unsafe {
         write!("0x150", ENABLE + 2 * u64::from(identity / 64));
         if enabled {
@@ -44,27 +44,27 @@ pub(super) fn enable(identity: u32, enabled: bool) {
     cpu::irqs_restore(on);
 }
 
-/// Takes the pending and enabled identity of highest priority, 0 for none.
+/// Takes the pending, enabled identity of the highest priority; 0: none.
 pub(super) fn claim() -> u32 {
     let top: u64;
-    // SAFETY: the write claims exactly what the read returns, in one instruction.
+    // SAFETY: one instruction claims exactly the interrupt that it reads.
     unsafe { core::arch::asm!("csrrw {}, 0x15c, zero", out(reg) top, options(nostack)) };
     (top >> 16) as u32
 }
 
-/// The page where a write of an identity makes it pend at `hart`.
+/// Physical address of `hart`'s interrupt file: writing an identity there makes it pending.
 pub(super) const fn file_of(hart: u64) -> u64 {
     IMSIC + 0x1000 * hart
 }
 
-/// Makes `identity` pend at `hart` (below MAX_CORES).
+/// Makes `identity` pending at `hart` (below MAX_CORES).
 pub(super) fn send(hart: u64, identity: u32) {
     mmio::fence();
     mmio::write32(file_of(hart), identity);
 }
 
 fn write_register(register: u64, value: u64) {
-    // SAFETY: registers of this hart's own file; the callers have interrupts masked.
+    // SAFETY: registers of this hart's own file; callers have masked interrupts.
     unsafe {
         write!("0x150", register);
         write!("0x151", value);

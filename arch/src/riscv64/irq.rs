@@ -1,6 +1,6 @@
-//! Interrupts by identity at the IMSICs: core-to-core kinds, and doorbells, all of which go to
-//! core 0. Another core masks a doorbell by noting it here and asking core 0 to follow, so that
-//! one more interrupt may arrive after `mask` has returned there; handlers are idempotent anyway.
+//! Interrupts by IMSIC identity: core-to-core kinds, and doorbells, all of which go to core 0.
+//! Another core masks a doorbell by recording it in [`UNMASKED`] and asking core 0 to apply it, so
+//! one more interrupt may arrive after `mask` has returned; handlers tolerate that.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,21 +13,19 @@ use crate::types::Interrupt;
 /// Identity of core-to-core kind 0; there are four.
 const CORE: u32 = 1;
 const KINDS: u32 = 4;
-/// Identity that makes core 0 follow [`UNMASKED`].
+/// Identity that makes core 0 apply [`UNMASKED`].
 const FOLLOW: u32 = CORE + KINDS;
 /// Identity of doorbell vector 0.
 const DOORBELL: u32 = 16;
-/// Most doorbell vectors: one bit each below.
+/// Maximum doorbell vectors, one bit each below.
 pub(super) const MAX_VECTORS: u32 = 64;
 
 const _: () = assert!(FOLLOW < DOORBELL && DOORBELL + MAX_VECTORS <= imsic::IDENTITIES);
 
-/// Doorbell vectors that are not masked.
 static UNMASKED: AtomicU64 = AtomicU64::new(0);
-/// Cores of this domain.
+/// Number of cores of this domain, 1 until `init`.
 static CORES: AtomicU64 = AtomicU64::new(1);
 
-/// On core 0: its own interrupt file, every doorbell masked.
 pub fn init(blob: &Blob, domain: DomainId) {
     if let Some(domain) = blob.domains().get(domain.index()) {
         CORES.store(domain.cores.min(MAX_CORES as u32).into(), Ordering::Relaxed);
@@ -36,7 +34,6 @@ pub fn init(blob: &Blob, domain: DomainId) {
     init_core();
 }
 
-/// On every other core: its own interrupt file, open for the core-to-core kinds.
 pub fn init_core() {
     imsic::init();
     for identity in CORE..=FOLLOW {
@@ -44,7 +41,6 @@ pub fn init_core() {
     }
 }
 
-/// Lets the doorbell interrupt; one that pends does so at once.
 pub fn unmask(vector: Vector) {
     if let Some(bit) = bit_of(vector) {
         UNMASKED.fetch_or(bit, Ordering::AcqRel);
@@ -52,7 +48,6 @@ pub fn unmask(vector: Vector) {
     }
 }
 
-/// Keeps the doorbell from interrupting; it stays pending.
 pub fn mask(vector: Vector) {
     if let Some(bit) = bit_of(vector) {
         UNMASKED.fetch_and(!bit, Ordering::AcqRel);
@@ -60,19 +55,17 @@ pub fn mask(vector: Vector) {
     }
 }
 
-/// Interrupts another core, or this one, with a kind of 0..=3; others are ignored.
 pub fn send_core(core: CoreId, kind: u8) {
     if u64::from(core.0) < cores() && u32::from(kind) < KINDS {
         imsic::send(core.0.into(), CORE + u32::from(kind));
     }
 }
 
-/// Cores of this domain, 1 until `init`.
 pub(super) fn cores() -> u64 {
     CORES.load(Ordering::Relaxed)
 }
 
-/// Where the doorbell device writes, and what, to interrupt core 0 with `vector`.
+/// Returns the MSI address and data that interrupt core 0 with `vector`.
 pub(super) const fn message_of(vector: u32) -> (u64, u32) {
     (imsic::file_of(0), DOORBELL + vector)
 }
@@ -96,7 +89,7 @@ fn bit_of(vector: Vector) -> Option<u64> {
     1u64.checked_shl(vector.0.into())
 }
 
-/// Masked, so that a thread cannot move to another core between the question and the write.
+/// With interrupts masked, so that the thread cannot migrate between the test and the write.
 fn follow(vector: Vector) {
     let on = cpu::irqs_off();
     if cpu::core().0 == 0 {

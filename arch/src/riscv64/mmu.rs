@@ -1,7 +1,5 @@
 //! The kernel's page table: Sv48 with Svpbmt, leaves of 4 KiB, 2 MiB and 1 GiB, upper half only.
-//!
-//! Tables are reached through the linear map, so frames for them must be mapped there in the table
-//! that is active. Locking is the caller's; a table given up is never freed (the kernel has one).
+//! Tables are accessed through the linear map.
 
 use core::arch::asm;
 
@@ -12,27 +10,24 @@ use super::pte::{self, ENTRIES};
 use super::registers::{read, write};
 use crate::types::{MAX_LEAF_TABLES, MapError, Mapping, Memory, Rights, leaf_tables};
 
-/// `flush` reaches this core only; image sends the others an interrupt.
+/// The kernel interrupts the other cores to make them flush.
 pub const BROADCAST: bool = false;
 
-/// What the kernel's table must map as Device.
 pub const DEVICE_RANGES: &[(u64, u64)] = super::mmio::RANGES;
 
-/// Levels above the pages' own: the root is at 3, leaves at 0 to 2.
+/// The root is at level 3, leaves are at levels 0 to 2.
 const ROOT_LEVEL: u32 = 3;
 const LARGEST_LEAF: u32 = 2;
-/// First address of the upper half of Sv48.
 const UPPER_HALF: u64 = 0xffff_8000_0000_0000;
-/// Beyond so many pages, one flush of everything is cheaper.
+/// Number of pages above which one flush of everything is cheaper.
 const MAX_SINGLE_FLUSHES: u64 = 64;
 
-/// One kernel's table.
 pub struct PageTable {
     root: PhysAddr,
     tables: usize,
 }
 
-/// Where an entry is, and what it says.
+/// An entry and its position.
 struct Found {
     slot: *mut u64,
     entry: u64,
@@ -40,12 +35,10 @@ struct Found {
 }
 
 impl PageTable {
-    /// An empty one.
     pub fn new(frames: &dyn Frames) -> Result<Self, MapError> {
         Ok(PageTable { root: PhysAddr(new_table(frames)?), tables: 1 })
     }
 
-    /// Maps `bytes` at `va` to `pa` with the largest leaves that fit; all of it or nothing.
     pub fn map(
         &mut self,
         frames: &dyn Frames,
@@ -74,7 +67,6 @@ impl PageTable {
         Ok(())
     }
 
-    /// Removes whole mappings, and flushes this core.
     pub fn unmap(&mut self, va: VirtAddr, bytes: u64) -> Result<(), MapError> {
         check_range(va, bytes)?;
         let mut done = 0;
@@ -92,17 +84,14 @@ impl PageTable {
         Ok(())
     }
 
-    /// Every leaf, by ascending address.
     pub fn walk(&self, visit: &mut dyn FnMut(Mapping)) {
         walk_table(self.root.0, ROOT_LEVEL, UPPER_HALF & !(u64::MAX >> 16), visit);
     }
 
-    /// Makes it this core's table.
-    ///
     /// # Safety
-    /// It maps the running code, the stack and everything else this core uses.
+    /// It maps the running code, the stack and everything else that this core uses.
     pub unsafe fn activate(&self) {
-        // SAFETY: the caller's obligation; the fences order the table's stores before its use.
+        // SAFETY: the caller's obligation; the fences order the stores to the table before its use.
         unsafe {
             asm!("sfence.vma", options(nostack));
             write!("satp", pte::satp(self.root.0));
@@ -110,12 +99,10 @@ impl PageTable {
         }
     }
 
-    /// Its root.
     pub fn root(&self) -> PhysAddr {
         self.root
     }
 
-    /// Makes the tables of `bytes` at `va`, where nothing is mapped: pages of `pa` to come.
     pub fn pages(
         &mut self,
         frames: &dyn Frames,
@@ -165,15 +152,13 @@ impl PageTable {
         }
     }
 
-    /// A zeroed table to link to.
+    /// Allocates a zeroed table.
     fn grow(&mut self, frames: &dyn Frames) -> Result<u64, MapError> {
         let table = new_table(frames)?;
         self.tables += 1;
         Ok(table)
     }
 
-    /// Takes out the lowest table on the way to `va` if it is empty and can map at most `most`
-    /// bytes. Its frame is free when all that it can map was flushed on every core.
     pub fn prune(&mut self, va: VirtAddr, most: u64) -> Option<PhysAddr> {
         let above = self.decides(va.0).level + 1;
         if above > ROOT_LEVEL || size_of_level(above) > most {
@@ -189,12 +174,10 @@ impl PageTable {
         Some(PhysAddr(table))
     }
 
-    /// Tables that it has, each a frame.
     pub fn tables(&self) -> usize {
         self.tables
     }
 
-    /// The leaf that maps an address.
     pub fn find(&self, va: VirtAddr) -> Option<Mapping> {
         let found = self.decides(va.0);
         let bytes = size_of_level(found.level);
@@ -202,12 +185,12 @@ impl PageTable {
             .then(|| mapping(VirtAddr(va.0 & !(bytes - 1)), found.entry, bytes))
     }
 
-    /// The entry that decides about `va`: a leaf, or the first invalid one.
+    /// Returns the leaf for `va`, or the first invalid entry on the path to it.
     fn decides(&self, va: u64) -> Found {
         find(self.root.0, va)
     }
 
-    /// Invalidates the leaves of a range that consists of whole ones.
+    /// Clears the leaves of a range that consists of whole leaves.
     fn clear(&mut self, va: u64, bytes: u64) {
         let mut done = 0;
         while done < bytes {
@@ -220,10 +203,8 @@ impl PageTable {
     }
 }
 
-/// Pages that come and go one by one, each by one store: their tables exist, so that nothing is
-/// allocated or locked. One at a time changes them.
 pub struct Pages {
-    /// Their tables of the last level.
+    /// Tables of the last level.
     leaves: [usize; MAX_LEAF_TABLES],
     va: VirtAddr,
     pa: PhysAddr,
@@ -232,7 +213,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Maps page `page`, or takes its mapping away. Who takes rights away flushes.
     #[inline]
     pub fn set(&self, page: u64, rights: Option<Rights>) {
         assert!(page < self.count, "no such page");
@@ -246,11 +226,11 @@ impl Pages {
     }
 }
 
-/// Forgets this range on this core; a long one, as 2 MiB are, with the tables on the way there: a
-/// fence for an address is about leaves only.
+/// A flush of an address concerns leaves only; a long range (2 MiB or more) drops everything, and
+/// with it cached walks.
 pub fn flush(va: VirtAddr, bytes: u64) {
     if bytes.div_ceil(PAGE) > MAX_SINGLE_FLUSHES {
-        // SAFETY: forgetting translations is always allowed.
+        // SAFETY: dropping translations is always allowed.
         unsafe { asm!("sfence.vma", options(nostack)) };
         return;
     }
@@ -262,7 +242,6 @@ pub fn flush(va: VirtAddr, bytes: u64) {
     }
 }
 
-/// May this core read at `va`, by the table it uses?
 pub fn is_readable(va: u64) -> bool {
     va >= UPPER_HALF && pte::is_leaf(find(pte::root_of(read!("satp")), va).entry)
 }
@@ -271,7 +250,7 @@ fn find(root: u64, va: u64) -> Found {
     descend(root, va, 0)
 }
 
-/// The entry that decides, or the one of level `lowest` on the way there.
+/// Returns the leaf for `va`, the first invalid entry, or the entry at level `lowest` on that path.
 fn descend(root: u64, va: u64, lowest: u32) -> Found {
     let mut table = root;
     let mut level = ROOT_LEVEL;
@@ -286,7 +265,7 @@ fn descend(root: u64, va: u64, lowest: u32) -> Found {
     }
 }
 
-/// What a leaf at `virt` says.
+/// Decodes a leaf at `virt`.
 fn mapping(virt: VirtAddr, entry: u64, bytes: u64) -> Mapping {
     let (phys, memory, rights) =
         (PhysAddr(pte::address(entry)), pte::memory(entry), pte::rights(entry));
@@ -309,7 +288,7 @@ fn walk_table(table: u64, level: u32, start: u64, visit: &mut dyn FnMut(Mapping)
     }
 }
 
-/// Page aligned, not empty, in the upper half.
+/// Page-aligned, not empty, in the upper half.
 fn check_range(va: VirtAddr, bytes: u64) -> Result<(), MapError> {
     let aligned = (va.0 | bytes) % PAGE == 0;
     let inside = va.0 >= UPPER_HALF && va.0.checked_add(bytes).is_some();
@@ -326,7 +305,7 @@ const fn size_of_level(level: u32) -> u64 {
     PAGE << (9 * level)
 }
 
-/// The physical address of a zeroed table.
+/// Allocates a zeroed table and returns its physical address.
 fn new_table(frames: &dyn Frames) -> Result<u64, MapError> {
     let frame = frames.allocate(0).ok_or(MapError::NoMemory)?;
     (0..ENTRIES).for_each(|index| store(slot_of(frame.0, index), 0));
@@ -338,12 +317,13 @@ fn slot_of(table: u64, index: usize) -> *mut u64 {
 }
 
 fn load(slot: *mut u64) -> u64 {
-    // SAFETY: `slot_of` an index below ENTRIES and a table of ours, which the linear map shows.
+    // SAFETY: from `slot_of` with an index below ENTRIES and one of our tables, which the linear
+    // map contains.
     unsafe { slot.read_volatile() }
 }
 
 fn store(slot: *mut u64, entry: u64) {
-    // SAFETY: as in `load`; the caller has the table by `&mut`. A hart that walks meanwhile sees
-    // the old or the new entry, and the fences of `flush` order it before later accesses.
+    // SAFETY: as in `load`; the caller has the table by `&mut`. A concurrent walk sees the old or
+    // the new entry, and the fences of `flush` order the store before later accesses.
     unsafe { slot.write_volatile(entry) };
 }

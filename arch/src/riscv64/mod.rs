@@ -1,5 +1,5 @@
-//! RV64GC in S-mode on a board with AIA (IMSIC), Sstc, Svpbmt and Zicbom: the contract of
-//! `lib.rs`, one file a concept. Below it is M-mode, which only starts and stops harts (SBI HSM).
+//! RV64GC in S-mode on a board with AIA (IMSIC), Sstc, Svpbmt and Zicbom. M-mode below it only
+//! starts and stops harts (SBI HSM). `contract.rs` documents the exports.
 
 pub mod backtrace;
 mod boot_table;

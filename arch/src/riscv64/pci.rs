@@ -1,4 +1,4 @@
-//! Configuration space of PCI bus 0, and just enough of it to place one device's BARs.
+//! Configuration space of PCI bus 0: what it takes to place one device's BARs.
 
 use super::mmio::{self, ECAM};
 
@@ -9,33 +9,34 @@ const STATUS: u64 = 0x06;
 const HAS_CAPABILITIES: u16 = 1 << 4;
 const BAR0: u64 = 0x10;
 const CAPABILITIES: u64 = 0x34;
-/// Devices of a bus.
+/// Number of devices on a bus.
 const DEVICES: u64 = 32;
-/// Most capabilities that fit into 256 bytes.
+/// Maximum capabilities that fit in 256 bytes.
 const MAX_CAPABILITIES: usize = 48;
 
-/// Function 0 of a device on bus 0, by the address of its configuration space.
+/// Function 0 of a device on bus 0: the address of its configuration space.
 #[derive(Clone, Copy)]
 pub(super) struct Device(u64);
 
 impl Device {
-    /// The first device with this identity (device << 16 | vendor).
+    /// Finds the first device with this identity (device << 16 | vendor).
     pub fn find(identity: u32) -> Option<Device> {
         let mut all = (0..DEVICES).map(|slot| Device(ECAM + (slot << 15)));
         all.find(|device| mmio::read32(device.0) == identity)
     }
 
-    /// Stops the device from answering and from writing memory.
+    /// Disables decoding and bus mastering.
     pub fn disable(self) {
         mmio::write16(self.0 + COMMAND, 0);
     }
 
-    /// Lets it answer at its BARs and write memory (its message interrupts).
+    /// Enables decoding and bus mastering (for message interrupts).
     pub fn enable(self) {
         mmio::write16(self.0 + COMMAND, MEMORY_AND_MASTER);
     }
 
-    /// Bytes that BAR `index` decodes, 0 when it does not exist. The device is disabled.
+    /// Returns the bytes that BAR `index` decodes, 0 if it does not exist. The device must be
+    /// disabled.
     pub fn bar_size(self, index: u64) -> u64 {
         let at = self.0 + BAR0 + 4 * index;
         mmio::write32(at, u32::MAX);
@@ -48,7 +49,6 @@ impl Device {
         if low & !15 == 0 && low & 6 != 4 { 0 } else { answer.wrapping_neg() }
     }
 
-    /// Places BAR `index`.
     pub fn set_bar(self, index: u64, pa: u64) {
         let at = self.0 + BAR0 + 4 * index;
         mmio::write32(at, pa as u32);
@@ -57,7 +57,7 @@ impl Device {
         }
     }
 
-    /// The address of its first capability of this kind.
+    /// Returns the address of the first capability of a kind.
     pub fn capability(self, kind: u8) -> Option<u64> {
         if mmio::read16(self.0 + STATUS) & HAS_CAPABILITIES == 0 {
             return None;

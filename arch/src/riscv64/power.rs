@@ -1,9 +1,9 @@
-//! Leaving and coming back: core 0 with its whole domain, the others one by one.
+//! Sleep through a power-off of the domain, and stopping single cores.
 //!
-//! `suspend` works like `setjmp`: it stores what the calling convention keeps and the control
-//! registers, then calls `off`. The warm entry (reached from the stub, at a physical address, MMU
-//! off) restores them and returns from the same call. Caches: the caller cleans what it wants kept;
-//! what the warm entry itself reads before the MMU is on is cleaned here.
+//! `suspend` works like `setjmp`: it stores the callee-saved and control registers, then calls
+//! `off`. The warm entry, which the stub jumps to at its physical address with the MMU off,
+//! restores them and returns from the same call. `suspend` cleans from the cache what the warm
+//! entry reads before the MMU is on; the caller cleans the rest.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -12,7 +12,6 @@ use abi::boot::VA_OFFSET;
 
 use super::{cache, cpu, entry, sbi};
 
-/// Core 0's state while the domain is off.
 #[repr(C, align(64))]
 pub struct Resume {
     ra: u64,
@@ -28,7 +27,6 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// For [`suspend`] to fill.
     pub const fn empty() -> Self {
         Resume {
             ra: 0,
@@ -48,39 +46,37 @@ impl Resume {
 const _: () = assert!(core::mem::offset_of!(Resume, satp) == entry::RESUME_SATP);
 const _: () = assert!(core::mem::offset_of!(Resume, tp) == 208);
 
-/// Where the warm entry finds the state: its physical and its virtual address.
+/// Physical and virtual address of the saved state, for the warm entry.
 #[repr(C, align(64))]
 pub(super) struct Pointer(UnsafeCell<[u64; 2]>);
-// SAFETY: used by core 0 only, with interrupts masked, and by the warm entry, which is core 0.
+// SAFETY: used only by core 0 with interrupts masked, and by the warm entry, which is core 0.
 unsafe impl Sync for Pointer {}
 
 pub(super) static RESUME: Pointer = Pointer(UnsafeCell::new([0; 2]));
 
-/// Saves core 0's state and calls `off` with the physical address to resume at. Returns after a
-/// warm boot, and when `off` returns. Interrupt controllers, timer and doorbell are as after a
-/// cold boot then. The other cores are off, interrupts masked, and `save` is in the linear map.
+/// `save` must be in the linear map.
 pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
     let on = cpu::irqs_off();
     let at = core::ptr::from_mut(save);
-    // SAFETY: core 0, interrupts masked: nobody else uses it.
+    // SAFETY: core 0 with interrupts masked: nobody else uses it.
     unsafe { *RESUME.0.get() = [(at as u64).wrapping_sub(VA_OFFSET), at as u64] };
     cache::clean(RESUME.0.get() as usize, size_of::<Pointer>());
     let mut off = off;
-    // SAFETY: `save` and `off` live until this returns, by either way.
+    // SAFETY: `save` and `off` live until this returns, in either way.
     unsafe { save_and_call(at, call_off, (&raw mut off).cast()) };
     cpu::irqs_restore(on);
 }
 
-/// Called by `save_and_call` when all is stored.
+/// Called by `save_and_call` when everything is stored.
 extern "C" fn call_off(save: *mut Resume, off: *mut &mut dyn FnMut(u64)) {
     cache::clean(save as usize, size_of::<Resume>());
     let warm = (entry::warm as *const () as u64).wrapping_sub(VA_OFFSET);
-    // SAFETY: the address that `suspend` passed, of a variable that lives meanwhile.
+    // SAFETY: the address that `suspend` passed, of a variable that is still alive.
     (unsafe { &mut *off })(warm);
 }
 
-/// Stores this core's state, then `call(save, argument)`. Returns twice at most: after that call,
-/// or out of `entry::warm`.
+/// Stores this core's state, then calls `call(save, argument)`. Returns after that call, or from
+/// `entry::warm`.
 #[unsafe(naked)]
 unsafe extern "C" fn save_and_call(
     save: *mut Resume,
@@ -119,11 +115,10 @@ unsafe extern "C" fn save_and_call(
     )
 }
 
-/// This core (never core 0) is off until `smp::start`; its timer and interrupt file say nothing.
 pub fn cpu_off() -> ! {
     cpu::irqs_off();
     super::timer::stop();
-    // SAFETY: this hart takes no interrupts any more.
+    // SAFETY: this hart takes no more interrupts.
     unsafe { super::registers::write!("sie", 0u64) };
     sbi::hart_stop();
     cpu::halt()

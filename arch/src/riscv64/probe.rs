@@ -1,4 +1,4 @@
-//! Accesses that may fault, and come back: `probe_*` return 1 in a1 when `fixed` was taken.
+//! Accesses that may fault: `probe_*` return 1 in a1 after `probe_fixed` has handled a fault.
 
 use core::arch::global_asm;
 

@@ -1,14 +1,19 @@
-//! Where code of programs calls one of ours with nothing in between.
+//! Kernel functions that compiled code of programs calls directly.
 
-use crate::types::Called;
+use crate::types::DirectImport;
 
-/// What a program's code may call for `C`.
-pub fn called<C: Called>() -> u64 {
+pub fn import_address<C: DirectImport>() -> u64 {
     entry::<C> as *const () as u64
 }
 
-/// Cranelift's convention for such code is C's, but that numbers of 32 bits are not extended: the
-/// context of who is called, that of who calls, and what it gives.
-extern "C" fn entry<C: Called>(_: u64, context: u64, first: u64, second: u64, third: u64) -> u64 {
+/// Cranelift's convention for such code is that of C, except that 32-bit values are not extended.
+/// The first two arguments are the contexts of callee and caller.
+extern "C" fn entry<C: DirectImport>(
+    _: u64,
+    context: u64,
+    first: u64,
+    second: u64,
+    third: u64,
+) -> u64 {
     C::call(context, first, second, third)
 }

@@ -1,4 +1,4 @@
-//! Page table entries of Sv48 with Svpbmt. A and D are set here: no hart of ours sets them.
+//! Page table entries of Sv48 with Svpbmt. A and D are set here because our harts do not set them.
 
 use crate::types::{Memory, Rights};
 
@@ -12,17 +12,15 @@ const DIRTY: u64 = 1 << 7;
 const MEMORY_SHIFT: u32 = 61;
 const FRAME: u64 = ((1 << 44) - 1) << 10;
 
-/// Entries of a table.
 pub(super) const ENTRIES: usize = 512;
-/// One past the last physical address that an entry can name.
+/// End of the physical addresses that an entry can hold.
 pub(super) const PHYSICAL_END: u64 = 1 << 56;
 
-/// Readable, writable and executable: only for the image, only in the boot table.
+/// Readable, writable and executable: only for the image, in the boot table.
 pub(super) const fn boot_image_leaf(pa: u64) -> u64 {
     pa >> 2 | VALID | READ | WRITE | EXECUTE | GLOBAL | ACCESSED | DIRTY
 }
 
-/// A leaf at `pa`.
 pub(super) const fn leaf(pa: u64, memory: Memory, rights: Rights) -> u64 {
     let memory = match memory {
         Memory::Cached => 0,
@@ -37,27 +35,24 @@ pub(super) const fn leaf(pa: u64, memory: Memory, rights: Rights) -> u64 {
     pa >> 2 | VALID | GLOBAL | ACCESSED | rights | memory << MEMORY_SHIFT
 }
 
-/// A link to the next table.
 pub(super) const fn table(pa: u64) -> u64 {
     pa >> 2 | VALID
 }
 
-/// Maps something, or links to a table.
+/// Returns whether the entry is a leaf or links to a table.
 pub(super) const fn is_valid(entry: u64) -> bool {
     entry & VALID != 0
 }
 
-/// Maps something.
 pub(super) const fn is_leaf(entry: u64) -> bool {
     is_valid(entry) && entry & (READ | WRITE | EXECUTE) != 0
 }
 
-/// What it maps or links to.
+/// Returns the address that the entry maps or links to.
 pub(super) const fn address(entry: u64) -> u64 {
     (entry & FRAME) << 2
 }
 
-/// How a leaf treats memory.
 pub(super) const fn memory(entry: u64) -> Memory {
     match entry >> MEMORY_SHIFT & 3 {
         0 => Memory::Cached,
@@ -66,7 +61,6 @@ pub(super) const fn memory(entry: u64) -> Memory {
     }
 }
 
-/// What a leaf permits.
 pub(super) const fn rights(entry: u64) -> Rights {
     if entry & WRITE != 0 {
         Rights::ReadWrite
@@ -77,12 +71,12 @@ pub(super) const fn rights(entry: u64) -> Rights {
     }
 }
 
-/// satp for a root at `pa`: Sv48, address space 0.
+/// Returns the satp for a root at `pa`: Sv48, ASID 0.
 pub(super) const fn satp(pa: u64) -> u64 {
     9 << 60 | pa >> 12
 }
 
-/// The root that `satp` names.
+/// Returns the root in `satp`.
 pub(super) const fn root_of(satp: u64) -> u64 {
     (satp & ((1 << 44) - 1)) << 12
 }

@@ -1,18 +1,18 @@
-//! Control and status registers, by name or by number (in decimal or hexadecimal, as the assembler
-//! takes it) where the assembler does not know the name.
+//! Control and status registers, by name, or by number (decimal or hexadecimal) if the assembler
+//! does not know the name.
 
 /// Reads a CSR.
 macro_rules! read {
     ($csr:literal) => {{
         let value: u64;
-        // SAFETY: reading one of the CSRs of this directory has no effect; not `nomem`, so that
-        // the read stays where it is among memory accesses.
+        // SAFETY: reading the CSRs that this directory names has no effect. Not `nomem`, so that
+        // the read keeps its position among memory accesses.
         unsafe { core::arch::asm!(concat!("csrr {}, ", $csr), out(reg) value, options(nostack)) };
         value
     }};
 }
 
-/// Writes a CSR; the caller's `unsafe` block says why that value is right.
+/// Writes a CSR; the caller's `unsafe` block says why the value is right.
 macro_rules! write {
     ($csr:literal, $value:expr) => {
         core::arch::asm!(concat!("csrw ", $csr, ", {}"), in(reg) $value, options(nostack))

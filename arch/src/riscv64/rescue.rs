@@ -1,6 +1,6 @@
-//! Calls that can be given up in the middle: what the calling convention preserves is kept on the
-//! caller's stack, and `rescue_landing` finds it there. A trap frame that is to land has its `sp`
-//! where `rescue_call` said.
+//! Calls that can be abandoned. `rescue_call` saves the callee-saved registers on the caller's
+//! stack and stores its `sp`; `rescue_landing`, entered by a trap frame with that `sp`, restores
+//! them.
 
 use core::arch::global_asm;
 

@@ -1,4 +1,4 @@
-//! Starting the other harts of the domain.
+//! Starting the secondary harts of the domain.
 
 use core::cell::UnsafeCell;
 
@@ -10,7 +10,7 @@ use super::sbi::{self, INVALID_PARAMETER};
 use super::{cache, cpu, entry, irq, pte, vectors};
 use crate::types::StartError;
 
-/// What `entry::secondary` reads with the MMU off.
+/// Read by `entry::secondary` with the MMU off.
 #[repr(C)]
 struct Start {
     satp: u64,
@@ -23,7 +23,7 @@ struct Start {
 
 #[repr(C, align(64))]
 struct Starts(UnsafeCell<[Start; MAX_CORES]>);
-// SAFETY: an element is written by `start` only, while its core is off.
+// SAFETY: only `start` writes an element, while its core is off.
 unsafe impl Sync for Starts {}
 
 static STARTS: Starts = Starts(UnsafeCell::new(
@@ -31,8 +31,7 @@ static STARTS: Starts = Starts(UnsafeCell::new(
         MAX_CORES],
 ));
 
-/// Starts `core`, which is off, in `entry(arg)` on its stack with the table at `root` active and
-/// interrupts masked. `Refused` while it is on, or not off yet; one caller at a time for a core.
+/// `Refused` while the core is on, or not yet off.
 pub fn start(
     core: CoreId,
     entry: extern "C" fn(usize) -> !,
@@ -52,9 +51,9 @@ pub fn start(
         hart: hart as usize,
         spare: [0; 3],
     };
-    // SAFETY: in bounds by the first check (there are at most MAX_CORES cores); the core is off,
-    // so neither element is in use. If it is on after all, `start` is read by nobody, and `hart`
-    // is left as it was but for the two words that never change.
+    // SAFETY: in bounds by the check above (there are at most MAX_CORES cores); the core is off, so
+    // neither element is in use. If it is on after all, nobody reads `start`, and in `hart` only
+    // two words are stored, with the values that they have.
     let record = unsafe {
         (*hart).core = core.0.into();
         (*hart).emergency_top = vectors::emergency_top(core.index());
@@ -65,7 +64,7 @@ pub fn start(
     cache::clean(record as usize, size_of::<Start>());
     let physical = |va: usize| (va as u64).wrapping_sub(VA_OFFSET);
     let at = physical(entry::secondary as *const () as usize);
-    // SAFETY: `secondary` expects exactly this state and this record.
+    // SAFETY: `secondary` expects this state and this record.
     unsafe { sbi::hart_start(core.0.into(), at, physical(record as usize)) }.map_err(|error| {
         if error == INVALID_PARAMETER { StartError::NoSuchCore } else { StartError::Refused(error) }
     })

@@ -1,8 +1,5 @@
-//! From a trap to the kernel's handlers.
-//!
-//! An interrupt is claimed at the IMSIC (and the timer stopped) before its handler runs, so the
-//! handler may switch threads and come back much later: the frame waits on the interrupted
-//! thread's stack. One interrupt an entry; what else pends traps again after `sret`.
+//! From a trap to the kernel's handlers. Each entry takes one interrupt; others that are pending
+//! trap again after `sret`.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -16,30 +13,27 @@ static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(null_mut());
 
 /// sie: supervisor timer and external interrupts.
 const ENABLED: u64 = 1 << 5 | 1 << 9;
-/// scause of an interrupt.
+/// Bit of scause that is set for interrupts.
 const INTERRUPT: u64 = 1 << 63;
 
-/// Installs the kernel's handlers and this core's vector; on every core, before unmasking.
 pub fn install(handlers: &'static Handlers) {
     HANDLERS.store(core::ptr::from_ref(handlers).cast_mut(), Ordering::Relaxed);
     set_vector();
-    // SAFETY: handlers and vector are in place; sstatus.SIE still decides.
+    // SAFETY: handlers and vector are in place; sstatus.SIE still masks interrupts.
     unsafe { set!("sie", ENABLED) };
 }
 
-/// Points this hart at the trap entry.
 pub(super) fn set_vector() {
-    // SAFETY: the entry is complete and stays for ever; it is 4-aligned, so the mode is direct.
+    // SAFETY: the entry is complete and never changes; it is 4-aligned, which selects direct mode.
     unsafe { write!("stvec", &raw const vectors::trap_vector as u64) };
 }
 
 fn handlers() -> Option<&'static Handlers> {
-    // SAFETY: null, or what `install` was given: a static, whose contents were there before any
-    // instruction of this kernel, so that nothing orders them.
+    // SAFETY: null, or the static that `install` was given, whose contents existed before any code
+    // of this kernel ran, so no ordering is needed.
     unsafe { HANDLERS.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Called by the vector, with interrupts masked.
 pub(super) extern "C" fn trap_entry(frame: &mut TrapFrame) {
     let cause = frame.cause();
     if cause & INTERRUPT != 0 {

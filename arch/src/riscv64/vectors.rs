@@ -1,11 +1,11 @@
 //! The trap entry: save everything, call Rust, restore everything.
 //!
-//! All traps come from S-mode on the interrupted code's own stack. An exception may mean that this
-//! stack is used up: then the faulting address is in the page of `sp` (a store just below it), or
-//! in the frame that this entry itself was about to write below `sp`. In both cases a mapped stack
-//! cannot fault, so the frame goes to the hart's emergency stack. In the second case the frame
-//! shows this entry as the pc; `sp` still tells whose stack it was. Nothing but that the page
-//! below each kernel stack is unmapped is asked for.
+//! All traps come from S-mode, on the interrupted code's stack. An exception may mean a stack
+//! overflow: then the faulting address is in the page of `sp` (a store just below it), or in the
+//! frame that this entry was about to write below `sp`. A mapped stack faults in neither place, so
+//! in both cases the frame goes to the hart's emergency stack. In the second case the frame has
+//! this entry as its pc, but `sp` still identifies the stack. This requires only that the page
+//! below each kernel stack is unmapped.
 
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -23,18 +23,17 @@ const EMERGENCY: usize = 16 << 10;
 
 #[repr(C, align(4096))]
 struct Stacks(UnsafeCell<[[u8; EMERGENCY]; MAX_CORES]>);
-// SAFETY: each hart uses its own element only: `emergency_top` of its `Hart`.
+// SAFETY: each hart uses only its own element: the `emergency_top` of its `Hart`.
 unsafe impl Sync for Stacks {}
 
 static EMERGENCY_STACKS: Stacks = Stacks(UnsafeCell::new([[0; EMERGENCY]; MAX_CORES]));
 
-/// Where the emergency stack of `core` starts.
+/// Top of the emergency stack of `core`.
 pub(super) fn emergency_top(core: usize) -> usize {
     EMERGENCY_STACKS.0.get() as usize + (core + 1) * EMERGENCY
 }
 
 unsafe extern "C" {
-    /// The entry; only its address is used.
     pub safe static trap_vector: u32;
 }
 

@@ -1,12 +1,9 @@
-//! The only accesses that cross domains, all in one linker section: aligned words, loaded and
-//! stored whole, one writer a word, ordered by full barriers over memory and I/O.
+//! Accesses to memory between domains.
 
 use core::arch::naked_asm;
 
 macro_rules! accesses {
     ($load:ident, $store:ident, $word:ty, $load_op:literal, $store_op:literal) => {
-        /// Loads a word that another domain may write.
-        ///
         /// # Safety
         /// `at` is aligned and mapped.
         #[unsafe(naked)]
@@ -15,8 +12,6 @@ macro_rules! accesses {
             naked_asm!(concat!($load_op, " a0, 0(a0)"), "ret")
         }
 
-        /// Stores a word that another domain may read.
-        ///
         /// # Safety
         /// `at` is aligned and mapped, and this domain is the word's one writer.
         #[unsafe(naked)]
@@ -30,22 +25,18 @@ macro_rules! accesses {
 accesses!(load64, store64, u64, "ld", "sd");
 accesses!(load32, store32, u32, "lwu", "sw");
 
-/// Accesses before it are seen by every domain before accesses after it.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
 pub extern "C" fn barrier() {
     naked_asm!("fence iorw, iorw", "ret")
 }
 
-/// Swaps a word of the hardware spinlock bank; on no other memory, because only the bank makes
-/// this one step for all domains.
-///
 /// # Safety
 /// `at` is a lock of the bank, aligned and mapped.
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.xdomain")]
 pub unsafe extern "C" fn swap64(at: *mut u64, value: u64) -> u64 {
-    // Assembly outside of a function does not know the target's features.
+    // The assembler of naked functions does not know the target's features.
     naked_asm!(
         ".option push",
         ".option arch, +a",

@@ -1,15 +1,14 @@
-//! The stub's AArch64 part: EL1, MMU and caches off.
+//! The AArch64 part: EL1, MMU and caches off.
 
 use core::arch::{asm, naked_asm};
 
 use crate::Arguments;
 
-/// Where the stub is linked and loaded.
+/// Link and load address of the stub.
 pub const BASE: u64 = 0x4020_0000;
-/// What an image must be for.
 pub const ISA: u32 = abi::boot::isa::AARCH64;
 
-/// PL011: data register, and control (0x30) with transmit and the UART enabled.
+/// PL011: data register at 0; control at 0x30, with the UART and its transmitter enabled.
 const UART: u64 = 0x0900_0000;
 
 /// Core 0 enters here; the others are off until PSCI starts them in the kernel.
@@ -32,16 +31,14 @@ extern "C" fn _start() -> ! {
     )
 }
 
-/// One byte to the UART.
 pub fn put(byte: u8) {
-    // SAFETY: the UART's registers; nothing else in this domain uses them while the stub runs.
+    // SAFETY: UART registers, which nothing else in this domain uses while the stub runs.
     unsafe {
         ((UART + 0x30) as *mut u32).write_volatile(0x101);
         (UART as *mut u32).write_volatile(byte.into());
     }
 }
 
-/// For ever.
 pub fn halt() -> ! {
     loop {
         // SAFETY: touches no memory; interrupts are masked.
@@ -49,9 +46,9 @@ pub fn halt() -> ! {
     }
 }
 
-/// `bytes` (a multiple of 16) from `from` to `to`: 128 a step, then 16.
+/// Copies `bytes` (a multiple of 16) in steps of 128, then 16.
 pub fn copy(to: u64, from: u64, bytes: u64) {
-    // SAFETY: both ranges are RAM of this domain by the checked header; nothing else runs there.
+    // SAFETY: both ranges are RAM of this domain, by the checked header, and not otherwise in use.
     unsafe {
         asm!(
             "2: subs {n}, {n}, #128",
@@ -84,9 +81,9 @@ pub fn copy(to: u64, from: u64, bytes: u64) {
     }
 }
 
-/// Zeroes `bytes` (a multiple of 16) at `to`.
+/// Zeroes `bytes` (a multiple of 16) in steps of 128, then 16.
 pub fn zero(to: u64, bytes: u64) {
-    // SAFETY: the image's own memory by the checked header; nothing else runs there.
+    // SAFETY: memory of the image, by the checked header, and not otherwise in use.
     unsafe {
         asm!(
             "movi v0.2d, #0",
@@ -113,12 +110,13 @@ pub fn zero(to: u64, bytes: u64) {
     }
 }
 
-/// Nothing to do: with the MMU off, stores go to memory.
+/// No effect: with the MMU off, stores go to memory.
 pub fn clean(_at: u64, _bytes: u64) {}
 
-/// Makes what was copied executable and jumps there.
+/// Makes the copied image executable and jumps to it.
 pub fn enter(pc: u64, arguments: Arguments) -> ! {
-    // SAFETY: `pc` is the entry of the image just copied, or of the one that sleeps.
+    // SAFETY: `pc` is the entry of the image just copied, or the resume address of the sleeping
+    // one.
     unsafe {
         asm!(
             "dsb sy",

@@ -1,12 +1,12 @@
-//! The stub: the only thing an emulator loads, so the only thing its resets write again.
+//! The stub is all that the emulator loads, so it is all that a reset of the emulator overwrites.
 //!
-//! Runs with the MMU off, one core, no kernel beside it. Reads [`StubTable`], then resumes
-//! the kernel that sleeps in RAM, or copies the staged one to where it must run and enters it.
-//! The executing domain itself must write the code it runs: no emulator sees foreign stores to
-//! code it has translated.
+//! It runs with the MMU off, on one core, before the kernel. It reads [`StubTable`], then resumes
+//! the sleeping kernel in RAM, or copies the staged image to where it must run and enters it. The
+//! domain must write the code that it runs itself: emulators do not notice foreign stores to code
+//! that they have translated.
 //!
-//! Each ISA gives: `_start` (stack, then [`stub_main`]), `BASE`, `ISA`, `put`, `halt`, `copy`,
-//! `zero` (16-byte multiples, 16-byte aligned), `clean` (to memory, as far as caches are on),
+//! Each ISA provides `_start` (a stack, then [`stub_main`]), `BASE`, `ISA`, `put`, `halt`, `copy`,
+//! `zero` (multiples of 16 bytes, 16-byte aligned), `clean` (to memory, where caches are on) and
 //! `enter` (code barrier, then jump).
 #![no_std]
 #![no_main]
@@ -22,7 +22,7 @@ mod imp;
 #[path = "riscv64.rs"]
 mod imp;
 
-/// Registers of a kernel's entry, cold or warm, in argument order.
+/// Arguments of a kernel's entry, cold or warm, in register order.
 #[derive(Clone, Copy)]
 struct Arguments {
     blob: u64,
@@ -31,18 +31,20 @@ struct Arguments {
     staging: u64,
 }
 
-/// Called by `_start` on core 0 with a stack.
+/// Called by `_start` on core 0, with a stack.
 #[unsafe(no_mangle)]
 extern "C" fn stub_main() -> ! {
-    // SAFETY: the board reserves this page for the table; the soc wrote it before the domain ran.
+    // SAFETY: the board reserves this page for the table, and the soc wrote it before the domain
+    // ran.
     let table = unsafe { ((imp::BASE + STUB_TABLE) as *const StubTable).read_volatile() };
     if table.magic != BLOB_MAGIC {
-        stop("stub: no table\n");
+        stop("stub: the soc wrote no boot table\n");
     }
-    // SAFETY: the soc's table names the staging area of this domain, which starts with a header.
+    // SAFETY: the soc's table has the address of this domain's staging area, which starts with a
+    // header.
     let header = unsafe { (table.staging_pa as *const ImageHeader).read_volatile() };
     if header.magic != IMAGE_MAGIC || header.version != VERSION || header.isa != imp::ISA {
-        stop("stub: no image of this version and ISA is staged\n");
+        stop("stub: no image of this version and ISA is staged; rebuild with ./pen build\n");
     }
     let arguments = Arguments {
         blob: header.blob_pa,
@@ -53,12 +55,12 @@ extern "C" fn stub_main() -> ! {
     if table.resume_pa != 0 {
         imp::enter(table.resume_pa, arguments);
     }
-    place(&header, table.staging_pa + IMAGE_OFFSET);
+    load(&header, table.staging_pa + IMAGE_OFFSET);
     imp::enter(header.entry_pa, arguments)
 }
 
-/// Copies the image and zeroes the rest of its memory.
-fn place(header: &ImageHeader, from: u64) {
+/// Copies the image and zeroes the rest of its memory. Stops if the header is inconsistent.
+fn load(header: &ImageHeader, from: u64) {
     let sizes = header.image_size | header.memory_size | header.load_pa;
     let end = header.load_pa.checked_add(header.memory_size);
     let entry = header.entry_pa.wrapping_sub(header.load_pa);
@@ -67,15 +69,15 @@ fn place(header: &ImageHeader, from: u64) {
         || end.is_none()
         || entry >= header.image_size
     {
-        stop("stub: bad image header\n");
+        stop("stub: the header of the staged image is inconsistent\n");
     }
     imp::copy(header.load_pa, from, header.image_size);
     imp::zero(header.load_pa + header.image_size, header.memory_size - header.image_size);
-    // The kernel writes back what it changes before it sleeps, and counts on the rest.
+    // Before it sleeps, the kernel cleans only what it has changed, so the rest must be in memory.
     imp::clean(header.load_pa, header.memory_size);
 }
 
-/// Says why on the domain's own UART and waits for ever.
+/// Prints the reason on the domain's own UART and halts.
 fn stop(why: &str) -> ! {
     why.bytes().for_each(imp::put);
     imp::halt()

@@ -1,6 +1,6 @@
-//! The stub's RV64 part: M-mode. It places the kernel and enters it in S-mode on hart 0; the other
-//! harts wait here. Afterwards it is the kernel's SBI, of which it implements starting and stopping
-//! a hart (HSM); a call clobbers what a C call may.
+//! The RV64 part: M-mode. It loads the kernel and enters it in S-mode on hart 0; the other harts
+//! wait here. Afterwards it is the kernel's SBI, with only the calls to start and stop a hart
+//! (HSM). A call clobbers what a C call may clobber.
 //!
 //! ```text
 //!            hart_start(entry)            hart looks
@@ -13,34 +13,32 @@ use core::arch::{asm, naked_asm};
 
 use crate::Arguments;
 
-/// Where the stub is linked and loaded.
+/// Link and load address of the stub.
 pub const BASE: u64 = 0x8000_0000;
-/// What an image must be for.
 pub const ISA: u32 = abi::boot::isa::RISCV64;
 
-/// 16550: data register, and line status (5) with bit 5 for an empty one.
+/// 16550: data register at 0; line status at 5, with bit 5 set when the transmitter is empty.
 const UART: u64 = 0x1000_0000;
-/// CLINT: a word a hart that raises its M-mode software interrupt.
+/// CLINT: one word per hart that raises its M-mode software interrupt.
 const SOFTWARE_INTERRUPT: u64 = 0x200_0000;
-/// Harts that can be started.
+/// Number of harts that can be started.
 const HARTS: usize = abi::boot::MAX_CORES;
 
 /// menvcfg: Sstc, Svpbmt, and Zicbom with real invalidation for S-mode.
 const ENVIRONMENT: u64 = 1 << 63 | 1 << 62 | 0xf0;
-/// Exceptions for S-mode: all but its own ecall (9).
+/// Exceptions delegated to S-mode: all but its own ecall (9).
 const DELEGATED: u64 = 0xffff & !(1 << 9);
 /// Software, timer and external interrupts of S-mode.
 const DELEGATED_INTERRUPTS: u64 = 0x222;
 
-/// Where each hart is to go: entry (0: nowhere) and its argument. Used by the asm below only.
+/// Where each hart goes: entry (0: none) and argument. Used only by the assembly below.
 #[repr(C, align(16))]
 struct Slots(core::cell::UnsafeCell<[[u64; 2]; HARTS]>);
-// SAFETY: the asm below orders its accesses with fences; one starter a hart.
+// SAFETY: the assembly below orders its accesses with fences; one starter per hart.
 unsafe impl Sync for Slots {}
 
 static SLOTS: Slots = Slots(core::cell::UnsafeCell::new([[0; 2]; HARTS]));
 
-/// Every hart enters here at reset.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.entry")]
@@ -77,8 +75,8 @@ extern "C" fn _start() -> ! {
     )
 }
 
-/// Waits for this hart's slot to be filled, then goes there: S-mode, MMU off, a0 = hart, a1 = its
-/// argument. The interrupt is cleared before the slot is looked at, so none is lost.
+/// Waits until this hart's slot is filled, then enters it: S-mode, MMU off, a0 = hart, a1 =
+/// argument. The interrupt is cleared before the slot is read, so that none is lost.
 #[unsafe(naked)]
 extern "C" fn park() -> ! {
     naked_asm!(
@@ -119,7 +117,7 @@ extern "C" fn park() -> ! {
     )
 }
 
-/// M-mode's only traps: S-mode's calls. There is no stack here and no need of one.
+/// The only traps of M-mode: calls from S-mode. Runs without a stack.
 #[unsafe(naked)]
 extern "C" fn trap() -> ! {
     naked_asm!(
@@ -183,21 +181,19 @@ extern "C" fn trap() -> ! {
     )
 }
 
-/// M-mode trapped by itself.
+/// A trap in M-mode itself.
 extern "C" fn broken() -> ! {
     crate::stop("stub: unexpected trap in M-mode\n")
 }
 
-/// One byte to the UART.
 pub fn put(byte: u8) {
-    // SAFETY: the UART's registers; nothing else in this domain uses them while the stub runs.
+    // SAFETY: UART registers, which nothing else in this domain uses while the stub runs.
     unsafe {
         while ((UART + 5) as *const u8).read_volatile() & 0x20 == 0 {}
         (UART as *mut u8).write_volatile(byte);
     }
 }
 
-/// For ever.
 pub fn halt() -> ! {
     loop {
         // SAFETY: touches no memory; interrupts are masked.
@@ -205,9 +201,9 @@ pub fn halt() -> ! {
     }
 }
 
-/// `bytes` (a multiple of 16) from `from` to `to`: 64 a step, then 16.
+/// Copies `bytes` (a multiple of 16) in steps of 64, then 16.
 pub fn copy(to: u64, from: u64, bytes: u64) {
-    // SAFETY: both ranges are RAM of this domain by the checked header; nothing else runs there.
+    // SAFETY: both ranges are RAM of this domain, by the checked header, and not otherwise in use.
     unsafe {
         asm!(
             "add {end}, {from}, {n}",
@@ -240,9 +236,9 @@ pub fn copy(to: u64, from: u64, bytes: u64) {
     }
 }
 
-/// Zeroes `bytes` (a multiple of 16) at `to`: 64 a step, then 16.
+/// Zeroes `bytes` (a multiple of 16) in steps of 64, then 16.
 pub fn zero(to: u64, bytes: u64) {
-    // SAFETY: the image's own memory by the checked header; nothing else runs there.
+    // SAFETY: memory of the image, by the checked header, and not otherwise in use.
     unsafe {
         asm!(
             "add {end}, {to}, {n}",
@@ -267,7 +263,7 @@ pub fn zero(to: u64, bytes: u64) {
     }
 }
 
-/// Writes `bytes` at `at` back to memory: without translation, too, caches are on.
+/// Cleans `bytes` at `at`: caches are on even without translation.
 pub fn clean(at: u64, bytes: u64) {
     for line in (at & !63..at + bytes).step_by(64) {
         // SAFETY: changes no byte.
@@ -284,9 +280,10 @@ pub fn clean(at: u64, bytes: u64) {
     }
 }
 
-/// Makes what was copied executable and goes there in S-mode, MMU off, interrupts masked.
+/// Makes the copied image executable and enters it in S-mode, MMU off, interrupts masked.
 pub fn enter(pc: u64, arguments: Arguments) -> ! {
-    // SAFETY: `pc` is the entry of the image just copied, or of the one that sleeps.
+    // SAFETY: `pc` is the entry of the image just copied, or the resume address of the sleeping
+    // one.
     unsafe {
         asm!(
             "fence iorw, iorw",

@@ -1,4 +1,4 @@
-//! Where each function may write: its results, as WASI and `docs/abi.md` have them.
+//! Where each function may write: its results, as WASI and `docs/reference/abi.md` have them.
 
 use crate::MEMORY;
 use std::ops::Range;

@@ -9,9 +9,9 @@ use fs::Vfs;
 use fs::client::Client;
 use kernel_process::errno::Interrupted;
 use kernel_process::{Process, System};
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use processes::Processes;
 use processes::client::{Account, Client as Table, News};
+use share::{Answer, Effects, Event, Service, Token};
 
 /// What is in the file outside, and nowhere else.
 pub const SECRET: &[u8] = b"nobody may know this";
@@ -146,7 +146,7 @@ impl World {
                 self.vfs.step(self.now, Event::Cancel(token(1)), &mut Nobody);
                 None
             }
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 

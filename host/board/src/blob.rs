@@ -1,7 +1,7 @@
 //! A board as the kernels see it: [`abi::boot::Blob`].
 
 use crate::types::{Board, DeviceKind, Kind, Mode, Role};
-use abi::boot::{self, Blob, BlobError, Given};
+use abi::boot::{self, Blob, BlobError, BootSecrets};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// `text`, cut to fit and padded with NUL (the last byte stays NUL).
@@ -20,11 +20,11 @@ fn owner(index: Option<usize>) -> u32 {
 impl Board {
     /// The blob, filled and checked with the kernels' own check.
     pub fn blob(&self) -> Result<Blob, BlobError> {
-        self.blob_with(&self.arguments, &Given::default())
+        self.blob_with(&self.arguments, &BootSecrets::default())
     }
 
     /// The same with another command line for the kernels, and what this start is given.
-    pub fn blob_with(&self, arguments: &str, given: &Given) -> Result<Blob, BlobError> {
+    pub fn blob_with(&self, arguments: &str, given: &BootSecrets) -> Result<Blob, BlobError> {
         let mut blob = Blob::new_zeroed();
         blob.magic = boot::BLOB_MAGIC;
         blob.version = boot::VERSION;

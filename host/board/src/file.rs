@@ -1,7 +1,7 @@
 //! The board file as written: every key of the format, nothing checked but types.
 //!
 //! Unknown keys are refused. [`Spanned`] keeps the place of a value so that later checks can name
-//! its line. Keep in step with `docs/boards.md`.
+//! its line. Keep in step with `docs/reference/boards.md`.
 
 use crate::types::{DeviceKind, Isa, Kind, Mode, Restart, Role};
 use crate::units::Bytes;

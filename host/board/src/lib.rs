@@ -2,7 +2,7 @@
 //!
 //! [`read`] turns `boards/NAME.toml` into a [`Board`] that holds together: everything the soc, the
 //! kernels and `pen` rely on was checked, and a file that does not pass is refused with its name,
-//! the line and the reason. `docs/boards.md` is the manual of the format.
+//! the line and the reason. `docs/reference/boards.md` is the manual of the format.
 //!
 //! This crate starts nothing and writes nothing; it only computes.
 

@@ -217,8 +217,8 @@ fn build_one(place: &Place, tools: &Tools, app: &App) -> Result<Built, AppError>
     if wasm.exists() && std::fs::read_to_string(&key_file).is_ok_and(|known| known == key) {
         return Ok(built);
     }
-    let step = Step::begin(&format!("building the program {}", app.name));
-    let made = compile::compile(place, tools, app)?;
+    let step = Step::begin_stage(&app.name, &format!("building the program {}", app.name));
+    let made = compile::compile(place, tools, app, &step)?;
     let bytes = std::fs::read(&made).map_err(|e| AppError::File(made, e))?;
     let kept = if app.names { None } else { strip::without_custom(&bytes) };
     write(&wasm, &kept.unwrap_or(bytes))?;

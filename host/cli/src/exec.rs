@@ -256,7 +256,7 @@ fn begin(
 ) -> anyhow::Result<()> {
     let mut sender = stream.sender()?;
     for number in serving.numbers() {
-        sender.send(Kind::Given, number)?;
+        sender.send(Kind::UseFolder, number)?;
     }
     sender.send(Kind::Exec, request)?;
     *lock(&session.sender) = Some(sender);

@@ -1,4 +1,4 @@
-//! `pen fuzz`: libFuzzer on what programs may call (`fuzz/`, docs/testing.md).
+//! `pen fuzz`: libFuzzer on what programs may call (`fuzz/`, docs/reference/testing.md).
 //!
 //! Built apart from all else, by the same compiler: LLVM counts edges and tells of comparisons, and
 //! overflows are looked for. What it found worth keeping stays in `target/fuzz/corpus`.

@@ -1,4 +1,4 @@
-//! What a board is given (`abi::boot::Given`): the key that seals its programs, a
+//! What a board is given (`abi::boot::BootSecrets`): the key that seals its programs, a
 //! seed for its random numbers, and the time of day.
 //!
 //! Only who started the board can read them. The key is as old as the board's run folder, where
@@ -6,7 +6,7 @@
 //! bit they are constants, and so is the time.
 
 use crate::instance::{Instance, InstanceError};
-use abi::boot::Given;
+use abi::boot::BootSecrets;
 use anyhow::Context;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const KEY_FILE: &str = "program.key";
 
 /// Of runs that repeat. Nothing is secret there: who measures has made all of it.
-pub const EXACT: Given = Given {
+pub const EXACT: BootSecrets = BootSecrets {
     program_key: *b"a key that all exact runs share.",
     seed: *b"seed of numbers in exact runs...",
     // The first second of 2026.
@@ -26,7 +26,7 @@ pub const EXACT: Given = Given {
 
 impl Instance {
     /// What this start is given, also written into the run folder; `exact`: always the same.
-    pub fn give(&self, exact: bool) -> Result<Given, InstanceError> {
+    pub fn give(&self, exact: bool) -> Result<BootSecrets, InstanceError> {
         if exact {
             self.replace_key(&EXACT.program_key)?;
             return Ok(EXACT);
@@ -34,7 +34,7 @@ impl Instance {
         let program_key = self.lasting_key()?;
         let seed = random().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
         let begun = now().map_err(|e| InstanceError::File(self.path(KEY_FILE), e))?;
-        Ok(Given { program_key, seed, begun })
+        Ok(BootSecrets { program_key, seed, begun })
     }
 
     /// The key of this folder, which is made where there is none that is secret.

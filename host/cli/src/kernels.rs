@@ -4,7 +4,7 @@
 //! Link arguments belong to the two crates (`build.rs` there); code generation flags are here.
 
 use crate::place::Place;
-use crate::progress::Step;
+use crate::progress::{self, Step};
 use board::{Board, Isa};
 use std::path::PathBuf;
 use std::process::Command;
@@ -99,11 +99,13 @@ fn build_with(
     features: &[&str],
 ) -> Result<Vec<Built>, BuildError> {
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
-    let step = Step::begin(&format!("building kernels for {}", names.join(" and ")));
+    let what = format!("building kernels for {}", names.join(" and "));
+    let step = Step::begin_stage("kernels", &what);
     let mut cargo = cargo(place, isas, "build");
     cargo.args(["--package", "kernel", "--package", "stub"]);
     cargo.args(["--profile", profile.name()]).args(features);
-    let status = cargo.status().map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
+    let status = progress::cargo::run(cargo, &step);
+    let status = status.map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
     if !status.success() {
         return Err(BuildError::Failed);
     }
@@ -114,7 +116,7 @@ fn build_with(
 /// A call of cargo for code of kernels, which is still to be told what of it.
 pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
     let mut cargo = place.cargo();
-    cargo.args([verb, "-q"]);
+    cargo.arg(verb);
     for &isa in isas {
         cargo.args(["--target", triple(isa)]);
         let name = triple(isa).to_uppercase().replace('-', "_");

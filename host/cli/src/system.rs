@@ -74,7 +74,7 @@ pub fn prepare(
     key: &[u8; 32],
 ) -> anyhow::Result<()> {
     let programs = apps::build(place, &[])?;
-    let step = Step::begin("preparing the system's disk");
+    let step = Step::begin_stage("disk", "preparing the system's disk");
     let files = bin(place, &programs, board, key)?;
     let version = version(&files);
     let image = instance.path(&format!("{DISK}.disk"));

@@ -147,7 +147,7 @@ pub fn settle(instance: &Instance, patience: Duration) -> anyhow::Result<()> {
     let socket = instance.connect(VSOCK)?;
     socket.set_read_timeout(Some(patience))?;
     let mut stream = Stream::on(socket, &instance.name)?;
-    stream.send(Kind::Settle, &[])?;
+    stream.send(Kind::Sync, &[])?;
     let (kind, _) = stream.receive()?;
     ensure!(kind == Kind::Done, "the board answers {kind:?} to that");
     Ok(())

@@ -6,7 +6,8 @@
 //! code on every host.
 //!
 //! This crate takes minutes to build, so nothing of ours depends on it: `pen` builds its binary,
-//! `pen-compile`, only where the official wasmtime release cannot be had (`docs/programs.md`).
+//! `pen-compile`, only where the official wasmtime release cannot be had
+//! (`docs/design/programs.md`).
 
 mod flags;
 

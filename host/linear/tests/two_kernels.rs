@@ -5,9 +5,9 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::model::Model;
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use linear::files::{Ask, Files, Got};
 use linear::{Call, Failure, Tally, check};
+use share::{Answer, Effects, Event, Service, Token};
 
 const BUDGET: u64 = 1 << 20;
 /// Threads, two of each kernel.

@@ -1,6 +1,6 @@
 //! The passes that a program's module goes through before a compiler sees it: from module to
 //! module, for one ISA. Cranelift is not needed for them, so `pen` runs them itself and hands the
-//! result to whichever compiler there is (`docs/programs.md`).
+//! result to whichever compiler there is (`docs/design/programs.md`).
 //!
 //! ```text
 //! read (binary or text) -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all) -> a compiler

@@ -2,7 +2,7 @@
 //!
 //! [`Manifest`] is the file beside a program that says what it may do; [`seal`] makes the image of
 //! it and of the code for one ISA, [`open`] reads one back, with the very check that kernels make
-//! (`kernel-seal`). The manual is `docs/programs.md`.
+//! (`kernel-seal`). The manual is `docs/design/programs.md`.
 //!
 //! This crate compiles nothing and talks to no board.
 

@@ -1,7 +1,7 @@
 //! The manifest: a TOML file that says what a program may do. Every field may be left out, and a
 //! program without a manifest is one whose manifest is empty.
 //!
-//! Keep in step with the table in `docs/programs.md`.
+//! Keep in step with the table in `docs/reference/manifests.md`.
 
 use crate::error::{ManifestError, Place, Reason};
 use crate::fields::{self, Field, Fields};

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use abi::msg::MAX_PAYLOAD;
 use base::id::{CoreId, DomainId, Epoch};
 use base::prng::Prng;
-use kernel_msg::notify::{Attendance, Place, must_ring};
+use kernel_msg::notify::{Attendance, Presence, must_ring};
 use kernel_msg::pool::{Arrival, Next, Pool, Shortage};
 use kernel_msg::{CallError, Class, Endpoint, Event, Level, Refusal, Request};
 
@@ -77,7 +77,7 @@ impl Kernel {
 
     /// Does it poll by itself?
     pub fn is_attending(&self) -> bool {
-        self.attendance.place() == Place::Attending
+        self.attendance.presence() == Presence::Attending
     }
 
     /// Actors that could do something.
@@ -99,7 +99,7 @@ impl Kernel {
             "kernel {} epoch {} {:?} known {:?} pool {:?} queue {} actors {:?}",
             self.id,
             self.epoch.0,
-            self.attendance.place(),
+            self.attendance.presence(),
             self.known,
             self.pool,
             self.queue.len(),

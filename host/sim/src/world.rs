@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_msg::{CallError, Endpoint, Wires};
+use kernel_msg::{CallError, Endpoint, LinkPair};
 
 use crate::kernel::{Kernel, Wire};
 use crate::machine::{Machine, Mode, Outcome, Shared, none_missing, run};
@@ -243,7 +243,7 @@ impl World {
         for peer in (0..domains).filter(|peer| *peer != id) {
             let mine = window(link(domains, id, peer));
             let theirs = window(link(domains, peer, id));
-            endpoint.add(DomainId(peer as u8), Wires { mine, theirs });
+            endpoint.add(DomainId(peer as u8), LinkPair { mine, theirs });
         }
         let pages = (0..domains).map(|domain| window(page(domains, domain))).collect();
         let prng = Prng::new(self.prng.next());

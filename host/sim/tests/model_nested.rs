@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use abi::msg::{LEVELS, Layout, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch};
 use kernel_msg::pool::{Arrival, Next, Pool, Shortage};
-use kernel_msg::{CallError, CallId, Caller, Class, Level, Refusal, ReplyTo, Server, Wires};
+use kernel_msg::{CallError, CallId, Caller, Class, Level, LinkPair, Refusal, ReplyTo, Server};
 use sim::explore::{Sparse, Windows, whole};
 use sim::memory::Memory;
 use sim::place::{LINK, link};
@@ -80,9 +80,9 @@ struct Env<'a> {
 }
 
 impl Env<'_> {
-    fn wires(&self, peer: usize) -> Wires<impl base::port::Words + use<>> {
+    fn wires(&self, peer: usize) -> LinkPair<impl base::port::Words + use<>> {
         let mine = self.windows.at(link(self.domains, self.id, peer));
-        Wires { mine, theirs: self.windows.at(link(self.domains, peer, self.id)) }
+        LinkPair { mine, theirs: self.windows.at(link(self.domains, peer, self.id)) }
     }
 }
 

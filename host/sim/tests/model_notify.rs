@@ -3,9 +3,9 @@
 
 use abi::msg::{MAX_PAYLOAD, kind};
 use base::id::{CoreId, Epoch};
-use kernel_msg::notify::{Attendance, Place as Where, must_ring};
-use kernel_msg::ring::{Consumer, Header, Place, Producer};
-use kernel_msg::{Class, Wires};
+use kernel_msg::notify::{Attendance, Presence as Where, must_ring};
+use kernel_msg::ring::{Consumer, Header, Producer, RingLayout};
+use kernel_msg::{Class, LinkPair};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step, whole};
 use sim::machine::Access;
 use sim::memory::Memory;
@@ -61,8 +61,8 @@ struct Notify {
     missing: fn(Access) -> bool,
 }
 
-fn ends(windows: &Windows, side: usize) -> Wires<impl base::port::Words + use<>> {
-    Wires { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
+fn ends(windows: &Windows, side: usize) -> LinkPair<impl base::port::Words + use<>> {
+    LinkPair { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
 }
 
 /// What an operation changes when it ends.
@@ -80,7 +80,7 @@ impl Notify {
             return (state.sent < self.messages).then_some(Op::Send);
         }
         let core = &state.cores[agent - 1];
-        if core.attendance.place() == Where::Away {
+        if core.attendance.presence() == Where::Away {
             let rung = agent == 1 && state.bell;
             return (rung || core.visits > 0).then_some(Op::Enter);
         }
@@ -143,7 +143,7 @@ impl Model for Notify {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let place = Place::new(&LAYOUTS[1], Class::Urgent);
+        let place = RingLayout::new(&LAYOUTS[1], Class::Urgent);
         let mut producer = Producer::new(place, Epoch(1));
         let mut consumer = Consumer::new(place, Epoch(1));
         let mut memory = Memory::new(Default::default(), AGENTS, false);

@@ -4,8 +4,8 @@
 
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, kind};
 use base::id::Epoch;
-use kernel_msg::ring::{Consumer, Header, Place, Producer, PushError};
-use kernel_msg::{Class, Wires};
+use kernel_msg::ring::{Consumer, Header, Producer, PushError, RingLayout};
+use kernel_msg::{Class, LinkPair};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step};
 use sim::machine::Access;
 use sim::memory::{Cells, Memory};
@@ -60,7 +60,7 @@ struct Ring {
 
 impl Side {
     fn new(side: usize, epoch: Epoch) -> Side {
-        let place = Place::new(&LAYOUTS[0], Class::Urgent);
+        let place = RingLayout::new(&LAYOUTS[0], Class::Urgent);
         let end = match side {
             0 => End::Producer(Producer::new(place, epoch)),
             _ => End::Consumer(Consumer::new(place, epoch)),
@@ -69,8 +69,8 @@ impl Side {
     }
 }
 
-fn wires(windows: &Windows, side: usize) -> Wires<impl base::port::Words + use<>> {
-    Wires { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
+fn wires(windows: &Windows, side: usize) -> LinkPair<impl base::port::Words + use<>> {
+    LinkPair { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
 }
 
 /// The word a side waits on.
@@ -146,7 +146,7 @@ impl Ring {
 
 impl Side {
     /// Sends or receives one message; false when that has to wait.
-    fn transfer(&mut self, wires: &Wires<impl base::port::Words>) -> Result<bool, String> {
+    fn transfer(&mut self, wires: &LinkPair<impl base::port::Words>) -> Result<bool, String> {
         let moved = match &mut self.end {
             End::Producer(end) => {
                 let payload = message(self.epoch, self.peer, self.count + 1);

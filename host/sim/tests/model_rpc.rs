@@ -5,7 +5,7 @@
 
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, REPLIES, SLOT};
 use base::id::{DomainId, Epoch};
-use kernel_msg::{CallError, CallId, Caller, Class, Level, ReplyTo, Server, Wires};
+use kernel_msg::{CallError, CallId, Caller, Class, Level, LinkPair, ReplyTo, Server};
 use sim::explore::{Sparse, Step, Stepper, Windows, none, step};
 use sim::machine::Access;
 use sim::memory::{Cells, Memory};
@@ -77,7 +77,8 @@ impl Side {
     fn run(&mut self, op: Op, windows: &Windows, server: Epoch) -> (Came, bool) {
         let mut buffer = [0; MAX_PAYLOAD];
         let side = usize::from(matches!(self.end, End::Server { .. }));
-        let wires = Wires { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) };
+        let wires =
+            LinkPair { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) };
         match (&mut self.end, op) {
             (End::Caller { caller, .. }, Op::Start(peer)) => {
                 (self.peer, self.seen) = (peer, None);

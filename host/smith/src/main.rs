@@ -4,8 +4,8 @@
 //! pen-smith SEED COUNT FOLDER IMPORTS    FOLDER/smith-0.wasm ... smith-(COUNT - 1).wasm
 //! ```
 //! The same seed gives the same modules. Each has a memory and a `_start`, and uses only what a
-//! kernel's engine knows (`docs/programs.md`). Every third imports nothing; the others call, with
-//! anything at all, what the module in the file IMPORTS imports.
+//! kernel's engine knows (`docs/design/programs.md`). Every third imports nothing; the others call,
+//! with anything at all, what the module in the file IMPORTS imports.
 
 use base::prng::Prng;
 use std::path::Path;

@@ -6,7 +6,7 @@
 //! The count changes before sockets close: who loses a connection can tell a restart from an end.
 
 use crate::memory::{MemoryError, Ram};
-use abi::boot::{self, Blob, Given};
+use abi::boot::{self, Blob, BootSecrets};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::path::Path;
@@ -30,15 +30,15 @@ pub fn next(folder: &Path) -> io::Result<()> {
     std::fs::rename(beside, folder.join(COUNT))
 }
 
-/// What no life shares with another (`Given`), put into the blob at `blob_pa`: the seed, and the
-/// real time at `start`.
+/// What no life shares with another (`BootSecrets`), put into the blob at `blob_pa`: the seed, and
+/// the real time at `start`.
 pub fn renew(ram: &Ram, blob_pa: u64, start: Instant) -> Result<(), MemoryError> {
     let failed = |why| MemoryError::Io("what a restart is given".into(), why);
     let (seed, begun) = given(start).map_err(failed)?;
     let mut bytes = vec![0; size_of::<Blob>()];
     ram.guest().read_slice(&mut bytes, GuestAddress(blob_pa))?;
     let blob = Blob::read_from_bytes(&bytes).map_err(|_| MemoryError::Blob("it is cut off"))?;
-    let given = Given { seed, begun, ..blob.given };
+    let given = BootSecrets { seed, begun, ..blob.given };
     let mut blob = Blob { given, checksum: 0, ..blob };
     blob.checksum = boot::fnv(boot::FNV_START, blob.as_bytes());
     ram.write(blob_pa, blob.as_bytes())

@@ -41,8 +41,8 @@ use base::port::Frames;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_dsm::instruction::Instruction;
+use kernel_dsm::types::LeaveError;
 use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::word::LeaveError;
 use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Protocol, Start, Want};
 use kernel_mem::mapping;
 use machine::{By, Chip, Leaving, Link, Machine, Outboxes, State, wait};
@@ -483,7 +483,7 @@ impl<P: Ports> Coherence<P> {
     /// touch it.
     pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
         let mut state = self.state.lock();
-        if !state.machine.lost || !state.dsm.is_at_home() {
+        if !state.machine.lost || !state.dsm.is_home() {
             return true;
         }
         state.machine.lost = (0..PAGES).any(|page| state.dsm.is_lost(page));

@@ -10,8 +10,8 @@ use arch::types::Rights;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::id::{DomainId, Epoch};
 use kernel_dsm::instruction::Instruction;
+use kernel_dsm::types::PeerStatus;
 use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::word::News;
 use kernel_dsm::{
     Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
 };
@@ -310,7 +310,7 @@ impl<P: Ports> State<P> {
                     Err(_) => return false,
                 };
                 let epoch = link.inbox.peer();
-                if !dsm.quick(arch::time::local_ns, link.id, epoch, body, machine) {
+                if !dsm.handle_fast(arch::time::local_ns, link.id, epoch, body, machine) {
                     return false;
                 }
                 link.inbox.done();
@@ -334,7 +334,7 @@ impl<P: Ports> State<P> {
         loop {
             let before = self.machine.completed;
             let stuck = self.take_messages()?;
-            if self.dsm.wants_news() {
+            if self.dsm.needs_chip_page() {
                 self.chip();
                 continue;
             }
@@ -401,8 +401,8 @@ impl<P: Ports> State<P> {
     }
 
     /// What the chip page says, all of it. From the fault path too, so without an allocation.
-    fn news(&mut self) -> ([News; MAX_DOMAINS], usize) {
-        let nobody = News { domain: self.chip.me, epoch: Epoch(0), down: None };
+    fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
+        let nobody = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
         for domain in self.chip.others() {
             let word = self.chip.ports.state_word(domain);
@@ -413,7 +413,7 @@ impl<P: Ports> State<P> {
                 state::OFF => Some(Down::Slept),
                 _ => None,
             };
-            news[count] = News { domain, epoch: Epoch(epoch as u16), down };
+            news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };
             count += 1;
         }
         arch::words::barrier(); // who left has cleaned its pages before it said so

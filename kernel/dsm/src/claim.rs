@@ -1,20 +1,21 @@
-//! How the place of a home is taken: the questions of a claim, their answers, and what a claimant
-//! makes of them. Who claims, and when, is in [`crate::seat`].
+//! How a domain becomes the home: the questions of a claim, the answers, and what the claimant
+//! derives from them. [`crate::takeover`] decides which domain claims, and when.
 
 use base::id::DomainId;
 
-use crate::dsm::{Dsm, Leaving, Seat};
+use crate::dsm::{Dsm, HomeState, Leaving};
 use crate::effect::{Effect, Perform};
-use crate::lives::{byte_of, with_byte};
 use crate::message::{END, Message};
-use crate::seat::ones;
+use crate::peers::{byte_of, with_byte};
 use crate::table::{Entry, Store};
-use crate::word::{Hold, Page, Set};
+use crate::takeover::ones;
+use crate::types::{DomainSet, Hold, Page};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// Claims, if it is this domain's turn; or asks whose it was, should it have been missed.
-    pub(crate) fn reconsider(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Gone {
+    /// Claims if this domain is the lowest that runs; otherwise asks which domain is the home, in
+    /// case it missed the announcement.
+    pub(crate) fn claim_or_ask(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
+        if self.home_state != HomeState::Waiting || self.leaving == Leaving::Gone {
             return;
         }
         let lowest = self.up().with(self.config.me).iter().next();
@@ -25,7 +26,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Asks everybody what they hold.
+    /// Asks all running domains what they hold.
     pub(crate) fn claim(
         &mut self,
         now: u64,
@@ -36,7 +37,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.claims = self.claims.wrapping_add(1);
         self.clear_directory();
         let waiting = handed.map_or(self.up(), |(giver, _)| self.up().without(giver));
-        self.seat = Seat::Claiming { waiting, handed, lost: lost || self.mourns() };
+        self.home_state =
+            HomeState::Claiming { waiting, handed, lost: lost || self.has_unhandled_death() };
         let message = self.question(0, handed);
         waiting.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         if waiting.is_empty() {
@@ -48,15 +50,15 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Message::Ask { round: self.claims, base, lives: self.lives(), handed }
     }
 
-    /// All have answered.
+    /// Becomes the home, after all have answered.
     pub(crate) fn establish(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
-        let Seat::Claiming { lost, .. } = self.seat else { return };
+        let HomeState::Claiming { lost, .. } = self.home_state else { return };
         self.record_own();
-        self.seat = Seat::Home;
+        self.home_state = HomeState::Home;
         self.round = self.round.saturating_add(1);
-        self.settled = self.members();
+        self.member_epochs = self.members();
         self.peers.iter_mut().for_each(|peer| peer.asked = None);
-        let message = Message::Home { round: self.round, settled: self.settled };
+        let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
         self.broadcast(message, out);
         if lost && self.lose_unheld(out) {
             self.broadcast(Message::Losses, out);
@@ -76,49 +78,53 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         losses
     }
 
-    pub(crate) fn got_ask(
+    pub(crate) fn on_ask(
         &mut self,
         from: DomainId,
         handed: Option<(DomainId, u32)>,
         out: &mut (impl Perform + ?Sized),
     ) {
-        self.answer_or_not(from, handed, out);
-        if let (Seat::Waiting, Some((_, round))) = (self.seat, handed) {
-            // What the giver said and granted before, and is still under way, is old now.
+        self.consider_question(from, handed, out);
+        if let (HomeState::Waiting, Some((_, round))) = (self.home_state, handed) {
+            // Announcements and grants of the old home that are still in the links are out of date
+            // now.
             self.round = self.round.max(round.saturating_add(1));
         }
     }
 
-    fn answer_or_not(
+    fn consider_question(
         &mut self,
         from: DomainId,
         handed: Option<(DomainId, u32)>,
         out: &mut (impl Perform + ?Sized),
     ) {
-        match self.seat {
-            Seat::Home if self.is_serving() => {
+        match self.home_state {
+            HomeState::Home if self.is_serving() => {
                 self.peers[from.index()].asked = None;
-                let message = Message::Home { round: self.round, settled: self.settled };
+                let message =
+                    Message::Home { round: self.round, member_epochs: self.member_epochs };
                 out.perform(Effect::Send { to: from, message });
             }
-            // It hands over a later round than this domain has heard of: that word is under way.
-            Seat::Known(home, round)
+            // The sender hands over in a later round than this domain has heard of: that
+            // announcement is still on its way.
+            HomeState::Known(home, round)
                 if home == from || handed.is_some_and(|it| it.0 == home && it.1 >= round) =>
             {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
             }
-            Seat::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
-                self.seat = Seat::Waiting;
+            HomeState::Claiming { handed: mine, .. } if self.outranks((from, handed), mine) => {
+                self.home_state = HomeState::Waiting;
                 self.answer_asked(out);
             }
-            Seat::Waiting => self.answer_asked(out),
-            Seat::Home | Seat::Known(..) | Seat::Claiming { .. } => {}
+            HomeState::Waiting => self.answer_asked(out),
+            HomeState::Home | HomeState::Known(..) | HomeState::Claiming { .. } => {}
         }
     }
 
-    /// Does another's claim go before this domain's? A home hands over to one after the other, so
-    /// of two that it handed to, the other one was before and has failed.
+    /// Returns whether another domain's claim goes before this one's. A home hands over to one
+    /// domain after the other, so if it handed over to both, the other attempt was earlier and has
+    /// failed.
     fn outranks(
         &self,
         theirs: (DomainId, Option<(DomainId, u32)>),
@@ -132,9 +138,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Tells all who have asked what is held here, 64 pages each.
+    /// Answers all outstanding questions, 64 pages each.
     pub(crate) fn answer_asked(&mut self, out: &mut (impl Perform + ?Sized)) {
-        if self.seat != Seat::Waiting || self.leaving == Leaving::Unmapping {
+        if self.home_state != HomeState::Waiting || self.leaving == Leaving::Unmapping {
             return;
         }
         for to in self.up().iter() {
@@ -143,9 +149,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             let (base, held, written) = self.chunk(base, holds);
             let (held, written) = match base {
                 END => {
-                    let said =
-                        (self.settled, u64::from(self.round) << 8 | u64::from(self.mourns()));
-                    self.is_heard_by(to);
+                    let said = (
+                        self.member_epochs,
+                        u64::from(self.round) << 8 | u64::from(self.has_unhandled_death()),
+                    );
+                    self.treat_as_member(to);
                     said
                 }
                 _ => (held, written),
@@ -157,15 +165,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// `to` may be the home now, hold pages, and die before this domain hears of it. An earlier
-    /// life of it that is mourned stays so, and so do all if this domain has just booted.
-    fn is_heard_by(&mut self, to: DomainId) {
-        if self.settled != 0 && byte_of(self.settled, to) == 0 {
-            self.settled = with_byte(self.settled, to, self.peers[to.index()].epoch);
+    /// Treats `to` as a member: it may become the home, hold pages, and die before this domain
+    /// hears of it. An earlier life of `to` whose death is unhandled stays recorded, and so do all
+    /// deaths if this domain has just booted.
+    fn treat_as_member(&mut self, to: DomainId) {
+        if self.member_epochs != 0 && byte_of(self.member_epochs, to) == 0 {
+            self.member_epochs = with_byte(self.member_epochs, to, self.peers[to.index()].epoch);
         }
     }
 
-    /// The first pages from `base` on with something to say, 64 at most.
+    /// Returns the first page from `base` on with its first bit set, and both bits of it and the 63
+    /// pages after it.
     pub(crate) fn chunk(
         &self,
         base: Page,
@@ -184,7 +194,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (base, first, second)
     }
 
-    pub(crate) fn got_chunk(
+    pub(crate) fn on_chunk(
         &mut self,
         now: u64,
         from: DomainId,
@@ -192,11 +202,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (held, written): (u64, u64),
         out: &mut (impl Perform + ?Sized),
     ) {
-        let Seat::Claiming { waiting, handed, lost } = self.seat else {
+        let HomeState::Claiming { waiting, handed, lost } = self.home_state else {
             return out.perform(Effect::Send { to: from, message: Message::Void });
         };
         if !waiting.has(from) || round != self.claims {
-            return; // An answer to an earlier question; the later one is with it.
+            return; // Answers an earlier claim; the answer to the current one follows.
         }
         if base != END {
             let pages = self.table.pages();
@@ -209,9 +219,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         let waiting = waiting.without(from);
         self.round = self.round.max((written >> 8) as u32);
-        let lost = lost || written & 1 != 0 || self.mourns_one_of(held);
-        self.seat = Seat::Claiming { waiting, handed, lost };
-        if waiting == Set::EMPTY {
+        let lost = lost || written & 1 != 0 || self.any_has_died(held);
+        self.home_state = HomeState::Claiming { waiting, handed, lost };
+        if waiting == DomainSet::EMPTY {
             self.establish(now, out);
         }
     }

@@ -1,7 +1,7 @@
 //! The requester's and the holder's side: accesses, grants, revocations, pins.
 //!
 //! ```text
-//! a page here          Get/Grant Read          Get/Grant Write, or two-state: locally
+//! a page in this domain       Get/Grant Read        Get/Grant Write, or two-state: locally
 //!   +------+ -----------------------> +------+ ------------------------> +-------+
 //!   | None |                          | Read |                           | Write |
 //!   +------+ <----------------------- +------+ <------------------------ +-------+
@@ -9,26 +9,26 @@
 //!    |  |  |   invalidate                      clean                        |
 //!    |  |  +----------------------------------------------------------------+
 //!    |  |                      Revoke Nothing: unmap, clean, invalidate
-//!    |  +--- Grant Device ---> +--------+  given back: to Read
+//!    |  +--- Grant Device ---> +--------+  transfer done: to Read
 //!    +------- (never) -------- | Device |  Revoke waits until then
 //!                              +--------+
 //! ```
-//! A page that somebody waits for ([`Revoke`] not idle) does not count as held for a new access:
-//! the access goes to the home and queues behind the one who waits, so no sequence of accesses
-//! keeps a page for ever.
+//! A page with a revocation in progress ([`Revoke`] not idle) does not count as held for a new
+//! access: the access goes to the home and queues behind the request that caused the revocation.
+//! So no sequence of accesses keeps a page forever.
 
 use base::id::CoreId;
 
-use crate::dsm::{Core, Dsm, Leaving, Revoke, Seat, Task, Wish};
+use crate::dsm::{Core, Dsm, HomeState, Leaving, PageRequest, PendingAccess, Revoke};
 use crate::effect::{Effect, Perform, Rights};
+use crate::fast::hold_after;
 use crate::message::Message;
-use crate::quick::left_of;
 use crate::table::Store;
-use crate::word::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
+use crate::types::{Access, AccessError, Handled, Hold, Keep, Page, Protocol, RequestId, Want};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// `core` faulted on `access`. It is complete when [`Effect::Complete`] says so, maybe before
-    /// this returns; until then the core waits, attending.
+    /// Starts an access on which `core` faulted. [`Effect::Complete`] ends it, possibly before this
+    /// returns; until then the core polls for messages.
     pub fn access(
         &mut self,
         now: impl Fn() -> u64,
@@ -37,16 +37,21 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         let count = if access.crosses { 2 } else { 1 };
-        if count == 1 && self.quick_access(&now, core, access.page, access.want, out) {
+        if count == 1 && self.fast_access(&now, core, access.page, access.want, out) {
             return Ok(());
         }
         if access.want == Want::Reset || access.crosses && access.want == Want::Device {
             return Err(AccessError::Range);
         }
-        self.begin(now(), core, Wish { page: access.page, want: access.want, count }, out)
+        self.start_access(
+            now(),
+            core,
+            PageRequest { page: access.page, want: access.want, count },
+            out,
+        )
     }
 
-    /// The service of these pages was discarded: lost ones among them are memory again.
+    /// Makes lost pages usable again. The service that used them must have been discarded.
     pub fn reset(
         &mut self,
         now: u64,
@@ -55,10 +60,10 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count: u32,
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
-        self.begin(now, core, Wish { page, want: Want::Reset, count }, out)
+        self.start_access(now, core, PageRequest { page, want: Want::Reset, count }, out)
     }
 
-    /// The instruction for which `core`'s access was complete has retired.
+    /// Reports that the instruction whose access was completed for `core` has retired.
     pub fn retired(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.retire(now);
@@ -66,7 +71,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.tick(now, out);
     }
 
-    /// `core` released the service lock under which it took its pages.
+    /// Reports that `core` released the service lock under which it obtained its pages.
     pub fn released(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
         if let Some(core) = self.cores.get_mut(core.index()) {
             core.pins.release(now);
@@ -74,7 +79,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.tick(now, out);
     }
 
-    /// The device has done with the page.
+    /// Reports the end of a device transfer.
     pub fn device_done(&mut self, now: u64, page: Page, out: &mut (impl Perform + ?Sized)) {
         if self.hold(page) == Some(Hold::Device) {
             self.table.set_hold(page, Hold::Read);
@@ -83,8 +88,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// The shootdown of [`Effect::Unmap`] is over: no core of this domain reaches the page (or
-    /// none can write it).
+    /// Reports the end of the shootdown that [`Effect::Unmap`] started: no core of this domain can
+    /// access the page (or write it, if reading was kept).
     pub fn unmapped(&mut self, now: u64, work: RequestId, out: &mut (impl Perform + ?Sized)) {
         let Revoke::Unmapping { page, keep, orphan } = self.revokes.get(work) else { return };
         self.revokes.set(work, Revoke::Idle);
@@ -96,64 +101,64 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.start_requests(now, out);
     }
 
-    fn begin(
+    fn start_access(
         &mut self,
         now: u64,
         core: CoreId,
-        wish: Wish,
+        wanted: PageRequest,
         out: &mut (impl Perform + ?Sized),
     ) -> Result<(), AccessError> {
         if self.leaving != Leaving::No {
             return Err(AccessError::Leaving);
         }
-        if !self.in_region(wish.page, wish.count) {
+        if !self.in_region(wanted.page, wanted.count) {
             return Err(AccessError::Range);
         }
-        let Wish { page, want, count } = wish;
+        let PageRequest { page, want, count } = wanted;
         let on_device = |page: &Page| self.table.hold(*page) == Hold::Device;
         if want != Want::Reset && (page..page + count).any(|page| on_device(&page)) {
             return Err(AccessError::Device);
         }
-        let Core { task, pins } = self.cores.get_mut(core.index()).ok_or(AccessError::Range)?;
-        if task.is_some() {
+        let Core { pending, pins } = self.cores.get_mut(core.index()).ok_or(AccessError::Range)?;
+        if pending.is_some() {
             return Err(AccessError::Busy);
         }
         pins.retire(now);
-        *task = Some(Task { page, count, got: 0, want, sent: false });
+        *pending = Some(PendingAccess { page, count, got: 0, want, sent: false });
         self.advance(now, core, out);
         self.serve_deferred(now, out);
         Ok(())
     }
 
-    /// Pins what is here, asks for the first page that is not.
+    /// Pins the pages that are held, and requests the first one that is not.
     pub(crate) fn advance(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
-        while let Some(task) = self.cores[core.index()].task {
-            if task.got == task.count {
+        while let Some(pending) = self.cores[core.index()].pending {
+            if pending.got == pending.count {
                 return self.complete(now, core, Ok(()), out);
             }
-            let page = self.next_page(&task);
-            if task.want == Want::Reset || !self.holds(page, task.want, out) {
+            let page = self.next_page(&pending);
+            if pending.want == Want::Reset || !self.holds(page, pending.want, out) {
                 return self.ask_home(now, core, out);
             }
-            self.pin(core, page, task.want);
+            self.pin(core, page, pending.want);
         }
     }
 
-    fn next_page(&self, task: &Task) -> Page {
+    fn next_page(&self, pending: &PendingAccess) -> Page {
         #[cfg(test)]
-        let odd = self.config.me.0 % 2 == 1 && task.want != Want::Reset;
+        let odd = self.config.me.0 % 2 == 1 && pending.want != Want::Reset;
         #[cfg(test)]
         if odd && self.is_mutant(crate::proof::Mutant::Descending) {
-            return task.page + task.count - 1 - task.got;
+            return pending.page + pending.count - 1 - pending.got;
         }
-        task.page + task.got
+        pending.page + pending.got
     }
 
     fn pin(&mut self, core: CoreId, page: Page, want: Want) {
-        let Core { task, pins } = &mut self.cores[core.index()];
+        let Core { pending, pins } = &mut self.cores[core.index()];
         pins.open(page, want == Want::Write);
-        if let Some(task) = task {
-            task.got += 1;
+        if let Some(pending) = pending {
+            pending.got += 1;
         }
     }
 
@@ -165,9 +170,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out: &mut (impl Perform + ?Sized),
     ) {
         let (hold, limit) = (self.config.hold, self.config.limit);
-        let Core { task, pins } = &mut self.cores[core.index()];
-        // A device's page needs no pin: it stays until it is given back.
-        let device = task.take().is_some_and(|task| task.want == Want::Device);
+        let Core { pending, pins } = &mut self.cores[core.index()];
+        // A device's page needs no pin: it stays until the transfer is done.
+        let device = pending.take().is_some_and(|pending| pending.want == Want::Device);
         match result {
             Ok(()) if !device => pins.set(now.saturating_add(hold), now.saturating_add(limit)),
             _ => pins.drop_open(),
@@ -179,7 +184,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         out.perform(Effect::Complete { core, result });
     }
 
-    /// Is the page here for this use? In the two-state protocol its holder may start writing.
+    /// Returns whether the page is held for this purpose. In the two-state protocol the owner may
+    /// upgrade a page to writing without asking the home.
     fn holds(&mut self, page: Page, want: Want, out: &mut (impl Perform + ?Sized)) -> bool {
         let hold = self.table.hold(page);
         if self.is_revoked(page) {
@@ -208,16 +214,18 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .any(|revoke| matches!(revoke, Revoke::Unmapping { page: of, .. } if of == page))
     }
 
-    /// Sends the core's request, or keeps it until there is a home.
+    /// Sends the core's request to the home, or keeps it until there is one.
     pub(crate) fn ask_home(&mut self, now: u64, core: CoreId, out: &mut (impl Perform + ?Sized)) {
-        let Some(task) = self.cores[core.index()].task.filter(|task| !task.sent) else { return };
-        let count = if task.want == Want::Reset { task.count } else { 1 };
-        let wish = Wish { page: self.next_page(&task), want: task.want, count };
+        let Some(pending) = self.cores[core.index()].pending.filter(|pending| !pending.sent) else {
+            return;
+        };
+        let count = if pending.want == Want::Reset { pending.count } else { 1 };
+        let wanted = PageRequest { page: self.next_page(&pending), want: pending.want, count };
         let serving = self.is_serving();
-        match self.seat {
-            Seat::Home if serving => {}
-            Seat::Known(home, _) if self.up().has(home) => {
-                let Wish { page, want, count } = wish;
+        match self.home_state {
+            HomeState::Home if serving => {}
+            HomeState::Known(home, _) if self.up().has(home) => {
+                let PageRequest { page, want, count } = wanted;
                 out.perform(Effect::Send {
                     to: home,
                     message: Message::Get { core, page, want, count },
@@ -225,13 +233,13 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             }
             _ => return,
         }
-        self.cores[core.index()].task = Some(Task { sent: true, ..task });
+        self.cores[core.index()].pending = Some(PendingAccess { sent: true, ..pending });
         if serving {
-            self.enqueue(now, RequestId { domain: self.config.me, core }, wish, out);
+            self.enqueue(now, RequestId { domain: self.config.me, core }, wanted, out);
         }
     }
 
-    pub(crate) fn got_grant(
+    pub(crate) fn on_grant(
         &mut self,
         now: u64,
         core: CoreId,
@@ -246,7 +254,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// The home's answer, remote or not.
+    /// Handles a grant of the home, which may be this domain.
     pub(crate) fn granted(
         &mut self,
         now: u64,
@@ -256,9 +264,9 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         lost: bool,
         out: &mut (impl Perform + ?Sized),
     ) {
-        let Some(task) = self.cores[core.index()].task else { return };
-        if !task.sent || task.want != want || self.next_page(&task) != page {
-            return; // An answer to what this core no longer waits for.
+        let Some(pending) = self.cores[core.index()].pending else { return };
+        if !pending.sent || pending.want != want || self.next_page(&pending) != page {
+            return; // The core no longer waits for this.
         }
         if lost {
             return self.complete(now, core, Err(AccessError::Lost), out);
@@ -271,7 +279,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             return self.complete(now, core, Err(AccessError::Device), out);
         }
         self.take(page, want, had, out);
-        self.cores[core.index()].task = Some(Task { sent: false, ..task });
+        self.cores[core.index()].pending = Some(PendingAccess { sent: false, ..pending });
         self.pin(core, page, want);
         self.advance(now, core, out);
     }
@@ -290,7 +298,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    pub(crate) fn got_revoke(
+    pub(crate) fn on_revoke(
         &mut self,
         now: u64,
         id: RequestId,
@@ -306,7 +314,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         Handled::Done
     }
 
-    /// Goes on with what no pin stands against any more.
+    /// Continues revocations that no pin blocks any more.
     pub(crate) fn serve_deferred(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         if !self.revokes.is_idle() {
             self.ids().for_each(|id| self.serve(now, id, out));
@@ -319,7 +327,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         let mut state = Revoke::Idle;
         if !suffices(hold, keep) {
             let pinned = self.pinned_until(page, keep).is_some_and(|end| now < end);
-            // What a home that is none any more wants may be under way, and leave less.
+            // A revocation by a former home may still be unmapping the page, and leave fewer
+            // rights.
             if pinned || self.is_unmapping(page) || self.leaving == Leaving::Unmapping {
                 return;
             }
@@ -333,7 +342,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
     }
 
-    /// Until when may nobody take the page (but for `keep`)?
+    /// Returns until when pins prevent taking everything but `keep` of the page.
     pub(crate) fn pinned_until(&self, page: Page, keep: Keep) -> Option<u64> {
         if self.table.hold(page) == Hold::Device {
             return Some(u64::MAX);
@@ -344,16 +353,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             .max()
     }
 
-    /// Nobody here reaches the page any more: writes back what was written.
+    /// Writes back and drops what caches have of a page that is no longer mapped.
     pub(crate) fn give_up(&mut self, page: Page, keep: Keep, out: &mut (impl Perform + ?Sized)) {
         let hold = self.table.hold(page);
         if !suffices(hold, keep) {
             self.write_back(page, hold, keep, out);
-            self.table.set_hold(page, left_of(keep));
+            self.table.set_hold(page, hold_after(keep));
         }
     }
 
-    /// What caches have of a page that was held like that, but for `keep`.
+    /// Writes back and drops cached lines of a page held as `hold`, except what `keep` allows.
     #[inline(always)]
     pub(crate) fn write_back(
         &self,
@@ -378,17 +387,17 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 
     fn answer(&mut self, now: u64, id: RequestId, page: Page, out: &mut (impl Perform + ?Sized)) {
-        match self.seat {
-            Seat::Home => self.got_ack(now, self.config.me, id, page, out),
-            Seat::Known(to, _) => {
+        match self.home_state {
+            HomeState::Home => self.on_ack(now, self.config.me, id, page, out),
+            HomeState::Known(to, _) => {
                 out.perform(Effect::Send { to, message: Message::Ack { id, page } })
             }
-            Seat::Claiming { .. } | Seat::Waiting => {}
+            HomeState::Claiming { .. } | HomeState::Waiting => {}
         }
     }
 }
 
-/// Is what a domain has no more than what it may keep?
+/// Returns whether `hold` is no more than `keep` allows.
 fn suffices(hold: Hold, keep: Keep) -> bool {
     hold == Hold::None || keep == Keep::Read && hold == Hold::Read
 }

@@ -1,56 +1,54 @@
-//! The machine of one domain, and the events that drive it.
+//! The state machine of one domain, and the events that drive it.
 
 use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
 
 use crate::effect::{Effect, Perform};
 use crate::grid::{Cell, Grid};
-use crate::lives::{Doubt, Life, Peer, with_byte};
 use crate::message::Message;
+use crate::peers::{ChipPageRead, Life, Peer, with_byte};
 use crate::pin::Pins;
 use crate::table::{Store, Table};
-use crate::thrash::Watch;
-use crate::word::{
-    Config, Down, Handled, Keep, News, Page, PeerFault, RequestId, Set, Start, Want,
+use crate::thrash::Detector;
+use crate::types::{
+    Config, DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
 };
 
-/// Who is the home.
+/// Which domain is the home, as far as this domain knows.
 ///
 /// ```text
-///                  Home from h                      all have answered
-///   +---------+ ----------------> +----------+   +------+ <---------- +----------+
-///   | Waiting |                   | Known(h) |   | Home |             | Claiming |
-///   +---------+ <---------------- +----------+   +------+ ----------> +----------+
-///      |   ^     h died or slept,      ^            handed over,       ^    |
-///      |   |     or hands over         |            Home from s        |    |
-///      |   |                           +------------ to Known(s)       |    |
-///      |   +------- a lower domain claims; Home from h: to Known(h) ---|----+
-///      +---- the lowest that runs; or TakeHome ------------------------+
+///   Waiting  -- Home from h -------------------------> Known(h)
+///   Known(h) -- h died, slept or hands over ---------> Waiting
+///   Waiting  -- lowest that runs, or TakeHome -------> Claiming
+///   Claiming -- another claim goes first ------------> Waiting
+///   Claiming -- Home from h -------------------------> Known(h)
+///   Claiming -- all have answered -------------------> Home
+///   Home     -- handed over, or the handover failed -> Waiting
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Seat {
+pub(crate) enum HomeState {
     /// This domain.
     Home,
-    /// That one, the n-th home of all.
+    /// That domain, and its round.
     Known(DomainId, u32),
-    /// This one will be, when these have said what they hold.
+    /// This domain, as soon as the domains in `waiting` have said what they hold.
     Claiming {
-        waiting: Set,
-        /// The home that hands over, and its round.
+        waiting: DomainSet,
+        /// The home that hands over to this domain, and its round.
         handed: Option<(DomainId, u32)>,
-        /// What nobody holds is lost.
+        /// A member died: pages that no domain holds are lost.
         lost: bool,
     },
-    /// Some other will say.
+    /// Not known; another domain will announce itself.
     Waiting,
 }
 
-/// How far this domain is in leaving.
+/// Progress of this domain's leaving.
 ///
 /// ```text
 ///   No --leave--> Unmapping --all_unmapped--> Empty --Leave sent------> Asked ----Bye--> Gone
 ///                                              ^  |---TakeHome sent---> Handing --Home-->|
-///                                              |  '---nobody else runs------------------>|
+///                                              |  '---no other domain runs-------------->|
 ///                                              +--- the home, or the next one, died
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,35 +61,35 @@ pub(crate) enum Leaving {
     Gone,
 }
 
-/// An access under way.
+/// An access in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Task {
+pub(crate) struct PendingAccess {
     pub page: Page,
-    /// Pages it needs, from `page` on; to reset, for [`Want::Reset`].
+    /// Number of pages needed, from `page` on, or to reset for [`Want::Reset`].
     pub count: u32,
-    /// Of those it has, pinned.
+    /// How many of them are held and pinned.
     pub got: u32,
     pub want: Want,
-    /// The home of now has heard of it.
+    /// The request for the next page has been sent to the current home.
     pub sent: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Core {
-    pub task: Option<Task>,
+    pub pending: Option<PendingAccess>,
     pub pins: Pins,
 }
 
-/// What the home asked this domain to give up, for one request.
+/// A revocation by the home, on behalf of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Revoke {
     Idle,
-    /// A pin stands against it.
+    /// Waits for a pin to end.
     Deferred {
         page: Page,
         keep: Keep,
     },
-    /// The shootdown is under way; nobody waits for its end when `orphan`.
+    /// A shootdown is in progress. If `orphan`, no answer is expected.
     Unmapping {
         page: Page,
         keep: Keep,
@@ -103,30 +101,30 @@ impl Cell for Revoke {
     const IDLE: Revoke = Revoke::Idle;
 }
 
-/// What a core asks the home for.
+/// What a core requests from the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wish {
+pub(crate) struct PageRequest {
     pub page: Page,
     pub want: Want,
     pub count: u32,
 }
 
-/// A request at the home.
+/// The state of a request at the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Idle,
-    /// `rank` orders them, 1 first.
+    /// Waits; ranks start with 1 and order the queue.
     Queued {
-        wish: Wish,
+        wanted: PageRequest,
         rank: u8,
     },
-    /// Holders that have not answered: `acks`. An orphan's requester died, or wants it no more; it
-    /// may already want something else.
+    /// Waits for the holders in `acks` to give up the page. An orphan's requester died or no longer
+    /// wants the page; `next` is what it wants now.
     Active {
-        wish: Wish,
-        acks: Set,
+        wanted: PageRequest,
+        acks: DomainSet,
         orphan: bool,
-        next: Option<Wish>,
+        next: Option<PageRequest>,
     },
 }
 
@@ -134,31 +132,32 @@ impl Cell for Request {
     const IDLE: Request = Request::Idle;
 }
 
-/// One domain's end of the protocol. `D`: most domains; `C`: most cores of any of them.
+/// One domain's state machine, for at most `D` domains with at most `C` cores each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dsm<T, const D: usize, const C: usize> {
     pub(crate) config: Config,
     pub(crate) epoch: Epoch,
     pub(crate) table: Table<T>,
     pub(crate) peers: [Peer; D],
-    pub(crate) seat: Seat,
+    pub(crate) home_state: HomeState,
     pub(crate) leaving: Leaving,
-    /// Epochs of the members, as the last home said.
-    pub(crate) settled: u64,
-    /// The number of the last home that this domain knew.
+    /// Epochs of the members according to the last home, one byte per domain; 0 for non-members.
+    pub(crate) member_epochs: u64,
+    /// The round of the last home known to this domain.
     pub(crate) round: u32,
-    /// Counts this domain's claims.
+    /// Number of this domain's claims.
     pub(crate) claims: u8,
-    pub(crate) doubt: Doubt,
+    pub(crate) chip_page_read: ChipPageRead,
     pub(crate) cores: [Core; C],
     pub(crate) revokes: Grid<Revoke, D, C>,
-    pub(crate) desk: Grid<Request, D, C>,
-    pub(crate) watch: Watch,
+    pub(crate) requests: Grid<Request, D, C>,
+    pub(crate) thrash_detector: Detector,
 }
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
-    /// A domain that holds nothing. Call [`Dsm::start`] next. `None` when `words` are too few
-    /// (see [`crate::table::words`]) or the board has more domains than `D`, or cores than `C`.
+    /// Creates a domain that holds nothing; call [`Dsm::start`] next. Returns `None` if there are
+    /// too few words (see [`crate::table::words`]) or the board has more than `D` domains or `C`
+    /// cores.
     pub fn new(config: Config, epoch: Epoch, words: T) -> Option<Self> {
         let fits = (1..=D).contains(&(config.domains as usize)) && D <= MAX_DOMAINS;
         let fits = fits && (1..=C).contains(&(config.cores as usize));
@@ -170,93 +169,101 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
             epoch,
             table: Table::new(words, &config)?,
             peers: [Peer { epoch: Epoch(0), life: Life::Unknown, asked: None }; D],
-            seat: Seat::Waiting,
+            home_state: HomeState::Waiting,
             leaving: Leaving::Gone,
-            settled: 0,
+            member_epochs: 0,
             round: 0,
             claims: 0,
-            doubt: Doubt::Nothing,
+            chip_page_read: ChipPageRead::NotNeeded,
             cores: core::array::from_fn(|_| Core::default()),
             revokes: Grid::new(&config),
-            desk: Grid::new(&config),
-            watch: Watch::new(config.thrash),
+            requests: Grid::new(&config),
+            thrash_detector: Detector::new(config.thrash),
         })
     }
 
-    /// Comes to the others: after boot, and after each [`Effect::Left`]. What the chip page says of
-    /// the peers was told before, with [`Dsm::chip`], and what lay in the links is dropped.
+    /// Joins the other domains, after boot and after each [`Effect::Left`]. Before this call the
+    /// driver reports the peers' states ([`Dsm::chip`]) and empties the links.
     pub fn start(&mut self, now: u64, start: Start, out: &mut (impl Perform + ?Sized)) {
         self.leaving = Leaving::No;
         match start {
             Start::Founding => {
                 let all = (0..self.config.domains).map(DomainId);
-                self.settled = all.fold(0, |sum, domain| with_byte(sum, domain, Epoch(1)));
+                self.member_epochs = all.fold(0, |sum, domain| with_byte(sum, domain, Epoch(1)));
                 let lowest = DomainId(0);
                 let home = lowest == self.config.me;
-                self.seat = if home { Seat::Home } else { Seat::Known(lowest, 0) };
+                self.home_state = if home { HomeState::Home } else { HomeState::Known(lowest, 0) };
             }
             Start::Join => {
                 self.round = 0;
-                self.seat = Seat::Waiting;
+                self.home_state = HomeState::Waiting;
                 self.broadcast(Message::Join, out);
-                self.reconsider(now, out);
+                self.claim_or_ask(now, out);
             }
             Start::First { lost } => {
-                self.settled = 0;
+                self.member_epochs = 0;
                 self.clear_directory();
-                self.seat = Seat::Claiming { waiting: Set::EMPTY, handed: None, lost };
+                self.home_state =
+                    HomeState::Claiming { waiting: DomainSet::EMPTY, handed: None, lost };
                 self.establish(now, out);
             }
         }
     }
 
-    /// What the chip page says of **all** peers, read anew after one of them changed: who claims to
-    /// be the home must know of everybody who ran before the old one went. A full barrier lies
-    /// between reading the page and this: who left has cleaned its pages before it said so there.
-    pub fn chip(&mut self, now: u64, news: &[News], out: &mut (impl Perform + ?Sized)) {
-        let (mut died, mut slept) = (Set::EMPTY, Set::EMPTY);
-        if self.doubt == Doubt::Wanted {
-            self.doubt = Doubt::Fresh;
+    /// Reports the state of **all** peers according to the chip page, read again after any of them
+    /// changed: a claimant must know every domain that ran before the old home went. The driver
+    /// executes a full barrier after reading the page: a domain that left cleaned its pages before
+    /// the page said so.
+    pub fn chip(&mut self, now: u64, news: &[PeerStatus], out: &mut (impl Perform + ?Sized)) {
+        let (mut died, mut slept) = (DomainSet::EMPTY, DomainSet::EMPTY);
+        if self.chip_page_read == ChipPageRead::Needed {
+            self.chip_page_read = ChipPageRead::Done;
         }
         let before = self.up();
         for peer in news {
-            match self.learn(*peer) {
+            match self.update_peer(*peer) {
                 Some(Down::Died) => died = died.with(peer.domain),
                 Some(Down::Slept) => slept = slept.with(peer.domain),
                 None => {}
             }
         }
-        let gone = Set(died.0 | slept.0);
+        let gone = DomainSet(died.0 | slept.0);
         if !gone.is_empty() {
-            self.went(now, gone, died, out);
-            if let Seat::Claiming { handed, lost, .. } = self.seat {
+            self.peers_went_down(now, gone, died, out);
+            if let HomeState::Claiming { handed, lost, .. } = self.home_state {
                 self.claim(now, handed, lost, out);
             }
-            self.reconsider(now, out);
+            self.claim_or_ask(now, out);
         }
-        // Who comes says so itself, but maybe before this domain did.
-        let risen = Set(self.up().0 & (!before.0 | died.0));
+        // A domain that starts announces itself, but possibly before this domain learnt of it.
+        let started = DomainSet(self.up().0 & (!before.0 | died.0));
         if self.is_serving() {
-            let message = Message::Home { round: self.round, settled: self.settled };
-            risen.iter().for_each(|to| out.perform(Effect::Send { to, message }));
+            let message = Message::Home { round: self.round, member_epochs: self.member_epochs };
+            started.iter().for_each(|to| out.perform(Effect::Send { to, message }));
         }
         self.send_parked(now, out);
     }
 
-    fn went(&mut self, now: u64, gone: Set, died: Set, out: &mut (impl Perform + ?Sized)) {
-        match (self.seat, self.leaving) {
-            (Seat::Home, Leaving::Handing(to)) if gone.has(to) => self.handed_in_vain(out),
-            (Seat::Home, _) => self.home_lost_peers(now, gone, died, out),
-            (Seat::Known(home, _), _) if gone.has(home) => {
-                self.seat = Seat::Waiting;
-                self.home_is_gone(out);
+    fn peers_went_down(
+        &mut self,
+        now: u64,
+        gone: DomainSet,
+        died: DomainSet,
+        out: &mut (impl Perform + ?Sized),
+    ) {
+        match (self.home_state, self.leaving) {
+            (HomeState::Home, Leaving::Handing(to)) if gone.has(to) => self.handover_failed(out),
+            (HomeState::Home, _) => self.home_lost_peers(now, gone, died, out),
+            (HomeState::Known(home, _), _) if gone.has(home) => {
+                self.home_state = HomeState::Waiting;
+                self.home_went_down(out);
             }
             _ => {}
         }
     }
 
-    /// A message of `from`'s life `epoch`. One that is to come again ([`Handled::Later`]) blocks
-    /// those behind it.
+    /// Handles a message from `from`'s life `epoch`. [`Handled::Later`] blocks all later messages
+    /// of that sender.
     pub fn handle(
         &mut self,
         now: u64,
@@ -275,40 +282,41 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         }
         self.check(&message)?;
         if matches!(message, Message::Ask { lives, .. } if self.is_behind(lives))
-            || matches!(message, Message::TakeHome { settled, .. } if self.doubts(settled))
+            || matches!(message, Message::TakeHome { member_epochs, .. }
+                if self.must_read_chip_page(member_epochs))
         {
             return Ok(Handled::Later);
         }
         match message {
             Message::Get { core, page, want, count } => {
                 let id = RequestId { domain: from, core };
-                self.got_get(now, id, Wish { page, want, count }, out);
+                self.on_get(now, id, PageRequest { page, want, count }, out);
             }
-            Message::Ack { id, page } => self.got_ack(now, from, id, page, out),
-            Message::Grant { core, page, want, lost } if self.is_home(from) => {
-                return Ok(self.got_grant(now, core, (page, want), lost, out));
+            Message::Ack { id, page } => self.on_ack(now, from, id, page, out),
+            Message::Grant { core, page, want, lost } if self.is_from_home(from) => {
+                return Ok(self.on_grant(now, core, (page, want), lost, out));
             }
-            Message::Revoke { id, page, keep } if self.is_home(from) => {
-                return Ok(self.got_revoke(now, id, page, keep, out));
+            Message::Revoke { id, page, keep } if self.is_from_home(from) => {
+                return Ok(self.on_revoke(now, id, page, keep, out));
             }
             Message::Grant { .. } | Message::Revoke { .. } => {}
-            other => self.handle_seat(now, from, other, out),
+            other => self.handle_home_message(now, from, other, out),
         }
         Ok(Handled::Done)
     }
 
-    /// Time has passed: pins end. Call at the latest when [`Dsm::due`] says.
+    /// Ends pins whose time is over. Call no later than [`Dsm::due`] says.
     pub fn tick(&mut self, now: u64, out: &mut (impl Perform + ?Sized)) {
         self.own_cores().iter_mut().for_each(|core| core.pins.expire(now));
         self.serve_deferred(now, out);
     }
 
-    /// Does nobody wait for a page that this domain has?
+    /// Returns whether no revocation is in progress here.
     pub fn is_idle(&self) -> bool {
         self.revokes.is_idle()
     }
 
-    /// When the next pin ends that somebody waits for.
+    /// Returns the time at which the next pin ends that blocks a revocation.
     pub fn due(&self) -> Option<u64> {
         if self.revokes.is_idle() {
             return None;
@@ -320,19 +328,19 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         ends.min().filter(|end| *end < u64::MAX)
     }
 
-    /// What this domain holds of `page`; for drivers that lost track, and for tests.
-    pub fn hold(&self, page: Page) -> Option<crate::word::Hold> {
+    /// Returns this domain's rights to `page`, or `None` outside the region.
+    pub fn hold(&self, page: Page) -> Option<crate::types::Hold> {
         (page < self.table.pages()).then(|| self.table.hold(page))
     }
 
-    /// Does this domain know, as the home, that the page is lost?
+    /// Returns whether this domain, as the home, knows that the page is lost.
     pub fn is_lost(&self, page: Page) -> bool {
         page < self.table.pages() && self.table.get(page).lost
     }
 
-    /// Is this domain the home now?
-    pub fn is_at_home(&self) -> bool {
-        self.seat == Seat::Home
+    /// Returns whether this domain is the home.
+    pub fn is_home(&self) -> bool {
+        self.home_state == HomeState::Home
     }
 
     fn check(&self, message: &Message) -> Result<(), PeerFault> {
@@ -356,8 +364,8 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.table.pages())
     }
 
-    pub(crate) fn is_home(&self, from: DomainId) -> bool {
-        matches!(self.seat, Seat::Known(home, _) if home == from)
+    pub(crate) fn is_from_home(&self, from: DomainId) -> bool {
+        matches!(self.home_state, HomeState::Known(home, _) if home == from)
     }
 
     pub(crate) fn broadcast(&self, message: Message, out: &mut (impl Perform + ?Sized)) {
@@ -368,12 +376,11 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         (0..self.config.cores).map(CoreId)
     }
 
-    /// What this domain's cores do.
     pub(crate) fn own_cores(&mut self) -> &mut [Core] {
         &mut self.cores[..self.config.cores as usize]
     }
 
-    /// All names of requests.
+    /// Iterates over all requests that could exist.
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> + use<T, D, C> {
         let (domains, cores) = (self.config.domains, self.config.cores);
         (0..cores).flat_map(move |core| {

@@ -1,103 +1,65 @@
-//! What the machine asks of its driver, in this order and before the event's call returns or, at
-//! the latest, before anything later of the same machine is performed.
+//! What the state machine asks of its driver. Effects are performed in order: before the event's
+//! call returns or, at the latest, before any later effect of the same machine.
 //!
-//! Nothing here waits except [`Effect::Unmap`] and [`Effect::UnmapAll`]: other cores of the domain
-//! may have the mapping in their TLBs. The driver starts the shootdown and says so when all of
-//! them have answered ([`crate::Dsm::unmapped`], [`crate::Dsm::all_unmapped`]); with one core that
-//! is at once, but after the call that caused it has returned.
+//! No effect waits. [`Effect::Unmap`] and [`Effect::UnmapAll`] only start a TLB shootdown of the
+//! domain's other cores; the driver reports its end with [`crate::Dsm::unmapped`] or
+//! [`crate::Dsm::all_unmapped`]. With one core that is immediately, but still after the call that
+//! caused the effect has returned.
 
 use base::id::{CoreId, DomainId};
 
 use crate::message::Message;
-use crate::word::{AccessError, Keep, Page, RequestId};
+use crate::types::{AccessError, Keep, Page, RequestId};
 
 /// How a page is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rights {
-    /// Loads only.
     Read,
-    /// Loads and stores.
     Write,
 }
 
-/// One thing to do.
+/// One action of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Put it into the link to `to`.
-    Send {
-        /// The receiver.
-        to: DomainId,
-        /// The message.
-        message: Message,
-    },
-    /// Map the page on this domain's cores.
-    Map {
-        /// The page.
-        page: Page,
-        /// How.
-        rights: Rights,
-    },
-    /// Take the mapping away, or leave reading, on all cores; then say `unmapped(work)`.
-    Unmap {
-        /// The page.
-        page: Page,
-        /// What stays.
-        keep: Keep,
-        /// What to say when it is done.
-        work: RequestId,
-    },
-    /// Unmap all coherent pages; then say `all_unmapped()`.
+    /// Send a message on the link to `to`.
+    Send { to: DomainId, message: Message },
+    /// Map the page on all cores of this domain.
+    Map { page: Page, rights: Rights },
+    /// Remove the mapping or its write permission on all cores, then call `unmapped(work)`.
+    Unmap { page: Page, keep: Keep, work: RequestId },
+    /// Unmap all coherent pages, then call `all_unmapped()`.
     UnmapAll,
-    /// Write dirty lines of the page back; they may stay.
-    Clean {
-        /// The page.
-        page: Page,
-    },
-    /// Write dirty lines back and drop all.
-    CleanAndInvalidate {
-        /// The page.
-        page: Page,
-    },
-    /// Drop the lines of a page that was not written.
-    Invalidate {
-        /// The page.
-        page: Page,
-    },
-    /// The core's access can go on, or never will.
-    Complete {
-        /// The core.
-        core: CoreId,
-        /// How it ended.
-        result: Result<(), AccessError>,
-    },
-    /// The page's last value died with its owner: discard the service whose arena it is in.
-    Lost {
-        /// The page.
-        page: Page,
-    },
+    /// Write back the page's dirty lines; they may stay in the cache.
+    Clean { page: Page },
+    /// Write back the page's dirty lines and drop all of its lines.
+    CleanAndInvalidate { page: Page },
+    /// Drop the lines of a page that this domain has not written.
+    Invalidate { page: Page },
+    /// The core's access is complete or has failed.
+    Complete { core: CoreId, result: Result<(), AccessError> },
+    /// The page's contents died with its owner: discard the service whose arena contains it.
+    Lost { page: Page },
     /// The page moves too often between domains.
     Thrash {
-        /// The page.
         page: Page,
-        /// Moves within the window.
+        /// Number of moves within the window.
         moves: u32,
     },
-    /// This domain, the home, stays: pages were lost while it was leaving. When they are reset, it
-    /// can leave.
+    /// Leaving failed: this domain is the home, and pages were lost meanwhile. It can leave when
+    /// they are reset.
     Stays,
-    /// This domain holds nothing, and nobody will ask it for anything: it may power down. Maybe no
-    /// message told anybody, so a full barrier comes before the chip page says so: what was cleaned
-    /// is in memory then.
+    /// This domain holds nothing and will not be asked for anything: it may power down. The driver
+    /// must execute a full barrier before the chip page says so, so that cleaned data is in memory;
+    /// possibly no message has been sent that would imply one.
     Left,
 }
 
-/// Who performs effects; a closure does.
+/// Performs effects; implemented for closures.
 pub trait Perform {
-    /// Performs it.
     fn perform(&mut self, effect: Effect);
 
-    /// [`Effect::Unmap`], if its end is now: false, if other cores of the domain must be asked,
-    /// which the same effect will do.
+    /// Performs [`Effect::Unmap`] if it can be completed immediately. Returns false, without any
+    /// effect, if other cores must be interrupted; the machine then issues the effect.
     fn unmap_now(&mut self, _page: Page, _keep: Keep) -> bool {
         false
     }
@@ -110,5 +72,5 @@ impl<F: FnMut(Effect) + ?Sized> Perform for F {
     }
 }
 
-/// A performer of any kind.
+/// Any performer.
 pub type Out<'a> = &'a mut dyn FnMut(Effect);

@@ -1,48 +1,47 @@
-//! A cell for each core of each domain, nearly all of them idle nearly always, which is quick to
-//! see.
+//! A table with one cell per core of each domain. Nearly always all cells are idle, so a count of
+//! busy cells makes that case fast.
 
-use crate::word::{Config, RequestId};
+use crate::types::{Config, RequestId};
 
-/// What a cell holds.
+/// The content of a cell.
 pub trait Cell: Copy + PartialEq {
-    /// Nothing is under way.
+    /// The value of a cell with nothing in progress.
     const IDLE: Self;
 }
 
-/// The cells.
+/// One cell per core of each domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grid<V, const D: usize, const C: usize> {
     cells: [[V; C]; D],
     domains: u8,
     cores: u8,
-    /// Cells that are not idle.
+    /// Number of cells that are not idle.
     busy: u16,
 }
 
 impl<V: Cell, const D: usize, const C: usize> Grid<V, D, C> {
-    /// All idle.
+    /// Creates a grid of idle cells.
     pub fn new(config: &Config) -> Self {
         let (domains, cores) = (config.domains, config.cores);
         Grid { cells: [[V::IDLE; C]; D], domains, cores, busy: 0 }
     }
 
-    /// Is nothing under way?
     pub fn is_idle(&self) -> bool {
         self.busy == 0
     }
 
-    /// Is one thing under way?
+    /// Returns whether exactly one cell is busy.
     pub fn is_single(&self) -> bool {
         self.busy == 1
     }
 
-    /// A cell; idle, if there is none of that name.
+    /// Returns a cell, or [`Cell::IDLE`] if the board has no such core.
     pub fn get(&self, id: RequestId) -> V {
         let cell = self.cells.get(id.domain.index()).and_then(|row| row.get(id.core.index()));
         cell.copied().unwrap_or(V::IDLE)
     }
 
-    /// Changes a cell.
+    /// Sets a cell; does nothing if the board has no such core.
     pub fn set(&mut self, id: RequestId, value: V) {
         let row = self.cells.get_mut(id.domain.index());
         let Some(cell) = row.and_then(|row| row.get_mut(id.core.index())) else { return };
@@ -51,7 +50,7 @@ impl<V: Cell, const D: usize, const C: usize> Grid<V, D, C> {
         self.busy -= u16::from(before != V::IDLE);
     }
 
-    /// Changes every cell that is not idle.
+    /// Applies `change` to every busy cell.
     pub fn change(&mut self, change: impl Fn(V) -> V) {
         if self.is_idle() {
             return;
@@ -65,12 +64,12 @@ impl<V: Cell, const D: usize, const C: usize> Grid<V, D, C> {
         }
     }
 
-    /// Is there one of which `what` is true?
+    /// Returns whether `what` holds for any cell; idle cells are not asked if all are idle.
     pub fn any(&self, what: impl Fn(V) -> bool) -> bool {
         !self.is_idle() && self.cells().any(what)
     }
 
-    /// All cells, idle ones too.
+    /// Iterates over all cells, including idle ones.
     pub fn cells(&self) -> impl Iterator<Item = V> {
         let cores = usize::from(self.cores);
         self.cells[..usize::from(self.domains)].iter().flat_map(move |row| &row[..cores]).copied()

@@ -1,26 +1,26 @@
-//! The instruction that faulted last on a core: whether its access reaches into a second page, and
-//! whether it has retired since.
+//! The last faulting instruction of a core: whether its access crosses into a second page, and
+//! whether it has retired.
 //!
-//! An MMU says which byte it could not reach, not how many were wanted. But an access that crosses
-//! into the next page faults twice at one place, in two pages that lie side by side, and begins in
-//! the last bytes of the lower one; a loop that walks through memory does not. Then both pages are
-//! asked for at once, the lower one first ([`crate::Access::crosses`]), or two cores that fight for
-//! two pages could take them from each other for ever.
+//! An MMU reports the address that faulted, not the size of the access. An access that crosses into
+//! the next page faults twice at one program counter, in two adjacent pages, and starts in the last
+//! bytes of the lower one; a loop that walks through memory does not. Both pages are then requested
+//! together, the lower one first ([`crate::Access::crosses`]). Otherwise two cores that need the
+//! same two pages could take them from each other forever.
 
-/// Most bytes that an instruction reaches into the next page.
+/// Limit on the bytes that an access reaches into the next page.
 const WIDEST: u64 = 64;
 
-/// Of one core.
+/// The last fault of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
     pc: u64,
-    /// Which byte it could not reach.
+    /// The address that faulted.
     at: u64,
 }
 
 impl Instruction {
-    /// The instruction at `pc` cannot reach byte `at`. The first byte of the lower page, if it
-    /// crosses pages of `page` bytes and shows it now.
+    /// Records a fault of the instruction at `pc` on address `at`. If it completes the pattern of
+    /// an access that crosses pages of `page` bytes, returns the lower page's address.
     pub fn faulted(&mut self, pc: u64, at: u64, page: u64) -> Option<u64> {
         let before = core::mem::replace(self, Instruction { pc, at });
         let (low, high) = (before.at.min(at), before.at.max(at));
@@ -29,7 +29,8 @@ impl Instruction {
         (before.pc == pc && neighbours && starts_at_the_end).then_some(low / page * page)
     }
 
-    /// This core has come to `pc`: has the instruction retired? Once.
+    /// Returns true once if the faulting instruction has retired, given that the core is at `pc`
+    /// now.
     pub fn has_retired(&mut self, pc: u64) -> bool {
         let retired = self.pc != 0 && self.pc != pc;
         if retired {
@@ -46,11 +47,11 @@ mod tests {
     const PAGE: u64 = 4096;
 
     #[test]
-    fn an_access_that_crosses_is_seen_at_its_second_fault() {
+    fn a_crossing_access_is_detected_at_its_second_fault() {
         let mut core = Instruction::default();
         assert_eq!(core.faulted(100, 2 * PAGE - 3, PAGE), None);
         assert_eq!(core.faulted(100, 2 * PAGE, PAGE), Some(PAGE));
-        // The upper page first, because the lower one was there; then that one is gone.
+        // The upper page faults first, because the lower one was held; then that one is taken away.
         assert_eq!(core.faulted(104, 4 * PAGE, PAGE), None);
         assert_eq!(core.faulted(104, 4 * PAGE - 1, PAGE), Some(3 * PAGE));
     }
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_retired_where_the_core_is_elsewhere() {
+    fn an_instruction_has_retired_once_the_core_is_elsewhere() {
         let mut core = Instruction::default();
         assert!(!core.has_retired(7), "none has faulted");
         core.faulted(100, PAGE, PAGE);

@@ -1,33 +1,34 @@
-//! The coherence of pages between kernels whose caches are not coherent: who may have which page
-//! of the coherent region, and how it gets from one to the other. Pure: no I/O, clock, allocation,
-//! lock, static or `unsafe`; the driver brings events and performs [`Effect`]s. The concept is in
-//! `docs/dsm.md`.
+//! Coherence of pages between kernels whose caches are not coherent: which domain may hold which
+//! page of the coherent region, and how pages move between domains.
+//!
+//! A pure state machine per domain: no I/O, clock, allocation, lock, static or `unsafe`. A driver
+//! passes events in and performs the [`Effect`]s. `docs/design/dsm.md` describes the protocol.
 #![cfg_attr(not(test), no_std)]
 
 mod claim;
 mod client;
 mod dsm;
 pub mod effect;
+mod fast;
 mod grid;
 mod home;
 pub mod instruction;
 mod leave;
-mod lives;
 pub mod message;
+mod peers;
 pub mod pin;
 #[cfg(test)]
 mod proof;
-mod quick;
-mod seat;
 pub mod table;
+mod takeover;
 pub mod thrash;
+pub mod types;
 pub mod wire;
-pub mod word;
 
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};
 pub use message::Message;
-pub use word::{
-    Access, AccessError, Config, Down, Handled, Hold, Keep, LeaveError, News, Page, PeerFault,
-    Protocol, RequestId, Set, Start, Want,
+pub use types::{
+    Access, AccessError, Config, DomainSet, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault,
+    PeerStatus, Protocol, RequestId, Start, Want,
 };

@@ -1,121 +1,91 @@
-//! The messages, and their three words. What a peer wrote is checked here for form; whether it
-//! makes sense now is the machine's business.
+//! The protocol's messages and their encoding in three words.
+//!
+//! Decoding checks form only; whether a message makes sense in the current state is the machine's
+//! concern.
 
 use abi::boot::{MAX_CORES, MAX_DOMAINS};
 use abi::dsm::{kind, pack_body, unpack_body};
 use base::id::{CoreId, DomainId};
 
-use crate::word::{Keep, Page, PeerFault, RequestId, Want};
+use crate::types::{Keep, Page, PeerFault, RequestId, Want};
 
-/// One message.
+/// A message of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// To the home: `core` of the sender wants `page` (`count` pages, for [`Want::Reset`]).
+    /// To the home: `core` of the sender wants `page`.
     Get {
-        /// The requester.
         core: CoreId,
-        /// The page.
         page: Page,
-        /// What for.
         want: Want,
-        /// How many pages, for a reset.
+        /// Number of pages, 1 except for [`Want::Reset`].
         count: u32,
     },
-    /// From the home: it has it, or it is lost.
-    Grant {
-        /// The requester.
-        core: CoreId,
-        /// The page.
-        page: Page,
-        /// What for.
-        want: Want,
-        /// Nobody has its last value.
-        lost: bool,
-    },
-    /// From the home, for request `id`: write back what was written, and keep no more than `keep`.
-    Revoke {
-        /// For whom.
-        id: RequestId,
-        /// The page.
-        page: Page,
-        /// What may stay.
-        keep: Keep,
-    },
-    /// To the home: that is done.
-    Ack {
-        /// Which revocation.
-        id: RequestId,
-        /// The page.
-        page: Page,
-    },
-    /// To all: the sender is there and holds nothing.
+    /// From the home: the request is granted, or the page is lost.
+    Grant { core: CoreId, page: Page, want: Want, lost: bool },
+    /// From the home, on behalf of request `id`: write back, and keep at most `keep`.
+    Revoke { id: RequestId, page: Page, keep: Keep },
+    /// To the home: the revocation for request `id` is done.
+    Ack { id: RequestId, page: Page },
+    /// To all: the sender has started and holds nothing.
     Join,
-    /// To all: the sender is the home, the `round`th of all; `settled` are the epochs of its
-    /// members.
+    /// To all: the sender is the home.
     Home {
-        /// Which time.
+        /// Counts the homes since the chip started.
         round: u32,
-        /// A byte a domain; 0 for those that are not members.
-        settled: u64,
+        /// The epochs of the home's members, one byte per domain; 0 for non-members.
+        member_epochs: u64,
     },
-    /// To the home: the sender holds nothing any more and goes.
+    /// To the home: the sender holds nothing any more and leaves.
     Leave,
-    /// To one that leaves: nobody will ask it for anything.
+    /// From the home to a leaving domain: it may power down.
     Bye,
-    /// To the next home: the sender, the `round`th home, holds nothing any more, and all
-    /// of its pages are in memory.
+    /// To the next home: the sender, the home number `round`, holds nothing and all of its pages
+    /// are in memory.
     TakeHome {
-        /// Which time.
         round: u32,
         /// As in [`Message::Home`].
-        settled: u64,
+        member_epochs: u64,
     },
-    /// From one that will be the home: what do you hold, from page `base` on?
+    /// From a claimant: which pages from `base` on does the receiver hold?
     Ask {
-        /// The asker's count of attempts.
+        /// The claimant's count of its claims.
         round: u8,
-        /// The first page of interest.
         base: Page,
-        /// A byte a domain: the newest epoch that the asker knows of, and bit 7 if that is dead.
+        /// The newest epoch of each domain known to the claimant, 7 bits per byte; bit 7 is set if
+        /// that life has ended.
         lives: u64,
-        /// The old home, when it hands over and waits for this, and its round.
+        /// The home that hands over to the claimant, and its round.
         handed: Option<(DomainId, u32)>,
     },
-    /// The answer: 64 pages from `base` on; everything before is not held, and nothing is beyond
-    /// when `base` is [`END`]: then `held` are the members that the sender knows of; bit 0 of
-    /// `written` says that it knows that one of them died, and the bits from 8 on are the round of
-    /// the last home that it knew.
+    /// Answers [`Message::Ask`] for 64 pages from `base` on; pages between the requested base and
+    /// this one are not held. If `base` is [`END`], no further page is held: then `held` has the
+    /// members known to the sender, bit 0 of `written` says that it knows of a member's death that
+    /// no home has handled, and `written` from bit 8 on is the round of the last home it knew.
     Chunk {
-        /// As asked.
         round: u8,
-        /// First page.
         base: Page,
-        /// Bit for each page: held.
+        /// One bit per page: held.
         held: u64,
-        /// Bit for each page: may have been written.
+        /// One bit per page: possibly written.
         written: u64,
     },
-    /// To one that answered: the sender does not claim any more.
+    /// To a domain that answered: the sender does not claim any more.
     Void,
-    /// To all, from one that waits to hear of a home: who is it?
+    /// To all, from a domain that waits for a home: which domain is the home?
     Who,
-    /// From the home: pages have been lost; ask for them.
+    /// From the home: pages are lost; ask which.
     Losses,
-    /// To the home: which are lost, from `base` on?
-    AskLost {
-        /// First page of interest.
-        base: Page,
-    },
-    /// The answer, as in [`Message::Chunk`].
+    /// To the home: which pages from `base` on are lost?
+    AskLost { base: Page },
+    /// Answers [`Message::AskLost`] in the form of [`Message::Chunk`].
     Lost {
-        /// First page.
         base: Page,
-        /// Bit for each page.
+        /// One bit per page.
         bits: u64,
     },
 }
 
-/// The `base` of the last chunk.
+/// The `base` of the last answer.
 pub const END: Page = Page::MAX;
 
 const fn want_code(want: Want) -> u8 {
@@ -152,8 +122,8 @@ const fn plain(kind: u8) -> [u64; 3] {
 }
 
 impl Message {
-    /// Does a core of the receiver `to` wait for this, attending, so that nobody needs to ring? It
-    /// looks for messages until it has it.
+    /// Returns whether a core of the receiver `to` polls for this message, so that no doorbell is
+    /// needed.
     #[inline]
     pub fn is_awaited(&self, to: DomainId) -> bool {
         match self {
@@ -163,7 +133,7 @@ impl Message {
         }
     }
 
-    /// Does its first word say all?
+    /// Returns whether the first word contains the whole message.
     pub const fn is_short(body: u64) -> bool {
         let (kind, _, _, argument, _) = unpack_body(body);
         match kind {
@@ -173,7 +143,6 @@ impl Message {
         }
     }
 
-    /// Its three words.
     #[inline(always)]
     pub const fn encode(&self) -> [u64; 3] {
         match *self {
@@ -192,13 +161,13 @@ impl Message {
                 [pack_body(kind::ACK, id.domain.0, id.core.0, 0, page), 0, 0]
             }
             Message::Join => plain(kind::JOIN),
-            Message::Home { round, settled } => {
-                [pack_body(kind::HOME, 0, 0, 0, 0), settled, round as u64]
+            Message::Home { round, member_epochs } => {
+                [pack_body(kind::HOME, 0, 0, 0, 0), member_epochs, round as u64]
             }
             Message::Leave => plain(kind::LEAVE),
             Message::Bye => plain(kind::BYE),
-            Message::TakeHome { round, settled } => {
-                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), settled, round as u64]
+            Message::TakeHome { round, member_epochs } => {
+                [pack_body(kind::TAKE_HOME, 0, 0, 0, 0), member_epochs, round as u64]
             }
             Message::Ask { round, base, lives, handed } => {
                 let giver = match handed {
@@ -218,22 +187,22 @@ impl Message {
         }
     }
 
-    /// The message that these words are.
+    /// Decodes three words; [`PeerFault::Word`] if they are not a message.
     pub fn decode(words: [u64; 3]) -> Result<Message, PeerFault> {
         let [body, first, second] = words;
-        let nonsense = PeerFault::Word(body);
+        let malformed = PeerFault::Word(body);
         let (kind, domain, core, argument, page) = unpack_body(body);
         if core as usize >= MAX_CORES || domain as usize >= MAX_DOMAINS {
-            return Err(nonsense);
+            return Err(malformed);
         }
         let (core, domain) = (CoreId(core), DomainId(domain));
         let id = RequestId { domain, core };
-        let want = want_of(argument & !LOST_BIT).ok_or(nonsense);
+        let want = want_of(argument & !LOST_BIT).ok_or(malformed);
         Ok(match kind {
             kind::GET => {
-                let want = want_of(argument).ok_or(nonsense)?;
+                let want = want_of(argument).ok_or(malformed)?;
                 let count = match want {
-                    Want::Reset => u32::try_from(first).map_err(|_| nonsense)?,
+                    Want::Reset => u32::try_from(first).map_err(|_| malformed)?,
                     _ => 1,
                 };
                 Message::Get { core, page, want, count }
@@ -241,14 +210,14 @@ impl Message {
             kind::GRANT => {
                 Message::Grant { core, page, want: want?, lost: argument & LOST_BIT != 0 }
             }
-            kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(nonsense)? },
+            kind::REVOKE => Message::Revoke { id, page, keep: keep_of(argument).ok_or(malformed)? },
             kind::ACK => Message::Ack { id, page },
             kind::JOIN => Message::Join,
-            kind::HOME => Message::Home { round: second as u32, settled: first },
+            kind::HOME => Message::Home { round: second as u32, member_epochs: first },
             kind::LEAVE => Message::Leave,
             kind::BYE => Message::Bye,
-            kind::TAKE_HOME => Message::TakeHome { round: second as u32, settled: first },
-            kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(nonsense),
+            kind::TAKE_HOME => Message::TakeHome { round: second as u32, member_epochs: first },
+            kind::ASK if second & 0xff > MAX_DOMAINS as u64 => return Err(malformed),
             kind::ASK => {
                 let giver = (second as u8).checked_sub(1).map(DomainId);
                 let handed = giver.map(|giver| (giver, (second >> 8) as u32));
@@ -262,7 +231,7 @@ impl Message {
             kind::LOSSES => Message::Losses,
             kind::ASK_LOST => Message::AskLost { base: page },
             kind::LOST => Message::Lost { base: page, bits: first },
-            _ => return Err(nonsense),
+            _ => return Err(malformed),
         })
     }
 }

@@ -1,22 +1,23 @@
-//! Pins: why a page that was just granted stays for a while.
+//! Pins: they keep a granted page for a while, so that the access for which it was requested can
+//! use it.
 //!
 //! ```text
-//!            grant            access complete         retired and held long enough,
+//!            grant            access complete         retired and hold time over,
 //!   (none) --------> open ---------------------> set --------------------------> (none)
 //!                     |                            retired and lock released,
-//!                     +--> (none): access failed   or the limit has passed
+//!                     +--> (none): access failed   or limit passed
 //! ```
-//! `open` lasts while the access still waits for its second page, and no time ends it: what it
-//! waits for is bounded by others' pins, in ascending order of pages. The next access of the core
-//! shows that the instruction before it has retired or was interrupted; either way its pins need
-//! nothing but their hold time any more, so an interrupt handler never waits for a page with an
-//! unretired one in its hand.
+//! A pin stays open while its access waits for a second page. Nothing limits that time but the
+//! other cores' pins: pages are requested in ascending order, so the waiting is bounded. A new
+//! access of the core shows that the previous instruction has retired or was interrupted; either
+//! way its pins only need their hold time any more. So an interrupt handler never waits for a page
+//! while its core pins one for an unretired instruction.
 //!
-//! Bound: [`PINS`] a core. When a new one finds no room, the one that would end first goes.
+//! Bound: [`PINS`] per core. A new pin without room replaces the one that would end first.
 
-use crate::word::{Keep, Page};
+use crate::types::{Keep, Page};
 
-/// Most pins of a core: two for an access that crosses, the rest for hold times.
+/// Limit on pins per core: two for a crossing access, the rest for hold times.
 pub const PINS: usize = 4;
 
 /// One pinned page.
@@ -48,22 +49,21 @@ impl Pin {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Pins {
     pins: [Option<Pin>; PINS],
-    /// How many there are: mostly none.
+    /// Number of pins, nearly always 0.
     count: u8,
 }
 
 impl Pins {
-    /// Is nothing pinned?
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Pins `page` for the access under way.
+    /// Pins `page` for the access in progress.
     pub fn open(&mut self, page: Page, write: bool) {
         self.put(Pin { page, write, open: true, retired: false, hold: 0, limit: 0 });
     }
 
-    /// [`Pins::open`] and [`Pins::set`] at once, while nothing is open.
+    /// Does the same as [`Pins::open`] followed by [`Pins::set`], if no pin is open.
     pub fn add(&mut self, page: Page, write: bool, hold: u64, limit: u64) {
         self.put(Pin { page, write, open: false, retired: false, hold, limit });
     }
@@ -75,39 +75,38 @@ impl Pins {
         self.count += u8::from(self.pins[free].replace(pin).is_none());
     }
 
-    /// The access under way is complete: it holds until `hold`, unretired until `limit`.
+    /// Completes the access in progress: its pins end at `hold`, or at `limit` while unretired.
     pub fn set(&mut self, hold: u64, limit: u64) {
         for pin in self.pins.iter_mut().flatten().filter(|pin| pin.open) {
             (pin.open, pin.hold, pin.limit) = (false, hold, limit);
         }
     }
 
-    /// The access under way failed.
+    /// Removes the pins of an access that failed.
     pub fn drop_open(&mut self) {
         self.keep(|pin| !pin.open);
     }
 
-    /// The instruction has retired.
+    /// Marks the last instruction as retired.
     pub fn retire(&mut self, now: u64) {
         self.change(now, |pin| pin.retired |= !pin.open);
     }
 
-    /// The service lock was released: hold times are over.
+    /// Ends hold times, because the service lock was released.
     pub fn release(&mut self, now: u64) {
         self.change(now, |pin| pin.hold = 0);
     }
 
-    /// Forgets pins whose time is over.
+    /// Removes pins whose time is over.
     pub fn expire(&mut self, now: u64) {
         self.change(now, |_| ());
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         *self = Pins::default();
     }
 
-    /// Until when does a pin stand against taking all but `keep` of `page`?
+    /// Returns until when a pin prevents taking everything but `keep` of `page`.
     pub fn until(&self, page: Page, keep: Keep) -> Option<u64> {
         if self.count == 0 {
             return None;

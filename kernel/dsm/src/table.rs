@@ -1,56 +1,56 @@
-//! What a domain knows of each page, a few bits a page.
+//! The page table of the protocol: a few bits per page, packed.
 //!
 //! | | two-state | three-state |
 //! | --- | --- | --- |
-//! | bits a page | 3 (up to 4 domains), 4 (up to 8) | 4 + domains |
+//! | bits per page | 3 (up to 4 domains), 4 (up to 8) | 4 + domains |
 //! | this domain's hold | None, Read, Write, Device | the same |
-//! | directory, at the home | the owner | a bit for each holder, and whether the one may write |
+//! | directory, at the home | the owner | one bit per holder, and whether the holder may write |
 //!
-//! In the two-state protocol the code *is* either this domain's hold or, at the home, who else has
-//! the page. "This domain is the owner but holds nothing" has no code of its own: it means the
-//! same as "nobody", the value is in memory.
+//! In the two-state protocol the code *is* either this domain's hold or, at the home, the other
+//! owner. "This domain is the owner but holds nothing" needs no code of its own: the value is in
+//! memory, as with no owner.
 
 use base::id::DomainId;
 
-use crate::word::{Config, Hold, Page, Protocol, Set};
+use crate::types::{Config, DomainSet, Hold, Page, Protocol};
 
-/// Where the words are kept: a kernel gives a static slice, a test an array.
+/// Storage for the words: a static slice in a kernel, an array in a test.
 pub trait Store: AsRef<[u64]> + AsMut<[u64]> {}
 impl<T: AsRef<[u64]> + AsMut<[u64]>> Store for T {}
 
-/// One page, unpacked. The directory part is kept at the home only.
+/// The unpacked state of one page. Only the home maintains all fields but `hold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// What this domain has.
+    /// This domain's rights.
     pub hold: Hold,
-    /// Who has something.
-    pub holders: Set,
-    /// The one holder may have written.
+    /// All domains with rights to the page.
+    pub holders: DomainSet,
+    /// The only holder may have written the page.
     pub exclusive: bool,
-    /// It died with its owner.
+    /// The contents died with the owner.
     pub lost: bool,
 }
 
 impl Entry {
-    /// In memory, and nowhere else.
+    /// Only memory has the page.
     pub const FREE: Entry =
-        Entry { hold: Hold::None, holders: Set::EMPTY, exclusive: false, lost: false };
+        Entry { hold: Hold::None, holders: DomainSet::EMPTY, exclusive: false, lost: false };
 }
 
-/// The packed table.
+/// A table of packed entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table<T> {
     words: T,
     protocol: Protocol,
     me: DomainId,
     bits: u8,
-    /// Pages of a word, and the bits of one.
+    /// Pages per word; `mask` covers one page.
     per_word: u32,
     mask: u64,
     pages: u32,
 }
 
-/// Bits that a page takes.
+/// Returns the number of bits per page.
 pub const fn bits(protocol: Protocol, domains: u8) -> u8 {
     match protocol {
         Protocol::TwoState if domains <= 4 => 3,
@@ -59,7 +59,7 @@ pub const fn bits(protocol: Protocol, domains: u8) -> u8 {
     }
 }
 
-/// Words that a table takes.
+/// Returns the number of words that a table needs.
 pub const fn words(protocol: Protocol, domains: u8, pages: u32) -> usize {
     (pages as usize).div_ceil(64 / bits(protocol, domains) as usize)
 }
@@ -78,7 +78,7 @@ const fn hold_of(code: u64) -> Hold {
 }
 
 impl<T: Store> Table<T> {
-    /// All pages free. `None` when `words` are too few.
+    /// Creates a table of free pages; `None` if there are too few words.
     pub fn new(words_of: T, config: &Config) -> Option<Table<T>> {
         let bits = bits(config.protocol, config.domains);
         let need = words(config.protocol, config.domains, config.pages);
@@ -92,7 +92,7 @@ impl<T: Store> Table<T> {
         Some(table)
     }
 
-    /// Pages of the region.
+    /// Returns the number of pages in the region.
     pub fn pages(&self) -> u32 {
         self.pages
     }
@@ -106,7 +106,7 @@ impl<T: Store> Table<T> {
         self.words.as_ref()[word] >> shift & self.mask
     }
 
-    /// What this domain has of `page`, which is below [`Table::pages`].
+    /// Returns this domain's rights to `page`, which must be below [`Table::pages`].
     #[inline]
     pub fn hold(&self, page: Page) -> Hold {
         match (self.protocol, self.code_of(page)) {
@@ -116,21 +116,21 @@ impl<T: Store> Table<T> {
         }
     }
 
-    /// What is known of `page`, which is below [`Table::pages`].
+    /// Returns the entry of `page`, which must be below [`Table::pages`].
     pub fn get(&self, page: Page) -> Entry {
         let code = self.code_of(page);
         match self.protocol {
-            Protocol::TwoState => self.two(code),
+            Protocol::TwoState => self.decode_two_state(code),
             Protocol::ThreeState => Entry {
                 hold: hold_of(code),
                 exclusive: code & 4 != 0,
                 lost: code & 8 != 0,
-                holders: Set((code >> 4) as u8),
+                holders: DomainSet((code >> 4) as u8),
             },
         }
     }
 
-    /// Changes it.
+    /// Sets the entry of `page`, which must be below [`Table::pages`].
     pub fn set(&mut self, page: Page, entry: Entry) {
         let (word, shift) = self.place(page);
         let code = match self.protocol {
@@ -146,15 +146,19 @@ impl<T: Store> Table<T> {
         *word = *word & !(self.mask << shift) | code << shift;
     }
 
-    /// Changes what this domain holds.
+    /// Sets this domain's rights to `page`.
     pub fn set_hold(&mut self, page: Page, hold: Hold) {
         let entry = self.get(page);
         self.set(page, Entry { hold, ..entry });
     }
 
-    fn two(&self, code: u64) -> Entry {
-        let one =
-            |hold, domain| Entry { hold, holders: Set::only(domain), exclusive: true, lost: false };
+    fn decode_two_state(&self, code: u64) -> Entry {
+        let one = |hold, domain| Entry {
+            hold,
+            holders: DomainSet::only(domain),
+            exclusive: true,
+            lost: false,
+        };
         match code {
             0 => one(Hold::Read, self.me),
             1 => one(Hold::Write, self.me),

@@ -1,64 +1,64 @@
-//! Notices pages that move between domains too often.
+//! Detection of pages that move between domains too often.
 //!
-//! The home counts moves in [`WATCHED`] places, whatever the size of the region. A page without a
-//! place takes a free one, one whose window is over, or the one with the fewest moves, so a page
-//! that moves all the time keeps its place. What is reported starts over.
+//! The home counts moves of [`COUNTERS`] pages, whatever the size of the region. A page without a
+//! counter takes a free one, one whose window is over, or the one with the fewest moves, so a page
+//! that moves constantly keeps its counter. A reported page starts again from zero.
 
-use crate::word::Page;
+use crate::types::Page;
 
-/// Pages watched at once.
-pub const WATCHED: usize = 8;
+/// Number of pages watched at once.
+pub const COUNTERS: usize = 8;
 
-/// When a page counts as thrashing.
+/// The rate from which a page counts as thrashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// That many moves; 0 never.
+    /// Number of moves; 0 disables detection.
     pub moves: u32,
-    /// Within so many nanoseconds.
+    /// Length of the window in ns.
     pub window: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct Counter {
     page: Page,
     moves: u32,
     since: u64,
 }
 
-/// The places.
+/// Counters for the pages that moved most.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Watch {
+pub struct Detector {
     limit: Limit,
-    places: [Option<Place>; WATCHED],
+    counters: [Option<Counter>; COUNTERS],
 }
 
-impl Watch {
-    /// Nothing has moved.
-    pub const fn new(limit: Limit) -> Watch {
-        Watch { limit, places: [None; WATCHED] }
+impl Detector {
+    pub const fn new(limit: Limit) -> Detector {
+        Detector { limit, counters: [None; COUNTERS] }
     }
 
-    /// `page` moves at `now`: how often it has within the window, if that is too often.
+    /// Counts a move of `page`. Returns the number of moves when it reaches the limit.
     pub fn moved(&mut self, page: Page, now: u64) -> Option<u32> {
         let Limit { moves, window } = self.limit;
         if moves == 0 {
             return None;
         }
-        let over = |place: &Place| now.saturating_sub(place.since) > window;
-        let rank = |slot: &Option<Place>| match slot {
-            Some(place) if !over(place) => u64::from(place.moves),
+        let over = |counter: &Counter| now.saturating_sub(counter.since) > window;
+        let rank = |slot: &Option<Counter>| match slot {
+            Some(counter) if !over(counter) => u64::from(counter.moves),
             _ => 0,
         };
-        let has_it = |slot: &Option<Place>| slot.is_some_and(|place| place.page == page);
-        let slot = match self.places.iter().position(has_it) {
-            Some(known) => &mut self.places[known],
-            None => self.places.iter_mut().min_by_key(|slot| rank(slot))?,
+        let counts_page = |slot: &Option<Counter>| slot.is_some_and(|counter| counter.page == page);
+        let slot = match self.counters.iter().position(counts_page) {
+            Some(known) => &mut self.counters[known],
+            None => self.counters.iter_mut().min_by_key(|slot| rank(slot))?,
         };
-        let fresh = Place { page, moves: 0, since: now };
-        let place = slot.filter(|place| place.page == page && !over(place)).unwrap_or(fresh);
-        let place = Place { moves: place.moves + 1, ..place };
-        *slot = (place.moves < moves).then_some(place);
-        (place.moves >= moves).then_some(place.moves)
+        let fresh = Counter { page, moves: 0, since: now };
+        let counter =
+            slot.filter(|counter| counter.page == page && !over(counter)).unwrap_or(fresh);
+        let counter = Counter { moves: counter.moves + 1, ..counter };
+        *slot = (counter.moves < moves).then_some(counter);
+        (counter.moves >= moves).then_some(counter.moves)
     }
 }
 
@@ -70,25 +70,25 @@ mod tests {
 
     #[test]
     fn a_page_is_reported_at_the_threshold_and_starts_over() {
-        let mut watch = Watch::new(LIMIT);
-        let reports: Vec<_> = (0..8).map(|now| watch.moved(7, now)).collect();
+        let mut detector = Detector::new(LIMIT);
+        let reports: Vec<_> = (0..8).map(|now| detector.moved(7, now)).collect();
         assert_eq!(reports, [None, None, None, Some(4), None, None, None, Some(4)]);
     }
 
     #[test]
-    fn slow_moves_are_no_thrashing_and_nothing_is_watched_at_0() {
-        let mut watch = Watch::new(LIMIT);
-        assert!((0..100).all(|n| watch.moved(7, n * 60).is_none()));
-        let mut off = Watch::new(Limit { moves: 0, window: 100 });
+    fn slow_moves_are_not_thrashing_and_a_limit_of_0_disables_detection() {
+        let mut detector = Detector::new(LIMIT);
+        assert!((0..100).all(|n| detector.moved(7, n * 60).is_none()));
+        let mut off = Detector::new(Limit { moves: 0, window: 100 });
         assert!((0..100).all(|n| off.moved(7, n).is_none()));
     }
 
     #[test]
     fn many_quiet_pages_do_not_hide_a_busy_one() {
-        let mut watch = Watch::new(Limit { moves: 16, window: 10_000 });
+        let mut detector = Detector::new(Limit { moves: 16, window: 10_000 });
         let found = (0..1000u32).any(|n| {
-            watch.moved(1000 + n, u64::from(n));
-            watch.moved(7, u64::from(n)).is_some()
+            detector.moved(1000 + n, u64::from(n));
+            detector.moved(7, u64::from(n)).is_some()
         });
         assert!(found);
     }

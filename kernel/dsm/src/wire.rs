@@ -1,33 +1,34 @@
-//! Messages over words between domains: a ring of self-describing slots in each direction, its own
-//! memory, never behind the RPC rings. Layout: [`abi::dsm`].
+//! The links that carry messages: in each direction a ring of self-describing slots in words that
+//! two domains share, separate from the RPC rings so that messages never queue behind calls. The
+//! layout is in [`abi::dsm`].
 //!
-//! Contract: aligned 64-bit loads and stores only, one writer a word; a full barrier between a
-//! message and the header that publishes it, between that header and the message's loads, and
-//! behind the header, before the sender looks whether it must ring.
+//! Contract: aligned 64-bit loads and stores only, and one writer per word. A full barrier
+//! separates a message from the header that publishes it, that header from the receiver's loads of
+//! the message, and the header from the sender's check whether it must ring the doorbell.
 //!
-//! A session is a pair of epochs, named in each header, so what an earlier life of either side
-//! left in a slot is nobody's message. Sequence numbers count from 0 in each session; a domain
-//! that sleeps and wakes keeps its epoch and its sessions.
+//! A session is a pair of epochs, named in each header, so a slot left over from an earlier life of
+//! either side matches no session. Sequence numbers count from 0 in each session; a domain that
+//! sleeps and wakes keeps its epoch and its sessions.
 //!
-//! **It cannot fill**, so nothing counts free slots. In one direction there are under way at most
-//! - one [`Message::Get`] or [`Message::Grant`] of each core of the client: the next one comes
-//!   after the answer (`cores`; twice that around a change of homes, when it is sent again),
-//! - one [`Message::Revoke`] of each request of any domain, or its [`Message::Ack`]: the home keeps
-//!   the request until it is answered (`domains * cores`; twice, around a change of homes),
-//! - of the others, one a change of the chip page or answer to one. A peer that takes nothing
-//!   while the chip changes [`abi::dsm::CONTROL`] times is found out: the receiver sees the gap
-//!   in the sequence ([`PeerFault::Overrun`]) and the session ends as with any other fault.
+//! **A ring cannot fill**, so nothing counts free slots. In one direction there are at most
+//! - one [`Message::Get`] or [`Message::Grant`] per core of the client: the next one follows the
+//!   answer (`cores`; twice that around a change of homes, when requests are repeated),
+//! - one [`Message::Revoke`] per request of any domain, or its [`Message::Ack`]: the home keeps the
+//!   request until it is answered (`domains * cores`; twice around a change of homes),
+//! - one other message, or its answer, per change of the chip page. If a peer reads nothing while
+//!   the chip page changes [`abi::dsm::CONTROL`] times, the receiver detects the gap in the
+//!   sequence ([`PeerFault::Overrun`]) and the session ends as with any other fault.
 //!
-//! The models check the bound in every state.
+//! The models check this bound in every state.
 
 use abi::dsm::{BODY, FIRST, HEADER, SECOND, SLOT, pack_header, unpack_header};
 use base::id::Epoch;
 use base::port::Words;
 
 use crate::message::Message;
-use crate::word::PeerFault;
+use crate::types::PeerFault;
 
-/// One end of a session, sending or receiving.
+/// One end of a session; the same for sender and receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct End {
     me: Epoch,
@@ -57,22 +58,23 @@ impl End {
 pub struct Outbox(End);
 
 impl Outbox {
-    /// For a kernel of epoch `me`; `slots` as [`abi::dsm::slots`] says.
+    /// Creates the end for a kernel of epoch `me`; `slots` comes from [`abi::dsm::slots`].
     pub const fn new(me: Epoch, slots: u32) -> Outbox {
         Outbox(End::new(me, slots))
     }
 
-    /// The peer runs in this epoch.
+    /// Starts a session with the peer's epoch, unless it is the current one.
     pub fn start(&mut self, peer: Epoch) {
         self.0.start(peer);
     }
 
-    /// Sends; visible to the peer when this returns. `mine` is the link (me, peer).
+    /// Sends a message, which is visible to the peer when this returns. `mine` is the memory of the
+    /// link (me, peer).
     pub fn send(&mut self, mine: &impl Words, message: &Message) {
         self.send_words(mine, message.encode());
     }
 
-    /// The same for an encoded message.
+    /// Sends an encoded message.
     pub fn send_words(&mut self, mine: &impl Words, [body, first, second]: [u64; 3]) {
         let slot = self.0.slot();
         mine.store(slot + BODY, body);
@@ -80,11 +82,11 @@ impl Outbox {
             mine.store(slot + FIRST, first);
             mine.store(slot + SECOND, second);
         }
-        // The message, and the data that was cleaned before it, before the word that publishes it
+        // Orders the message, and data cleaned before it, before the header that publishes it.
         mine.barrier();
         let End { me, peer, sequence, .. } = self.0;
         mine.store(slot + HEADER, pack_header(me.0, peer.0, sequence));
-        // ... and that word before the look at who is attending.
+        // Orders the header before the sender's check whether the peer is polling.
         mine.barrier();
         self.0.sequence = sequence.wrapping_add(1);
     }
@@ -95,22 +97,21 @@ impl Outbox {
 pub struct Inbox(End);
 
 impl Inbox {
-    /// For a kernel of epoch `me`.
+    /// Creates the end for a kernel of epoch `me`; `slots` as for the sender.
     pub const fn new(me: Epoch, slots: u32) -> Inbox {
         Inbox(End::new(me, slots))
     }
 
-    /// The peer runs in this epoch.
+    /// Starts a session with the peer's epoch, unless it is the current one.
     pub fn start(&mut self, peer: Epoch) {
         self.0.start(peer);
     }
 
-    /// The epoch of whose messages these are.
     pub fn peer(&self) -> Epoch {
         self.0.peer
     }
 
-    /// Is there a message? One load.
+    /// Returns whether a message has arrived. Costs one load.
     #[inline]
     pub fn is_waiting(&self, theirs: &impl Words) -> bool {
         let header = unpack_header(theirs.load(self.0.slot() + HEADER));
@@ -118,7 +119,7 @@ impl Inbox {
         peer.0 != 0 && header == (peer.0, me.0, sequence)
     }
 
-    /// The first word of the next message, which stays the next one until [`Inbox::done`].
+    /// Returns the first word of the next message, which stays the next one until [`Inbox::done`].
     #[inline]
     pub fn peek(&self, theirs: &impl Words) -> Result<Option<u64>, PeerFault> {
         let slot = self.0.slot();
@@ -132,12 +133,12 @@ impl Inbox {
             ahead if ahead < 1 << 31 => return Err(PeerFault::Overrun),
             _ => return Ok(None),
         }
-        // The word that published before what it published, memory that was cleaned included.
+        // Orders the header before the message, and before data that the sender cleaned.
         theirs.barrier();
         Ok(Some(theirs.load(slot + BODY)))
     }
 
-    /// The message that begins with `body`, as [`Inbox::peek`] said.
+    /// Returns the message that starts with `body`, which [`Inbox::peek`] returned.
     pub fn message(&self, theirs: &impl Words, body: u64) -> Result<Message, PeerFault> {
         let slot = self.0.slot();
         let [first, second] = match Message::is_short(body) {
@@ -147,7 +148,7 @@ impl Inbox {
         Message::decode([body, first, second])
     }
 
-    /// The message that was seen last is dealt with.
+    /// Removes the message that [`Inbox::peek`] returned.
     pub fn done(&mut self) {
         self.0.sequence = self.0.sequence.wrapping_add(1);
     }

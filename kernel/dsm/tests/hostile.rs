@@ -1,4 +1,5 @@
-//! What peers write is bad input, never a panic; tables and messages keep what is put into them.
+//! Messages from peers are untrusted: bad ones are errors, never panics. Tables and links return
+//! what was stored.
 
 use base::id::{CoreId, DomainId, Epoch};
 use base::port::Words;
@@ -7,7 +8,8 @@ use kernel_dsm::table::{Entry, Table, words};
 use kernel_dsm::thrash::Limit;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::{
-    Access, Config, Dsm, Effect, Hold, Message, News, PeerFault, Protocol, Set, Start, Want,
+    Access, Config, DomainSet, Dsm, Effect, Hold, Message, PeerFault, PeerStatus, Protocol, Start,
+    Want,
 };
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -32,8 +34,8 @@ impl Words for Flat {
     fn barrier(&self) {}
 }
 
-/// Words that look like messages of all kinds, with small numbers in all places.
-fn nonsense(prng: &mut Prng) -> [u64; 3] {
+/// Returns words that resemble messages of all kinds, with small numbers in all fields.
+fn malformed(prng: &mut Prng) -> [u64; 3] {
     let small = |prng: &mut Prng| {
         [prng.below(5), prng.below(255), PAGES as u64 - 1][prng.below(3) as usize]
     };
@@ -44,7 +46,7 @@ fn nonsense(prng: &mut Prng) -> [u64; 3] {
 }
 
 #[test]
-fn nonsense_is_a_fault_or_ignored_and_never_a_panic() {
+fn malformed_messages_are_rejected_or_ignored_without_panic() {
     for seed in 0..300 {
         let mut prng = Prng::new(seed);
         let protocol = [Protocol::TwoState, Protocol::ThreeState][seed as usize % 2];
@@ -54,13 +56,13 @@ fn nonsense_is_a_fault_or_ignored_and_never_a_panic() {
         let mut effects = 0;
         let out = &mut |_: Effect| effects += 1;
         let peers = (0..3).filter(|domain| *domain != me).map(DomainId);
-        let up = |domain| News { domain, epoch: Epoch(1), down: None };
-        let news: Vec<News> = peers.map(up).collect();
+        let up = |domain| PeerStatus { domain, epoch: Epoch(1), down: None };
+        let news: Vec<PeerStatus> = peers.map(up).collect();
         dsm.chip(0, &news, out);
         dsm.start(0, Start::Founding, out);
         for now in 0..400 {
             let from = DomainId(prng.below(4) as u8);
-            if let Ok(message) = Message::decode(nonsense(&mut prng)) {
+            if let Ok(message) = Message::decode(malformed(&mut prng)) {
                 assert_eq!(Message::decode(message.encode()), Ok(message));
                 let _ = dsm.handle(now, from, Epoch(1), message, out);
             }
@@ -77,7 +79,7 @@ fn nonsense_is_a_fault_or_ignored_and_never_a_panic() {
 }
 
 #[test]
-fn a_link_keeps_order_through_wrapping_and_names_an_overrun() {
+fn a_link_keeps_order_across_wrapping_and_reports_an_overrun() {
     let link = Flat(RefCell::new(vec![0; 4 * abi::dsm::SLOT / 8]));
     let (mut outbox, mut inbox) = (Outbox::new(Epoch(1), 4), Inbox::new(Epoch(2), 4));
     outbox.start(Epoch(2));
@@ -96,7 +98,7 @@ fn a_link_keeps_order_through_wrapping_and_names_an_overrun() {
     assert_eq!(inbox.peek(&link), Err(PeerFault::Overrun));
     let mut later = Inbox::new(Epoch(3), 4);
     later.start(Epoch(1));
-    assert_eq!(later.peek(&link), Ok(None), "that was for an earlier life");
+    assert_eq!(later.peek(&link), Ok(None), "sent to an earlier life");
 }
 
 fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry> {
@@ -106,7 +108,7 @@ fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry
         let me = DomainId(me);
         match (protocol, hold) {
             (Protocol::ThreeState, _) => {
-                let holders = Set((u16::from(set) & ((1 << domains) - 1)) as u8);
+                let holders = DomainSet((u16::from(set) & ((1 << domains) - 1)) as u8);
                 Entry { hold, holders, exclusive: flag, lost: !flag }
             }
             (Protocol::TwoState, Hold::None) if flag || DomainId(one) == me => {
@@ -114,7 +116,7 @@ fn entry(protocol: Protocol, me: u8, domains: u8) -> impl Strategy<Value = Entry
             }
             (Protocol::TwoState, _) => {
                 let owner = if hold == Hold::None { DomainId(one) } else { me };
-                Entry { hold, holders: Set::only(owner), exclusive: true, lost: false }
+                Entry { hold, holders: DomainSet::only(owner), exclusive: true, lost: false }
             }
         }
     })
@@ -137,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn tables_keep_what_is_put_into_them(
+    fn tables_return_what_was_stored(
         two in prop::collection::vec((0..PAGES, entry(Protocol::TwoState, 2, 4)), 0..300),
         eight in prop::collection::vec((0..PAGES, entry(Protocol::TwoState, 5, 8)), 0..300),
         three in prop::collection::vec((0..PAGES, entry(Protocol::ThreeState, 1, 8)), 0..300),

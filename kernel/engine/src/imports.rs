@@ -1,22 +1,22 @@
-//! The functions that programs call: those of `kernel_process`, each with its own type, so that
-//! wasmtime calls them without looking at a list of values.
+//! The functions of `kernel_process` as wasmtime imports, each with its own type, so that wasmtime
+//! calls them without a list of values.
 
 use crate::run::{Guest, Limits, Stopped};
 use kernel_process::{Done, Process, System, for_each_function, outcome};
 use wasmtime::{Caller, Error, Linker, Memory, ResourceLimiter, Result};
 
-/// What a program's store holds.
+/// Data of a program's store.
 pub struct Inside<G> {
     pub process: Process,
     pub guest: G,
-    /// Its memory, once somebody asked for it.
+    /// The program's memory, once a function has needed it.
     pub memory: Option<Memory>,
     pub limits: Limits,
-    /// Bytes of its tables, which lie in its kernel's heap.
+    /// Bytes of its tables, which are in the kernel's heap.
     pub tables: u64,
 }
 
-/// Most bytes of a program's tables, and of an entry.
+/// Maximum bytes of a program's tables, and bytes of an entry.
 const TABLES: u64 = 1 << 20;
 const ENTRY: u64 = 8;
 
@@ -52,7 +52,7 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     }
 }
 
-/// Runs `work` with what a function gets.
+/// Runs `work` with the arguments of every function: process, memory, system.
 #[inline]
 fn within<G: Guest>(
     caller: &mut Caller<'_, Inside<G>>,
@@ -120,7 +120,7 @@ macro_rules! register {
     };
 }
 
-/// Puts all of them into `linker`.
+/// Defines all functions in `linker`.
 pub fn define<G: Guest>(linker: &mut Linker<Inside<G>>) -> Result<()> {
     for_each_function!(register, linker);
     Ok(())

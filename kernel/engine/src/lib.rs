@@ -1,15 +1,15 @@
-//! The seam to wasmtime: code that the installer made runs here, and nowhere else is wasmtime
-//! named. The concept is in `docs/programs.md`.
+//! The interface to wasmtime: runs code that the installer compiled. No other crate of the kernel
+//! names wasmtime. `docs/design/programs.md` describes the design.
 //!
-//! - [`settings`]  what the compiler on the host and the runtime here must agree upon
-//! - [`program`]   code that was loaded, and the names of its functions
-//! - [`run`]       one program from its first instruction to its end
-//! - [`imports`]   the functions that programs call
-//! - `short`       the clock without wasmtime in between
-//! - `raw`         trusting authenticated code
+//! - `settings`: options on which the compiler on the host and the runtime here must agree
+//! - `program`: loaded code, and the names of its functions
+//! - `run`: a program from its first instruction to its end
+//! - `imports`: the functions that programs call
+//! - `short`: the clock, without wasmtime in between
+//! - `raw`: trusting authenticated code
 //!
-//! What wasmtime wants of its platform (memory, faults, a thread's own words, locks) it gets from
-//! the functions of `kernel/image/src/programs/seam.rs`, by name.
+//! wasmtime gets what it needs from its platform (memory, faults, thread-local words, locks) from
+//! functions in `kernel/image/src/programs/seam.rs`, by symbol name.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Code that was loaded, ready to be run by any number of processes of this kernel.
+//! Loaded code, which any number of processes of this kernel can run.
 
 use crate::imports::Inside;
 use crate::raw;
@@ -10,39 +10,39 @@ use core::ops::Range;
 use kernel_seal::Image;
 use wasmtime::{InstancePre, Module};
 
-/// Why an image is no program here.
+/// Reason why an image cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// No memory for its code.
+    /// Out of memory.
     NoMemory,
-    /// The engine does not take it: what it says.
+    /// wasmtime refuses it, with this message.
     Refused(String),
-    /// It wants a function that there is not, as `module.name`.
+    /// It imports an unknown function, `module.name`.
     Import(String),
-    /// It has nothing to start with.
+    /// It exports no `_start`.
     NoStart,
 }
 
-/// A program. Shared by whoever runs it, and gone with the last of them.
+/// A program. Shared by the processes that run it, and freed with the last of them.
 pub struct Program<G: Guest> {
     pub(crate) module: Module,
     pub(crate) ready: InstancePre<Inside<G>>,
     functions: Functions,
-    /// Where its contexts have the address of the clock ([`short::clock_of`]).
+    /// Offset in its contexts of the address of the clock ([`short::clock_of`]).
     pub(crate) clock: Option<u32>,
 }
 
-/// Where the functions of a module lie: in one piece, but the engine does not promise that. What
-/// leads into them and out of them lies elsewhere.
+/// Addresses of a module's functions: in practice one range, but wasmtime does not promise that.
+/// The trampolines into and out of them are elsewhere.
 struct Functions {
     pieces: Vec<Range<u64>>,
-    /// The last one, which the installer added: it traps at once. A module that has none of its own
-    /// has not this one either.
+    /// The last function, added by the installer, which traps at once. A module without functions
+    /// of its own does not have it.
     way_out: Option<u64>,
 }
 
 impl Functions {
-    /// Less lies between two of them than any other code takes.
+    /// Two functions of one range have a smaller gap than this; other code is larger.
     const NEAR: u64 = 16;
 
     fn of(module: &Module) -> Functions {
@@ -64,7 +64,7 @@ impl Functions {
 }
 
 impl<G: Guest> Program<G> {
-    /// From an authenticated image.
+    /// Loads an authenticated image.
     pub fn load(engine: &Engine<G>, image: &Image<'_>) -> Result<Program<G>, LoadError> {
         let module =
             raw::load(&engine.wasmtime, image).map_err(|why| match why
@@ -83,21 +83,22 @@ impl<G: Guest> Program<G> {
         Ok(Program { module, ready, functions, clock })
     }
 
-    /// Is it at an address of its code?
+    /// Returns whether `address` is in its code.
     pub fn holds(&self, address: u64) -> bool {
         let text = self.module.text().as_ptr_range();
         (text.start as u64..text.end as u64).contains(&address)
     }
 
-    /// Where a process goes on that is to end: at a function that traps at once. It can from any
-    /// instruction of a function, since each might trap, and come back there from whatever that has
-    /// called; not from code between programs and the engine. Any context.
+    /// Returns the address to which a process that must end is redirected: a function that traps at
+    /// once. This is possible from any instruction of a function, since each might trap, and on
+    /// return to it from anything that it called; not from trampolines (`None`). May be called in
+    /// any context.
     pub fn way_out(&self, address: u64) -> Option<u64> {
         let within = self.functions.pieces.iter().any(|piece| piece.contains(&address));
         self.functions.way_out.filter(|_| within)
     }
 
-    /// The function at an address of its code: its name, or its number, and how far in.
+    /// Returns the function at an address of its code (name or number) and the offset in it.
     pub fn name_at(&self, address: u64) -> Option<(String, u64)> {
         let offset = address.checked_sub(self.module.text().as_ptr() as u64)? as usize;
         let within = |f: &wasmtime::ModuleFunction| (f.offset..f.offset + f.len).contains(&offset);

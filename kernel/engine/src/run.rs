@@ -1,12 +1,12 @@
-//! One program from its first instruction to its end.
+//! A program from its first instruction to its end.
 //!
 //! ```text
 //!   Program + Guest --instantiate--> _start --> returns, proc_exit: Exit
 //!                                           --> a trap: Trap
-//!                                           --> told to stop, in a call or in a loop: Signal
+//!                                           --> killed, in a call or in a loop: Signal
 //! ```
-//! A program that is to stop is stopped by its kernel, which lets it go on, or come back from what
-//! it has called, at [`Program::way_out`]: the trap there is the signal's.
+//! To kill a program, its kernel redirects it to [`Program::way_out`], at once or on return from
+//! what it has called. The trap there counts as the signal.
 
 use crate::imports::{self, Inside};
 use crate::program::Program;
@@ -18,63 +18,58 @@ use alloc::string::{String, ToString};
 use kernel_process::{Process, Stop, System};
 use wasmtime::{Linker, Store, Trap};
 
-/// Who runs a program: its way to the kernel.
+/// A process's connection to its kernel.
 pub trait Guest: System + Send + Sync + 'static {
-    /// The signal by which it is to end, if somebody sent one.
+    /// Returns the signal that must end the process, if there is one.
     fn stop_signal(&self) -> Option<u16>;
 
-    /// Has its kernel so many bytes to spare?
+    /// Returns whether the kernel has this many bytes to spare.
     fn has_room(&self, bytes: u64) -> bool;
 
-    /// Was there no memory for a page that it touched, or its kernel for it?
+    /// Returns whether there was no memory for a page that the program touched, or for the kernel
+    /// on its behalf.
     fn is_short(&self) -> bool;
 
-    /// It has so many bytes of memory now, or is about to.
+    /// Reports the size of the program's memory, now or in a moment.
     fn has_memory(&self, bytes: u64);
 }
 
-/// What a program may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of memory.
+    /// Maximum memory in bytes.
     pub memory: u64,
 }
 
-/// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With an exit code.
+    /// By returning or `proc_exit`, with this exit code.
     Exit(u32),
-    /// By a signal.
     Signal(u16),
-    /// By a trap: `abi::program::trap`, and what happened, for people.
+    /// By a trap: one of `abi::program::trap`, and a message for people.
     Trap(u32, String),
-    /// The engine could not begin it, and says why: there was no memory, or less than it may have.
+    /// wasmtime could not start it, with this message: out of memory, or its limit is too low.
     NoMemory(String),
 }
 
-/// What is left of a program that ran.
+/// Result of a run.
 pub struct Ran<G> {
-    /// How it ended.
     pub end: End,
-    /// Its descriptors, still open.
     pub process: Process,
-    /// Who ran it.
     pub guest: G,
 }
 
-/// Why there is no engine.
+/// Reason why the runtime could not be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineError(pub String);
 
-/// The runtime of a kernel.
+/// The wasmtime runtime of a kernel.
 pub struct Engine<G: Guest> {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<Inside<G>>,
 }
 
 impl<G: Guest> Engine<G> {
-    /// For code of `isa`, this kernel's own.
+    /// Makes a runtime for code of `isa`, which is this kernel's own.
     pub fn new(isa: u32) -> Result<Engine<G>, EngineError> {
         let failed = |why: wasmtime::Error| EngineError(why.to_string());
         let wasmtime = wasmtime::Engine::new(&settings::config(isa)).map_err(failed)?;
@@ -83,7 +78,7 @@ impl<G: Guest> Engine<G> {
         Ok(Engine { wasmtime, linker })
     }
 
-    /// Runs it, on the caller's stack.
+    /// Runs a program on the caller's stack.
     pub fn run(&self, program: &Program<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         let inside = Inside { process, guest, memory: None, limits, tables: 0 };
         let mut store = Store::new(&self.wasmtime, inside);
@@ -107,7 +102,7 @@ fn start<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>) -> wasmti
     begin.call(store, ())
 }
 
-/// A program that was told to end, on its way out through the engine.
+/// Carries the end of a program through wasmtime.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped(pub Stop);
 
@@ -134,13 +129,13 @@ fn ended<G: Guest>(why: &wasmtime::Error, guest: &G) -> End {
         return short();
     }
     match why.downcast_ref::<Trap>() {
-        // It was stopped, or would have been a moment later.
+        // It was killed, or would have been a moment later.
         Some(Trap::UnreachableCodeReached) if guest.stop_signal().is_some() => {
             End::Signal(guest.stop_signal().unwrap_or(signal::KILL))
         }
         Some(&which) => End::Trap(code(which), which.to_string()),
-        // It was loaded, so all that it imports is there: what is left is memory that the engine
-        // wanted for it and did not get, here or from its platform.
+        // All imports exist, since it was loaded. What remains is memory that wasmtime did not get,
+        // for itself or from its platform.
         None => End::NoMemory(why.to_string()),
     }
 }

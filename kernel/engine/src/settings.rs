@@ -1,10 +1,10 @@
-//! What the compiler on the host (`host/compile`) and the runtime here must agree upon: wasmtime
-//! compares, and refuses code that was made otherwise. The numbers are `abi::program::engine`.
+//! Options on which the compiler on the host (`host/compile`) and the runtime must agree. wasmtime
+//! refuses code with other options. `abi::program::engine` has the numbers.
 
 use abi::program::engine::{GROWTH, GUARD, RESERVATION, STACK, has_simd};
 use wasmtime::Config;
 
-/// Of the runtime of a kernel on `isa`.
+/// Returns the options for a kernel on `isa`.
 pub fn config(isa: u32) -> Config {
     let mut config = Config::new();
     config

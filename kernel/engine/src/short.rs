@@ -1,27 +1,28 @@
-//! The short way to the clock: a program calls our function and nothing of wasmtime's in between,
-//! as one of Linux calls the vDSO.
+//! A direct call of the clock: programs call a kernel function without wasmtime in between, like
+//! the vDSO on Linux.
 //!
-//! Code that Cranelift made calls what it imports through the address in its instance's list. For a
-//! function of the host that is code which leads into wasmtime, and there through a store to the
-//! function: more than a clock takes. Once an instance is made, the clock's address is replaced.
-//! The clock may be, since it neither stops a program nor makes its memory grow.
+//! Code compiled by Cranelift calls an import through an address in its instance. For a host
+//! function that is the address of a trampoline into wasmtime, which then finds the function
+//! through the store: this takes longer than reading a clock. So the clock's address is replaced in
+//! each new instance. That is safe for the clock, which neither ends a program nor grows its
+//! memory.
 //!
-//! Where compiled code finds all this, `wasmtime_environ` says, of the same version as the engine.
-//! All of it is compared with what the engine itself says before anything is written; where
-//! something differs, the long way stays.
+//! `wasmtime_environ`, of the same version as the engine, has the layout. Everything read by that
+//! layout is compared with the engine's own answers before anything is written; if they differ, the
+//! indirect call stays.
 #![allow(unsafe_code)]
 
 use crate::imports::Inside;
 use crate::program::Program;
 use crate::run::Guest;
-use arch::types::Called;
+use arch::types::DirectImport;
 use core::marker::PhantomData;
 use kernel_process::{Errno, functions, outcome};
 use wasmtime::{ExternType, Func, Module, Store};
 use wasmtime_environ::{FuncIndex, HostPtr, PtrSize, VMCONTEXT_MAGIC, VMOffsets, VMOffsetsFields};
 
-/// Where contexts of a module have the address of its clock, if it may have a short way: for that
-/// the module has just one memory, its own, and imports nothing but functions.
+/// Returns the offset of the clock's address in contexts of this module, or `None` if it cannot be
+/// called directly: the module must have exactly one memory, its own, and import only functions.
 pub fn clock_of(module: &Module) -> Option<u32> {
     let is_function = |kind: &ExternType| matches!(kind, ExternType::Func(_));
     let owns_memory = module.resources_required().num_memories == 1
@@ -34,7 +35,7 @@ pub fn clock_of(module: &Module) -> Option<u32> {
     u32::try_from(number).ok().map(call_of)
 }
 
-/// Lets the instance that `begin` is a function of call its clock by the short way.
+/// Makes the instance of function `begin` call its clock directly.
 pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, begin: &Func) {
     let (Some(clock), Some(memory)) = (program.clock, store.data().memory) else {
         return;
@@ -45,25 +46,26 @@ pub fn shorten<G: Guest>(program: &Program<G>, store: &mut Store<Inside<G>>, beg
         data: data as u64,
         memory: (memory.data_ptr(&*store) as u64, memory.data_size(&*store) as u64),
     };
-    // SAFETY: `to_raw` gives a reference of the engine's to a function of a living instance, and
-    // `clock_of` saw that the module has the one memory that the offsets are computed for.
+    // SAFETY: `to_raw` returns wasmtime's reference to a function of a live instance, and
+    // `clock_of` checked that the module has the one memory for which the offsets are computed.
     let known = unsafe {
         let context = word(reference, HostPtr.vm_func_ref().vmctx());
         let magic = (context + u64::from(HostPtr.vmctx().magic())) as *const u32;
         let call = (context + u64::from(clock)) as *mut u64;
-        // So far it leads into wasmtime, by code of the module's own.
+        // Until now this is the address of a trampoline in the module's own code.
         let known = magic.read() == VMCONTEXT_MAGIC
             && Reached::from(context) == expected
             && program.holds(call.read());
         if known {
-            call.write(arch::program::called::<Clock<G>>());
+            call.write(arch::program::import_address::<Clock<G>>());
         }
         known
     };
     debug_assert!(known, "the engine is not the version that this was written for");
 }
 
-/// Where the address of imported function `number` is, in a context with one memory of its own.
+/// Returns the offset of the address of imported function `number`, in a context with one memory of
+/// its own.
 fn call_of(number: u32) -> u32 {
     let offsets = VMOffsets::from(VMOffsetsFields {
         ptr: HostPtr,
@@ -85,22 +87,22 @@ fn call_of(number: u32) -> u32 {
     offsets.imported_functions().at(FuncIndex::from_u32(number)) + u32::from(import.wasm_call())
 }
 
-/// What compiled code reaches from the context of its instance.
+/// Pointers that compiled code finds in its context.
 #[derive(PartialEq, Eq)]
 struct Reached {
-    /// Of the store: an [`Inside`].
+    /// Data of the store: an [`Inside`].
     data: u64,
-    /// Where its memory begins, and how long it is.
+    /// Address and size of the memory.
     memory: (u64, u64),
 }
 
 impl Reached {
     /// # Safety
-    /// `context` is an instance's, whose one memory is its own.
+    /// `context` is that of an instance with exactly one memory, its own.
     #[inline]
     unsafe fn from(context: u64) -> Reached {
         let definition = HostPtr.vm_memory_definition();
-        // SAFETY: the caller's promise; all these are words of the engine's.
+        // SAFETY: the caller's obligation; all of these are words of wasmtime's structures.
         unsafe {
             let store = word(context, HostPtr.vmctx().store_context());
             let memory = word(context, HostPtr.vmctx().end_of_static_fields());
@@ -116,20 +118,20 @@ impl Reached {
 }
 
 /// # Safety
-/// There is a word.
+/// There is a readable word at `base + offset`.
 #[inline]
 unsafe fn word(base: u64, offset: u8) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's obligation.
     unsafe { ((base + u64::from(offset)) as *const u64).read() }
 }
 
-/// The clock, called by code of a program.
+/// The clock, as called by a program.
 struct Clock<G>(PhantomData<G>);
 
-impl<G: Guest> Called for Clock<G> {
+impl<G: Guest> DirectImport for Clock<G> {
     extern "C" fn call(context: u64, id: u64, precision: u64, time: u64) -> u64 {
-        // SAFETY: the caller is a function of an instance that was looked at in `shorten`; it
-        // waits, and with it wasmtime and whoever runs it, so nobody else has these.
+        // SAFETY: the caller is a function of an instance that `shorten` checked. It waits for this
+        // call, and with it wasmtime and the code that runs it, so nothing else uses these.
         let (memory, inside) = unsafe {
             let reached = Reached::from(context);
             let (base, bytes) = reached.memory;
@@ -138,7 +140,7 @@ impl<G: Guest> Called for Clock<G> {
         };
         let Inside { process, guest, .. } = inside;
         let done = process.clock_time_get(memory, guest, id as u32, precision, time as u32);
-        // No clock stops a program.
+        // No clock ends a program.
         outcome(done).unwrap_or(Errno::INVAL.0).into()
     }
 }

@@ -8,7 +8,7 @@ use base::addr::{PAGE, VirtAddr};
 use base::port::Frames;
 #[cfg(feature = "trials")]
 use core::sync::atomic::AtomicU64;
-use kernel_share::Arena;
+use share::Arena;
 
 /// Frames of this kernel, for ever.
 pub fn local(bytes: u64) -> Option<Arena> {

@@ -28,7 +28,7 @@ use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Cache, Trace, Words};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use kernel_mem::balloon::{Balloon, Given, Machine, Refusal};
+use kernel_mem::balloon::{Balloon, Machine, Refusal, ReturnedBlock};
 use kernel_mem::blocks::{Blocks, End, Lives};
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 use kernel_mem::manager::{Action, Event, Limits, Manager, Sample};
@@ -164,7 +164,7 @@ impl Balloons {
     }
 
     /// Gives a block to the pool.
-    pub fn inflate(&self, node: &'static Node) -> Result<Given, Failure> {
+    pub fn inflate(&self, node: &'static Node) -> Result<ReturnedBlock, Failure> {
         let _alone = self.begin()?;
         let machine = Hardware { node, lock: &self.lock };
         let given = self.balloon.inflate(FRAMES.buddy(), &machine, &mut movable::Owner);

@@ -21,7 +21,7 @@ use drivers::console::Console;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
 use kernel_sched::WaitQueue;
-use kernel_share::Mode;
+use share::Mode;
 
 /// A driver and the threads that wait for its device.
 pub struct Slot<T> {

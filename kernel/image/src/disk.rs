@@ -106,7 +106,7 @@ impl Disk {
         let read = self.medium.read(self.kernel, SUPERBLOCK.0 / SECTOR as u64, &mut superblock);
         let Some(memory) = read.ok().and_then(|()| fs::ext2::memory(&superblock)) else { return };
         self.kernel.devices.disk_is_taken.store(true, Ordering::Relaxed);
-        let mut how = flag::AFRESH;
+        let mut how = flag::RESTARTED;
         let mut buffer = vec![0; LONGEST];
         loop {
             let next = self.next(core::mem::take(&mut how), &mut buffer);
@@ -124,7 +124,7 @@ impl Disk {
                 // Something may have been taken that never came here.
                 Ok(Err(_)) | Err(_) => {
                     self.pause();
-                    how = flag::AFRESH;
+                    how = flag::RESTARTED;
                 }
             }
         }

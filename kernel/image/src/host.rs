@@ -90,9 +90,9 @@ impl Stream {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
             Kind::Exec => self.exec(&bytes, &[]),
-            Kind::Given => self.exec_with_folders(&mut bytes),
+            Kind::UseFolder => self.exec_with_folders(&mut bytes),
             Kind::Folder => self.folder(&bytes),
-            Kind::Settle => self.settle(),
+            Kind::Sync => self.settle(),
             _ => Err(NONSENSE),
         });
         match done {

@@ -3,14 +3,14 @@
 //! `kernel_msg::notify`).
 
 use crate::kernel::{self, Kernel};
-use kernel_msg::notify::Place;
+use kernel_msg::notify::Presence;
 
 /// For the scheduler: false when there is something to look at after all.
 pub fn before_sleep() -> bool {
     let Some(kernel) = kernel::get() else { return true };
     let away = {
         let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
-        attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()) == Place::Away
+        attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()) == Presence::Away
     };
     if !away {
         kernel.peers.poll(kernel);
@@ -31,11 +31,11 @@ pub fn to_program(kernel: &Kernel) {
     while kernel.peers.are_served() {
         let away = {
             let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();
-            let place = match attendance.place() {
-                Place::Away => Place::Away,
+            let presence = match attendance.presence() {
+                Presence::Away => Presence::Away,
                 _ => attendance.leave(&kernel.own_page, || kernel.peers.is_waiting()),
             };
-            place == Place::Away
+            presence == Presence::Away
         };
         if away {
             return;

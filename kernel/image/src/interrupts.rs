@@ -22,7 +22,7 @@ fn count(counter: Option<&AtomicU64>) {
 }
 
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
-    let _own = arch::hold::Own::new();
+    let _own = arch::hold::HandlerScope::new();
     let Some(kernel) = kernel::get() else { return note(interrupt) };
     match interrupt {
         Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), frame.pc()),
@@ -110,7 +110,7 @@ fn shared(pc: u64, fault: Fault) -> Met {
 
 /// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
-    let _own = arch::hold::Own::new();
+    let _own = arch::hold::HandlerScope::new();
     if !hurries(fault) && arch::probe::recover(frame, fault) {
         return;
     }

@@ -7,7 +7,7 @@ use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
-use kernel_share::{Current, Routed};
+use share::{Current, Routed};
 
 /// The heap that a core allocates from.
 pub struct CoreHeap;

@@ -24,7 +24,7 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
-use kernel_msg::{Caller, Class, Refusal, Request, Server, Wires};
+use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_sched::{ThreadId, WaitQueue};
 
 pub use ask::{Ask, Procedures, with_room};
@@ -38,7 +38,7 @@ pub struct Peer {
     slot: u32,
     cores: usize,
     page: Window,
-    wires: Wires<Window>,
+    wires: LinkPair<Window>,
     caller: Lock<Caller>,
     server: Lock<Server>,
     /// Threads that wait for a reply slot or room in a ring.
@@ -283,7 +283,7 @@ impl Peer {
             slot: blob.domains()[id.index()].slot,
             cores: blob.domains()[id.index()].cores as usize,
             page: Window::uncached(blob, PhysAddr(page), size_of::<DomainPage>() as u64)?,
-            wires: Wires { mine: link(me, id)?, theirs: link(id, me)? },
+            wires: LinkPair { mine: link(me, id)?, theirs: link(id, me)? },
             caller: Lock::new(crate::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
             server: Lock::new(crate::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
             room: WaitQueue::new(),

@@ -148,7 +148,7 @@ extern "C" fn online(core: usize) -> ! {
     cores::enter(core);
     match kernel::get() {
         Some(kernel) => {
-            kernel.scheduler.core_came_back();
+            kernel.scheduler.core_powered_on();
             kernel.scheduler.exit()
         }
         None => arch::cpu::halt(),

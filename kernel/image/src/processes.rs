@@ -341,7 +341,7 @@ fn name_all(session: &Session, processes: &Processes) {
     let all: Vec<_> = processes.living.lock().values().cloned().collect();
     for life in all {
         let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
-        let doomed = if life.stop_signal().is_some() { flag::DOOMED } else { 0 };
+        let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
         let running = Running {
             pid: life.pid,
             parent: life.parent,

@@ -1,5 +1,6 @@
 //! Programs in this kernel: where their memory lies, what their faults come to, and the engine that
-//! runs them. The concept is in `docs/programs.md`; who is who is in `docs/processes.md`.
+//! runs them. The concept is in `docs/design/programs.md`; who is who is in
+//! `docs/design/processes.md`.
 //!
 //! A fault of a program comes here behind the pages that kernels share:
 //! ```text
@@ -25,7 +26,7 @@ use arch::trap::TrapFrame;
 use arch::types::Fault;
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
-use kernel_mem::spaces::{self, Demand, From, SpaceError, Spaces};
+use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError, Spaces};
 pub use load::{Loaded, Manifest, Programs, refusal};
 
 /// Address space of all programs.
@@ -44,8 +45,8 @@ const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
 
 /// Where memory for programs comes from.
-fn memory() -> Option<From<'static>> {
-    Some(From { table: TABLE.get()?, frames: &FRAMES })
+fn memory() -> Option<PageSource<'static>> {
+    Some(PageSource { table: TABLE.get()?, frames: &FRAMES })
 }
 
 /// Bytes that may still be promised.
@@ -140,17 +141,22 @@ pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool 
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
     match is_short() && SPACES.is_open(address) {
         true => demand_short(frame, address, from, ran_short),
-        false => SPACES.demand(address, from) == Demand::Met,
+        false => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
     }
 }
 
 /// The same where there is no memory any more.
 #[cold]
 #[inline(never)]
-fn demand_short(frame: &mut TrapFrame, address: u64, from: From<'_>, ran_short: RanShort) -> bool {
+fn demand_short(
+    frame: &mut TrapFrame,
+    address: u64,
+    from: PageSource<'_>,
+    ran_short: RanShort,
+) -> bool {
     match ran_short(frame) {
         Short::Code => false,
-        Short::Kernel => SPACES.demand(address, from) == Demand::Met,
+        Short::Kernel => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
         Short::Much(way_out) => {
             // As if it had called that: what fills memory for a program holds nothing.
             frame.set_pc(way_out);
@@ -205,7 +211,7 @@ pub fn touch(bytes: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn comes(page: u64) -> bool {
-    let demand = |from| !is_short() && SPACES.demand(page, from) == Demand::Met;
+    let demand = |from| !is_short() && SPACES.handle_fault(page, from) == FaultOutcome::Mapped;
     memory().is_some_and(demand)
 }
 

@@ -5,7 +5,7 @@
 //!    |        |                         \-> Parked: sleeps until somebody's step wakes its token,
 //!    |        |                             or a second is over; then asks again
 //!    |        +--> what the step woke: threads here, notices to other kernels
-//!    +--> there: the same by message, `kernel_share::carry`
+//!    +--> there: the same by message, `share::codec`
 //! ```
 //! A service's timer is kept by the kernel that executed the step which asked for it: [`Services::keep`]
 //! executes the step when it is time, or a little early.
@@ -36,11 +36,11 @@ pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
-use kernel_share::{Given, Mode, Outbox, Service, Token, carry};
 pub use patience::Patience;
 pub use served::Served;
 #[cfg(feature = "trials")]
 pub use served::shared_keeping;
+use share::{Mailboxes, Mode, Outbox, Service, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Why a service did not answer.
@@ -96,7 +96,7 @@ pub struct Services {
     woken: Box<[AtomicU32; MAX_THREADS]>,
     /// How often everybody was woken.
     all_woken: AtomicU64,
-    given: Given,
+    given: Mailboxes,
 }
 
 /// The place of who asked, among this kernel's threads.
@@ -109,7 +109,7 @@ pub struct Line {
     /// Name.
     pub name: &'static str,
     /// Does it run in this kernel?
-    pub usage: Option<kernel_share::instance::Use>,
+    pub usage: Option<share::instance::Usage>,
     /// Requests executed here, sent away, executed for other kernels, parked.
     pub counts: [u64; 4],
 }
@@ -129,7 +129,7 @@ impl Services {
             sequence: AtomicU64::new(1),
             woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
             all_woken: AtomicU64::new(0),
-            given: Given::new(MAX_THREADS),
+            given: Mailboxes::new(MAX_THREADS),
         }
     }
 
@@ -249,7 +249,7 @@ impl Services {
         request: &Request,
         payload: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
-        let index = carry::service(payload).ok_or(Refusal::Refused)?;
+        let index = codec::service(payload).ok_or(Refusal::Refused)?;
         match index {
             _ if index == self.fs.index() => self.fs.serve(self, platform, request.from, payload),
             _ if index == self.net.index() => self.net.serve(self, platform, request.from, payload),
@@ -325,7 +325,7 @@ const PLANTED: u64 = 8 * base::addr::PAGE;
 pub const SPARE: u64 = base::addr::PAGE;
 
 /// How much of the shared block each service with state gets: what its tables take when all are
-/// full (docs/files.md, docs/net.md); files what is left of 13 MiB.
+/// full (docs/design/files.md, docs/design/net.md); files what is left of 13 MiB.
 struct Shares([(&'static str, u64); 6]);
 
 impl Shares {

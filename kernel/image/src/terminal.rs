@@ -25,7 +25,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
 use kernel_sched::WaitQueue;
-use kernel_terminal::{AWAY, Deed, Keys};
+use kernel_terminal::{KeyAction, Keys, MONITOR_KEY};
 
 /// What runs the boot script.
 const SHELL: &str = "bin/sh";
@@ -66,7 +66,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
 /// A key, if it is the terminal's.
 pub fn press(kernel: &'static Kernel, keys: &mut Keys, byte: u8) -> Pressed {
     if !IN_FRONT.load(Ordering::Relaxed) {
-        if byte != AWAY {
+        if byte != MONITOR_KEY {
             return Pressed::Monitors;
         }
         to_front(kernel);
@@ -75,27 +75,27 @@ pub fn press(kernel: &'static Kernel, keys: &mut Keys, byte: u8) -> Pressed {
     let session = Session::at(kernel, Level(0));
     let ends = *ENDS.lock();
     let Some(ends) = ends else {
-        return if byte == AWAY { away(kernel) } else { Pressed::Taken };
+        return if byte == MONITOR_KEY { away(kernel) } else { Pressed::Taken };
     };
     let mode = with_files(&session, |client| client.set_terminal(ends.screen, 0, 0));
     let (mode, group) = mode.unwrap_or((flag::COOKED, 0));
     match keys.press(byte, mode & flag::RAW != 0) {
-        Deed::Nothing => {}
-        Deed::Show(bytes) => kernel.devices.show(kernel, &bytes),
-        Deed::Give(bytes, whole) => {
+        KeyAction::Nothing => {}
+        KeyAction::Echo(bytes) => kernel.devices.show(kernel, &bytes),
+        KeyAction::Send(bytes, whole) => {
             if whole {
                 kernel.devices.show(kernel, b"\n");
             }
             give(&session, ends, &bytes);
         }
-        Deed::End => give(&session, ends, &[]),
-        Deed::Interrupt => {
+        KeyAction::EndOfInput => give(&session, ends, &[]),
+        KeyAction::Interrupt => {
             kernel.devices.show(kernel, b"^C\n");
             if group != 0 {
                 signal_group(&session, group, signal::INT);
             }
         }
-        Deed::Away => return away(kernel),
+        KeyAction::Monitor => return away(kernel),
     }
     Pressed::Taken
 }

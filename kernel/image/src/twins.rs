@@ -1,8 +1,8 @@
 //! References into another kernel's image, by which code or data of shared memory can lead astray.
 //!
 //! Contract: what another kernel has for itself is not mapped, so that every such reference faults,
-//! and the fault handler asks here. On a board with twins (`twins=on`, docs/shadowable.md) the
-//! other's code and constants are mapped from where they are staged, to be read and never
+//! and the fault handler asks here. On a board with twins (`twins=on`, docs/design/shadowable.md)
+//! the other's code and constants are mapped from where they are staged, to be read and never
 //! executed, and a call of one of its functions goes on in the function of this image that has the
 //! same name. All else is a [`Stray`], for the log. The tables are made at boot; the fault path
 //! allocates nothing, takes no lock, and believes no header twice: a dispatch looks whether the
@@ -21,8 +21,8 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_mem::mapping;
 #[cfg(feature = "trials")]
-use kernel_share::twins::Tally;
-use kernel_share::twins::{NoTwin, Twins};
+use share::twins::Tally;
+use share::twins::{NoTwin, Twins};
 
 /// The images of all other kernels.
 pub struct Others {

@@ -1,16 +1,16 @@
-//! The balloon of one kernel: moves blocks between the block table and the frame allocator.
+//! The balloon of one kernel: it moves blocks between the block table and the frame allocator.
 //!
 //! The global region has two ends. A kernel takes the free block nearest to its own end, and gives
-//! back the one of its blocks that is farthest from it: its *frontier*. Movable frames are placed
-//! at the frontier, so that giving usually works; when something in there cannot be moved, the
-//! block behind it is tried.
+//! back the one of its blocks farthest from that end: its *frontier*. Movable frames are placed at
+//! the frontier, so giving a block back usually succeeds; if something in it cannot be moved, the
+//! next block is tried.
 //!
-//! A transfer is [`crate::transfer`]; here are its steps. **One transfer at a time a kernel**: the
-//! caller sees to it. Nothing here waits for another domain but for the lock of the table.
+//! [`crate::transfer`] defines the steps of a transfer. **One transfer at a time per kernel**: the
+//! caller ensures that. The only wait for another domain is for the block table's lock.
 //!
-//! What is cleaned: all parts of the block that were handed out or held the allocator's links since
-//! it came, for nothing else was stored to; they are invalidated by the same instructions, so that
-//! no line of it stays. Who takes a block invalidates nothing: see `transfer`.
+//! Before a block is released, those parts of it that were handed out or held the allocator's links
+//! since it was taken are cleaned and invalidated; nothing else was stored to. The kernel that
+//! takes the block need not invalidate anything: see [`crate::transfer`].
 
 use abi::boot::BLOCK;
 use base::addr::PhysAddr;
@@ -22,45 +22,44 @@ use crate::frames::span::{BlockError, Mover, Touched};
 use crate::set::BlockSet;
 use crate::transfer::{self, Step, Transfer};
 
-/// What a balloon needs of its kernel.
+/// What a balloon needs from its kernel.
 pub trait Machine: Cache {
-    /// Maps a block cacheable.
+    /// Maps a block as cacheable; false if the page table has no memory for it.
     fn map(&self, block: PhysAddr) -> bool;
-    /// Unmaps it on every core of the domain.
+    /// Unmaps a block on every core of the domain.
     fn unmap(&self, block: PhysAddr) -> bool;
     /// Empties the frame caches of all cores.
     fn empty_caches(&self);
-    /// Runs `act` under the hardware spinlock of the block table.
+    /// Runs `act` while holding the hardware spinlock of the block table.
     fn alone(&self, act: &mut dyn FnMut());
 }
 
-/// Why no block changed hands. Everything is as it was, but for frames that were moved.
+/// Why no block changed hands. Nothing has changed, except that frames may have been moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No block is free.
     NoneFree,
-    /// This kernel has no block.
+    /// This kernel has no block to give.
     NoneMine,
-    /// Others were quicker, each time.
+    /// Other kernels won the race for a block in each attempt.
     Contended,
-    /// The page table refused.
+    /// The page table could not be changed.
     Map,
-    /// The frame allocator refused.
+    /// The frame allocator refused the block.
     Frames(BlockError),
 }
 
-/// A block that was given back.
+/// A block that was returned to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
-    /// Which.
+pub struct ReturnedBlock {
     pub index: usize,
-    /// Frames that were moved out of it.
+    /// Number of frames that were moved out of it.
     pub moved: usize,
-    /// Bytes of it that were cleaned.
+    /// Bytes that were cleaned.
     pub cleaned: u64,
 }
 
-/// Most claims of one deflation, and most looks at one orphan.
+/// Limit on claims per deflation, and on attempts to recover one orphan.
 const TRIES: usize = 8;
 
 /// The balloon of one kernel.
@@ -72,22 +71,21 @@ pub struct Balloon<W> {
 }
 
 impl<W: Words> Balloon<W> {
-    /// Over the block table of a global region at `base`, from `end` on.
+    /// Creates the balloon for a global region at `base`, filled from `end`.
     pub fn new(blocks: Blocks<W>, base: PhysAddr, end: End) -> Self {
         Balloon { blocks, base, end }
     }
 
-    /// The end that its frontier is turned to: what [`FrameAllocator::adopt_global`] wants.
+    /// Returns the end of the region that the frontier faces; see [`FrameAllocator::adopt_global`].
     pub fn frontier(&self) -> End {
         self.end.other()
     }
 
-    /// The table.
     pub fn blocks(&self) -> &Blocks<W> {
         &self.blocks
     }
 
-    /// This kernel's blocks that are cacheable here.
+    /// Returns this kernel's local blocks.
     pub fn local(&self) -> BlockSet {
         let mut set = BlockSet::new();
         let mine = |index: &usize| self.blocks.mine(*index) == Some(Kind::Local);
@@ -95,13 +93,13 @@ impl<W: Words> Balloon<W> {
         set
     }
 
-    /// First byte of a block.
+    /// Returns the address of a block.
     pub fn address(&self, index: usize) -> PhysAddr {
         self.base.plus(index as u64 * BLOCK)
     }
 
-    /// Gives what dead kernels had back to the pool, and this kernel's own former life's; how many
-    /// blocks.
+    /// Returns blocks of dead kernels, and of this kernel's earlier lives, to the pool. Returns how
+    /// many.
     pub fn recover(&self, lives: &impl Lives, machine: &impl Machine) -> usize {
         let orphan = |index: &usize| {
             matches!(self.blocks.state(*index, lives), State::Orphan(..) | State::Contended)
@@ -121,7 +119,7 @@ impl<W: Words> Balloon<W> {
         found == Recovered::Freed
     }
 
-    /// Takes a block from the pool; which one.
+    /// Takes a block from the pool and returns its index.
     pub fn deflate(
         &self,
         frames: &FrameAllocator,
@@ -151,8 +149,8 @@ impl<W: Words> Balloon<W> {
                 machine.alone(&mut || claimed = self.blocks.claim(index, Kind::Local));
                 claimed.is_ok()
             }
-            Step::Map => noted(&mut why, machine.map(at).then_some(()).ok_or(Refusal::Map)),
-            Step::Add => noted(&mut why, frames.add_block(index).map_err(Refusal::Frames)),
+            Step::Map => note_failure(&mut why, machine.map(at).then_some(()).ok_or(Refusal::Map)),
+            Step::Add => note_failure(&mut why, frames.add_block(index).map_err(Refusal::Frames)),
             Step::Unmap => machine.unmap(at),
             Step::Release => self.blocks.release(index).is_ok(),
             _ => false,
@@ -160,14 +158,14 @@ impl<W: Words> Balloon<W> {
         if end == transfer::End::Done { Ok(()) } else { Err(why) }
     }
 
-    /// Gives a block back to the pool: the one at the frontier, or the nearest to it that can be
+    /// Returns a block to the pool: the one at the frontier, or the nearest to it that can be
     /// emptied.
     pub fn inflate(
         &self,
         frames: &FrameAllocator,
         machine: &impl Machine,
         mover: &mut dyn Mover,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<ReturnedBlock, Refusal> {
         let mut first = Err(Refusal::NoneMine);
         for index in self.local().from(self.frontier()) {
             let given = self.give(index, frames, machine, mover);
@@ -185,14 +183,14 @@ impl<W: Words> Balloon<W> {
         first
     }
 
-    /// Gives this block back.
+    /// Returns this block to the pool.
     pub fn give(
         &self,
         index: usize,
         frames: &FrameAllocator,
         machine: &impl Machine,
         mover: &mut dyn Mover,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<ReturnedBlock, Refusal> {
         let at = self.address(index);
         let mut why = Refusal::NoneMine;
         let (mut moved, mut touched) = (0, Touched(0));
@@ -200,33 +198,35 @@ impl<W: Words> Balloon<W> {
             Step::Isolate => {
                 let isolated = frames.isolate(index).map_err(Refusal::Frames);
                 machine.empty_caches();
-                noted(&mut why, isolated)
+                note_failure(&mut why, isolated)
             }
             Step::Evacuate => {
                 let evacuated = frames.evacuate(index, mover).map_err(Refusal::Frames);
-                noted(&mut why, evacuated.map(|count| moved = count))
+                note_failure(&mut why, evacuated.map(|count| moved = count))
             }
             Step::Remove => {
                 let removed = frames.remove_block(index).map_err(Refusal::Frames);
-                noted(&mut why, removed.map(|parts| touched = parts))
+                note_failure(&mut why, removed.map(|parts| touched = parts))
             }
             Step::Clean => {
                 clean(at, touched, machine);
                 true
             }
-            Step::Unmap => noted(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map)),
+            Step::Unmap => {
+                note_failure(&mut why, machine.unmap(at).then_some(()).ok_or(Refusal::Map))
+            }
             Step::Release => self.blocks.release(index).is_ok(),
             Step::Restore => frames.restore(index).is_ok(),
             Step::Add => frames.add_block(index).is_ok(),
             _ => false,
         });
-        let given = Given { index, moved, cleaned: touched.bytes() };
+        let given = ReturnedBlock { index, moved, cleaned: touched.bytes() };
         if end == transfer::End::Done { Ok(given) } else { Err(why) }
     }
 }
 
-/// Did it work? The first reason why not is kept.
-fn noted(why: &mut Refusal, result: Result<(), Refusal>) -> bool {
+/// Returns whether `result` is success; otherwise stores its reason.
+fn note_failure(why: &mut Refusal, result: Result<(), Refusal>) -> bool {
     match result {
         Ok(()) => true,
         Err(reason) => {

@@ -1,4 +1,5 @@
-//! The block table: who has which block of the global region (`abi::memory`).
+//! The block table: which kernel has which block of the global region. The layout is in
+//! `abi::memory`.
 //!
 //! ```text
 //!            claim by k [v+1, LOCAL]                     change [v+1, kind]
@@ -6,39 +7,39 @@
 //!   | FREE |                          | LOCAL of k |                     | coherent, ...; |
 //!   +------+ <----------------------- +------------+ <------------------ | keeper k       |
 //!      ^      release by k [v+1, FREE]       |                           +----------------+
-//!      |                                     | k is over                         | k is over
-//!      +---- recover by anybody [v+1, FREE] -+                  adopt by j [v+1, kind]: keeper j
+//!      |                                     | k died                            | k died
+//!      +---- recover by anyone [v+1, FREE] --+                  adopt by j [v+1, kind]: keeper j
 //! ```
-//! Each kernel stores into its own page only. What holds for a block is its word of the highest
-//! version `v`, so that every change is **one store**: whoever dies, dies before it or after it,
-//! and both are states of the diagram. Words carry their writer's epoch; what belongs to an epoch
-//! that is over belongs to nobody, and any survivor may say so.
+//! Each kernel stores to its own page only. The word with the highest version `v` determines the
+//! state of a block, so every change is **one store**: a kernel dies before it or after it, and
+//! both are states of the diagram. Words carry their writer's epoch; a block whose epoch has ended
+//! has no owner, and any survivor may record that.
 //!
-//! Two claims at once are found out by themselves: a claim stores its word, and behind a barrier
-//! looks at all others; of two that store the same version at least one sees the other, and who
-//! sees another withdraws (its page says again what it said before). So no block ever has two
-//! owners, with or without a lock. That of two claims *one* succeeds is what the hardware spinlock
-//! [`abi::memory::BLOCKS_LOCK`] is for: hold it across [`Blocks::claim`] and [`Blocks::recover`].
+//! Simultaneous claims detect each other: a claim stores its word, executes a barrier and then
+//! reads all other words. Of two claims that store the same version at least one sees the other,
+//! and a claim that sees another withdraws by restoring its previous word. So a block never has two
+//! owners, with or without a lock. The hardware spinlock [`abi::memory::BLOCKS_LOCK`] ensures that
+//! *one* of two claims succeeds: hold it across [`Blocks::claim`] and [`Blocks::recover`].
 //!
-//! Callers keep this order, which [`crate::transfer`] walks through: a block is mapped after its
-//! claim; it is clean and unmapped everywhere in the domain before its release. Model-checked in
-//! `host/sim/tests/model_blocks.rs`.
+//! Callers keep the order that [`crate::transfer`] defines: a block is mapped after it is claimed,
+//! and is clean and unmapped on all cores before it is released. `host/sim/tests/model_blocks.rs`
+//! model-checks this protocol.
 
 use abi::boot::MAX_DOMAINS;
 use abi::memory::{BlockPage, LAST_VERSION, MAX_BLOCKS, block, pack_block, unpack_block};
 use base::id::{DomainId, Epoch};
 use base::port::Words;
 
-/// What a block is.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Cacheable in one kernel.
+    /// Cacheable memory of one kernel.
     Local,
-    /// Shared by the DSM.
+    /// Shared through the coherence protocol.
     Coherent,
-    /// Uncached wherever it is mapped.
+    /// Uncached in every kernel that maps it.
     Uncached,
-    /// A device's.
+    /// Used by a device.
     Device,
 }
 
@@ -58,18 +59,17 @@ impl Kind {
     }
 }
 
-/// What holds for a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nobody's.
     Free,
-    /// A kernel has it, or keeps it for all who share it.
+    /// Owned by a kernel, or kept by it on behalf of all kernels that share it.
     Held(DomainId, Kind),
-    /// The same of a kernel that is over: [`Blocks::recover`] ends this.
+    /// The owner or keeper is dead: [`Blocks::recover`] ends this state.
     Orphan(DomainId, Kind),
-    /// Two claims meet; it is taken, and one moment later it is known by whom.
+    /// Two claims have met. The block is taken; the owner will be known in a moment.
     Contended,
-    /// The words make no sense: a writer broke the protocol. Nobody touches the block again.
+    /// The words are invalid: a writer broke the protocol. No kernel uses the block again.
     Broken,
 }
 
@@ -78,47 +78,46 @@ pub enum State {
 pub enum ClaimError {
     /// It is not free.
     Taken,
-    /// Another claim met this one; try again.
+    /// Another claim happened at the same time; try again.
     Contended,
     /// There is no such block, or its versions are used up.
     NoSuchBlock,
 }
 
-/// The block is not this kernel's.
+/// The block does not belong to this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NotMine;
 
-/// What a recovery found.
+/// The result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recovered {
-    /// No orphan.
+    /// The block is no orphan.
     Nothing,
-    /// It is free now.
+    /// The block is free now.
     Freed,
     /// This kernel is its keeper now.
     Adopted,
-    /// Somebody else is at it; look again.
+    /// Another kernel is recovering it; look again.
     Contended,
 }
 
-/// Which kernels are over.
+/// Which epochs have ended.
 pub trait Lives {
-    /// All epochs of `domain` below this one are over: they are fenced, no store of theirs comes
-    /// any more. Never goes down.
+    /// Returns the lowest epoch of `domain` that may still run: all earlier ones have been fenced,
+    /// so that no store of theirs can follow. Never decreases.
     fn floor(&self, domain: DomainId) -> u32;
 }
 
-/// From which end of the global region.
+/// An end of the global region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The lowest block first.
+    /// Lowest blocks first.
     Low,
-    /// The highest block first.
+    /// Highest blocks first.
     High,
 }
 
 impl End {
-    /// The other one.
     pub const fn other(self) -> End {
         match self {
             End::Low => End::High,
@@ -127,7 +126,7 @@ impl End {
     }
 }
 
-/// One kernel's view of the table, which may be copied: all of its state is in the words.
+/// One kernel's view of the table. Copies are equivalent: all state is in the words.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<W> {
     words: W,
@@ -137,23 +136,22 @@ pub struct Blocks<W> {
     count: usize,
 }
 
-/// The words of one block, by domain.
+/// The words of one block, indexed by domain.
 type Row = [u64; MAX_DOMAINS];
 
 impl<W: Words> Blocks<W> {
-    /// Over `words`, the whole table; for the kernel of domain `me` in `epoch`, on a chip of
+    /// Creates the view of domain `me` in `epoch` on `words`, the whole table of a chip with
     /// `domains` domains and `count` blocks.
     pub fn new(words: W, me: DomainId, epoch: Epoch, domains: usize, count: usize) -> Self {
         let (domains, count) = (domains.min(MAX_DOMAINS), count.min(MAX_BLOCKS));
         Blocks { words, me, epoch, domains, count }
     }
 
-    /// Number of blocks.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Is `index` this kernel's? Only this kernel can change the answer.
+    /// Returns the kind of block `index` if it is this kernel's. Only this kernel changes that.
     pub fn mine(&self, index: usize) -> Option<Kind> {
         if index >= self.count {
             return None;
@@ -162,13 +160,13 @@ impl<W: Words> Blocks<W> {
         Kind::from_code(code).filter(|_| epoch == self.epoch.0)
     }
 
-    /// What holds for a block. Unless it is this kernel's, it may change at any time.
+    /// Returns the state of a block. Unless the block is this kernel's, it may change at any time.
     pub fn state(&self, index: usize, lives: &impl Lives) -> State {
         let floors = self.floors(lives);
-        self.judge(&self.row(index), &floors)
+        self.state_of(&self.row(index), &floors)
     }
 
-    /// The free block nearest to an end, as it looks now.
+    /// Returns the free block nearest to `end` at this moment.
     pub fn find_free(&self, end: End) -> Option<usize> {
         let free = |index: &usize| free_version(&self.row(*index)).is_some();
         match end {
@@ -177,26 +175,32 @@ impl<W: Words> Blocks<W> {
         }
     }
 
-    /// Takes a free block. On success it is this kernel's, and what it does with the block from now
-    /// on comes after everything that its last owner did.
+    /// Claims a free block. After success, all accesses of this kernel to the block are ordered
+    /// after those of its previous owner.
     pub fn claim(&self, index: usize, kind: Kind) -> Result<(), ClaimError> {
         if index >= self.count {
             return Err(ClaimError::NoSuchBlock);
         }
         let row = self.row(index);
         let version = free_version(&row).ok_or(ClaimError::Taken)?;
-        self.raise(index, &row, version, kind)
+        self.store_claim(index, &row, version, kind)
     }
 
-    /// Stores this kernel's word with the version behind `version`, and takes it back when another
-    /// has done so as well.
-    fn raise(&self, index: usize, row: &Row, version: u64, kind: Kind) -> Result<(), ClaimError> {
+    /// Stores this kernel's word with the version after `version`, and restores the old word if
+    /// another kernel did the same.
+    fn store_claim(
+        &self,
+        index: usize,
+        row: &Row,
+        version: u64,
+        kind: Kind,
+    ) -> Result<(), ClaimError> {
         if version == LAST_VERSION {
             return Err(ClaimError::NoSuchBlock);
         }
         let at = word(self.me, index);
         self.words.store(at, pack_block(version + 1, self.epoch.0, kind.code()));
-        // Our word before the look at theirs: of two that meet, one sees the other at least.
+        // Orders the store before the loads: of two claims at least one sees the other.
         self.words.barrier();
         let met = self.others().any(|domain| {
             let (theirs, _, _) = unpack_block(self.words.load(word(domain, index)));
@@ -205,18 +209,18 @@ impl<W: Words> Blocks<W> {
         if met {
             self.words.store(at, row[self.me.index()]);
         }
-        // That look before anything done with the block.
+        // Orders those loads before any access to the block.
         self.words.barrier();
         if met { Err(ClaimError::Contended) } else { Ok(()) }
     }
 
-    /// Gives a block of this kernel away. Nothing of it is mapped or dirty in this domain.
+    /// Releases a block of this kernel. It must be neither mapped nor cached in this domain.
     pub fn release(&self, index: usize) -> Result<(), NotMine> {
         self.rewrite(index, block::FREE)
     }
 
-    /// Makes a block of this kernel another kind. It is clean, and mapped in no way that the new
-    /// kind forbids.
+    /// Changes the kind of a block of this kernel. It must be clean, and have no mapping that the
+    /// new kind forbids.
     pub fn change(&self, index: usize, kind: Kind) -> Result<(), NotMine> {
         self.rewrite(index, kind.code())
     }
@@ -225,14 +229,14 @@ impl<W: Words> Blocks<W> {
         self.mine(index).ok_or(NotMine)?;
         let at = word(self.me, index);
         let (version, _, _) = unpack_block(self.words.load(at));
-        // What was done with the block before the word that hands it on.
+        // Orders all accesses to the block before the store that hands it on.
         self.words.barrier();
         self.words.store(at, pack_block(version + 1, self.epoch.0, code));
         self.words.barrier();
         Ok(())
     }
 
-    /// Makes an orphan free, or this kernel its keeper when others may share it.
+    /// Frees an orphan, or makes this kernel its keeper if other kernels may share it.
     pub fn recover(&self, index: usize, lives: &impl Lives) -> Recovered {
         if index >= self.count {
             return Recovered::Nothing;
@@ -240,15 +244,15 @@ impl<W: Words> Blocks<W> {
         let floors = self.floors(lives);
         let row = self.row(index);
         let version = row.iter().map(|&word| unpack_block(word).0).max().unwrap_or(0);
-        match self.judge(&row, &floors) {
+        match self.state_of(&row, &floors) {
             State::Orphan(_, Kind::Local) if version < LAST_VERSION => {
-                // Any number of survivors may say so: they all say the same.
+                // Several survivors may store this; they all store the same state.
                 let word_free = pack_block(version + 1, self.epoch.0, block::FREE);
                 self.words.store(word(self.me, index), word_free);
                 self.words.barrier();
                 Recovered::Freed
             }
-            State::Orphan(_, kind) => match self.raise(index, &row, version, kind) {
+            State::Orphan(_, kind) => match self.store_claim(index, &row, version, kind) {
                 Ok(()) => Recovered::Adopted,
                 Err(_) => Recovered::Contended,
             },
@@ -270,8 +274,8 @@ impl<W: Words> Blocks<W> {
         row
     }
 
-    /// Who is over. The barriers: whoever heard of a death sees it here, and the words that are
-    /// loaded behind this are the last ones of those who are over.
+    /// Reads the epochs that may still run. The barriers ensure that a death known to the caller is
+    /// visible here, and that words loaded later are the last words of the dead.
     fn floors(&self, lives: &impl Lives) -> [u32; MAX_DOMAINS] {
         self.words.barrier();
         let mut floors = [0; MAX_DOMAINS];
@@ -282,7 +286,7 @@ impl<W: Words> Blocks<W> {
         floors
     }
 
-    fn judge(&self, row: &Row, floors: &[u32; MAX_DOMAINS]) -> State {
+    fn state_of(&self, row: &Row, floors: &[u32; MAX_DOMAINS]) -> State {
         if free_version(row).is_some() {
             return State::Free;
         }
@@ -298,7 +302,7 @@ impl<W: Words> Blocks<W> {
             let over = u32::from(epoch) < floors[domain];
             state = Some(match (state, over) {
                 (None, true) => State::Orphan(id, kind),
-                // Who is over has either lost to the living, or had it before.
+                // A dead claimant has either lost to the living one or owned the block before it.
                 (None | Some(State::Orphan(..)), false) => State::Held(id, kind),
                 (Some(before), true) => before,
                 (Some(_), false) => State::Contended,
@@ -308,12 +312,12 @@ impl<W: Words> Blocks<W> {
     }
 }
 
-/// Offset of the word of `index` in the page of `domain`.
+/// Returns the offset of the word of `index` in the page of `domain`.
 const fn word(domain: DomainId, index: usize) -> usize {
     domain.index() * size_of::<BlockPage>() + index * 8
 }
 
-/// The highest version, when all who wrote it say that the block is free.
+/// Returns the highest version if all words of that version say that the block is free.
 fn free_version(row: &Row) -> Option<u64> {
     let top = row.iter().map(|&word| unpack_block(word).0).max().unwrap_or(0);
     let free = |&word: &u64| unpack_block(word).2 == block::FREE;

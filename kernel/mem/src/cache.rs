@@ -1,9 +1,9 @@
-//! Single frames kept by each core, in front of the buddy allocator.
+//! Per-core caches of single frames in front of the buddy allocator.
 //!
-//! The usual allocation and the usual free are a pop and a push on this core's stack of frames,
-//! with interrupts masked and without a lock. An empty stack is refilled and a full one drained
-//! by half its size, under one lock. A frame in a cache is marked, so that freeing it again is
-//! found out there as well.
+//! Usually, allocating and freeing a frame is a pop and a push on this core's stack of frames, with
+//! interrupts masked and without a lock. An empty stack is refilled, and a full one drained, by
+//! half its size under one lock. Cached frames are marked in their tags, so that a double free is
+//! detected here too.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,12 +14,12 @@ use base::port::Frames;
 
 use crate::frames::{FrameAllocator, FreeError, Placing, RegionError, Statistics};
 
-/// Frames a core keeps.
+/// Capacity of a core's cache, in frames.
 const SIZE: usize = 32;
-/// Frames moved at once.
+/// Number of frames moved per refill or drain.
 const BATCH: usize = SIZE / 2;
 
-const _: () = assert!(SIZE * MAX_CORES <= 256, "caches are small beside a kernel's memory");
+const _: () = assert!(SIZE * MAX_CORES <= 256, "caches are small compared with a kernel's memory");
 
 #[derive(Clone, Copy)]
 struct Stack {
@@ -27,7 +27,7 @@ struct Stack {
     frames: [PhysAddr; SIZE],
 }
 
-/// The kernel's frames: what implements [`Frames`].
+/// The kernel's frames; implements [`Frames`].
 pub struct MemoryManager {
     frames: FrameAllocator,
     stacks: CoreLocal<Stack>,
@@ -41,7 +41,7 @@ impl Default for MemoryManager {
 }
 
 impl MemoryManager {
-    /// Without memory.
+    /// Creates a manager without memory.
     pub const fn new() -> Self {
         const EMPTY: Stack = Stack { count: 0, frames: [PhysAddr(0); SIZE] };
         MemoryManager {
@@ -61,7 +61,7 @@ impl MemoryManager {
         self.frames.add_region(base, bytes, kept)
     }
 
-    /// A single frame, from this core's cache.
+    /// Allocates a single frame from this core's cache.
     #[inline]
     pub fn allocate_one(&self) -> Option<PhysAddr> {
         self.stacks.with(|stack| {
@@ -75,7 +75,7 @@ impl MemoryManager {
         })
     }
 
-    /// Gives a single frame back, to this core's cache.
+    /// Frees a single frame to this core's cache.
     #[inline]
     pub fn free_one(&self, frame: PhysAddr) -> Result<(), FreeError> {
         self.stacks.with(|stack| {
@@ -92,22 +92,23 @@ impl MemoryManager {
         })
     }
 
-    /// A block that its owner lets be moved, near the balloon's frontier.
+    /// Allocates a block that its owner can move ([`crate::frames::span::Mover`]), near the
+    /// balloon's frontier.
     pub fn allocate_movable(&self, order: u8) -> Option<PhysAddr> {
         self.frames.allocate_placed(order, Placing::Movable)
     }
 
-    /// The allocator behind the caches, for the balloon.
+    /// Returns the buddy allocator, for the balloon.
     pub fn buddy(&self) -> &FrameAllocator {
         &self.frames
     }
 
-    /// Gives a block back.
+    /// Frees a block of `1 << order` frames.
     pub fn try_free(&self, block: PhysAddr, order: u8) -> Result<(), FreeError> {
         if order == 0 { self.free_one(block) } else { self.frames.free(block, order) }
     }
 
-    /// Empties this core's cache, so that its frames can join into blocks.
+    /// Empties this core's cache, so that its frames can join with their buddies.
     pub fn flush_core(&self) {
         self.stacks.with(|stack| {
             self.frames.drain(&stack.frames[..stack.count]);
@@ -115,17 +116,17 @@ impl MemoryManager {
         });
     }
 
-    /// Frames in the buddy allocator; those in caches count as used.
+    /// Returns the buddy allocator's statistics, which count cached frames as used.
     pub fn statistics(&self) -> Statistics {
         self.frames.statistics()
     }
 
-    /// Of the buddy allocator those that nobody has.
+    /// Returns the number of free frames in the buddy allocator.
     pub fn free_count(&self) -> usize {
         self.frames.free_count()
     }
 
-    /// Frees that were refused: each one is a defect of its caller.
+    /// Returns the number of refused frees; each is a bug of its caller.
     pub fn bad_frees(&self) -> usize {
         self.bad_frees.load(Ordering::Relaxed)
     }

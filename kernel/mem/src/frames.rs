@@ -1,25 +1,25 @@
 //! A buddy allocator of page frames.
 //!
-//! Blocks of `1 << order` frames, aligned to their size, from single frames up to a 16 MiB block.
-//! Free blocks of an order are a doubly linked list through their own first two words. One byte a
-//! frame (its *tag*) says whether a free, an allocated or a cached block starts there, so that
-//! a wrong `free` is an error value, and buddies find each other:
+//! Blocks have `1 << order` frames, aligned to their size, up to 16 MiB. The free blocks of an
+//! order form a doubly linked list through their first two words. One byte per frame (its *tag*)
+//! says whether a free, an allocated or a cached block starts there, so that buddies are found and
+//! a wrong `free` is an error:
 //!
 //! ```text
 //!            allocate                 core's cache
 //!   FREE|o ------------> USED|o  <------------------> CACHED
-//!          <------------   |  0 = inside of a block, or kept (tags, image)
+//!          <------------   |  0 = inside a block, or reserved (tags, image)
 //!              free        v
 //! ```
-//! `MOVABLE` beside `USED` says that the owner lets it be moved; such a frame is in no cache.
+//! `MOVABLE` with `USED` says that the owner can move the block; such a frame is never cached.
 //!
-//! There are two kinds of zones, each with lists of its own: *home*, the regions that are always
-//! ours, and each 16 MiB block of the global region that is ours for a time ([`span`]). Movable
-//! blocks are looked for from the balloon's frontier on, all others from home on, so that what is
-//! near the frontier can be given back.
+//! There are two kinds of zones, each with its own lists: *home* is all regions that always belong
+//! to this kernel; the others are the 16 MiB blocks of the global region that belong to it for a
+//! while ([`span`]). Movable blocks are allocated from the balloon's frontier, all others from home
+//! first, so that blocks near the frontier can be given back.
 //!
-//! Tags are atomics because a core may look at a tag without the lock; only who holds the lock or
-//! owns the block changes its tag.
+//! Tags are atomic because a core may read one without the lock; only the holder of the lock or the
+//! owner of the block changes it.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
@@ -38,11 +38,9 @@ mod lists;
 pub mod span;
 pub mod zone;
 
-/// Largest order: a 16 MiB block.
+/// The largest order: a 16 MiB block.
 pub const MAX_ORDER: u8 = 12;
-/// Number of orders.
 pub const ORDERS: usize = MAX_ORDER as usize + 1;
-/// Most regions.
 pub const MAX_REGIONS: usize = 8;
 
 const _: () = assert!(PAGE << MAX_ORDER == BLOCK);
@@ -52,61 +50,60 @@ const USED: u8 = 0x80;
 const CACHED: u8 = 0xc0;
 const MOVABLE: u8 = 0x20;
 
-/// May the frames be moved while they are allocated?
+/// Whether an allocated block can be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// Never: far from the balloon's frontier.
+    /// It cannot; it is placed far from the balloon's frontier.
     Fixed,
-    /// Their owner takes part in [`span::Mover`]: near the frontier.
+    /// Its owner implements [`span::Mover`]; it is placed near the frontier.
     Movable,
 }
 
 /// Why a region was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionError {
-    /// Not page aligned, empty, or without room for its tags.
+    /// The region is unaligned, empty, or has no room for its tags.
     Range,
-    /// It overlaps another one.
+    /// It overlaps another region.
     Overlap,
-    /// There are [`MAX_REGIONS`] already.
+    /// There are already [`MAX_REGIONS`] regions.
     TooMany,
 }
 
 /// Why a block was not freed. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeError {
-    /// No frame of this allocator.
+    /// The frame does not belong to this allocator.
     Foreign,
-    /// No allocated block of that order starts there: freed already, or never handed out so.
+    /// No allocated block of this order starts there, for example because it was freed already.
     NotAllocated,
 }
 
-/// Frames, counted.
+/// Frame counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// All frames of all regions.
     pub total: usize,
-    /// Free, not counting those in caches.
+    /// Free frames, without those in caches.
     pub free: usize,
-    /// Never handed out: the image and the tags.
+    /// Reserved frames: image and tags.
     pub kept: usize,
-    /// Free blocks by order.
+    /// Number of free blocks by order.
     pub blocks: [usize; ORDERS],
 }
 
-/// What the lock guards.
+/// State protected by the lock.
 struct Inner {
-    /// The regions that are always ours.
+    /// The regions that always belong to this kernel.
     home: Lists,
-    /// Each block of the global region.
+    /// The blocks of the global region.
     blocks: [Lists; MAX_BLOCKS],
-    /// Blocks that may be allocated from.
+    /// Blocks from which frames may be allocated.
     open: BlockSet,
-    /// Blocks whose tags were zeroed once.
+    /// Blocks whose tags have been zeroed.
     known: BlockSet,
-    /// Frames that can be allocated.
+    /// Number of frames that can be allocated.
     free: usize,
-    /// Below this many the probe trips.
+    /// The pressure threshold in frames.
     low: usize,
     kept: usize,
     total: usize,
@@ -128,7 +125,7 @@ impl Default for FrameAllocator {
 }
 
 impl FrameAllocator {
-    /// Without memory.
+    /// Creates an allocator without memory.
     pub const fn new() -> Self {
         FrameAllocator {
             regions: [const { Once::new() }; MAX_REGIONS],
@@ -139,9 +136,9 @@ impl FrameAllocator {
         }
     }
 
-    /// Takes over `[base, base + bytes)` but for the `kept` ranges `(start, end)`. The region is
-    /// mapped in the linear map and nobody else's: by the blob that passed its check, and `kept`
-    /// by the image's layout. Its tags are put into its first frames that are not kept.
+    /// Adds `[base, base + bytes)` without the `kept` ranges `(start, end)`. The caller promises
+    /// that the region is in the linear map and has no other user (the checked blob says so), and
+    /// that `kept` covers the image. The region's tags occupy its first frames outside `kept`.
     pub fn add_region(
         &self,
         base: PhysAddr,
@@ -166,7 +163,7 @@ impl FrameAllocator {
         let Ok(region) = slot.set(Region { base: base.0, bytes, tags }) else {
             return Err(RegionError::TooMany);
         };
-        // Release: who sees the count sees the region.
+        // Release: a core that sees the count sees the region.
         self.count.store(index + 1, Ordering::Release);
         let tags_range = (PhysAddr(place), PhysAddr(place + tag_bytes));
         let before = inner.home.free;
@@ -189,12 +186,12 @@ impl FrameAllocator {
         home.or_else(|| self.global.get()?.find(at))
     }
 
-    /// A block, aligned to its size; what is in it is undefined.
+    /// Allocates a block, aligned to its size, with undefined contents.
     pub fn allocate(&self, order: u8) -> Option<PhysAddr> {
         self.allocate_placed(order, Placing::Fixed)
     }
 
-    /// The same, and where it goes.
+    /// Allocates a block that is fixed or movable.
     pub fn allocate_placed(&self, order: u8, placing: Placing) -> Option<PhysAddr> {
         let mut inner = self.inner.lock();
         let block = inner.take(self, order, placing);
@@ -202,7 +199,7 @@ impl FrameAllocator {
         block
     }
 
-    /// The pressure probe: behind every allocation that is not from a core's cache.
+    /// Records memory pressure; called after every allocation from the lists.
     #[inline]
     fn probe(&self, inner: &Inner) {
         if inner.free < inner.low {
@@ -210,21 +207,21 @@ impl FrameAllocator {
         }
     }
 
-    /// From now on the probe trips when fewer frames than this are free.
+    /// Sets the number of free frames below which there is memory pressure.
     pub fn set_low(&self, frames: usize) {
         let mut inner = self.inner.lock();
         inner.low = frames;
         self.probe(&inner);
     }
 
-    /// Has the probe tripped since it was asked the last time?
+    /// Returns whether there has been memory pressure since the last call.
     #[inline]
     pub fn was_pressed(&self) -> bool {
         self.pressed.load(Ordering::Relaxed) && self.pressed.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes single frames until `into` is full or there are none, under one lock, and marks them
-    /// cached. How many it took.
+    /// Allocates single frames under one lock until `into` is full or memory is exhausted, and
+    /// marks them as cached. Returns their number.
     pub(crate) fn refill(&self, into: &mut [PhysAddr]) -> usize {
         let mut inner = self.inner.lock();
         let mut taken = 0;
@@ -238,7 +235,7 @@ impl FrameAllocator {
         taken
     }
 
-    /// Gives cached frames back, under one lock.
+    /// Frees cached frames under one lock.
     pub(crate) fn drain(&self, from: &[PhysAddr]) {
         let mut inner = self.inner.lock();
         for &frame in from {
@@ -255,8 +252,8 @@ impl FrameAllocator {
         }
     }
 
-    /// An allocated single frame becomes a cached one. False when it must not: it is movable, or
-    /// its block is being emptied.
+    /// Marks an allocated single frame as cached. Returns false if it must not be cached, because
+    /// it is movable or its block is being emptied.
     #[inline]
     pub(crate) fn put_cached(&self, frame: PhysAddr) -> Result<bool, FreeError> {
         let (region, tag) = self.find(frame).ok_or(FreeError::Foreign)?;
@@ -272,7 +269,7 @@ impl FrameAllocator {
         Ok(!refused)
     }
 
-    /// And the other way.
+    /// Marks a cached frame as allocated.
     #[inline]
     pub(crate) fn take_cached(&self, frame: PhysAddr) {
         let changed = self.change(frame, CACHED, USED);
@@ -289,7 +286,7 @@ impl FrameAllocator {
         Ok(())
     }
 
-    /// Gives a block back, with the order it was allocated with.
+    /// Frees a block. `order` must be the one it was allocated with.
     pub fn free(&self, block: PhysAddr, order: u8) -> Result<(), FreeError> {
         self.free_locked(&mut self.inner.lock(), block, order)
     }
@@ -306,17 +303,16 @@ impl FrameAllocator {
         Ok(())
     }
 
-    /// Frames that can be allocated now, without those in caches.
+    /// Returns the number of frames that can be allocated now, without those in caches.
     pub fn free_frames(&self) -> usize {
         self.inner.lock().free
     }
 
-    /// Frames that nobody has.
+    /// Does the same as [`FrameAllocator::free_frames`].
     pub fn free_count(&self) -> usize {
         self.inner.lock().free
     }
 
-    /// Now.
     pub fn statistics(&self) -> Statistics {
         let inner = self.inner.lock();
         let mut blocks = [0; ORDERS];
@@ -329,10 +325,10 @@ impl FrameAllocator {
     }
 }
 
-/// The first range of `bytes` in `[base, end)` that misses all of `kept`.
+/// Returns the first range of `bytes` in `[base, end)` that does not overlap `kept`.
 fn place_tags(base: u64, end: u64, bytes: u64, kept: &[(PhysAddr, PhysAddr)]) -> Option<u64> {
     let mut at = base;
-    // Each round passes one kept range at least.
+    // Each iteration passes at least one kept range.
     for _ in 0..=kept.len() {
         match kept.iter().find(|(start, stop)| at < stop.0 && start.0 < at + bytes) {
             Some((_, stop)) => at = stop.0.next_multiple_of(PAGE),
@@ -374,7 +370,7 @@ impl Inner {
         self.home.take(find, order, marks)
     }
 
-    /// From the block that is farthest from the frontier, or for movable frames the nearest.
+    /// Takes fixed frames from the block farthest from the frontier, movable ones from the nearest.
     fn take_block(
         &mut self,
         frames: &FrameAllocator,

@@ -1,16 +1,16 @@
-//! The kernel heap: size classes in slabs of frames, large objects in frames of their own.
+//! The kernel heap: small objects in slabs by size class, large objects in frames of their own.
 //!
-//! A slab is a block of frames aligned to its size. Its header is its first words; free objects are
-//! a list through their first word, and objects never used yet lie behind `fresh`. A class lists
-//! its slabs with room; it keeps one empty slab, and gives others back to the frames:
+//! A slab is a block of frames, aligned to its size, that starts with a header. Freed objects form
+//! a list through their first word; objects that were never used lie after offset `fresh`. A class
+//! lists its slabs with room. It keeps one empty slab and returns others to the frame allocator:
 //!
 //! ```text
-//!   allocate frames -> [ room, in the list ] --last object--> [ full, in no list ]
-//!                           |    ^-----------first free-------------'
-//!                       last free: kept if it is the only empty one, else frames are freed
+//!   allocate frames -> [ has room, in the list ] --last object taken--> [ full, not in the list ]
+//!                           |    ^----------------object freed-----------------'
+//!                       last object freed: kept if it is the only empty slab, else frames freed
 //! ```
 //!
-//! The caller knows the layout of what it frees (`GlobalAlloc`), so nothing is looked up.
+//! Callers pass the layout of what they free (`GlobalAlloc`), so no lookup is needed.
 
 use core::alloc::Layout;
 use core::num::NonZeroUsize;
@@ -24,58 +24,58 @@ use crate::frames::MAX_ORDER;
 use crate::ranks;
 use crate::raw::Word;
 
-/// Object sizes, ascending. Those that are no power of two are aligned to 16 only.
+/// Object sizes in ascending order. Sizes that are no power of two are only aligned to 16.
 const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
-/// Objects up to this size come in slabs of one frame, others in slabs of four.
+/// Slabs of objects up to this size have one frame, others four.
 const SMALL: usize = 512;
-/// Bytes of a slab's header.
+/// Size of a slab's header.
 const HEADER: usize = 64;
 
-/// What the heap holds.
+/// Memory use of the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of live objects, rounded up to their classes.
+    /// Bytes of live objects, rounded up to their size classes.
     pub used: usize,
-    /// Bytes of frames.
+    /// Bytes of frames that the heap holds.
     pub taken: usize,
 }
 
-/// Slabs of one size.
+/// The slabs of one size class.
 struct Class {
-    /// First slab with room, or 0.
+    /// The first slab with room, or 0.
     head: usize,
-    /// Empty slabs in the list: at most one.
+    /// Number of empty slabs in the list, at most one.
     empty: usize,
 }
 
-/// The heap; frames are passed in.
+/// The heap. Callers pass the frame allocator to each operation.
 pub struct Heap {
     classes: [Lock<Class>; SIZES.len()],
     used: AtomicUsize,
     taken: AtomicUsize,
 }
 
-/// Where an object of a layout lives.
+/// How an object of some layout is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Backing {
     Class(usize),
     Frames(u8),
     TooLarge,
 }
 
-fn place(layout: Layout) -> Place {
+fn backing(layout: Layout) -> Backing {
     let (size, align) = (layout.size(), layout.align());
     let fits = |&class: &usize| class >= size && (align <= 16 || class.is_power_of_two());
     // A power of two that is at least `align` is aligned to it.
     let wanted = |class: &usize| fits(class) && (align <= 16 || *class >= align);
     if let Some(class) = SIZES.iter().position(wanted) {
-        return Place::Class(class);
+        return Backing::Class(class);
     }
     let bytes = size.max(align).max(PAGE as usize);
     let order = bytes.checked_next_power_of_two().map(|b| b.ilog2() - PAGE.ilog2());
     match order {
-        Some(order) if order <= u32::from(MAX_ORDER) => Place::Frames(order as u8),
-        _ => Place::TooLarge,
+        Some(order) if order <= u32::from(MAX_ORDER) => Backing::Frames(order as u8),
+        _ => Backing::TooLarge,
     }
 }
 
@@ -87,7 +87,7 @@ const fn slab_bytes(size: usize) -> usize {
     (PAGE as usize) << slab_order(size)
 }
 
-/// Offset of a slab's first object.
+/// Returns the offset of a slab's first object.
 const fn first(size: usize) -> usize {
     if size.is_power_of_two() && size > HEADER { size } else { HEADER }
 }
@@ -99,7 +99,6 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// Empty.
     pub const fn new() -> Self {
         Heap {
             classes: [const { Lock::new(ranks::HEAP, Class { head: 0, empty: 0 }) }; SIZES.len()],
@@ -108,46 +107,45 @@ impl Heap {
         }
     }
 
-    /// Memory for `layout` as a virtual address, or `None`.
+    /// Allocates memory for `layout` and returns its virtual address.
     pub fn allocate(&self, frames: &dyn Frames, layout: Layout) -> Option<NonZeroUsize> {
-        let (at, bytes) = match place(layout) {
-            Place::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
-            Place::Frames(order) => {
+        let (at, bytes) = match backing(layout) {
+            Backing::Class(class) => (self.allocate_small(frames, class)?, SIZES[class]),
+            Backing::Frames(order) => {
                 let bytes = (PAGE as usize) << order;
                 let block = frames.allocate(order)?;
                 self.taken.fetch_add(bytes, Ordering::Relaxed);
                 (block.to_virt().0 as usize, bytes)
             }
-            Place::TooLarge => return None,
+            Backing::TooLarge => return None,
         };
         self.used.fetch_add(bytes, Ordering::Relaxed);
         NonZeroUsize::new(at)
     }
 
-    /// Gives back what [`Heap::allocate`] returned for the same layout.
+    /// Frees what [`Heap::allocate`] returned for the same layout.
     pub fn free(&self, frames: &dyn Frames, at: NonZeroUsize, layout: Layout) {
-        let bytes = match place(layout) {
-            Place::Class(class) => {
+        let bytes = match backing(layout) {
+            Backing::Class(class) => {
                 self.free_small(frames, class, at.get());
                 SIZES[class]
             }
-            Place::Frames(order) => {
+            Backing::Frames(order) => {
                 let bytes = (PAGE as usize) << order;
                 frames.free(VirtAddr(at.get() as u64).to_phys(), order);
                 self.taken.fetch_sub(bytes, Ordering::Relaxed);
                 bytes
             }
-            Place::TooLarge => return,
+            Backing::TooLarge => return,
         };
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Would an object of layout `to` take the very place of one of layout `from`?
+    /// Returns whether an object of layout `from` also has room for layout `to`.
     pub fn resize_in_place(&self, from: Layout, to: Layout) -> bool {
-        place(from) == place(to)
+        backing(from) == backing(to)
     }
 
-    /// Now.
     pub fn usage(&self) -> Usage {
         Usage { used: self.used.load(Ordering::Relaxed), taken: self.taken.load(Ordering::Relaxed) }
     }
@@ -218,7 +216,7 @@ impl Class {
     }
 }
 
-/// A slab, by its virtual address. Reached only under its class's lock.
+/// A slab, given by its virtual address. Only accessed under its class's lock.
 #[derive(Clone, Copy)]
 struct Slab(usize);
 
@@ -229,15 +227,15 @@ impl Slab {
     fn before(self) -> Word {
         Word::at(self.0 + 8)
     }
-    /// First free object that was used before, or 0.
+    /// The first freed object, or 0.
     fn free(self) -> Word {
         Word::at(self.0 + 16)
     }
-    /// Live objects.
+    /// The number of live objects.
     fn used(self) -> Word {
         Word::at(self.0 + 24)
     }
-    /// Offset of the first object never used.
+    /// Offset of the first object that was never used.
     fn fresh(self) -> Word {
         Word::at(self.0 + 32)
     }
@@ -256,7 +254,7 @@ impl Slab {
         self.free().get() == 0 && self.fresh().get() as usize + size > slab_bytes(size)
     }
 
-    /// An object of a slab that is not full.
+    /// Takes an object from a slab that is not full.
     fn take(self, size: usize) -> usize {
         self.used().set(self.used().get() + 1);
         let object = self.free().get() as usize;

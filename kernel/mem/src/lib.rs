@@ -1,17 +1,18 @@
-//! Memory of one kernel: frames, heap, mappings, stacks.
+//! Memory management of one kernel: frames, heap, mappings, stacks.
 //!
-//! - [`blocks`]   which kernel has which block of the global region; [`set`] is a set of blocks
-//! - [`transfer`] the order in which a block changes hands; [`balloon`] does it
-//! - [`manager`]  decides when; [`returns`] brings frames home that others freed
+//! - [`blocks`]   the table that says which kernel has which block of the global region; [`set`] is
+//!   a set of blocks
+//! - [`transfer`] the steps in which a block changes hands; [`balloon`] executes them
+//! - [`manager`]  decides when blocks move; [`returns`] returns frames freed by another kernel
 //! - [`frames`]   a buddy allocator over the kernel's own regions; `frames::zone` is one range
-//! - [`cache`]    single frames kept a core, in front of it; [`MemoryManager`] is both
-//! - [`heap`]     small objects in slabs of frames, large ones in frames; the global allocator
-//! - [`mapping`]  the kernel's page table from the blob, and the audit of its invariant
-//! - [`stacks`]   kernel stacks with guards
-//! - [`spaces`]   address space for programs, whose memory comes when it is touched
-//! - [`raw`]      every unsafe line: words of memory that the allocators own
+//! - [`cache`]    per-core caches of single frames in front of it; [`MemoryManager`] combines both
+//! - [`heap`]     small objects in slabs, large ones in frames; the global allocator
+//! - [`mapping`]  the kernel's page table, and an audit of its invariants
+//! - [`stacks`]   kernel stacks with guard pages
+//! - [`spaces`]   address space for programs, with demand paging
+//! - [`raw`]      the unsafe code: memory that the allocators own
 //!
-//! Allocation is always local to the kernel. Nothing here waits for another domain.
+//! Allocation is always local to the kernel and never waits for another domain.
 #![cfg_attr(not(test), no_std)]
 
 pub mod balloon;
@@ -35,13 +36,13 @@ mod testing;
 pub use cache::MemoryManager;
 pub use raw::KernelHeap;
 
-/// The order of this crate's locks.
+/// The ranks of this crate's locks.
 pub mod ranks {
     use arch::lock::Rank;
 
-    /// Slabs of one size.
+    /// A size class of the heap.
     pub const HEAP: Rank = Rank::new(110, "heap");
-    /// Address space of programs.
+    /// Address spaces of programs.
     pub const SPACES: Rank = Rank::leaf(115, "spaces");
     /// Stack slots.
     pub const STACKS: Rank = Rank::leaf(120, "stacks");

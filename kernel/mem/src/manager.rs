@@ -1,4 +1,4 @@
-//! The meta-level manager of one kernel: when to take a block, when to give one, whom to ask.
+//! Policy of the balloon of one kernel: when to take a block, when to give one, which peer to ask.
 //!
 //! ```text
 //!              free < low, pool not empty
@@ -6,93 +6,93 @@
 //!   | calm |                                  | taking | ----------> calm
 //!   +------+ --------------+                  +--------+
 //!      ^      free < low,  |                    ^   | not deflated
-//!      |      pool empty   v           given    |   v
-//!      |                 +--------+ ------------+  waiting, for a while in any case
+//!      |      pool empty   v     peer gave one  |   v
+//!      |                 +--------+ ------------+  waiting (always until the timeout)
 //!      |                 | asking |
-//!      |                 +--------+ -- refused, next peer --> asking
-//!      | free >= low          | refused by all
+//!      |                 +--------+ -- refused: ask next peer --> asking
+//!      | free >= low          | all refused
 //!      |                      v
 //!      +----------------- +---------+
-//!                         | waiting | -- time is over, or the pool is not empty --> as calm
+//!                         | waiting | -- timeout, or pool not empty --> as from calm
 //!                         +---------+
 //! ```
-//! Beside that, and never at the same time, it *gives*: to a peer that asks, or to an empty pool.
+//! At other times it *gives*: to a peer that asks, or to an empty pool.
 //!
-//! Pure: events and the time come in, actions go out; the driver answers each [`Action::Deflate`],
-//! [`Action::Inflate`] and [`Action::Ask`] with its event, and samples after each.
+//! Pure: events and times go in, actions come out. The driver answers each [`Action::Deflate`],
+//! [`Action::Inflate`] and [`Action::Ask`] with the corresponding event, followed by a sample.
 //!
-//! **No starving**: who asks is refused only by a kernel that would fall below its reserve. Peers
-//! are asked one by one, those that say they have most first, and all of them in each round.
-//! **No ping-pong**: a kernel takes below `low` and gives only what leaves it `reserve`, which is
-//! higher; so between taking a block and giving one, `reserve - low` frames at least were freed.
-//! **Fairness**: peers that ask are served in turn. **Death**: what a dead peer was asked is
-//! refused, what it asked is forgotten; its blocks are in the pool once they are recovered.
+//! **No starvation**: a kernel refuses only if giving would take it below its reserve. Peers are
+//! asked one by one, in order of the memory they report, and all of them in each round.
+//! **No ping-pong**: a kernel takes below `low` and gives only if it keeps `reserve`, which is
+//! higher; so between taking a block and giving one, it has freed at least `reserve - low` frames.
+//! **Fairness**: peers that ask are served in turn. **Death**: a request to a dead peer counts as
+//! refused, and a request from it is dropped; its blocks enter the pool once they are recovered.
 
 use abi::boot::MAX_DOMAINS;
 use base::id::DomainId;
 
 use crate::frames::span::FRAMES;
 
-/// When to do what; in frames and nanoseconds.
+/// Thresholds in frames, times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Below this many free frames the kernel wants a block.
     pub low: usize,
-    /// It keeps this many when it gives one; higher than `low`.
+    /// Number of free frames that it keeps when it gives a block; higher than `low`.
     pub reserve: usize,
-    /// Between taking or failing to give, and giving to the pool unasked.
+    /// Minimum time from taking a block, or failing to give one, to giving one unasked.
     pub hold_ns: u64,
-    /// Between two rounds of asking: the first time, doubling up to the last.
+    /// Backoff between two rounds of asking: initial value, which doubles up to the maximum.
     pub retry_ns: (u64, u64),
 }
 
-/// What the driver sees now.
+/// The current situation, as the driver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Frames free here.
+    /// Free frames of this kernel.
     pub free: usize,
-    /// Blocks that are nobody's.
+    /// Free blocks.
     pub pool: usize,
-    /// What each other kernel says that it can spare; `None`: it cannot be asked.
+    /// The frames that each other kernel reports it can spare; `None` if it cannot be asked.
     pub spare: [Option<u32>; MAX_DOMAINS],
 }
 
-/// What happens.
+/// An input of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The probe tripped, time went by, or something was done.
+    /// Memory pressure, a timeout, or the end of an action.
     Sampled(Sample),
-    /// The block that was to be taken: was it?
+    /// Whether the block of [`Action::Deflate`] was taken.
     Deflated(bool),
-    /// The block that was to be given: was it?
+    /// Whether the block of [`Action::Inflate`] was given.
     Inflated(bool),
-    /// A peer wants a block, and so many frames are free here.
+    /// A peer asks for a block; the number is this kernel's free frames.
     Asked(DomainId, usize),
-    /// A peer that was asked gave one to the pool, or did not.
+    /// Whether a peer that was asked gave a block to the pool.
     Answered(DomainId, bool),
     /// A peer died or left.
     Lost(DomainId),
 }
 
-/// What to do.
+/// An output of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Take a block from the pool.
     Deflate,
-    /// Give one to the pool.
+    /// Give a block to the pool.
     Inflate,
     /// Ask a peer to give one to the pool.
     Ask(DomainId),
-    /// Tell a peer whether one was given.
+    /// Tell a peer whether a block was given.
     Answer(DomainId, bool),
-    /// Sample again at this time at the latest.
+    /// Send a sample no later than this time.
     WakeAt(u64),
 }
 
-/// Most actions of one step: an answer to each peer, and two of its own.
+/// Limit on actions per step: an answer to each peer and two more.
 pub const MAX_ACTIONS: usize = MAX_DOMAINS + 2;
 
-/// Actions, in order.
+/// The actions of one step, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions {
     items: [Option<Action>; MAX_ACTIONS],
@@ -109,7 +109,6 @@ impl Actions {
         self.count += 1;
     }
 
-    /// In order.
     pub fn iter(&self) -> impl Iterator<Item = Action> + '_ {
         self.items.iter().flatten().copied()
     }
@@ -121,14 +120,14 @@ enum Need {
     Taking,
     Asking(DomainId),
     Waiting(u64),
-    /// The same after a block that could not be taken, though it was there.
+    /// Waiting after a block in the pool could not be taken.
     Failed(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Giving {
     Nothing,
-    /// To the pool, unasked, or for a peer that left meanwhile.
+    /// To the pool: unasked, or for a peer that has left meanwhile.
     ToPool,
     For(DomainId),
 }
@@ -149,14 +148,14 @@ impl Peers {
     fn contains(self, peer: DomainId) -> bool {
         self.0 >> (peer.index() % MAX_DOMAINS) & 1 == 1
     }
-    /// The first one behind `peer`, going round.
-    fn behind(self, peer: DomainId) -> Option<DomainId> {
+    /// Returns the next member after `peer`, cyclically.
+    fn next_after(self, peer: DomainId) -> Option<DomainId> {
         let round = (1..=MAX_DOMAINS).map(|step| (peer.index() + step) % MAX_DOMAINS);
         round.map(|index| DomainId(index as u8)).find(|&peer| self.contains(peer))
     }
 }
 
-/// The manager of one kernel.
+/// The state machine of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manager {
     me: DomainId,
@@ -164,18 +163,17 @@ pub struct Manager {
     sample: Option<Sample>,
     need: Need,
     giving: Giving,
-    /// Peers that wait for an answer, and whom it answered last.
+    /// Peers that wait for an answer; `served` is the last one that got one.
     asking: Peers,
     served: DomainId,
-    /// Peers that refused in this round.
+    /// Peers that have refused in this round.
     refused: Peers,
     backoff: u64,
-    /// Nothing is given unasked before.
+    /// Nothing is given unasked before this time.
     quiet_until: u64,
 }
 
 impl Manager {
-    /// Calm.
     pub const fn new(me: DomainId, limits: Limits) -> Manager {
         Manager {
             me,
@@ -191,12 +189,12 @@ impl Manager {
         }
     }
 
-    /// Frames that this kernel could do without: what its peers are told.
+    /// Returns the number of frames that this kernel reports to peers as spare.
     pub fn spare(&self, free: usize) -> u32 {
         u32::try_from(free.saturating_sub(self.limits.reserve)).unwrap_or(u32::MAX)
     }
 
-    /// One event.
+    /// Handles one event.
     pub fn step(&mut self, now: u64, event: Event) -> Actions {
         let mut actions = Actions::new();
         match event {
@@ -211,7 +209,8 @@ impl Manager {
             Event::Answered(peer, gave) => self.answered(now, peer, gave, &mut actions),
             Event::Lost(peer) => self.lost(now, peer, &mut actions),
         }
-        // Everything but a sample makes the last one stale for the own need.
+        // Any event but a sample makes the last sample too old to decide whether this kernel needs
+        // a block.
         if let (Event::Sampled(_), Some(sample)) = (event, self.sample) {
             self.decide(now, sample, &mut actions);
         }
@@ -247,7 +246,7 @@ impl Manager {
         needs || self.giving != Giving::Nothing
     }
 
-    /// What this kernel does for itself.
+    /// Takes or gives on this kernel's own behalf.
     fn decide(&mut self, now: u64, sample: Sample, actions: &mut Actions) {
         if self.is_busy() {
             return;
@@ -269,7 +268,7 @@ impl Manager {
         actions.push(Action::Deflate);
     }
 
-    /// Asks the peer that can spare most among those not yet asked in this round.
+    /// Asks the peer with the most spare memory among those not yet asked in this round.
     fn ask_next(&mut self, now: u64, actions: &mut Actions) {
         let spare = self.sample.map_or([None; MAX_DOMAINS], |sample| sample.spare);
         let peers = (0..MAX_DOMAINS as u8).map(DomainId);
@@ -331,7 +330,7 @@ impl Manager {
         }
     }
 
-    /// Keeps a block in the pool, so that who needs one need not ask.
+    /// Keeps one block in the pool, so that a kernel in need finds one without asking.
     fn give_unasked(&mut self, now: u64, sample: Sample, actions: &mut Actions) {
         let plenty = sample.free >= self.limits.reserve + 2 * FRAMES;
         let others = sample.spare.iter().any(Option::is_some);
@@ -345,10 +344,10 @@ impl Manager {
         actions.push(Action::Inflate);
     }
 
-    /// Answers who asks: one gift at a time, refusals at once.
+    /// Answers peers: gives one block at a time, refuses immediately.
     fn serve(&mut self, sample: Sample, actions: &mut Actions) {
         let can = sample.free >= self.limits.reserve + FRAMES && !self.wants(sample);
-        while let Some(peer) = self.asking.behind(self.served) {
+        while let Some(peer) = self.asking.next_after(self.served) {
             if self.giving != Giving::Nothing {
                 return;
             }

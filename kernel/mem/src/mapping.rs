@@ -1,15 +1,15 @@
-//! The kernel's page table, made from the blob and the image's layout, and the audit that holds
-//! any kernel's table against the design's rules:
+//! The kernel's page table, built from the blob and the image's layout, and an audit that checks
+//! any kernel's table against these rules:
 //!
-//! 1. cacheable are only frames of regions that this domain owns, of blocks of the global region
-//!    that are local to it (and coherent pages it holds);
-//! 2. nothing is both writable and executable; the kernel's own code not even through two mappings
-//!    (programs' code lies in frames, which the linear map shows);
-//! 3. the lowest 2 MiB of virtual memory are empty;
-//! 4. no frame is reached with two memory types: what is not cacheable is in the uncached window,
-//!    in this domain's staging area (read only), or a device outside of all memory regions;
-//! 5. of another kernel nothing is mapped; where the board has twins, its staging area is, read
-//!    only and uncached, there and where that kernel has its code and constants.
+//! 1. Cacheable mappings show only frames of this domain's regions, of global blocks that are local
+//!    to it, and coherent pages that it holds.
+//! 2. Nothing is both writable and executable. The kernel's own code is not writable through a
+//!    second mapping either; programs' code is in frames that the linear map shows.
+//! 3. The lowest 2 MiB of virtual memory are not mapped.
+//! 4. No frame is mapped with two memory types: an uncached or device mapping shows the uncached
+//!    window, this domain's staging area (read-only), or a device outside all memory regions.
+//! 5. Nothing of another kernel is mapped, except on boards with twins: its staging area is mapped
+//!    read-only and uncached, both there and at the addresses of that kernel's code and constants.
 
 use abi::boot::{BLOCK, Blob, Domain, IMAGE_OFFSET, MAINTENANCE_OFFSET, Region, kind};
 use arch::mmu::{DEVICE_RANGES, PageTable};
@@ -21,15 +21,15 @@ use base::port::Frames;
 use crate::set::BlockSet;
 use crate::spaces;
 
-/// Executable ranges that an audit can tell apart.
+/// Limit on separate executable ranges in an audit.
 const MAX_CODE: usize = 16;
-/// Nothing is mapped below.
+/// The lowest address that may be mapped.
 const LOWEST: u64 = 2 << 20;
 
-/// Builds the table of `domain`'s kernel. Mapped at VA = PA + constant: the domain's local regions
-/// (cacheable; the image by its parts, nothing in the gaps between them, which are the guards), the
-/// uncached window, the staging area of this domain read-only, and the devices. The global region
-/// and everything of others are not mapped. Tables come from `frames`.
+/// Builds the page table of `domain`'s kernel, with tables from `frames`. Mapped at VA = PA +
+/// constant are the domain's local regions (cacheable; the image section by section, with unmapped
+/// guards between them), the uncached window, this domain's staging area (read-only), and the
+/// devices. The global region and other domains' memory are not mapped.
 pub fn kernel_table(
     blob: &Blob,
     domain: DomainId,
@@ -55,7 +55,7 @@ pub fn kernel_table(
     Ok(table)
 }
 
-/// What of the domain's memory the frame allocator must not hand out.
+/// Returns the range of the image, which the frame allocator must not hand out.
 pub fn image_range(layout: &ImageLayout) -> (PhysAddr, PhysAddr) {
     let parts = parts(layout);
     let start = parts.iter().map(|part| part.start).min().unwrap_or(0);
@@ -71,7 +71,7 @@ fn page_up(at: u64) -> u64 {
     at.next_multiple_of(PAGE)
 }
 
-/// A part of the image, in physical addresses.
+/// A section of the image, in physical addresses.
 #[derive(Clone, Copy)]
 struct Part {
     start: u64,
@@ -79,7 +79,7 @@ struct Part {
     rights: Rights,
 }
 
-/// The parts by ascending address.
+/// Returns the sections in ascending order of address.
 fn parts(layout: &ImageLayout) -> [Part; 4] {
     let part = |(start, end): (u64, u64), rights| Part {
         start: VirtAddr(start).to_phys().0,
@@ -111,18 +111,15 @@ fn map_local(region: &Region, layout: &ImageLayout, map: &mut Map<'_>) -> Result
     map(page_up(image_end.0), end, Memory::Cached, Rights::ReadWrite)
 }
 
-/// Bytes mapped, by kind.
+/// The result of an audit: mapped bytes by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Leaves.
+    /// Number of leaf entries.
     pub mappings: usize,
-    /// Cacheable bytes, code included.
+    /// Cacheable bytes, including code.
     pub cached: u64,
-    /// Bytes of code.
     pub code: u64,
-    /// Uncached bytes.
     pub uncached: u64,
-    /// Device bytes.
     pub device: u64,
 }
 
@@ -135,29 +132,29 @@ impl core::fmt::Display for Audit {
     }
 }
 
-/// A rule that a table breaks, with the leaf that breaks it.
+/// A broken rule, with the offending leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Cacheable, and not all in a region of this domain.
+    /// A cacheable mapping that is not completely in regions of this domain.
     ForeignCached(Mapping),
-    /// Uncached, and neither in the window, nor (read-only) in this domain's staging area or a
-    /// twin's, nor at the place where lines are maintained.
+    /// An uncached mapping of something other than the window, this domain's or a twin's staging
+    /// area (read-only), or the maintenance mapping.
     ForeignUncached(Mapping),
-    /// Device memory that overlaps a memory region.
+    /// A device mapping that overlaps a memory region.
     DeviceInMemory(Mapping),
-    /// A frame of code that is writable through this mapping.
+    /// A writable mapping of a frame of code.
     WritableCode(Mapping),
-    /// In the lowest 2 MiB of virtual memory.
+    /// A mapping in the lowest 2 MiB of virtual memory.
     Low(Mapping),
-    /// Two leaves show the same virtual address, or they do not come in ascending order.
+    /// A leaf that overlaps the previous one or lies before it.
     Order(Mapping),
-    /// More separate ranges of code than an audit can keep.
+    /// More separate ranges of code than an audit can record.
     TooMuchCode(Mapping),
     /// There is no such domain.
     NoSuchDomain,
 }
 
-/// Maps a block of the global region that is local to this kernel.
+/// Maps a global block that is local to this kernel.
 pub fn map_block(
     table: &mut PageTable,
     frames: &dyn Frames,
@@ -166,7 +163,7 @@ pub fn map_block(
     table.map(frames, block.to_virt(), block, BLOCK, Memory::Cached, Rights::ReadWrite)
 }
 
-/// Maps where the image of `other`, another kernel's domain, is staged.
+/// Maps the staging area of another domain's image.
 pub fn map_staging(
     table: &mut PageTable,
     frames: &dyn Frames,
@@ -176,8 +173,9 @@ pub fn map_staging(
     table.map(frames, at.to_virt(), at, bytes, Memory::Uncached, Rights::Read)
 }
 
-/// Maps the first `bytes` bytes of that image, its code and constants, where the other kernel has
-/// them: what is staged and not what runs, for no cache ever writes it. Nobody executes it.
+/// Maps the first `bytes` bytes of another domain's staged image, its code and constants, at the
+/// addresses where that kernel has them. This shows the staged copy and not the running one, so no
+/// cache ever writes it. It is not executable.
 pub fn map_constants(
     table: &mut PageTable,
     frames: &dyn Frames,
@@ -190,12 +188,12 @@ pub fn map_constants(
     table.map(frames, at.to_virt(), from, bytes, Memory::Uncached, Rights::Read)
 }
 
-/// The global region, if the board has one.
+/// Returns the global region, if the board has one.
 pub fn global(blob: &Blob) -> Option<&Region> {
     blob.regions().iter().find(|region| region.kind == kind::GLOBAL)
 }
 
-/// Checks every leaf of `table`, the table of `domain`'s kernel, to which `blocks` are local.
+/// Checks every leaf of `table`, the page table of `domain`'s kernel with the local `blocks`.
 pub fn audit(
     table: &PageTable,
     blob: &Blob,
@@ -216,7 +214,7 @@ pub fn audit(
             Err(violation) => result = Err(violation),
         }
     });
-    // Again, now that all code is known.
+    // Second pass, now that all code is known.
     table.walk(&mut |leaf| {
         if result.is_ok() && leaf.rights == Rights::ReadWrite && code.overlaps(&leaf) {
             result = Err(Violation::WritableCode(leaf));
@@ -243,7 +241,7 @@ fn in_order(leaf: &Mapping, last: &mut u64) -> Result<(), Violation> {
     if leaf.virt.0 < LOWEST {
         return Err(Violation::Low(*leaf));
     }
-    // The last byte: an end may be one past the address space.
+    // Compares with the last byte, because an end may be one past the address space.
     if leaf.virt.0 <= *last {
         return Err(Violation::Order(*leaf));
     }
@@ -279,27 +277,28 @@ impl Rules<'_> {
         }
     }
 
-    /// The second mapping of a block that kernels share, by which lines of unmapped pages are
-    /// cleaned; nothing is read or written through it.
+    /// Matches the second mapping of shared blocks, through which cache lines of unmapped pages are
+    /// cleaned. Nothing is read or written through it.
     fn is_for_maintenance(&self, leaf: &Mapping) -> bool {
         let at = leaf.phys.to_virt().0.wrapping_add(MAINTENANCE_OFFSET);
         leaf.virt.0 == at && self.global.is_some_and(|all| within(leaf, all.base, all.size))
     }
 
-    /// Does the leaf touch memory of the board, as this domain sees the bus? The same address may
-    /// be a device here and memory elsewhere.
+    /// Returns whether the leaf overlaps the board's memory as seen from this domain's bus. In
+    /// other domains the same address may be a device.
     fn reaches(&self, leaf: &Mapping) -> bool {
         overlaps(leaf, self.this.ram_base, self.this.ram_size)
     }
 
-    /// All of the leaf lies in one own block, or in own regions, which may be adjacent.
+    /// Returns whether the leaf lies in one local block, or in this domain's (possibly adjacent)
+    /// regions.
     fn is_own_memory(&self, leaf: &Mapping) -> bool {
         let (mut at, end) = (leaf.phys.0, leaf.phys.0 + leaf.bytes);
         if self.global.is_some_and(|global| within(leaf, global.base, global.size)) {
             return self.is_own_block(leaf);
         }
         let own = || self.blob.regions().iter().filter(|region| is_own(region, self.domain));
-        // Each round passes one region.
+        // Each iteration passes one region.
         for _ in self.blob.regions() {
             if at >= end {
                 return true;
@@ -341,7 +340,7 @@ fn overlaps(leaf: &Mapping, base: u64, size: u64) -> bool {
     leaf.phys.0 < base + size && base < leaf.phys.0 + leaf.bytes
 }
 
-/// Physical ranges of code, adjacent leaves joined.
+/// Physical ranges of code; adjacent leaves are merged.
 struct Code {
     ranges: [(u64, u64); MAX_CODE],
     count: usize,

@@ -1,6 +1,6 @@
-//! The unsafe lines of this crate. Everything here reaches memory through the linear map, and only
-//! memory that the frame allocator was given and has not handed out (lists in free frames, tags),
-//! or that the heap took from it (slabs). `add_region` is where that memory is promised.
+//! The unsafe code of this crate. It accesses memory through the linear map, and only memory that
+//! was given to the frame allocator and not handed out (lists in free frames, tags), or that the
+//! heap allocated from it (slabs). The caller of `add_region` promises that this memory is usable.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
@@ -18,12 +18,12 @@ use crate::heap::Heap;
 use crate::mapping::{Audit, Violation};
 use crate::set::BlockSet;
 
-/// A word in memory that an allocator of this crate owns.
+/// A word of memory that an allocator of this crate owns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word(usize);
 
 impl Word {
-    /// The word at virtual address `at`, which is 8-aligned and the calling allocator's.
+    /// Returns the word at virtual address `at`, which is 8-aligned and belongs to the caller.
     #[inline]
     pub(crate) fn at(at: usize) -> Word {
         debug_assert!(at.is_multiple_of(8) && at != 0);
@@ -43,37 +43,37 @@ impl Word {
     }
 }
 
-/// `count` bytes at `at`, for ever: the tags of a region, in frames that it keeps.
+/// Returns `count` bytes at `at`, forever: the tags of a region, in frames that it reserves.
 pub(crate) fn tags(at: PhysAddr, count: usize) -> &'static [AtomicU8] {
     let first = at.to_virt().0 as *mut AtomicU8;
-    // SAFETY: the region was promised by the caller of `add_region`, these frames are never handed
-    // out, and an `AtomicU8` is a byte, whatever is in it.
+    // SAFETY: the caller of `add_region` promised the region, these frames are never handed out,
+    // and any byte is a valid `AtomicU8`.
     unsafe { core::slice::from_raw_parts(first, count) }
 }
 
-/// Zeroes the tags of a block, whose allocator holds its lock.
+/// Zeroes the tags of a block. The allocator holds its lock.
 pub(crate) fn zero_tags(tags: &'static [AtomicU8]) {
     let first = tags.as_ptr() as usize;
     (first..first + tags.len()).step_by(8).for_each(|at| Word::at(at).set(0));
 }
 
-/// Fills frames with zeroes; the caller has just been given them.
+/// Fills frames with zeros. The caller must own them.
 pub fn zero(at: PhysAddr, order: u8) {
     let frame = |i: usize| (at.to_virt().0 as usize + i * 4096) as *mut [u64; 512];
     for i in 0..1 << order {
-        // SAFETY: frames are mapped writable in the linear map, and the caller owns these.
+        // SAFETY: frames are writable in the linear map, and the caller owns these.
         unsafe { frame(i).write([0; 512]) };
     }
 }
 
-/// Words of a cache line.
+/// Words per cache line.
 const LINE_WORDS: usize = 8;
 
-/// Copies a line. Word by word in the source, so that it is as many instructions as there are
-/// words: a copy of the whole becomes a call of a loop with twice as many.
+/// Copies a cache line, word by word, so that it compiles to one load and one store per word: a
+/// copy of the whole line would become a call of a loop with twice as many instructions.
 ///
 /// # Safety
-/// Both lines are mapped, 8-aligned, the caller's alone, and not the same.
+/// Both lines are mapped, 8-aligned, distinct, and have no other user.
 #[inline(always)]
 unsafe fn copy_line(from: *const u64, into: *mut u64) {
     // SAFETY: within the lines that the caller promises.
@@ -93,21 +93,19 @@ unsafe fn copy_line(from: *const u64, into: *mut u64) {
     }
 }
 
-/// A single frame whose holder alone reads and writes it, word by word.
+/// A single frame, read and written word by word by its holder only.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page(PhysAddr);
 
 impl Page {
-    /// Words of a page.
     pub const WORDS: usize = 512;
 
-    /// A movable one. Its holder gives it back with [`Page::free`], and moves it when the balloon
-    /// wants that.
+    /// Allocates a movable page. Its holder frees it with [`Page::free`], and moves it when the
+    /// balloon requests that.
     pub fn movable(frames: &MemoryManager) -> Option<Page> {
         frames.allocate_movable(0).map(Page)
     }
 
-    /// Where it is.
     pub fn at(&self) -> PhysAddr {
         self.0
     }
@@ -117,23 +115,24 @@ impl Page {
         Word::at(self.0.to_virt().0 as usize + 8 * index)
     }
 
-    /// A word.
+    /// Returns a word. Panics if `index` is not below [`Page::WORDS`].
     pub fn get(&self, index: usize) -> u64 {
         self.cell(index).get()
     }
 
-    /// Changes a word.
+    /// Sets a word. Panics if `index` is not below [`Page::WORDS`].
     pub fn set(&mut self, index: usize, value: u64) {
         self.cell(index).set(value);
     }
 
-    /// Goes on in the frame `to`, which [`crate::frames::span::Mover::move_page`] was given for it.
+    /// Moves the contents to the frame `to`, which [`crate::frames::span::Mover::move_page`]
+    /// received for this page.
     pub fn relocate(&mut self, to: PhysAddr) {
         let place = |at: PhysAddr| at.to_virt().0 as *mut u64;
         let (from, into) = (place(self.0), place(to));
         for word in (0..Page::WORDS).step_by(4 * LINE_WORDS) {
-            // SAFETY: both frames are mapped and nobody else's: one is this page's, the other was
-            // allocated for it; the four lines at `word` are within a page.
+            // SAFETY: both frames are mapped and have no other user: one is this page's, the other
+            // was allocated for it; the four lines at `word` are within a page.
             unsafe {
                 let (from, into) = (from.add(word), into.add(word));
                 copy_line(from, into);
@@ -145,14 +144,13 @@ impl Page {
         self.0 = to;
     }
 
-    /// Gives it back.
     pub fn free(self, frames: &MemoryManager) {
         frames.free(self.0, 0);
     }
 }
 
-/// Switches this core to `table` once it passes the audit, so that all code, data and stacks of the
-/// running image keep their addresses and nothing breaks the rules.
+/// Switches this core to `table` if it passes the audit: then all code, data and stacks of the
+/// running image keep their addresses, and no rule is broken.
 pub fn activate(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audit, Violation> {
     let audit = crate::mapping::audit(table, blob, domain, &BlockSet::new())?;
     // SAFETY: `kernel_table` mapped the image where it runs, and the audit found no rule broken.
@@ -160,25 +158,25 @@ pub fn activate(table: &PageTable, blob: &Blob, domain: DomainId) -> Result<Audi
     Ok(audit)
 }
 
-/// The kernel's global allocator: `#[global_allocator] static HEAP: KernelHeap`. Without memory,
-/// and before [`KernelHeap::init`], allocation fails; it never spins.
+/// The kernel's global allocator: `#[global_allocator] static HEAP: KernelHeap`. Allocation fails,
+/// and never spins, without memory or before [`KernelHeap::init`].
 pub struct KernelHeap {
     heap: Heap,
     frames: Once<&'static (dyn Frames + Sync)>,
 }
 
 impl KernelHeap {
-    /// Empty and without frames.
+    /// Creates a heap without frames.
     pub const fn new() -> Self {
         KernelHeap { heap: Heap::new(), frames: Once::new() }
     }
 
-    /// Where its memory comes from, from now on. The first call counts.
+    /// Sets the source of frames. Only the first call has an effect.
     pub fn init(&self, frames: &'static (dyn Frames + Sync)) {
         let _ = self.frames.set(frames);
     }
 
-    /// Bytes in use, and bytes of frames taken for them.
+    /// Returns the memory use.
     pub fn usage(&self) -> crate::heap::Usage {
         self.heap.usage()
     }
@@ -190,9 +188,9 @@ impl Default for KernelHeap {
     }
 }
 
-// SAFETY: `Heap` hands out memory of frames that it alone holds, at least as large and aligned as
-// the layout, and no byte twice before it is given back; it never unwinds but for a broken
-// invariant. Layouts of `dealloc` and `realloc` are the allocation's, by the trait's contract.
+// SAFETY: `Heap` hands out memory of frames that only it holds, at least as large and aligned as
+// the layout, and no byte twice before it is freed; it only unwinds if an invariant is broken.
+// Layouts of `dealloc` and `realloc` are the allocation's, by the trait's contract.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(&frames) = self.frames.get() else { return null_mut() };
@@ -217,7 +215,7 @@ unsafe impl GlobalAlloc for KernelHeap {
         if !moved.is_null() {
             // SAFETY: both are valid for the smaller size, and distinct allocations.
             unsafe { moved.copy_from_nonoverlapping(memory, layout.size().min(new_size)) };
-            // SAFETY: `memory` was allocated here with `layout`, and is not used any more.
+            // SAFETY: `memory` was allocated here with `layout` and is not used again.
             unsafe { self.dealloc(memory, layout) };
         }
         moved

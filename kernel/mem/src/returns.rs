@@ -1,59 +1,59 @@
-//! Foreign frees: frames of another kernel's block that are freed here go home, later.
+//! Remote frees: frames of another kernel's block that are freed here are returned to it.
 //!
 //! ```text
-//!   free of a foreign frame         batch n, again until it is acknowledged
+//!   free of a remote frame          batch n, repeated until acknowledged
 //!  ------------------------> Outbox ---------------------------------------> Inbox --> free
 //!                              ^                                               |
-//!                              +-------------- acknowledged n -----------------+
+//!                              +--------------- acknowledge n -----------------+
 //! ```
-//! An [`Outbox`] a peer keeps frames until the peer says that it has taken them; an [`Inbox`] a
-//! peer takes each batch once, by its number, however often it comes. Batches are messages of
-//! [`MAX_BATCH`] words and go one at a time, so that neither side needs memory for more.
+//! An [`Outbox`] per peer keeps frames until the peer acknowledges them; an [`Inbox`] per peer
+//! accepts each batch once, by its number, however often it arrives. A batch is a message of up to
+//! [`MAX_BATCH`] words, and one is in flight at a time, so neither side needs further memory.
 //!
-//! **Full**: [`Outbox::put`] returns [`Full`] and the frame stays the caller's, who sends the
-//! batch that is due (it makes room for as many) and tries again, waiting as everybody waits.
-//! **Death**: an outbox belongs to an epoch of its peer. When that is over its frames are void, for
-//! their blocks go to the pool whole; when ours is over, the peer takes back what it had lent us,
-//! and from then on nothing that is still under way ([`Inbox::over`]).
+//! **When full**, [`Outbox::put`] returns [`Full`] and the caller keeps the frame: it sends the
+//! batch that is due (which makes room) and tries again, attending meanwhile.
+//! **Death**: an outbox belongs to an epoch of its peer. When that epoch ends its frames are void,
+//! because their blocks return to the pool as a whole. When this kernel dies, the peer takes back
+//! what it had lent, and from then on ignores batches still in flight ([`Inbox::over`]).
 
 use base::addr::{PAGE, PhysAddr};
 use base::id::Epoch;
 
-/// Frames that wait for one peer.
+/// Capacity of an outbox.
 pub const CAPACITY: usize = 128;
-/// Frames of a batch.
+/// Limit on frames per batch.
 pub const MAX_BATCH: usize = 31;
 
-/// Chunks of frames in one word: `address | order`, for addresses are multiples of a page.
+/// Packs a chunk into one word, `address | order`; addresses are multiples of a page.
 const fn pack(at: PhysAddr, order: u8) -> u64 {
     at.0 | order as u64
 }
 
-/// Takes it apart.
+/// Unpacks a word of a batch.
 pub const fn unpack(word: u64) -> (PhysAddr, u8) {
     (PhysAddr(word & !(PAGE - 1)), (word & (PAGE - 1)) as u8)
 }
 
-/// There is no room; the frame is still the caller's.
+/// The outbox is full; the caller still owns the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A batch on its way.
+/// A batch in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// Counts up; 0 is none.
+    /// Batches are numbered from 1.
     pub number: u64,
-    /// Epoch of the peer whose frames these are.
+    /// Epoch of the peer that owns the frames.
     pub to: Epoch,
-    /// Frames, see [`unpack`].
+    /// Packed chunks, see [`unpack`].
     pub frames: &'a [u64],
 }
 
-/// Frames of one peer.
+/// Frames to be returned to one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Outbox {
     peer: Epoch,
-    /// The batch under way is the first `sent` of these.
+    /// The batch in flight is the first `sent` of these.
     frames: [u64; CAPACITY],
     count: usize,
     sent: usize,
@@ -61,12 +61,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Empty, for a peer in `epoch`.
+    /// Creates an empty outbox for a peer in `epoch`.
     pub const fn new(epoch: Epoch) -> Outbox {
         Outbox { peer: epoch, frames: [0; CAPACITY], count: 0, sent: 0, number: 0 }
     }
 
-    /// Keeps a chunk until it is home.
+    /// Adds a chunk.
     pub fn put(&mut self, at: PhysAddr, order: u8) -> Result<(), Full> {
         let slot = self.frames.get_mut(self.count).ok_or(Full)?;
         *slot = pack(at, order);
@@ -74,17 +74,16 @@ impl Outbox {
         Ok(())
     }
 
-    /// Frames that wait.
+    /// Returns the number of chunks.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// None?
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The batch to send now: the one not yet acknowledged, or else a new one.
+    /// Returns the batch to send: the unacknowledged one, or else a new one.
     pub fn due(&mut self) -> Option<Batch<'_>> {
         if self.sent == 0 {
             self.sent = self.count.min(MAX_BATCH);
@@ -94,7 +93,7 @@ impl Outbox {
         (!frames.is_empty()).then_some(Batch { number: self.number, to: self.peer, frames })
     }
 
-    /// The peer has taken batch `number`; another number changes nothing.
+    /// Removes batch `number`, which the peer has accepted. Other numbers have no effect.
     pub fn acknowledged(&mut self, number: u64) {
         if self.sent != 0 && number == self.number {
             self.frames.copy_within(self.sent..self.count, 0);
@@ -103,27 +102,27 @@ impl Outbox {
         }
     }
 
-    /// The peer has begun another life: how many frames became void.
+    /// Starts over for the peer's next life. Returns the number of chunks that became void.
     pub fn restart(&mut self, epoch: Epoch) -> usize {
         let void = self.count;
-        // The number goes on: the new life knows none of it.
+        // Numbers continue: the new life has seen none of them.
         *self = Outbox { number: self.number, ..Outbox::new(epoch) };
         void
     }
 }
 
-/// What to do with a batch that came.
+/// What to do with a received batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Free its frames, then acknowledge it.
     Take,
-    /// It was taken before: acknowledge it only.
+    /// It was accepted before: acknowledge it only.
     Again,
-    /// It is for another life, or comes too late: nothing.
+    /// It is meant for another life or too late: ignore it.
     Stale,
 }
 
-/// What came from one peer.
+/// Batches received from one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inbox {
     me: Epoch,
@@ -132,20 +131,20 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Of a kernel in epoch `me`, from a peer in epoch `from`.
+    /// Creates the inbox of a kernel in epoch `me` for a peer in epoch `from`.
     pub const fn new(me: Epoch, from: Epoch) -> Inbox {
         Inbox { me, from, taken: 0 }
     }
 
-    /// The peer's life `epoch` is over; batches of it are stale.
+    /// Makes batches of the peer's life `epoch` stale, because it has ended.
     pub fn over(&mut self, epoch: Epoch) {
         if epoch >= self.from {
             *self = Inbox::new(self.me, Epoch(epoch.0 + 1));
         }
     }
 
-    /// Batch `number` of the peer's epoch `from` for our epoch `to` came.
-    pub fn came(&mut self, from: Epoch, to: Epoch, number: u64) -> Verdict {
+    /// Judges batch `number`, sent by the peer's epoch `from` to this kernel's epoch `to`.
+    pub fn receive(&mut self, from: Epoch, to: Epoch, number: u64) -> Verdict {
         if to != self.me || from < self.from || number == 0 {
             return Verdict::Stale;
         }

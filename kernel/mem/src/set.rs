@@ -6,46 +6,40 @@ use crate::blocks::End;
 
 const WORDS: usize = MAX_BLOCKS / 64;
 
-/// Blocks, by index; what is not below [`MAX_BLOCKS`] is in no set.
+/// A set of block indices. Indices from [`MAX_BLOCKS`] on are never members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockSet([u64; WORDS]);
 
 impl BlockSet {
-    /// Nothing.
     pub const fn new() -> Self {
         BlockSet([0; WORDS])
     }
 
-    /// Puts a block in.
     pub fn insert(&mut self, index: usize) {
         if let Some(word) = self.0.get_mut(index / 64) {
             *word |= 1 << (index % 64);
         }
     }
 
-    /// Takes a block out.
     pub fn remove(&mut self, index: usize) {
         if let Some(word) = self.0.get_mut(index / 64) {
             *word &= !(1 << (index % 64));
         }
     }
 
-    /// Is it in?
     pub fn contains(&self, index: usize) -> bool {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// How many are in.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// None?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The blocks, beginning at an end.
+    /// Iterates over the blocks, starting at `end`.
     pub fn from(self, end: End) -> impl Iterator<Item = usize> {
         let mut left = self;
         core::iter::from_fn(move || {
@@ -55,7 +49,7 @@ impl BlockSet {
         })
     }
 
-    /// The block nearest to an end.
+    /// Returns the block nearest to `end`.
     pub fn first(&self, end: End) -> Option<usize> {
         let at = |index: usize, bit: u32| index * 64 + bit as usize;
         let mut words = self.0.iter().enumerate().filter(|(_, word)| **word != 0);
@@ -72,7 +66,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn it_is_walked_from_both_ends() {
+    fn a_set_is_iterated_from_both_ends() {
         let mut set = BlockSet::new();
         assert!(set.is_empty() && set.first(End::High).is_none());
         [0, 63, 64, 127, MAX_BLOCKS].into_iter().for_each(|index| set.insert(index));

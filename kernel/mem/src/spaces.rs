@@ -1,18 +1,18 @@
-//! Address space for programs: where their memories, their code and their stacks lie.
+//! Address space for programs: their memories, code and stacks, with demand paging.
 //!
-//! A *space* is a slot of [`SLOT`] bytes in a part of virtual memory of its own, of which a
-//! beginning is *open*. Memory comes when it is touched ([`Spaces::demand`]), or when it is asked
-//! for ([`Spaces::commit`]); what is not open faults. Whoever reserved a space is the only one who
-//! changes it; a fault in it comes from its own thread.
+//! A *space* is a slot of [`SLOT`] bytes in a separate part of virtual memory. A prefix of it is
+//! *open*: pages there are allocated when they are touched ([`Spaces::handle_fault`]) or in advance
+//! ([`Spaces::commit`]). Accesses elsewhere fault. Only the reserver of a space changes it, and
+//! only its own thread faults in it.
 //!
 //! ```text
-//!   reserve --> nothing open --open--> [0, open) comes when touched --release--> free
-//!                                        commit: all of a range, at once
-//!                                        protect: committed pages read-only, or code
+//!   reserve --> nothing open --open--> [0, open) allocated on touch --release--> free
+//!                                        commit:  allocates a range in advance
+//!                                        protect: makes committed pages read-only or executable
 //! ```
-//! Tables of the page table stay where a space was, for the next one, but at most one that holds
-//! pages: who touches a page in each of many tables would otherwise have them taken for ever, in
-//! each slot, and nobody counts them.
+//! A released slot keeps at most one page-table page of those that map its pages, for its next
+//! user. Keeping all would let programs that touch a page in each of many tables occupy memory in
+//! every slot that no account shows.
 
 use arch::lock::Lock;
 use arch::mmu::PageTable;
@@ -23,74 +23,71 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{ranks, raw};
 
-/// Bytes of address space that each has: 4 GiB and guards behind them.
+/// Address space per slot: 4 GiB and the guard after them.
 pub const SLOT: u64 = 8 << 30;
-/// Most spaces: three a program, and some for code that nobody runs now.
+/// Limit on spaces: three per program, and some for code that is not running.
 pub const MAX_SPACES: usize = 1024;
-/// Where the slots begin: above all stacks.
+/// Start of the slots, above all stacks.
 pub const AREA: VirtAddr = VirtAddr(0xffff_d000_0000_0000);
-/// Pages that come with a touched one.
+/// Number of pages brought in around a fault.
 const AROUND: u64 = 4;
-/// Pages, or tables, that are taken away between two flushes.
+/// Limit on pages or tables that are unmapped between two TLB flushes.
 const BATCH: usize = 64;
-/// What a table of pages maps.
+/// Address range that one last-level table maps.
 pub const TABLE: u64 = 2 << 20;
-/// The largest that a slot has to itself.
+/// The largest table range that lies within a slot.
 const LARGEST: u64 = 1 << 30;
 const _: () = assert!(SLOT.is_multiple_of(LARGEST) && AREA.0.is_multiple_of(LARGEST));
 
-/// Why there is no such memory.
+/// Why an operation on a space failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceError {
     /// [`MAX_SPACES`] are in use.
     TooMany,
-    /// Larger than a slot, or not of pages.
+    /// Larger than a slot, or not a multiple of pages.
     Range,
-    /// There is no such space, or not so much of it is open.
+    /// No such space, or the range is not open.
     NotOpen,
-    /// No frames.
     NoMemory,
 }
 
-/// What a fault in a space came to.
+/// The outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
-    /// The page is there now.
-    Met,
-    /// Not in an open part of any space.
-    Other,
-    /// It is open, but there are no frames.
+pub enum FaultOutcome {
+    /// The page is mapped now.
+    Mapped,
+    /// Not in an open part of a space, or the page forbids the access.
+    Unhandled,
+    /// The page is open, but there is no memory for it.
     NoMemory,
 }
 
-/// One slot.
 #[derive(Clone, Copy)]
 struct Space {
-    /// Bytes that were asked for; 0: free.
+    /// Reserved bytes; 0 if the slot is free.
     bytes: u64,
     /// Bytes that may be touched.
     open: u64,
-    /// Pages that have memory.
+    /// Number of pages with memory.
     committed: u64,
-    /// Bytes up to the last of them.
-    reach: u64,
+    /// End of the last page that ever had memory.
+    mapped_end: u64,
 }
 
-const FREE: Space = Space { bytes: 0, open: 0, committed: 0, reach: 0 };
+const FREE: Space = Space { bytes: 0, open: 0, committed: 0, mapped_end: 0 };
 
 /// All spaces of a kernel.
 pub struct Spaces {
     slots: Lock<[Space; MAX_SPACES]>,
-    /// Pages that are open and have no memory yet.
+    /// Number of open pages without memory.
     promised: AtomicU64,
 }
 
-/// The memory that pages come from.
+/// Where pages come from.
 #[derive(Clone, Copy)]
-pub struct From<'a> {
-    /// The kernel's table.
+pub struct PageSource<'a> {
+    /// The kernel's page table.
     pub table: &'a Lock<PageTable>,
-    /// Frames.
     pub frames: &'a dyn Frames,
 }
 
@@ -100,12 +97,12 @@ impl Default for Spaces {
     }
 }
 
-/// Is it in the part of virtual memory where spaces are?
+/// Returns whether `address` lies in the area of the slots.
 pub const fn is_inside(address: u64) -> bool {
     address >= AREA.0 && address - AREA.0 < SLOT * MAX_SPACES as u64
 }
 
-/// The slot of an address, and how far it is in.
+/// Returns the slot of an address and the offset within it.
 fn locate(address: u64) -> Option<(usize, u64)> {
     let offset = address.checked_sub(AREA.0)?;
     let slot = usize::try_from(offset / SLOT).ok().filter(|&slot| slot < MAX_SPACES)?;
@@ -117,13 +114,12 @@ fn start_of(slot: usize) -> VirtAddr {
 }
 
 impl Spaces {
-    /// None in use.
     pub const fn new() -> Self {
         let slots = Lock::new(ranks::SPACES, [FREE; MAX_SPACES]);
         Spaces { slots, promised: AtomicU64::new(0) }
     }
 
-    /// Address space of `bytes` bytes, none of it open.
+    /// Reserves `bytes` bytes of address space, none of it open.
     pub fn reserve(&self, bytes: u64) -> Result<VirtAddr, SpaceError> {
         if bytes == 0 || bytes > SLOT || !bytes.is_multiple_of(PAGE) {
             return Err(SpaceError::Range);
@@ -134,7 +130,7 @@ impl Spaces {
         Ok(start_of(slot))
     }
 
-    /// `bytes` bytes at `at` may be touched from now on, and everything below them.
+    /// Opens everything up to `at + bytes`.
     pub fn open(&self, at: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
         let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
         let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
@@ -148,61 +144,61 @@ impl Spaces {
         Ok(())
     }
 
-    /// Bytes that are open and have no memory yet, of all spaces.
+    /// Returns the open bytes without memory, over all spaces.
     pub fn promised(&self) -> u64 {
         self.promised.load(Ordering::Relaxed) * PAGE
     }
 
-    /// Bytes of memory that the space at `at` has.
+    /// Returns the bytes of memory that the space at `at` has.
     pub fn committed(&self, at: VirtAddr) -> u64 {
         locate(at.0).map_or(0, |(slot, _)| self.slots.lock()[slot].committed * PAGE)
     }
 
-    /// Is it in an open part of a space?
+    /// Returns whether `address` is in an open part of a space.
     pub fn is_open(&self, address: u64) -> bool {
         locate(address).is_some_and(|(slot, offset)| offset < self.slots.lock()[slot].open)
     }
 
-    /// A fault at `address`: brings its page, and some around it, where it is open. For the fault
-    /// handler: waits for locks only.
-    pub fn demand(&self, address: u64, from: From<'_>) -> Demand {
-        let Some((slot, offset)) = locate(address) else { return Demand::Other };
+    /// Handles a page fault at `address`: allocates its page, and some around it, if they are open.
+    /// Callable from the fault handler: it waits for locks only.
+    pub fn handle_fault(&self, address: u64, from: PageSource<'_>) -> FaultOutcome {
+        let Some((slot, offset)) = locate(address) else { return FaultOutcome::Unhandled };
         let open = self.slots.lock()[slot].open;
         if offset >= open {
-            return Demand::Other;
+            return FaultOutcome::Unhandled;
         }
         let first = offset & !(AROUND * PAGE - 1);
         let touched = offset & !(PAGE - 1);
-        match self.bring(slot, touched, from) {
-            Err(SpaceError::NoMemory) => return Demand::NoMemory,
-            // It has its page, which forbids what was tried.
-            Ok(false) | Err(_) => return Demand::Other,
+        match self.map_page(slot, touched, from) {
+            Err(SpaceError::NoMemory) => return FaultOutcome::NoMemory,
+            // The page is mapped, so its rights forbid the access.
+            Ok(false) | Err(_) => return FaultOutcome::Unhandled,
             Ok(true) => {}
         }
         let end = open.min(first + AROUND * PAGE);
         let around = (first..end).step_by(PAGE as usize).filter(|&page| page != touched);
-        // Who touches them asks again.
+        // If there is no memory for these, a touch will fault.
         around.for_each(|page| {
-            let _ = self.bring(slot, page, from);
+            let _ = self.map_page(slot, page, from);
         });
-        Demand::Met
+        FaultOutcome::Mapped
     }
 
-    /// Memory for all of `[at, at + bytes)`, which is open.
-    pub fn commit(&self, at: VirtAddr, bytes: u64, from: From<'_>) -> Result<(), SpaceError> {
+    /// Allocates all pages of `[at, at + bytes)`, which must be open.
+    pub fn commit(&self, at: VirtAddr, bytes: u64, from: PageSource<'_>) -> Result<(), SpaceError> {
         let (slot, offset) = locate(at.0).ok_or(SpaceError::NotOpen)?;
         let end = offset.checked_add(bytes).ok_or(SpaceError::Range)?;
         if end > self.slots.lock()[slot].open {
             return Err(SpaceError::NotOpen);
         }
         (offset..end).step_by(PAGE as usize).try_for_each(|page| {
-            self.bring(slot, page, from)?;
+            self.map_page(slot, page, from)?;
             Ok(())
         })
     }
 
-    /// A zeroed page, unless one is there; was there none?
-    fn bring(&self, slot: usize, page: u64, from: From<'_>) -> Result<bool, SpaceError> {
+    /// Maps a zeroed page unless one is mapped already. Returns whether it did.
+    fn map_page(&self, slot: usize, page: u64, from: PageSource<'_>) -> Result<bool, SpaceError> {
         let at = start_of(slot).plus(page);
         if from.table.lock().find(at).is_some() {
             return Ok(false);
@@ -214,25 +210,26 @@ impl Spaces {
         let mut slots = self.slots.lock();
         let space = &mut slots[slot];
         space.committed += u64::from(mapped.is_ok());
-        // There may be a table for it whatever came of it.
-        space.reach = space.reach.max(page + PAGE);
+        // A failed call may have allocated a table as well.
+        space.mapped_end = space.mapped_end.max(page + PAGE);
         drop(slots);
         if let Err(why) = mapped {
             from.frames.free(frame, 0);
-            // Another fault of the same page was faster.
+            // Another core has handled a fault of the same page.
             return if why == MapError::Overlap { Ok(false) } else { Err(SpaceError::NoMemory) };
         }
         self.promised.fetch_sub(1, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Changes what may be done with committed pages. `flush` reaches all cores of this domain.
+    /// Changes the rights of committed pages. `flush` must flush the TLBs of all cores of this
+    /// domain.
     pub fn protect(
         &self,
         at: VirtAddr,
         bytes: u64,
         rights: Rights,
-        from: From<'_>,
+        from: PageSource<'_>,
         flush: &dyn Fn(VirtAddr, u64),
     ) -> Result<(), SpaceError> {
         for page in (0..bytes).step_by(PAGE as usize).map(|page| at.plus(page)) {
@@ -249,17 +246,17 @@ impl Spaces {
         Ok(())
     }
 
-    /// Gives all of it back. Nobody refers to it any more. `flush` as in [`Spaces::protect`].
-    pub fn release(&self, at: VirtAddr, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+    /// Releases a space that is not used any more. `flush` as in [`Spaces::protect`].
+    pub fn release(&self, at: VirtAddr, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
         let Some((slot, 0)) = locate(at.0) else { return };
-        let Space { open, mut committed, reach, .. } = self.slots.lock()[slot];
+        let Space { open, mut committed, mapped_end, .. } = self.slots.lock()[slot];
         self.promised.fetch_sub((open / PAGE).saturating_sub(committed), Ordering::Relaxed);
         let mut page = 0;
         while committed > 0 && page < open {
             let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);
             let first = page;
             while count < BATCH && page < open {
-                if let Some(frame) = take(at.plus(page), from.table) {
+                if let Some(frame) = unmap_page(at.plus(page), from.table) {
                     taken[count] = frame;
                     count += 1;
                 }
@@ -269,20 +266,20 @@ impl Spaces {
             taken[..count].iter().for_each(|&frame| from.frames.free(frame, 0));
             committed = committed.saturating_sub(count as u64);
         }
-        prune(at, reach, from, flush);
+        free_tables(at, mapped_end, from, flush);
         self.slots.lock()[slot] = FREE;
     }
 }
 
-/// Gives back the tables of a slot without pages, but for the first one. Nothing of them lies
-/// beyond `reach`.
-fn prune(at: VirtAddr, reach: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)) {
-    let mut end = reach.next_multiple_of(TABLE);
+/// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the pages
+/// that ever had memory.
+fn free_tables(at: VirtAddr, mapped_end: u64, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
+    let mut end = mapped_end.next_multiple_of(TABLE);
     while end > TABLE {
         let (mut taken, mut count) = ([PhysAddr(0); BATCH], 0);
         while count + 2 <= BATCH && end > TABLE {
             end -= TABLE;
-            // Behind the last table of pages the one that names them goes too.
+            // After the last table of pages, the table that refers to it can be freed too.
             for _ in 0..2 {
                 let table = from.table.lock().prune(at.plus(end), LARGEST);
                 let Some(table) = table else { break };
@@ -297,7 +294,7 @@ fn prune(at: VirtAddr, reach: u64, from: From<'_>, flush: &dyn Fn(VirtAddr, u64)
     }
 }
 
-fn take(at: VirtAddr, table: &Lock<PageTable>) -> Option<PhysAddr> {
+fn unmap_page(at: VirtAddr, table: &Lock<PageTable>) -> Option<PhysAddr> {
     let mut table = table.lock();
     let found = table.find(at)?;
     table.unmap(at, PAGE).ok()?;

@@ -1,9 +1,9 @@
-//! Kernel stacks with guards.
+//! Kernel stacks with guard pages.
 //!
-//! A stack is a slot of [`SLOT`] bytes in a part of virtual memory of its own. Only the memory
-//! above the slot's first page is mapped, and of that only [`STACK`] bytes: running over the end
-//! faults. A released slot keeps its memory and is the next one handed out, so that a short-lived
-//! thread costs neither mappings nor shootdowns; [`Stacks::trim`] gives it back.
+//! A stack is a slot of [`SLOT`] bytes in a separate part of virtual memory. The slot's first page
+//! is not mapped, and above it only [`STACK`] bytes are, so a stack overflow faults. A released
+//! slot keeps its memory and is the next one to be reused, so that a short-lived thread causes
+//! neither mappings nor shootdowns; [`Stacks::trim`] frees that memory.
 
 use arch::lock::Lock;
 use arch::mmu::PageTable;
@@ -13,38 +13,37 @@ use base::port::Frames;
 
 use crate::ranks;
 
-/// Bytes of address space a stack has, guard included.
+/// Address space per stack, including the guard.
 pub const SLOT: u64 = 64 << 10;
-/// Bytes of memory it has: twice what any was seen to use. An interrupt may come at its deepest.
+/// Memory per stack: twice the deepest use seen, because an interrupt may come at that point.
 pub const STACK: u64 = PAGE << ORDER;
 const ORDER: u8 = 3;
-/// Most stacks.
 pub const MAX_STACKS: usize = 512;
-/// Where the slots start: above what the linear map of any board reaches (64 TiB).
+/// Start of the slots, above the linear map of any board (64 TiB).
 pub const AREA: VirtAddr = VirtAddr(0xffff_c000_0000_0000);
 
 const _: () = assert!(STACK + PAGE <= SLOT);
 
-/// A stack. Whoever has it owns it, until it is released.
+/// A stack, owned by its holder until it is released.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stack {
     slot: u16,
 }
 
 impl Stack {
-    /// Lowest usable address.
+    /// Returns the lowest usable address.
     pub fn bottom(&self) -> VirtAddr {
         AREA.plus(u64::from(self.slot) * SLOT + PAGE)
     }
-    /// One past the highest: the initial stack pointer.
+    /// Returns the initial stack pointer, one past the highest address.
     pub fn top(&self) -> VirtAddr {
         self.bottom().plus(STACK)
     }
-    /// The stack as its top, for those who keep it as a number.
+    /// Converts the stack to its top address, for owners that store a number.
     pub fn into_top(self) -> usize {
         self.top().0 as usize
     }
-    /// The stack with that top, which [`Stack::into_top`] gave; `None` for another number.
+    /// Converts back a value of [`Stack::into_top`]; `None` for other numbers.
     pub fn from_top(top: usize) -> Option<Stack> {
         let offset = (top as u64).checked_sub(AREA.0 + PAGE + STACK)?;
         let slot = u16::try_from(offset / SLOT).ok()?;
@@ -53,20 +52,18 @@ impl Stack {
     }
 }
 
-/// Why there is no stack.
+/// Why no stack was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackError {
     /// [`MAX_STACKS`] are in use.
     TooMany,
-    /// No frames for it.
     NoMemory,
-    /// The page table refused; see there.
     Map(MapError),
 }
 
-/// Slots: `free` first, with their memory, then never used or trimmed ones.
+/// Free slots: mapped ones are reused before those without memory.
 struct Slots {
-    /// Released slots that are mapped, the last released on top.
+    /// Released slots with memory, the most recent last.
     mapped: [u16; MAX_STACKS],
     mapped_count: usize,
     /// Slots without memory.
@@ -76,7 +73,7 @@ struct Slots {
     memory: [PhysAddr; MAX_STACKS],
 }
 
-/// All stacks of a kernel.
+/// The stacks of a kernel.
 pub struct Stacks {
     slots: Lock<Slots>,
 }
@@ -88,12 +85,11 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// None in use, none mapped.
     pub const fn new() -> Self {
         let mut bare = [0; MAX_STACKS];
         let mut i = 0;
         while i < MAX_STACKS {
-            // The lowest slot is handed out first.
+            // The lowest slot is allocated first.
             bare[i] = (MAX_STACKS - 1 - i) as u16;
             i += 1;
         }
@@ -107,7 +103,7 @@ impl Stacks {
         Stacks { slots: Lock::new(ranks::STACKS, slots) }
     }
 
-    /// A stack, mapped; what is in it is undefined.
+    /// Allocates a mapped stack with undefined contents.
     pub fn allocate(
         &self,
         table: &Lock<PageTable>,
@@ -120,7 +116,8 @@ impl Stacks {
             }
             pop(slots.as_bare()).ok_or(StackError::TooMany)?
         };
-        // The page table's lock comes before ours, so the slot is ours alone meanwhile.
+        // The page table's lock ranks before ours, so it is taken without ours; the slot is ours
+        // alone.
         let mapped = map(slot, table, frames);
         let mut slots = self.slots.lock();
         match mapped {
@@ -135,13 +132,13 @@ impl Stacks {
         }
     }
 
-    /// Takes a stack back; nothing runs on it or refers to it any more.
+    /// Releases a stack that is not used any more.
     pub fn release(&self, stack: Stack) {
         push(self.slots.lock().as_mapped(), stack.slot);
     }
 
-    /// Gives back the memory of released stacks beyond `keep`. `flush` reaches the translations of
-    /// all cores of this domain and returns when they are gone. How many it gave back.
+    /// Frees the memory of released stacks beyond `keep` and returns how many. `flush` must flush
+    /// the TLBs of all cores of this domain before it returns.
     pub fn trim(
         &self,
         keep: usize,
@@ -150,7 +147,7 @@ impl Stacks {
         flush: &dyn Fn(VirtAddr, u64),
     ) -> usize {
         let mut trimmed = 0;
-        // Bounded: other cores may release meanwhile.
+        // Bounded, because other cores may release stacks meanwhile.
         while trimmed < MAX_STACKS {
             let (slot, memory) = {
                 let mut slots = self.slots.lock();
@@ -162,7 +159,7 @@ impl Stacks {
             };
             let start = Stack { slot }.bottom();
             if table.lock().unmap(start, STACK).is_err() {
-                // Not as we mapped it: keep it as it is rather than free what may be in use.
+                // Not mapped as expected: keep it rather than free memory that may be in use.
                 push(self.slots.lock().as_mapped(), slot);
                 break;
             }
@@ -174,7 +171,7 @@ impl Stacks {
         trimmed
     }
 
-    /// Stacks with memory that nobody uses.
+    /// Returns the number of released stacks with memory.
     pub fn idle(&self) -> usize {
         self.slots.lock().mapped_count
     }
@@ -190,7 +187,7 @@ fn map(slot: u16, table: &Lock<PageTable>, frames: &dyn Frames) -> Result<PhysAd
     })
 }
 
-/// A stack of slots, and how many are on it.
+/// A stack of slot numbers and its height.
 type Pile<'a> = (&'a mut [u16; MAX_STACKS], &'a mut usize);
 
 impl Slots {
@@ -208,7 +205,7 @@ fn pop((slots, count): Pile<'_>) -> Option<u16> {
 }
 
 fn push((slots, count): Pile<'_>, slot: u16) {
-    // There are as many places as slots, and a slot is in one place only: `Stack` is not `Clone`.
+    // There is room for all slots, and a slot is on one pile only: `Stack` is not `Clone`.
     slots[*count] = slot;
     *count += 1;
 }

@@ -1,10 +1,10 @@
-//! Memory of the test process as a kernel's own.
+//! Memory of the test process in the role of a kernel's memory.
 
 use std::vec;
 
 use base::addr::{PhysAddr, VA_OFFSET};
 
-/// `bytes` (zeroed) at a "physical" address that is `skew` beyond a 16 MiB boundary; never freed.
+/// Returns `bytes` zeroed bytes at a "physical" address `skew` past a 16 MiB boundary; never freed.
 pub(crate) fn memory(bytes: u64, skew: u64) -> PhysAddr {
     let block = abi::boot::BLOCK;
     let space = vec![0u8; (bytes + skew + 2 * block) as usize].leak();

@@ -1,4 +1,4 @@
-//! The order in which a block changes hands.
+//! The steps in which a block changes hands.
 //!
 //! ```text
 //!  take:  Claim -----> Map -----> Add -----> done
@@ -11,53 +11,53 @@
 //!           v            v           |                    v
 //!        refused <-- Restore <-------+                   Add --> refused
 //! ```
-//! Each step is one thing that its driver does and answers with whether it worked; arrows to the
-//! right are success, the others failure. A refused transfer has changed nothing: the block is
-//! whose it was. A kernel that dies at any step leaves a block that is its own or free.
+//! The driver executes each step and reports whether it succeeded; arrows to the right are success,
+//! the others failure. A refused transfer has changed nothing: the block has the same owner. If a
+//! kernel dies at any step, the block is its own or free.
 //!
-//! Why this order: nobody maps what it has not claimed (Claim before Map), nothing is handed out of
-//! a block that is being emptied (Isolate before Evacuate, Remove before Clean), no dirty line is
-//! left when the mapping goes, for it is by the mapping that lines are cleaned (Clean before
-//! Unmap), and no core can reach the block when others may (Unmap before Release).
+//! Reasons for the order: a kernel maps only what it has claimed (Claim before Map); nothing is
+//! allocated from a block that is being emptied (Isolate before Evacuate, Remove before Clean);
+//! lines are cleaned through the mapping (Clean before Unmap); and no core can access the block
+//! when another kernel may own it (Unmap before Release).
 //!
-//! What may be stale: lines that speculation fetches between Clean and Unmap are clean, and what
-//! they hold is void, for a block is handed over empty: its taker stores before it loads.
+//! Speculation may fetch lines between Clean and Unmap. Those lines are clean, and their stale
+//! contents do not matter: a block is handed over empty, so its new owner stores before it loads.
 
-/// One thing to do with the block.
+/// One action on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Make it this kernel's in the block table.
+    /// Claim it in the block table.
     Claim,
-    /// Map it cacheable.
+    /// Map it as cacheable.
     Map,
-    /// Give it to the frame allocator, which hands it out from now on.
+    /// Add it to the frame allocator, which may allocate from it immediately.
     Add,
-    /// Hand nothing out of it any more, and take it out of the cores' caches.
+    /// Stop allocation from it, and empty the cores' frame caches.
     Isolate,
-    /// Move what is movable elsewhere; fails, with all in place, when something is not.
+    /// Move its frames elsewhere; fails, leaving them in place, if one cannot be moved.
     Evacuate,
-    /// Take it, empty, away from the frame allocator.
+    /// Remove the empty block from the frame allocator.
     Remove,
-    /// Write back and drop the lines of it that were touched.
+    /// Write back and drop the cache lines that were touched.
     Clean,
     /// Unmap it on every core of the domain.
     Unmap,
-    /// Make it free in the block table.
+    /// Release it in the block table.
     Release,
-    /// End its isolation.
+    /// Allow allocation from it again.
     Restore,
 }
 
-/// How a transfer ended.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// The block has changed hands.
     Done,
-    /// This step did not work; the block is whose it was.
+    /// This step failed; the block has the same owner as before.
     Refused(Step),
 }
 
-/// A block on its way.
+/// A transfer in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     step: Step,
@@ -65,22 +65,22 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// From the balloon to this kernel.
+    /// Starts to take a block from the pool.
     pub const fn take() -> Transfer {
         Transfer { step: Step::Claim, refused: None }
     }
 
-    /// From this kernel to the balloon.
+    /// Starts to return a block to the pool.
     pub const fn give() -> Transfer {
         Transfer { step: Step::Isolate, refused: None }
     }
 
-    /// What to do now.
+    /// Returns the step to execute.
     pub fn step(&self) -> Step {
         self.step
     }
 
-    /// It was done, or could not be.
+    /// Advances after the step has succeeded or failed.
     pub fn then(self, worked: bool) -> Result<Transfer, End> {
         let refused = self.refused.or((!worked).then_some(self.step));
         match (follow(self.step, worked, self.refused.is_some()), refused) {
@@ -91,7 +91,7 @@ impl Transfer {
     }
 }
 
-/// The step behind `step`, going forward or (`back`) undoing.
+/// Returns the step after `step`; `back` says that the transfer is being undone.
 fn follow(step: Step, worked: bool, back: bool) -> Option<Step> {
     match (step, worked) {
         (Step::Claim, true) => Some(Step::Map),
@@ -109,7 +109,7 @@ fn follow(step: Step, worked: bool, back: bool) -> Option<Step> {
     }
 }
 
-/// Drives a transfer to its end.
+/// Executes all steps of a transfer.
 pub fn run(mut transfer: Transfer, mut act: impl FnMut(Step) -> bool) -> End {
     loop {
         match transfer.then(act(transfer.step())) {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// The steps when `fails` does not work, and the end.
+    /// Returns the steps taken if `fails` fails, and the result.
     fn path(transfer: Transfer, fails: Option<Step>) -> (Vec<Step>, End) {
         let mut steps = Vec::new();
         let end = run(transfer, |step| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_as_drawn() {
+    fn successful_transfers_follow_the_diagram() {
         use Step::*;
         assert_eq!(path(Transfer::take(), None), ([Claim, Map, Add].to_vec(), End::Done));
         let give = [Isolate, Evacuate, Remove, Clean, Unmap, Release];
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_undone() {
+    fn a_failed_step_is_undone() {
         use Step::*;
         let take = |fails| path(Transfer::take(), Some(fails));
         assert_eq!(take(Claim), ([Claim].to_vec(), End::Refused(Claim)));

@@ -1,8 +1,8 @@
-//! Our calls to one peer: reply slots, sequence numbers, and what the peer's death does to them.
+//! Our calls to a peer: reply slots, sequence numbers, and what the peer's death does to them.
 //!
-//! Contract: every call that [`Caller::begin`] accepted ends exactly once in [`Caller::finish`],
-//! with its own reply or an error, whatever the peer does. No method waits or allocates. Run under
-//! one lock per peer; a thread holds it for the copy of its request, and for the copy of its reply.
+//! Every call accepted by [`Caller::begin`] ends exactly once, in [`Caller::finish`], with its own
+//! reply or an error, whatever the peer does. No method waits or allocates. Use one lock per peer;
+//! a thread holds it while it copies its request, and while it copies its reply.
 //!
 //! ```text
 //!            begin                    reply seen             finish
@@ -12,16 +12,16 @@
 //!                         +--------------------------> lost
 //! ```
 //!
-//! **Full**: with all reply slots of the class and level in use, or the ring full, `begin` sends
-//! nothing and returns `Busy`. Reply slots never queue: a reply always has its place.
+//! **Full**: if all reply slots of the class and level are in use, or the ring is full, `begin`
+//! sends nothing and returns `Busy`. Replies never queue: each has its slot.
 
 use abi::msg::{self, Layout, MAX_REPLIES};
 use base::bytes::load_bytes;
 use base::id::Epoch;
 use base::port::Words;
 
-use crate::ring::{Header, Place, Producer, PushError};
-use crate::rpc::{Busy, CallError, CallId, Class, Level, Refusal, Wires};
+use crate::ring::{Header, Producer, PushError, RingLayout};
+use crate::rpc::{Busy, CallError, CallId, Class, Level, LinkPair, Refusal};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
@@ -34,7 +34,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Slot {
     state: State,
-    /// The caller is gone: free it as soon as it ends.
+    /// The caller has given up: free the slot when the call ends.
     abandoned: bool,
     sequence: u32,
     epoch: Epoch,
@@ -44,26 +44,25 @@ struct Slot {
 const FREE: Slot =
     Slot { state: State::Free, abandoned: false, sequence: 0, epoch: Epoch(0), token: 0 };
 
-/// The calling side towards one peer.
+/// The calling side of the link to one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     layout: &'static Layout,
     me: Epoch,
-    /// `None`: dead, or never seen.
+    /// `None`: dead, or not seen yet.
     peer: Option<Epoch>,
-    /// The last one that lived; a session with it never starts twice.
+    /// The last epoch of the peer; a session with it is not started again.
     last: Epoch,
     rings: [Producer; 2],
     slots: [Slot; MAX_REPLIES],
-    /// Bit per slot that `poll` must look at, so that an idle poll loads nothing.
+    /// Bit mask of the slots that `poll` checks, so that an idle poll loads nothing.
     watched: u32,
 }
 
 impl Caller {
-    /// Knows no peer yet.
     pub const fn new(layout: &'static Layout, me: Epoch) -> Caller {
-        let urgent = Producer::new(Place::new(layout, Class::Urgent), me);
-        let blockable = Producer::new(Place::new(layout, Class::Blockable), me);
+        let urgent = Producer::new(RingLayout::new(layout, Class::Urgent), me);
+        let blockable = Producer::new(RingLayout::new(layout, Class::Blockable), me);
         let slots = [FREE; MAX_REPLIES];
         Caller {
             layout,
@@ -76,10 +75,9 @@ impl Caller {
         }
     }
 
-    /// What the chip page says about the peer: `None` when it is dead. A new epoch, as well as
-    /// death, ends all calls to the old one; the same epoch again changes nothing, not even after
-    /// `lose`.
-    pub fn peer_changed(&mut self, wires: &Wires<impl Words>, peer: Option<Epoch>) {
+    /// Reports the peer's epoch by the chip page; `None`: it is dead. Death or a new epoch ends all
+    /// calls to the old one. Reporting the same epoch again changes nothing, even after `lose`.
+    pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
         }
@@ -92,8 +90,8 @@ impl Caller {
         }
     }
 
-    /// The peer's epoch `epoch` is not to be believed: ends all calls to it, refuses new ones until
-    /// the next one. Says nothing about another epoch: it may have been heard of meanwhile.
+    /// The peer broke the protocol in its epoch `epoch`: ends all calls to it and refuses new ones
+    /// until its next epoch. No effect if another epoch has been reported meanwhile.
     pub fn lose(&mut self, epoch: Epoch) {
         if self.peer == Some(epoch) {
             self.end();
@@ -111,11 +109,11 @@ impl Caller {
         }
     }
 
-    /// Sends a request. Visible to the peer when this returns; ring it if `notify::must_ring`
-    /// says so.
+    /// Sends a request. It is visible to the peer on return; ring its doorbell if
+    /// `notify::must_ring`.
     pub fn begin(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         level: Level,
         proc: u16,
@@ -136,12 +134,12 @@ impl Caller {
         Ok(CallId { slot, epoch, sequence })
     }
 
-    /// Sends a one-way message: it arrives at most once. A peer that lives takes it off the ring,
-    /// and may then have nobody to run it; it drops and counts such notices, and nobody here hears
-    /// of it.
+    /// Sends a one-way message, which is delivered at most once. A live peer takes it off the ring,
+    /// but may have no handler for it; it then drops and counts the notice, and the sender is not
+    /// told.
     pub fn notice(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         proc: u16,
         payload: &[u8],
@@ -151,8 +149,9 @@ impl Caller {
         self.push(wires, class, header, payload)
     }
 
-    /// Reports each call that has ended since: the caller's `token`, to wake whoever waits for it.
-    pub fn poll(&mut self, wires: &Wires<impl Words>, ended: &mut impl FnMut(CallId, u64)) {
+    /// Reports each call that has ended since the last poll, with the `token` of its caller, to be
+    /// woken.
+    pub fn poll(&mut self, wires: &LinkPair<impl Words>, ended: &mut impl FnMut(CallId, u64)) {
         let mut rest = self.watched;
         while rest != 0 {
             let index = rest.trailing_zeros() as usize;
@@ -174,17 +173,17 @@ impl Caller {
         }
     }
 
-    /// Would [`Caller::poll`] report something? For the recheck before sleep.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>) -> bool {
+    /// Returns whether [`Caller::poll`] would report a call; for the check before sleep.
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
         let mut watched = (0..MAX_REPLIES).filter(|i| self.watched & 1 << i != 0);
         watched.any(|i| self.slots[i].state != State::Pending || self.has_reply(wires, i))
     }
 
-    /// The end of `call`: `None` while it is pending, else its reply in `buffer[..bytes]` or its
-    /// error; then `call` names nothing any more. Needs no `poll` before.
+    /// Returns `None` while `call` is pending; otherwise ends it and returns its error or its reply
+    /// in `buffer[..bytes]`. The id is stale afterwards. Needs no `poll` before.
     pub fn finish(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         call: CallId,
         buffer: &mut [u8],
     ) -> Option<Result<usize, CallError>> {
@@ -199,8 +198,8 @@ impl Caller {
         Some(result)
     }
 
-    /// Nobody waits for `call` any more. Its slot is free again once the peer has answered: a
-    /// late answer then still has its place, and is dropped.
+    /// Gives up on `call`. Its slot stays in use until the peer has answered, so that a late reply
+    /// has a place to go; the reply is dropped.
     pub fn abandon(&mut self, call: CallId) {
         let Some(index) = self.find(call) else { return };
         match self.slots[index].state {
@@ -212,25 +211,25 @@ impl Caller {
         }
     }
 
-    /// Calls that have not ended.
+    /// Returns the number of calls that have not ended.
     pub fn pending(&self) -> usize {
         self.slots.iter().filter(|slot| slot.state == State::Pending).count()
     }
 
-    /// The peer's epoch while it lives.
+    /// Returns the peer's epoch while it lives.
     pub fn peer(&self) -> Option<Epoch> {
         self.peer
     }
 
-    /// Has the peer taken all that was sent? If not for long, ring it again: an edge can be lost
-    /// while its controller is being set up.
-    pub fn is_drained(&self, wires: &Wires<impl Words>) -> bool {
+    /// Returns whether the peer has taken everything that was sent. If that takes long, ring again:
+    /// an edge is lost while the peer's interrupt controller is being set up.
+    pub fn is_drained(&self, wires: &LinkPair<impl Words>) -> bool {
         self.rings.iter().all(|ring| ring.is_drained(wires))
     }
 
     fn push(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         header: Header,
         payload: &[u8],
@@ -253,8 +252,8 @@ impl Caller {
         (same && slot.state != State::Free).then_some(index)
     }
 
-    /// Does the slot's done word name this call of this session?
-    fn has_reply(&self, wires: &Wires<impl Words>, index: usize) -> bool {
+    /// Returns whether the slot's done word names this call of this session.
+    fn has_reply(&self, wires: &LinkPair<impl Words>, index: usize) -> bool {
         let slot = &self.slots[index];
         let done = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_DONE);
         done == msg::pack_session(slot.epoch.0, self.me.0, slot.sequence)
@@ -262,11 +261,11 @@ impl Caller {
 
     fn read_reply(
         &self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         index: usize,
         buffer: &mut [u8],
     ) -> Result<usize, CallError> {
-        // The done word before what it stands for.
+        // The done word before what it publishes.
         wires.mine.barrier();
         let word = wires.theirs.load(self.layout.reply_header(index) + msg::REPLY_STATUS);
         let (bytes, status) = msg::unpack_status(word);
@@ -282,7 +281,7 @@ impl Caller {
     }
 }
 
-/// The reply slots of a class and level, `None` for a level that does not exist.
+/// Returns the reply slots of a class and level, or `None` if the level does not exist.
 pub(crate) fn slots_of(
     layout: &Layout,
     class: Class,

@@ -1,9 +1,9 @@
-//! All peers of one kernel behind one `&mut`: for the simulator, and for a kernel that is content
-//! with one lock. Others take [`Caller`] and [`Server`] apart and lock each on its own.
+//! All peers of one kernel behind one `&mut`, for the simulator and for kernels that need only one
+//! lock. Others use [`Caller`] and [`Server`] separately, each with its own lock.
 //!
-//! Contract: `poll` takes everything that is there and never waits for a handler; requests go to
-//! `out`, which must take them (see [`crate::pool`] for what happens when nobody can run them). A
-//! peer that breaks the protocol is reported once and lost until its next epoch.
+//! `poll` takes every message and never waits for a handler. `out` must accept every request (see
+//! [`crate::pool`] for what happens when no handler can run). A peer that breaks the protocol is
+//! reported once and is lost until its next epoch.
 
 use abi::boot::MAX_DOMAINS;
 use abi::msg::{Layout, MAX_PAYLOAD};
@@ -11,32 +11,28 @@ use base::id::{DomainId, Epoch};
 use base::port::Words;
 
 use crate::caller::Caller;
-use crate::rpc::{CLASSES, CallError, CallId, Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+use crate::rpc::{CLASSES, CallError, CallId, Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 use crate::server::{ReplyError, Request, Server};
 
-/// Both directions towards one peer.
+/// Both directions of the link to one peer.
 #[derive(Clone, Debug)]
 pub struct Peer<W> {
-    /// The links.
-    pub wires: Wires<W>,
-    /// Our calls to it.
+    pub wires: LinkPair<W>,
     pub caller: Caller,
-    /// Its calls to us.
     pub server: Server,
 }
 
-/// What a poll found.
+/// Result of a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A request or a notice; the payload is gone when the callback returns.
+    /// A request or notice. The payload is valid during the callback only.
     Request(Request, &'a [u8]),
-    /// A call has ended: fetch it with [`Endpoint::finish`].
+    /// A call has ended; fetch the result with [`Endpoint::finish`].
     Ended(DomainId, CallId, u64),
-    /// The peer wrote nonsense and is lost.
+    /// The peer broke the protocol and is lost.
     Fault(DomainId, PeerFault),
 }
 
-/// One kernel's end of all its links.
 #[derive(Clone, Debug)]
 pub struct Endpoint<W> {
     layout: &'static Layout,
@@ -45,13 +41,14 @@ pub struct Endpoint<W> {
 }
 
 impl<W: Words> Endpoint<W> {
-    /// For a kernel of epoch `epoch`, without peers.
+    /// Starts without peers.
     pub fn new(layout: &'static Layout, epoch: Epoch) -> Endpoint<W> {
         Endpoint { layout, epoch, peers: [const { None }; MAX_DOMAINS] }
     }
 
-    /// Adds a peer; it is lost until `peer_changed`. An id beyond [`MAX_DOMAINS`] is ignored.
-    pub fn add(&mut self, id: DomainId, wires: Wires<W>) {
+    /// Adds a peer, which counts as lost until `peer_changed`. An id of [`MAX_DOMAINS`] or above is
+    /// ignored.
+    pub fn add(&mut self, id: DomainId, wires: LinkPair<W>) {
         let caller = Caller::new(self.layout, self.epoch);
         let server = Server::new(self.layout, id, self.epoch);
         if let Some(place) = self.peers.get_mut(id.index()) {
@@ -59,8 +56,8 @@ impl<W: Words> Endpoint<W> {
         }
     }
 
-    /// What the chip page says about a peer; see [`peer_epoch`]. Poll afterwards: calls may have
-    /// ended.
+    /// Reports the peer's epoch by the chip page, see [`peer_epoch`]. Poll afterwards, because
+    /// calls may have ended.
     pub fn peer_changed(&mut self, id: DomainId, epoch: Option<Epoch>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.caller.peer_changed(&peer.wires, epoch);
@@ -111,9 +108,9 @@ impl<W: Words> Endpoint<W> {
         peer.server.reply(&peer.wires, to, result)
     }
 
-    /// Takes what all peers have sent: ended calls first, urgent requests before blockable ones.
-    /// `blockable` false leaves the latter in their rings, for contexts that must not start
-    /// threads.
+    /// Takes all messages of all peers, urgent requests before blockable ones, and reports the
+    /// calls that have ended. With `blockable` false, blockable requests stay in their rings, for
+    /// contexts that must not start threads.
     pub fn poll(
         &mut self,
         blockable: bool,
@@ -130,7 +127,7 @@ impl<W: Words> Endpoint<W> {
         }
     }
 
-    /// Is anything there for `poll`? For the recheck before sleep.
+    /// Returns whether `poll` would find something; for the check before sleep.
     pub fn is_waiting(&self) -> bool {
         self.peers.iter().flatten().any(|peer| {
             let request = |class| peer.server.is_waiting(&peer.wires, class);
@@ -138,19 +135,18 @@ impl<W: Words> Endpoint<W> {
         })
     }
 
-    /// One peer, to look at.
     pub fn peer(&self, id: DomainId) -> Option<&Peer<W>> {
         self.peers.get(id.index())?.as_ref()
     }
 
-    /// One peer, to use its parts directly.
     pub fn peer_mut(&mut self, id: DomainId) -> Option<&mut Peer<W>> {
         self.peers.get_mut(id.index())?.as_mut()
     }
 }
 
 impl<W: Words> Peer<W> {
-    /// At most one ring's worth, so that a peer that never stops cannot keep this core for ever.
+    /// Takes at most one ring's worth of messages, so that a peer that never stops sending cannot
+    /// occupy this core forever.
     fn receive_all(
         &mut self,
         id: DomainId,
@@ -172,9 +168,8 @@ impl<W: Words> Peer<W> {
     }
 }
 
-/// The epoch of a peer that can still answer, from its state word in the chip page. OFF and
-/// INACTIVE domains keep their memory, and with it their sessions; calls to them wait until they
-/// are woken.
+/// Returns the epoch of a peer that can still answer, from its state word in the chip page. OFF and
+/// INACTIVE domains keep their memory and their sessions; calls to them wait until they are woken.
 pub fn peer_epoch(state_word: u64) -> Option<Epoch> {
     let (epoch, state) = abi::soc::unpack_state(state_word);
     let epoch = Epoch(epoch as u16);

@@ -1,9 +1,9 @@
-//! When the doorbell must be rung, and how a core stops polling without sleeping through a message.
+//! When a doorbell is needed, and how a core stops polling without sleeping through a message.
 //!
-//! Each core has a word in its domain's page: 1 while the core is in kernel code and will look at
-//! the rings again before it leaves it (waiting cores poll, and so does each release of a lock), 0
-//! while it runs program code or idles in WFI. A sender rings only when no core of the target
-//! attends.
+//! Each core has a word in its domain's page. It is 1 while the core is in kernel code and will
+//! poll the rings again before it leaves (waiting cores poll, and so does every release of a lock),
+//! and 0 while the core runs program code or sleeps in WFI. A sender rings only if no core of the
+//! target is attending.
 //!
 //! ```text
 //!                   enter (any trap into the kernel)
@@ -14,80 +14,80 @@
 //!                                                   | something      |
 //!                                                   +---- [1] -------+
 //! ```
-//! Sender: `publish; barrier; load attending`. Core: `store 0; barrier; look at the rings`. Of
-//! the two loads at least one comes after the other side's store (Dekker), so either the sender
-//! sees 0 and rings, or the core sees the message and stays. `enter` needs no barrier: a sender
-//! that still sees 0 rings once too often.
+//! Sender: `publish; barrier; load attending`. Core: `store 0; barrier; poll the rings`. At least
+//! one of the two loads comes after the other side's store (Dekker), so either the sender sees 0
+//! and rings, or the core sees the message and stays. `enter` needs no barrier: a sender that still
+//! sees 0 rings once too often.
 //!
-//! Between `leave` and WFI interrupts are masked, so that a ring ends the WFI. A ring is an edge
-//! that is lost while the target's controller is being set up: after enabling it, look at the
-//! rings once more. The word of an INACTIVE or OFF domain says what it was when it stopped: look
-//! at its state in the chip page and wake it through the soc before relying on a ring.
+//! Interrupts are masked between `leave` and WFI, so that a ring ends the WFI. A ring is an edge,
+//! and is lost while the target's interrupt controller is being set up: poll the rings once after
+//! enabling it. The word of an INACTIVE or OFF domain is the one from when it stopped: check its
+//! state in the chip page, and wake it through the soc, before relying on a ring.
 //!
-//! Nothing here is a queue: rings coalesce, and one too many is harmless.
+//! There is no queue here: rings coalesce, and an extra one is harmless.
 
 use abi::boot::MAX_CORES;
 use abi::soc::DomainPage;
 use base::id::CoreId;
 use base::port::Words;
 
-/// Offset of the attending word of `core` in a domain's page.
+/// Offset of `core`'s attending word in its domain's page.
 const fn attending(core: usize) -> usize {
     core::mem::offset_of!(DomainPage, attending) + 8 * core
 }
 
-/// Must the target be rung? `page` is its [`DomainPage`], `cores` how many it has. Call after
-/// `begin`, `notice` or `reply` returned: they end with the barrier that this needs.
+/// Returns whether the target needs a ring. `page` is its [`DomainPage`], `cores` its number of
+/// cores. Call it after `begin`, `notice` or `reply`, which end with the required barrier.
 pub fn must_ring(page: &impl Words, cores: usize) -> bool {
     (0..cores.min(MAX_CORES)).all(|core| page.load(attending(core)) != 1)
 }
 
-/// Where a core is.
+/// Whether a core polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// In kernel code; it will look again before it leaves.
+pub enum Presence {
+    /// In kernel code; the core polls again before it leaves.
     Attending,
-    /// In program code or in WFI; it must be rung.
+    /// In program code or in WFI; the core needs a doorbell.
     Away,
 }
 
-/// The attending word of one core, which only that core writes.
+/// The attending word of one core, written only by that core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attendance {
     word: usize,
-    place: Place,
+    presence: Presence,
 }
 
 impl Attendance {
-    /// For `core`, which is away until its first `enter`.
+    /// The core is away until its first `enter`.
     pub const fn new(core: CoreId) -> Attendance {
-        Attendance { word: attending(core.index()), place: Place::Away }
+        Attendance { word: attending(core.index()), presence: Presence::Away }
     }
 
-    /// Into kernel code. `page` is this domain's own [`DomainPage`].
+    /// Reports that the core enters kernel code. `page` is the [`DomainPage`] of its own domain.
     pub fn enter(&mut self, page: &impl Words) {
-        if self.place == Place::Away {
+        if self.presence == Presence::Away {
             page.store(self.word, 1);
-            self.place = Place::Attending;
+            self.presence = Presence::Attending;
         }
     }
 
-    /// About to leave kernel code, interrupts masked. `waiting` looks at the rings and replies of
-    /// all peers (when a lock keeps it from looking: true). On [`Place::Attending`] the core must
-    /// poll and try again; on [`Place::Away`] it may go.
-    pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Place {
+    /// Reports that the core is about to leave kernel code, with interrupts masked. `waiting` polls
+    /// the rings and replies of all peers, and returns true if a lock keeps it from polling. If the
+    /// result is [`Presence::Attending`], the core polls and tries again; if it is
+    /// [`Presence::Away`], it may leave.
+    pub fn leave(&mut self, page: &impl Words, waiting: impl FnOnce() -> bool) -> Presence {
         page.store(self.word, 0);
-        // The word before the look; pairs with the barrier behind each publish.
+        // The word before the poll; pairs with the barrier after each publish.
         page.barrier();
-        self.place = Place::Away;
+        self.presence = Presence::Away;
         if waiting() {
             self.enter(page);
         }
-        self.place
+        self.presence
     }
 
-    /// Where the core is.
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn presence(&self) -> Presence {
+        self.presence
     }
 }

@@ -1,14 +1,14 @@
-//! Policy of the handler threads of one core: when to make one, when to let one go, and when a
-//! request is answered by the out-of-memory handler. Pure: events in, what to do out.
+//! Policy for the handler threads of one core: when to create one, when to retire one, and when the
+//! out-of-memory handler answers a request. Pure: it takes events and returns what to do.
 //!
-//! Contract: each request that arrives is handed to a handler, queued behind one that can run, or
-//! refused; a queued request never waits for blocked handlers only. Threads never outnumber `max`.
+//! Each request is handed to a handler, queued while some handler can run, or refused; a queued
+//! request never depends on blocked handlers only. There are never more than `max` threads.
 //!
-//! **About to block** means: about to wait for what only another call's end can give. That is a
-//! nested blockable call, a lock that sleeps, and also [`Busy`](crate::Busy): a handler that
-//! spins in attend for a reply slot can run, but not get on, and those queued behind it may be
-//! the ones it waits for (the simulator found that deadlock). Report `will_block` before such a
-//! wait.
+//! **About to block** means about to wait for something that only the end of another call can
+//! provide: a nested blockable call, a lock that sleeps, and also [`Busy`](crate::Busy). A handler
+//! that spins in attend for a reply slot is runnable but cannot make progress, and the requests
+//! queued after it may be the ones that it waits for (the simulator found that deadlock). Report
+//! `will_block` before such a wait.
 //!
 //! ```text
 //!            arrived                     will_block
@@ -19,82 +19,81 @@
 //!    +--------------------+  | finished, queue not empty: next request
 //!    |  more than two idle   |
 //!    v                       | created: takes a queued request, or idles
-//!   gone                  making <---- will_block with the pool empty
+//!   gone                 creating <---- will_block with no handler idle
 //! ```
 //!
-//! **Full**: the queue holds no memory of its own, it counts requests that the caller's table of
-//! open requests holds (bounded by reply slots). When no handler can run and none can be made, the
+//! **Full**: the queue has no memory of its own; it counts requests in the caller's table of open
+//! requests, which reply slots bound. When no handler can run and none can be created, the whole
 //! queue is refused at once: the out-of-memory handler answers `NoMemory`.
 
-/// Handlers a core starts with and keeps.
-pub const KEPT: u16 = 2;
+/// Number of handlers that a core starts with and keeps.
+pub const MIN_HANDLERS: u16 = 2;
 
-/// What to do with a request that arrived.
+/// What to do with a request that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arrival {
     /// Wake an idle handler with it.
     Hand,
-    /// Append it to the queue; a handler that can run takes it when it finishes.
+    /// Append it to the queue; the next handler that finishes takes it.
     Queue,
-    /// Append it to the queue and make a handler; report [`Pool::created`] or [`Pool::failed`].
+    /// Append it to the queue and create a handler; then report [`Pool::created`] or
+    /// [`Pool::failed`].
     QueueAndCreate,
-    /// Answer it with `NoMemory` from the out-of-memory handler.
+    /// Have the out-of-memory handler answer it with `NoMemory`.
     Refuse,
 }
 
-/// What to do when a handler is about to block, or one could not be made.
+/// What to do when a handler is about to block, or could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shortage {
     /// Nothing.
     None,
-    /// Make a handler; report [`Pool::created`] or [`Pool::failed`].
+    /// Create a handler; then report [`Pool::created`] or [`Pool::failed`].
     Create,
-    /// Take this many requests off the queue, all there are, and answer them `NoMemory`.
+    /// Remove all requests from the queue, this many, and answer them with `NoMemory`.
     RefuseQueue(u16),
 }
 
 /// What a handler does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// Takes the oldest request off the queue.
+    /// Serve the oldest request of the queue.
     Serve,
-    /// Sleeps until it is woken with one.
+    /// Sleep until it is woken with a request.
     Idle,
-    /// Ends.
     Retire,
 }
 
-/// The handlers of one core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
     max: u16,
     idle: u16,
     running: u16,
     blocked: u16,
-    making: u16,
+    creating: u16,
     queued: u16,
 }
 
 impl Pool {
-    /// Starts with [`KEPT`] idle handlers (which the caller has made) and never has more than
-    /// `max`.
+    /// Starts with [`MIN_HANDLERS`] idle handlers, which the caller has created, and never has more
+    /// than `max`.
     pub const fn new(max: u16) -> Pool {
-        let max = if max < KEPT { KEPT } else { max };
-        Pool { max, idle: KEPT, running: 0, blocked: 0, making: 0, queued: 0 }
+        let max = if max < MIN_HANDLERS { MIN_HANDLERS } else { max };
+        Pool { max, idle: MIN_HANDLERS, running: 0, blocked: 0, creating: 0, queued: 0 }
     }
 
-    /// A blockable request arrived.
+    /// Reports that a blockable request has arrived.
     pub fn arrived(&mut self) -> Arrival {
         if self.idle > 0 {
             self.idle -= 1;
             self.running += 1;
             return Arrival::Hand;
         }
-        if self.running == 0 && self.making == 0 {
+        if self.running == 0 && self.creating == 0 {
             if self.is_at_max() {
                 return Arrival::Refuse;
             }
-            self.making += 1;
+            self.creating += 1;
             self.queued += 1;
             return Arrival::QueueAndCreate;
         }
@@ -102,64 +101,64 @@ impl Pool {
         Arrival::Queue
     }
 
-    /// A running handler is about to block: its nested call, or a lock that sleeps.
+    /// Reports that a running handler is about to block.
     pub fn will_block(&mut self) -> Shortage {
         self.running = self.running.saturating_sub(1);
         self.blocked += 1;
-        if self.idle > 0 || self.making > 0 {
+        if self.idle > 0 || self.creating > 0 {
             return Shortage::None;
         }
         if !self.is_at_max() {
-            self.making += 1;
+            self.creating += 1;
             return Shortage::Create;
         }
-        self.refuse_if_stuck()
+        self.refuse_unless_served()
     }
 
-    /// A blocked handler runs again.
+    /// Reports that a blocked handler runs again.
     pub fn unblocked(&mut self) {
         self.blocked = self.blocked.saturating_sub(1);
         self.running += 1;
     }
 
-    /// A handler has answered its request.
+    /// Reports that a handler has answered its request.
     pub fn finished(&mut self) -> Next {
         if self.queued > 0 {
             self.queued -= 1;
             return Next::Serve;
         }
         self.running = self.running.saturating_sub(1);
-        if self.idle >= KEPT {
+        if self.idle >= MIN_HANDLERS {
             return Next::Retire;
         }
         self.idle += 1;
         Next::Idle
     }
 
-    /// A handler asked for is there; it starts with what this says.
+    /// Reports that a requested handler exists; returns what it starts with.
     pub fn created(&mut self) -> Next {
-        self.making = self.making.saturating_sub(1);
+        self.creating = self.creating.saturating_sub(1);
         self.running += 1;
         self.finished()
     }
 
-    /// A handler asked for could not be made.
+    /// Reports that a requested handler could not be created.
     pub fn failed(&mut self) -> Shortage {
-        self.making = self.making.saturating_sub(1);
-        self.refuse_if_stuck()
+        self.creating = self.creating.saturating_sub(1);
+        self.refuse_unless_served()
     }
 
-    /// Threads, those in the making included.
+    /// Returns the number of threads, including those being created.
     pub fn threads(&self) -> u16 {
-        self.idle + self.running + self.blocked + self.making
+        self.idle + self.running + self.blocked + self.creating
     }
 
-    /// Requests that wait for a handler.
+    /// Returns the number of requests that wait for a handler.
     pub fn queued(&self) -> u16 {
         self.queued
     }
 
-    /// Handlers waiting for work.
+    /// Returns the number of handlers that wait for work.
     pub fn idle(&self) -> u16 {
         self.idle
     }
@@ -168,9 +167,9 @@ impl Pool {
         self.threads() >= self.max
     }
 
-    /// Nobody is left who could ever take the queue on without another call ending first.
-    fn refuse_if_stuck(&mut self) -> Shortage {
-        if self.running + self.making + self.idle > 0 || self.queued == 0 {
+    /// Refuses the queue if no handler is left that could serve it before another call ends.
+    fn refuse_unless_served(&mut self) -> Shortage {
+        if self.running + self.creating + self.idle > 0 || self.queued == 0 {
             return Shortage::None;
         }
         Shortage::RefuseQueue(core::mem::take(&mut self.queued))

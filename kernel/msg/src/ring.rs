@@ -1,69 +1,71 @@
-//! A single-producer single-consumer ring between two domains, with sessions.
+//! A single-producer, single-consumer ring between two domains, with sessions.
 //!
-//! Contract: aligned 64-bit loads and stores only, one writer a word, a full barrier between a
-//! message and the producer word that publishes it, between that word and the message's loads, and
-//! between those and the consumer word that frees the slots. Methods neither wait nor allocate.
+//! All accesses are aligned 64-bit loads and stores, with one writer per word. A full barrier
+//! separates a message from the producer word that publishes it, that word from the loads of the
+//! message, and those loads from the consumer word that frees the slots. Methods neither wait nor
+//! allocate.
 //!
 //! ```text
 //! P = [producer's epoch | consumer's epoch as seen | tail], in link (producer, consumer)
 //! C = [consumer's epoch | producer's epoch as seen | head], in link (consumer, producer)
 //!
 //!            peer's new epoch: rewrite own word with index 0
-//!    +--------+ ---------------------------> +---------+   other word names   +------+
+//!    +--------+ ---------------------------> +---------+  other word has the  +------+
 //!    | closed |                              | waiting | -------------------> | open |--+ use
-//!    +--------+ <--------------------------- +---------+   the same pair      +------+<-+
+//!    +--------+ <--------------------------- +---------+   same epoch pair    +------+<-+
 //!        ^          peer died                     ^                               |
 //!        |                                        |   peer's new epoch            |
 //!        +----------------------------------------+-------------------------------+
-//!                    peer died, or wrote nonsense (closed until its next epoch)
+//!                    peer died, or broke the protocol (closed until its next epoch)
 //! ```
-//! A session is a pair of epochs. Epochs never come back, so a word that names the same pair was
-//! written in this session: what an earlier life left in the ring is dropped by construction.
+//! A session is a pair of epochs. Epochs are never reused, so a word with the same pair was written
+//! in this session, and leftovers of an earlier session are ignored by construction.
 //!
-//! **Full**: `push` returns [`PushError::Full`] and has stored nothing. The sender waits through
-//! attend (serving its own rings meanwhile) or gives up; the consumer makes room with each `pop`
-//! and never waits for anybody to do so.
+//! **Full**: `push` returns [`PushError::Full`] and stores nothing. The sender waits with attend,
+//! serving its own rings meanwhile, or gives up. The consumer makes room with every `pop` and never
+//! waits for anybody to do so.
 
 use abi::msg::{self, CONSUMER, HEADER, PRODUCER, SLOT};
 use base::bytes::{load_bytes, store_bytes};
 use base::id::Epoch;
 use base::port::Words;
 
-use crate::rpc::{Class, PeerFault, Wires};
+use crate::rpc::{Class, LinkPair, PeerFault};
 
-/// Where a ring is in its link.
+/// Location of a ring in its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct RingLayout {
     producer: usize,
     consumer: usize,
     slots: usize,
     count: u32,
 }
 
-impl Place {
-    /// The ring of `class` in a link of `layout`.
-    pub const fn new(layout: &msg::Layout, class: Class) -> Place {
+impl RingLayout {
+    /// Returns the ring of `class` in a link of `layout`.
+    pub const fn new(layout: &msg::Layout, class: Class) -> RingLayout {
         let (slots, count) = match class {
             Class::Urgent => (msg::RINGS, layout.urgent_slots),
             Class::Blockable => (layout.blockable_ring(), layout.blockable_slots),
         };
         let line = class as usize * SLOT;
-        Place { producer: PRODUCER + line, consumer: CONSUMER + line, slots, count }
+        RingLayout { producer: PRODUCER + line, consumer: CONSUMER + line, slots, count }
     }
 
-    /// Offset of byte `byte` behind ring index `index`, wrapping at the ring's end.
+    /// Returns the offset of byte `byte` of the slots from `index` on, wrapping at the end of the
+    /// ring.
     const fn at(&self, index: u32, byte: usize) -> usize {
         let bytes = self.count as usize * SLOT;
         self.slots + (index as usize % self.count as usize * SLOT + byte) % bytes
     }
 
-    /// Bytes before the ring's end when starting at `index`.
-    const fn straight(&self, index: u32) -> usize {
+    /// Returns the number of bytes from slot `index` to the end of the ring.
+    const fn contiguous(&self, index: u32) -> usize {
         (self.count - index % self.count) as usize * SLOT
     }
 }
 
-/// A pair of epochs; 0 stands for "nobody".
+/// A pair of epochs; `peer` is 0 while there is no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Session {
     me: u16,
@@ -76,49 +78,45 @@ impl Session {
     fn is_closed(self) -> bool {
         self.peer == Self::CLOSED
     }
-    /// What my word says at `index`.
+    /// Returns our word for `index`.
     fn mine(self, index: u32) -> u64 {
         msg::pack_session(self.me, self.peer, index)
     }
-    /// The index in the peer's word, if it is of this session.
+    /// Returns the index in the peer's word, if it is of this session.
     fn theirs(self, word: u64) -> Option<u32> {
         let (writer, reader, index) = msg::unpack_session(word);
         (!self.is_closed() && writer == self.peer && reader == self.me).then_some(index)
     }
 }
 
-/// A message's own words.
+/// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// One of [`abi::msg::kind`].
     pub kind: u8,
-    /// Procedure.
     pub proc: u16,
-    /// Reply slot.
     pub slot: u8,
-    /// Nesting level.
     pub level: u8,
-    /// Sequence number of the call in that slot.
+    /// Sequence number of the call in that reply slot.
     pub sequence: u32,
 }
 
-/// Why a message was not sent.
+/// Reason why a message was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PushError {
-    /// No room now.
+    /// The ring has no room now.
     Full,
-    /// No session with this peer (yet).
+    /// There is no session with this peer (yet).
     NoSession,
-    /// Larger than a message can be; it would never fit.
+    /// The message exceeds the maximum size.
     TooLarge,
-    /// The peer's consumer word makes no sense.
+    /// The peer's consumer word is invalid.
     Fault(PeerFault),
 }
 
-/// The sending end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Producer {
-    place: Place,
+    layout: RingLayout,
     session: Session,
     open: bool,
     tail: u32,
@@ -126,124 +124,122 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Closed, for a kernel of epoch `me`.
-    pub const fn new(place: Place, me: Epoch) -> Producer {
+    /// Makes a closed ring for a kernel of epoch `me`.
+    pub const fn new(layout: RingLayout, me: Epoch) -> Producer {
         let session = Session { me: me.0, peer: Session::CLOSED };
-        Producer { place, session, open: false, tail: 0, head: 0 }
+        Producer { layout, session, open: false, tail: 0, head: 0 }
     }
 
-    /// Starts a session with epoch `peer`; what was in the ring is void.
-    pub fn start(&mut self, wires: &Wires<impl Words>, peer: Epoch) {
+    /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
+    pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
         (self.open, self.tail, self.head) = (false, 0, 0);
-        wires.mine.store(self.place.producer, self.session.mine(0));
+        wires.mine.store(self.layout.producer, self.session.mine(0));
         wires.mine.barrier();
     }
 
-    /// Ends the session; nothing is stored, the peer finds out from its own sources.
+    /// Ends the session. Nothing is stored: the peer learns of it elsewhere.
     pub fn close(&mut self) {
         self.session.peer = Session::CLOSED;
         self.open = false;
     }
 
-    /// Sends one message: visible to the consumer when this returns.
+    /// Sends a message. It is visible to the consumer on return.
     pub fn push(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         header: Header,
         payload: &[u8],
     ) -> Result<(), PushError> {
         let need = msg::slots_for(payload.len());
-        if payload.len() > msg::MAX_PAYLOAD || need > self.place.count {
+        if payload.len() > msg::MAX_PAYLOAD || need > self.layout.count {
             return Err(PushError::TooLarge);
         }
         self.make_room(wires, need)?;
         let Header { kind, proc, slot, level, sequence } = header;
         let bytes = payload.len() as u16;
-        let at = |byte| self.place.at(self.tail, byte);
+        let at = |byte| self.layout.at(self.tail, byte);
         wires.mine.store(at(0), msg::pack_header(kind, proc, bytes, slot, level));
         wires.mine.store(at(8), msg::pack_tag(self.tail, sequence));
-        let straight = (self.place.straight(self.tail) - HEADER).min(payload.len());
-        store_bytes(&wires.mine, at(HEADER), &payload[..straight]);
-        store_bytes(&wires.mine, self.place.slots, &payload[straight..]);
+        let contiguous = (self.layout.contiguous(self.tail) - HEADER).min(payload.len());
+        store_bytes(&wires.mine, at(HEADER), &payload[..contiguous]);
+        store_bytes(&wires.mine, self.layout.slots, &payload[contiguous..]);
         self.tail = self.tail.wrapping_add(need);
         // The message before the word that publishes it ...
         wires.mine.barrier();
-        wires.mine.store(self.place.producer, self.session.mine(self.tail));
-        // ... and that word before the look at who is attending (see `notify`).
+        wires.mine.store(self.layout.producer, self.session.mine(self.tail));
+        // ... and that word before the load of the attending words (see `notify`).
         wires.mine.barrier();
         Ok(())
     }
 
-    /// Has the consumer taken everything? False as well without a session.
-    pub fn is_drained(&self, wires: &Wires<impl Words>) -> bool {
-        self.session.theirs(wires.theirs.load(self.place.consumer)) == Some(self.tail)
+    /// Returns whether the consumer has taken every message; false without a session.
+    pub fn is_drained(&self, wires: &LinkPair<impl Words>) -> bool {
+        self.session.theirs(wires.theirs.load(self.layout.consumer)) == Some(self.tail)
     }
 
-    /// Looks at the consumer word only when what it said last is not enough: to send into a
-    /// session that the peer has just left is harmless, its call ends with the peer's death.
-    fn make_room(&mut self, wires: &Wires<impl Words>, need: u32) -> Result<(), PushError> {
-        let fits = |head: u32, tail: u32| tail.wrapping_sub(head) <= self.place.count - need;
+    /// Loads the consumer word only if the last known value leaves too little room. Sending into a
+    /// session that the peer has just left is harmless: its calls end with the peer's death.
+    fn make_room(&mut self, wires: &LinkPair<impl Words>, need: u32) -> Result<(), PushError> {
+        let fits = |head: u32, tail: u32| tail.wrapping_sub(head) <= self.layout.count - need;
         if self.open && fits(self.head, self.tail) {
             return Ok(());
         }
-        let word = wires.theirs.load(self.place.consumer);
+        let word = wires.theirs.load(self.layout.consumer);
         let head = self.session.theirs(word).ok_or(PushError::NoSession)?;
-        if self.tail.wrapping_sub(head) > self.place.count {
+        if self.tail.wrapping_sub(head) > self.layout.count {
             self.close();
             return Err(PushError::Fault(PeerFault::Index(head)));
         }
         (self.open, self.head) = (true, head);
-        // The consumer's loads of a slot came before its head; our stores come after it.
+        // The consumer loaded the slots before it stored its head; our stores come after this load.
         wires.mine.barrier();
         if fits(head, self.tail) { Ok(()) } else { Err(PushError::Full) }
     }
 }
 
-/// The receiving end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consumer {
-    place: Place,
+    layout: RingLayout,
     session: Session,
     head: u32,
 }
 
 impl Consumer {
-    /// Closed, for a kernel of epoch `me`.
-    pub const fn new(place: Place, me: Epoch) -> Consumer {
-        Consumer { place, session: Session { me: me.0, peer: Session::CLOSED }, head: 0 }
+    /// Makes a closed ring for a kernel of epoch `me`.
+    pub const fn new(layout: RingLayout, me: Epoch) -> Consumer {
+        Consumer { layout, session: Session { me: me.0, peer: Session::CLOSED }, head: 0 }
     }
 
-    /// Starts a session with epoch `peer`; what was in the ring is void.
-    pub fn start(&mut self, wires: &Wires<impl Words>, peer: Epoch) {
+    /// Starts a session with the peer's epoch. Earlier contents of the ring are void.
+    pub fn start(&mut self, wires: &LinkPair<impl Words>, peer: Epoch) {
         self.session.peer = peer.0;
         self.head = 0;
-        wires.mine.store(self.place.consumer, self.session.mine(0));
+        wires.mine.store(self.layout.consumer, self.session.mine(0));
         wires.mine.barrier();
     }
 
-    /// Ends the session.
     pub fn close(&mut self) {
         self.session.peer = Session::CLOSED;
     }
 
-    /// Is there something to pop? One load.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>) -> bool {
-        let tail = self.session.theirs(wires.theirs.load(self.place.producer));
+    /// Returns whether there is a message to pop. One load.
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>) -> bool {
+        let tail = self.session.theirs(wires.theirs.load(self.layout.producer));
         tail.is_some_and(|tail| tail != self.head)
     }
 
-    /// Takes one message out: its payload is `buffer[..bytes]`. A fault shuts the ring.
+    /// Takes a message off the ring; its payload is `buffer[..bytes]`. A fault closes the ring.
     pub fn pop(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         buffer: &mut [u8; msg::MAX_PAYLOAD],
     ) -> Result<Option<(Header, usize)>, PeerFault> {
-        let word = wires.theirs.load(self.place.producer);
+        let word = wires.theirs.load(self.layout.producer);
         let Some(tail) = self.session.theirs(word).filter(|tail| *tail != self.head) else {
             return Ok(None);
         };
-        // The word that published before what it published.
+        // The word that publishes before what it publishes.
         wires.mine.barrier();
         match self.take(wires, tail, buffer) {
             Ok(taken) => Ok(Some(taken)),
@@ -256,15 +252,15 @@ impl Consumer {
 
     fn take(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         tail: u32,
         buffer: &mut [u8; msg::MAX_PAYLOAD],
     ) -> Result<(Header, usize), PeerFault> {
         let published = tail.wrapping_sub(self.head);
-        if published > self.place.count {
+        if published > self.layout.count {
             return Err(PeerFault::Index(tail));
         }
-        let at = |byte| self.place.at(self.head, byte);
+        let at = |byte| self.layout.at(self.head, byte);
         let word = wires.theirs.load(at(0));
         let (kind, proc, bytes, slot, level) = msg::unpack_header(word);
         let (index, sequence) = msg::unpack_tag(wires.theirs.load(at(8)));
@@ -275,13 +271,13 @@ impl Consumer {
         if index != self.head || !(kind == msg::kind::CALL || kind == msg::kind::NOTICE) {
             return Err(PeerFault::Header(word));
         }
-        let straight = (self.place.straight(self.head) - HEADER).min(length);
-        load_bytes(&wires.theirs, at(HEADER), &mut buffer[..straight]);
-        load_bytes(&wires.theirs, self.place.slots, &mut buffer[straight..length]);
+        let contiguous = (self.layout.contiguous(self.head) - HEADER).min(length);
+        load_bytes(&wires.theirs, at(HEADER), &mut buffer[..contiguous]);
+        load_bytes(&wires.theirs, self.layout.slots, &mut buffer[contiguous..length]);
         self.head = self.head.wrapping_add(msg::slots_for(length));
-        // Our loads of the slots before the word that gives them back.
+        // Our loads of the slots before the word that frees them.
         wires.mine.barrier();
-        wires.mine.store(self.place.consumer, self.session.mine(self.head));
+        wires.mine.store(self.layout.consumer, self.session.mine(self.head));
         Ok((Header { kind, proc, slot, level, sequence }, length))
     }
 }

@@ -1,118 +1,107 @@
-//! The words that callers and servers share: classes, levels, names of calls, errors.
+//! Vocabulary of callers and servers: classes, levels, call ids, errors.
 
 use abi::msg::{LEVELS, status};
 use base::id::{DomainId, Epoch};
 
-/// The two links between this kernel and one peer.
+/// The two links between this kernel and a peer.
 #[derive(Clone, Copy, Debug)]
-pub struct Wires<W> {
-    /// Link (me, peer): only this kernel stores here.
+pub struct LinkPair<W> {
+    /// Link (this kernel, peer), which only this kernel writes.
     pub mine: W,
-    /// Link (peer, me): only the peer stores here.
+    /// Link (peer, this kernel), which only the peer writes.
     pub theirs: W,
 }
 
-/// How the target may run a request.
+/// How the callee may run a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Non-blockable: the handler runs to completion wherever the kernel polls, waiting cores
-    /// included. It may not call, wait or sleep; it may send notices and give up when they do not
+    /// Non-blockable: the handler runs to completion wherever the kernel polls, on waiting cores
+    /// too. It must not call, wait or sleep. It may send notices, and drops them if they do not
     /// fit.
     Urgent = 0,
-    /// Blockable: a handler thread runs it; it may sleep and call on, one level deeper.
+    /// Blockable: a handler thread runs it, and may sleep and make calls, one level deeper.
     Blockable = 1,
 }
 
-/// Both, in the order of the rings in a link.
+/// Both classes, in the order of their rings in a link.
 pub const CLASSES: [Class; 2] = [Class::Urgent, Class::Blockable];
 
-/// How deep a call is nested: 0 from a thread of this kernel, `request.level.deeper()` from the
-/// handler of a request. Each level has reply slots of its own, so a call only ever waits for
-/// deeper ones; that order is why no mix of nested calls can deadlock.
+/// Nesting depth of a call: 0 from a thread of this kernel, `request.level.deeper()` from the
+/// handler of a request. Each level has its own reply slots, so a call waits only for deeper ones;
+/// this order is why nested calls cannot deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Level(pub u8);
 
 impl Level {
-    /// Level of the calls that a handler of this level makes; [`CallError::TooDeep`] is what a
-    /// call beyond the last level gets.
+    /// Returns the level of calls that a handler of this level makes. Beyond the last level, a call
+    /// fails with [`CallError::TooDeep`].
     pub const fn deeper(self) -> Level {
         Level(self.0.saturating_add(1))
     }
-    /// Is there such a level?
     pub const fn exists(self) -> bool {
         (self.0 as usize) < LEVELS
     }
 }
 
-/// Names one call of this kernel to one peer. A stale one names nothing.
+/// Identifies a call of this kernel to a peer. A stale id matches no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId {
-    /// Reply slot.
+    /// Index of the reply slot.
     pub slot: u8,
-    /// Epoch of the peer that was called.
+    /// Epoch of the callee.
     pub epoch: Epoch,
-    /// How many calls that slot has seen, this one included.
+    /// Number of calls that have used this slot, including this one.
     pub sequence: u32,
 }
 
-/// Where a reply goes: plain data, so that it can wait in a service's state. It is good for one
-/// reply; a second one, or one to a caller that died, is refused and reaches nobody.
+/// Destination of a reply: plain data, so that it can be kept in a service's state. Valid for one
+/// reply; a second one, or one to a dead caller, is refused and not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo {
-    /// The caller.
     pub peer: DomainId,
-    /// Its epoch.
     pub epoch: Epoch,
-    /// Its reply slot.
     pub slot: u8,
-    /// Its sequence number.
     pub sequence: u32,
 }
 
-/// How a call can fail for good. Each call ends exactly once, with a reply or one of these.
+/// Permanent failure of a call. Each call ends exactly once, with a reply or one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallError {
-    /// The peer died, restarted, or broke the protocol.
     PeerLost,
-    /// Payload larger than `MAX_PAYLOAD`, or a reply larger than a reply slot or the caller's
-    /// buffer.
+    /// The payload exceeds `MAX_PAYLOAD`, or the reply exceeds a reply slot or the caller's buffer.
     TooLarge,
     /// Nested deeper than `LEVELS`.
     TooDeep,
-    /// The peer refused.
     Refused(Refusal),
-    /// Not now: nothing was sent. Wait through attend for it to change, or give up.
+    /// Not possible now; nothing was sent. The caller waits with attend, or gives up.
     Busy(Busy),
 }
 
-/// Why a call could not be sent now.
+/// Reason why a call could not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Busy {
-    /// All reply slots of this class and level are in use.
     NoSlot,
-    /// The ring has no room; the peer's next poll makes some.
+    /// The ring has no room until the peer polls.
     RingFull,
-    /// The peer has not opened a session with this epoch of ours yet (one of the two just started).
+    /// The peer has not opened a session with our epoch yet; one of the two has just started.
     NoSession,
 }
 
-/// What a server may answer instead of a payload.
+/// Reason that a server returns instead of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
-    /// No such procedure.
     NoSuchProc,
-    /// The reply does not fit.
+    /// The reply does not fit in a reply slot.
     TooLarge,
-    /// No memory, or no handler left: the answer of the out-of-memory handler.
+    /// No memory or no handler left; sent by the out-of-memory handler.
     NoMemory,
-    /// The request makes no sense, or the caller may not do it.
+    /// The request is malformed, or the caller is not permitted to make it.
     Refused,
-    /// The handler failed.
     Fault,
 }
 
 impl Refusal {
-    /// As in a reply's status word.
+    /// Returns the code in a reply's status word.
     pub const fn code(self) -> u16 {
         match self {
             Refusal::NoSuchProc => status::NO_SUCH_PROC,
@@ -122,7 +111,7 @@ impl Refusal {
             Refusal::Fault => status::FAULT,
         }
     }
-    /// From a status word that is not OK; what a peer should never write counts as `Fault`.
+    /// Decodes a status word other than OK. Unknown codes count as `Fault`.
     pub const fn from_code(code: u16) -> Refusal {
         match code {
             status::NO_SUCH_PROC => Refusal::NoSuchProc,
@@ -134,16 +123,16 @@ impl Refusal {
     }
 }
 
-/// A peer wrote what the protocol does not allow. Other kernels are peers, not trusted memory: the
-/// ring stays shut until the peer comes back under a new epoch, and nothing of it was believed.
+/// Violation of the protocol by a peer. Peers are not trusted: the ring stays closed until the peer
+/// has a new epoch, and nothing of the message is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PeerFault {
-    /// Its index is further ahead than the ring is long.
+    /// An index that is further ahead than the ring is long.
     Index(u32),
-    /// A message longer than what it published, or than `MAX_PAYLOAD`.
+    /// A message longer than what was published, or than `MAX_PAYLOAD`.
     Length(u16),
-    /// A header that is not of this place in the ring, or of no known kind.
+    /// A header for another position in the ring, or of an unknown kind.
     Header(u64),
-    /// A reply slot that does not exist, is of another class or level, or is still in use.
+    /// A reply slot that does not exist, is of another class or level, or is in use.
     Slot(u8),
 }

@@ -1,19 +1,19 @@
-//! One peer's calls to us: requests in, replies out.
+//! A peer's calls to us: requests in, replies out.
 //!
-//! Contract: a request is handed out once; [`Server::reply`] accepts one answer for it, and none
-//! after its caller died. A reply never waits: its slot was allocated by the caller. Run under one
-//! lock per peer; handlers run outside of it.
+//! Each request is handed out once, and [`Server::reply`] accepts one reply to it, none after the
+//! caller has died. A reply never waits: the caller has allocated its slot. Use one lock per peer;
+//! handlers run outside it.
 //!
 //! ```text
 //!              receive                reply
-//!   free slot ---------> open request ------> free slot       peer died: all open requests are
-//!   void,
-//!                                                             a late reply gets Stale
+//!   free slot ---------> open request ------> free slot
+//!                            |
+//!                            +--> peer died: void; a late reply gets Stale
 //! ```
 //!
-//! **Full**: requests taken and not answered yet are bounded by the peer's reply slots, so a table
-//! of [`abi::msg::MAX_REPLIES`] entries a peer can never overflow; a second request in a slot
-//! that is still open is the peer's fault. Notices take ring space only.
+//! **Full**: the peer's reply slots bound the requests that are not yet answered, so a table of
+//! [`abi::msg::MAX_REPLIES`] entries per peer cannot overflow; a second request in an open slot is
+//! a protocol error of the peer. Notices take ring space only.
 
 use abi::msg::{self, Layout, MAX_PAYLOAD, MAX_REPLIES};
 use base::bytes::store_bytes;
@@ -21,52 +21,48 @@ use base::id::{DomainId, Epoch};
 use base::port::Words;
 
 use crate::caller::slots_of;
-use crate::ring::{Consumer, Header, Place};
-use crate::rpc::{Class, Level, PeerFault, Refusal, ReplyTo, Wires};
+use crate::ring::{Consumer, Header, RingLayout};
+use crate::rpc::{Class, Level, LinkPair, PeerFault, Refusal, ReplyTo};
 
-/// A request or a notice, as received; its payload is `buffer[..bytes]`.
+/// A received request or notice. Its payload is `buffer[..bytes]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// The caller.
     pub from: DomainId,
-    /// How it may be run.
     pub class: Class,
-    /// Its level; a handler calls on at `level.deeper()`.
+    /// Nesting level; the handler makes calls at `level.deeper()`.
     pub level: Level,
-    /// Procedure.
     pub proc: u16,
-    /// Bytes of payload.
     pub bytes: usize,
-    /// Where the answer goes; `None` for a notice.
+    /// `None` for a notice.
     pub reply: Option<ReplyTo>,
 }
 
-/// Why a reply went nowhere.
+/// Reason why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplyError {
-    /// Its caller is dead, or has been answered already.
+    /// The caller is dead, or has already been answered.
     Stale,
 }
 
-/// The serving side towards one peer.
+/// The serving side of the link to one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     layout: &'static Layout,
     id: DomainId,
     me: Epoch,
     peer: Option<Epoch>,
-    /// The last one that lived; a session with it never starts twice.
+    /// The last epoch of the peer; a session with it is not started again.
     last: Epoch,
     rings: [Consumer; 2],
-    /// Sequence number of the open request in each reply slot.
+    /// Sequence number of the open request per reply slot.
     open: [Option<u32>; MAX_REPLIES],
 }
 
 impl Server {
-    /// Knows no epoch of peer `id` yet.
+    /// Starts without a session with peer `id`.
     pub const fn new(layout: &'static Layout, id: DomainId, me: Epoch) -> Server {
-        let urgent = Consumer::new(Place::new(layout, Class::Urgent), me);
-        let blockable = Consumer::new(Place::new(layout, Class::Blockable), me);
+        let urgent = Consumer::new(RingLayout::new(layout, Class::Urgent), me);
+        let blockable = Consumer::new(RingLayout::new(layout, Class::Blockable), me);
         Server {
             layout,
             id,
@@ -78,8 +74,8 @@ impl Server {
         }
     }
 
-    /// What the chip page says about the peer: `None` when it is dead.
-    pub fn peer_changed(&mut self, wires: &Wires<impl Words>, peer: Option<Epoch>) {
+    /// Reports the peer's epoch by the chip page; `None`: it is dead.
+    pub fn peer_changed(&mut self, wires: &LinkPair<impl Words>, peer: Option<Epoch>) {
         if peer == self.peer {
             return;
         }
@@ -92,19 +88,19 @@ impl Server {
         }
     }
 
-    /// The peer is dead or not to be believed: its open requests are void until its next epoch.
+    /// The peer is dead or broke the protocol: its open requests are void until its next epoch.
     fn end(&mut self) {
         self.peer = None;
         self.rings.iter_mut().for_each(Consumer::close);
         self.open = [None; MAX_REPLIES];
     }
 
-    /// The next message of `class`, if there is one. A fault has lost the peer here; tell its
-    /// [`Caller`](crate::Caller) with `lose` as well, by the epoch that [`Server::peer`] named
-    /// before.
+    /// Takes the next message of `class`, if there is one. After a fault the peer counts as lost
+    /// here; pass the epoch that [`Server::peer`] returned before to
+    /// [`Caller::lose`](crate::Caller::lose) as well.
     pub fn receive(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         class: Class,
         buffer: &mut [u8; MAX_PAYLOAD],
     ) -> Result<Option<Request>, PeerFault> {
@@ -120,16 +116,16 @@ impl Server {
         Ok(Some(Request { from: self.id, class, level: Level(level), proc, bytes, reply }))
     }
 
-    /// Is a message of `class` waiting? One load; for the recheck before sleep.
-    pub fn is_waiting(&self, wires: &Wires<impl Words>, class: Class) -> bool {
+    /// Returns whether a message of `class` is waiting. One load, for the check before sleep.
+    pub fn is_waiting(&self, wires: &LinkPair<impl Words>, class: Class) -> bool {
         self.rings[class as usize].is_waiting(wires)
     }
 
-    /// Answers a request. Visible to the caller when this returns; ring it if `notify::must_ring`
-    /// says so. A payload that does not fit is answered with `TooLarge`.
+    /// Answers a request. The reply is visible to the caller on return; ring its doorbell if
+    /// `notify::must_ring`. A payload that does not fit is answered with `TooLarge`.
     pub fn reply(
         &mut self,
-        wires: &Wires<impl Words>,
+        wires: &LinkPair<impl Words>,
         to: ReplyTo,
         result: Result<&[u8], Refusal>,
     ) -> Result<(), ReplyError> {
@@ -153,8 +149,8 @@ impl Server {
         };
         let header = self.layout.reply_header(index);
         wires.mine.store(header + msg::REPLY_STATUS, status);
-        // The reply before the word that says it is there, that word before the look at who
-        // attends.
+        // The reply before the word that publishes it, and that word before the load of the
+        // attending words.
         wires.mine.barrier();
         let done = msg::pack_session(self.me.0, to.epoch.0, to.sequence);
         wires.mine.store(header + msg::REPLY_DONE, done);
@@ -162,12 +158,12 @@ impl Server {
         Ok(())
     }
 
-    /// Requests taken and not answered.
+    /// Returns the number of requests that are not yet answered.
     pub fn open(&self) -> usize {
         self.open.iter().flatten().count()
     }
 
-    /// The peer's epoch while it lives.
+    /// Returns the peer's epoch while it lives.
     pub fn peer(&self) -> Option<Epoch> {
         self.peer
     }

@@ -5,14 +5,14 @@ mod common;
 use abi::msg::{LAYOUT, LEVELS, MAX_PAYLOAD, PRODUCER, REPLIES, RINGS};
 use base::id::{CoreId, Epoch};
 use common::{A, Access, B, Flat, Pair, poll};
-use kernel_msg::notify::{Attendance, Place, must_ring};
+use kernel_msg::notify::{Attendance, Presence, must_ring};
 use kernel_msg::server::ReplyError;
 use kernel_msg::{Busy, CallError, Class, Level, Refusal};
 
 const TOP: Level = Level(0);
 
 #[test]
-fn payloads_of_every_size_come_through_and_back_around_the_rings() {
+fn payloads_of_every_size_cross_the_end_of_the_rings() {
     let mut pair = Pair::new();
     let mut buffer = [0; MAX_PAYLOAD];
     for class in [Class::Urgent, Class::Blockable] {
@@ -34,7 +34,7 @@ fn payloads_of_every_size_come_through_and_back_around_the_rings() {
 }
 
 #[test]
-fn what_is_full_says_so_and_room_comes_back() {
+fn a_full_ring_or_slot_table_reports_busy_and_recovers() {
     let mut pair = Pair::new();
     let begin = |pair: &mut Pair, level, bytes: usize| {
         pair.a.begin(B, Class::Blockable, Level(level), 1, &vec![9; bytes], 0)
@@ -67,7 +67,7 @@ fn what_is_full_says_so_and_room_comes_back() {
 }
 
 #[test]
-fn refusals_and_replies_that_do_not_fit_are_values() {
+fn refusals_and_oversized_replies_are_returned_as_errors() {
     let mut pair = Pair::new();
     let mut small = [0; 4];
     let answers: [(Result<&[u8], Refusal>, CallError); 4] = [
@@ -86,7 +86,7 @@ fn refusals_and_replies_that_do_not_fit_are_values() {
 }
 
 #[test]
-fn death_ends_all_calls_and_a_new_epoch_starts_afresh() {
+fn death_ends_all_calls_and_a_new_epoch_starts_a_session() {
     let mut pair = Pair::new();
     let mut buffer = [0; 64];
     let lost = pair.a.begin(B, Class::Blockable, TOP, 1, &[1], 11).unwrap();
@@ -98,12 +98,12 @@ fn death_ends_all_calls_and_a_new_epoch_starts_afresh() {
     assert_eq!(refused, Err(CallError::PeerLost));
     pair.a.peer_changed(B, Some(Epoch(1)));
     let refused = pair.a.begin(B, Class::Blockable, TOP, 1, &[], 0);
-    assert_eq!(refused, Err(CallError::PeerLost), "an epoch that was lost does not come back");
+    assert_eq!(refused, Err(CallError::PeerLost), "a lost epoch does not come back");
     pair.a.peer_changed(B, Some(Epoch(2)));
     let early = pair.a.begin(B, Class::Blockable, TOP, 1, &[], 0);
-    assert_eq!(early, Err(CallError::Busy(Busy::NoSession)), "B does not know yet");
+    assert_eq!(early, Err(CallError::Busy(Busy::NoSession)), "B has not seen the new epoch");
     pair.restart_b(Epoch(2));
-    assert_eq!(poll(&mut pair.b).requests.len(), 0, "the old request is gone");
+    assert_eq!(poll(&mut pair.b).requests.len(), 0, "the old request is void");
     assert_eq!(pair.b.reply(old, Ok(&[1])), Err(ReplyError::Stale));
     let call = pair.a.begin(B, Class::Blockable, TOP, 1, &[2], 12).unwrap();
     let (request, bytes) = poll(&mut pair.b).requests.remove(0);
@@ -128,7 +128,7 @@ fn an_abandoned_call_keeps_its_slot_until_it_is_answered() {
 }
 
 #[test]
-fn notices_go_one_way() {
+fn notices_are_one_way() {
     let mut pair = Pair::new();
     pair.b.notice(A, Class::Urgent, 4, b"wake 5").unwrap();
     let (notice, bytes) = poll(&mut pair.a).requests.remove(0);
@@ -137,7 +137,7 @@ fn notices_go_one_way() {
     assert_eq!(sent, LAYOUT.urgent_slots as usize, "then it is full");
 }
 
-/// The litmus files are about these very orders.
+/// The litmus tests check these same orders.
 #[test]
 fn publishing_stores_and_barriers_are_in_the_order_of_the_litmus_files() {
     use Access::{Barrier, Load, Store};
@@ -162,17 +162,17 @@ fn publishing_stores_and_barriers_are_in_the_order_of_the_litmus_files() {
 }
 
 #[test]
-fn a_core_is_rung_only_while_nobody_attends() {
+fn a_domain_is_rung_only_if_none_of_its_cores_attends() {
     let page = Flat::new(4096);
     let (mut first, mut second) = (Attendance::new(CoreId(0)), Attendance::new(CoreId(1)));
     assert!(must_ring(&page, 2));
     first.enter(&page);
     second.enter(&page);
     assert!(!must_ring(&page, 2));
-    assert_eq!(first.leave(&page, || false), Place::Away);
+    assert_eq!(first.leave(&page, || false), Presence::Away);
     assert!(!must_ring(&page, 2));
-    assert_eq!(second.leave(&page, || true), Place::Attending, "something is waiting");
+    assert_eq!(second.leave(&page, || true), Presence::Attending, "something is waiting");
     assert!(!must_ring(&page, 2));
-    assert_eq!(second.leave(&page, || false), Place::Away);
+    assert_eq!(second.leave(&page, || false), Presence::Away);
     assert!(must_ring(&page, 2));
 }

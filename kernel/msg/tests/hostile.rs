@@ -1,5 +1,5 @@
-//! A peer that writes anything anywhere in its links: never a panic, never a read beyond a
-//! buffer, and our calls to it still end.
+//! A hostile peer that writes anything anywhere in its links: no panic, no read past a buffer, and
+//! our calls to it still end.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{A, B, Pair, poll};
 use kernel_msg::{CallError, Class, Level};
 
 #[test]
-fn garbage_in_a_link_is_a_fault_value_and_the_next_epoch_works() {
+fn garbage_in_a_link_is_reported_as_a_fault_and_the_next_epoch_works() {
     let mut faults = 0;
     for seed in 0..400 {
         let mut prng = Prng::new(seed);
@@ -55,7 +55,7 @@ fn garbage_in_a_link_is_a_fault_value_and_the_next_epoch_works() {
 }
 
 #[test]
-fn each_wrong_header_is_refused() {
+fn every_invalid_header_is_refused() {
     let call = |bytes, slot, level| pack_header(1, 1, bytes, slot, level);
     let wrong = [
         (call(8, 0, 0), pack_tag(1, 1), "of another place in the ring"),
@@ -79,9 +79,9 @@ fn each_wrong_header_is_refused() {
 }
 
 #[test]
-fn distrust_of_an_epoch_leaves_the_next_one_alone() {
+fn losing_an_epoch_does_not_affect_the_next_one() {
     let mut pair = Pair::new();
-    // A core found a fault in epoch 1; before it could say so, another heard of epoch 2.
+    // One core found a fault in epoch 1; before it could report it, another learned of epoch 2.
     pair.a.peer_changed(B, Some(Epoch(2)));
     pair.restart_b(Epoch(2));
     let call = pair.a.begin(B, Class::Urgent, Level(0), 1, &[5], 0).unwrap();
@@ -95,7 +95,7 @@ fn distrust_of_an_epoch_leaves_the_next_one_alone() {
 }
 
 #[test]
-fn a_reply_slot_in_use_cannot_be_asked_for_again() {
+fn a_request_for_a_reply_slot_in_use_is_a_fault() {
     let mut pair = Pair::new();
     for index in 0..2 {
         pair.ba.poke(RINGS + index * 64, pack_header(1, 1, 0, 3, 0));

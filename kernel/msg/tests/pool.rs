@@ -1,15 +1,15 @@
-//! The pool's policy: scenarios, and its promises under any sequence of events.
+//! The pool's policy: scenarios, and invariants under random events.
 
 use base::prng::Prng;
-use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
+use kernel_msg::pool::{Arrival, MIN_HANDLERS, Next, Pool, Shortage};
 
 #[test]
-fn a_handler_is_made_only_when_one_blocks_and_the_pool_is_empty() {
+fn a_handler_is_created_only_if_one_blocks_and_none_is_idle() {
     let mut pool = Pool::new(4);
     assert_eq!(pool.arrived(), Arrival::Hand);
     assert_eq!(pool.will_block(), Shortage::None, "one is idle");
     assert_eq!(pool.arrived(), Arrival::Hand);
-    assert_eq!(pool.arrived(), Arrival::Queue, "behind one that runs");
+    assert_eq!(pool.arrived(), Arrival::Queue, "a handler is running");
     assert_eq!(pool.will_block(), Shortage::Create);
     assert_eq!(pool.created(), Next::Serve);
     assert_eq!(pool.will_block(), Shortage::Create);
@@ -18,18 +18,18 @@ fn a_handler_is_made_only_when_one_blocks_and_the_pool_is_empty() {
         pool.unblocked();
     }
     assert_eq!(pool.finished(), Next::Idle);
-    assert_eq!(pool.finished(), Next::Retire, "two stay");
+    assert_eq!(pool.finished(), Next::Retire, "two are kept");
     assert_eq!(pool.finished(), Next::Retire);
-    assert_eq!((pool.idle(), pool.threads()), (KEPT, KEPT));
+    assert_eq!((pool.idle(), pool.threads()), (MIN_HANDLERS, MIN_HANDLERS));
 }
 
 #[test]
-fn without_handlers_and_memory_requests_are_refused_at_once() {
+fn without_handlers_or_memory_requests_are_refused_at_once() {
     let mut pool = Pool::new(2);
     assert_eq!((pool.arrived(), pool.arrived(), pool.arrived()), {
         (Arrival::Hand, Arrival::Hand, Arrival::Queue)
     });
-    assert_eq!(pool.will_block(), Shortage::None, "the other one runs");
+    assert_eq!(pool.will_block(), Shortage::None, "the other one is running");
     assert_eq!(pool.will_block(), Shortage::RefuseQueue(1));
     assert_eq!(pool.arrived(), Arrival::Refuse);
     pool.unblocked();
@@ -38,17 +38,17 @@ fn without_handlers_and_memory_requests_are_refused_at_once() {
     let mut pool = Pool::new(3);
     let _ = (pool.arrived(), pool.arrived(), pool.arrived());
     assert_eq!(pool.will_block(), Shortage::Create);
-    assert_eq!(pool.will_block(), Shortage::None, "one is being made");
-    assert_eq!(pool.failed(), Shortage::RefuseQueue(1), "no memory for it");
+    assert_eq!(pool.will_block(), Shortage::None, "one is being created");
+    assert_eq!(pool.failed(), Shortage::RefuseQueue(1), "no memory for a handler");
     assert_eq!(pool.arrived(), Arrival::QueueAndCreate, "try again");
 }
 
-/// What the threads of a core would see, next to what the pool believes.
+/// The actual threads of a core, to compare with the pool's counts.
 #[derive(Default)]
 struct Threads {
     running: u32,
     blocked: u32,
-    making: u32,
+    creating: u32,
     queue: u32,
 }
 
@@ -62,9 +62,9 @@ impl Threads {
     fn shortage(&mut self, shortage: Shortage) {
         match shortage {
             Shortage::None => {}
-            Shortage::Create => self.making += 1,
+            Shortage::Create => self.creating += 1,
             Shortage::RefuseQueue(count) => {
-                assert_eq!(u32::from(count), self.queue, "all of it");
+                assert_eq!(u32::from(count), self.queue, "the whole queue");
                 self.queue = 0;
             }
         }
@@ -72,7 +72,7 @@ impl Threads {
 }
 
 #[test]
-fn nothing_ever_queues_behind_blocked_handlers_only() {
+fn no_request_is_queued_if_all_handlers_are_blocked() {
     for seed in 0..2000 {
         let mut prng = Prng::new(seed);
         let max = 2 + prng.below(5) as u16;
@@ -84,9 +84,9 @@ fn nothing_ever_queues_behind_blocked_handlers_only() {
                     Arrival::Queue => threads.queue += 1,
                     Arrival::QueueAndCreate => {
                         threads.queue += 1;
-                        threads.making += 1;
+                        threads.creating += 1;
                     }
-                    Arrival::Refuse => assert_eq!(threads.running + threads.making, 0),
+                    Arrival::Refuse => assert_eq!(threads.running + threads.creating, 0),
                 },
                 2 if threads.running > 0 => {
                     threads.running -= 1;
@@ -98,8 +98,8 @@ fn nothing_ever_queues_behind_blocked_handlers_only() {
                     let next = pool.finished();
                     threads.next(next);
                 }
-                4 if threads.making > 0 => {
-                    threads.making -= 1;
+                4 if threads.creating > 0 => {
+                    threads.creating -= 1;
                     if prng.chance(2, 3) {
                         threads.running += 1;
                         let next = pool.created();
@@ -116,10 +116,10 @@ fn nothing_ever_queues_behind_blocked_handlers_only() {
                 }
                 _ => {}
             }
-            let active = threads.running + threads.making;
+            let active = threads.running + threads.creating;
             assert!(threads.queue == 0 || active > 0, "seed {seed}: stuck queue");
             assert_eq!(u32::from(pool.queued()), threads.queue, "seed {seed}");
-            assert!(pool.threads() <= max && pool.idle() <= KEPT, "seed {seed}: {pool:?}");
+            assert!(pool.threads() <= max && pool.idle() <= MIN_HANDLERS, "seed {seed}: {pool:?}");
         }
     }
 }

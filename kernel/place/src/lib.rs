@@ -1,14 +1,15 @@
-//! Which kernel runs a new process: a choice, and nothing else. What it is made of is in
-//! `docs/processes.md`; who knows the facts is `kernel/image/src/processes/place.rs`.
+//! The choice of the kernel that runs a new process. `docs/design/processes.md` explains the
+//! policy; `kernel/image/src/processes/place.rs` collects the facts.
 //!
 //! ```text
-//!   a wish for a kernel ----> that one, or why not
-//!   none --> a class's side: normal = strong, light = weak; of its kernels that are there
-//!              1. one that has memory      2. fewest processes a core
-//!              3. the asker's own          4. the first of the board
-//!            nobody there, or none of them with memory --> the same of the other side
+//!   the caller requested a kernel ----> that kernel, or an error
+//!   otherwise --> kernels of the program's class (normal: strong cores, light: weak cores) that
+//!                 are available, in this order of preference:
+//!                   1. has memory           2. fewest processes per core
+//!                   3. the caller's kernel  4. first on the board
+//!                 none available, or none with memory --> the same among the other kernels
 //! ```
-//! Contract: a kernel that is not there is never chosen. The same facts give the same kernel.
+//! Contract: an unavailable kernel is never chosen. The choice is a function of the facts alone.
 #![cfg_attr(not(test), no_std)]
 
 #[cfg(test)]
@@ -19,79 +20,79 @@ use abi::program::class;
 /// What is known of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Can it be asked for a process: does it live, or sleep, and share the process table?
-    pub is_there: bool,
-    /// Is it one of strong cores?
+    /// Whether it can run processes: it is running or asleep, and shares the process table.
+    pub is_available: bool,
+    /// Whether its cores are strong.
     pub is_strong: bool,
-    /// Its cores.
     pub cores: u32,
-    /// Processes that live there.
+    /// Number of its processes.
     pub processes: u32,
-    /// Bytes of memory that are free there, if anybody knows.
+    /// Free memory in bytes, if known.
     pub free: Option<u64>,
 }
 
-/// A kernel with less memory than this is for nobody who may go elsewhere: a small program's
-/// memory, its stack, and what its kernel keeps.
+/// The free memory in bytes that a kernel needs to be preferred: enough for a small program's
+/// memory and stack, and for what the kernel stores about it.
 pub const ENOUGH: u64 = 4 << 20;
 
 impl Facts {
-    fn is_short(&self) -> bool {
+    fn is_low_on_memory(&self) -> bool {
         self.free.is_some_and(|free| free < ENOUGH)
     }
 
-    /// Has it less to do than `other`? One more process counts on both, so that of two idle ones
-    /// that with more cores has less.
-    fn is_calmer(&self, other: &Facts) -> bool {
+    /// Returns whether it is less loaded than `other`, both with one more process: of two idle
+    /// kernels, the one with more cores is less loaded.
+    fn is_less_loaded(&self, other: &Facts) -> bool {
         let load =
             |one: &Facts, by: &Facts| (u64::from(one.processes) + 1) * u64::from(by.cores.max(1));
         load(self, other) < load(other, self)
     }
 }
 
-/// Why there is none.
+/// Why no kernel was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The board has no such kernel.
-    NoSuch,
-    /// It does not live, or cannot be asked.
-    NotThere,
+    NoSuchKernel,
+    /// The requested kernel, or every kernel, is unavailable.
+    Unavailable,
 }
 
-/// The place in `kernels` of the one that runs a program of `class`, for who asks on `here` and
-/// wishes for `wish`.
-pub fn place(
-    wish: Option<u32>,
+/// Returns the index in `kernels` of the one that runs a program of `class`. `here` is the caller's
+/// kernel, `requested` the one it asked for.
+pub fn choose(
+    requested: Option<u32>,
     class: u32,
     here: usize,
     kernels: &[Facts],
 ) -> Result<usize, Refused> {
-    if let Some(wish) = wish {
-        let at = usize::try_from(wish).map_err(|_| Refused::NoSuch)?;
-        let facts = kernels.get(at).ok_or(Refused::NoSuch)?;
-        return if facts.is_there { Ok(at) } else { Err(Refused::NotThere) };
+    if let Some(requested) = requested {
+        let at = usize::try_from(requested).map_err(|_| Refused::NoSuchKernel)?;
+        let facts = kernels.get(at).ok_or(Refused::NoSuchKernel)?;
+        return if facts.is_available { Ok(at) } else { Err(Refused::Unavailable) };
     }
     let wants_strong = class != class::LIGHT;
     let best = |wanted: &dyn Fn(&Facts) -> bool| best(here, kernels, wanted);
-    best(&|facts| facts.is_strong == wants_strong && !facts.is_short())
-        .or_else(|| best(&|facts| facts.is_strong != wants_strong && !facts.is_short()))
+    best(&|facts| facts.is_strong == wants_strong && !facts.is_low_on_memory())
+        .or_else(|| best(&|facts| facts.is_strong != wants_strong && !facts.is_low_on_memory()))
         .or_else(|| best(&|facts| facts.is_strong == wants_strong))
         .or_else(|| best(&|_| true))
-        .ok_or(Refused::NotThere)
+        .ok_or(Refused::Unavailable)
 }
 
-/// Do kernels that may be chosen for `class` differ in load? Else nobody need ask for it.
+/// Returns whether several kernels may be chosen for `class`; otherwise their load need not be
+/// known.
 pub fn needs_load(class: u32, kernels: &[Facts]) -> bool {
-    let side = |facts: &&Facts| facts.is_there && facts.is_strong == (class != class::LIGHT);
+    let side = |facts: &&Facts| facts.is_available && facts.is_strong == (class != class::LIGHT);
     kernels.iter().filter(side).count() > 1
 }
 
-/// The one of those that are there and `wanted` that has least to do.
+/// Returns the least loaded of the available kernels for which `wanted` holds.
 fn best(here: usize, kernels: &[Facts], wanted: &dyn Fn(&Facts) -> bool) -> Option<usize> {
     let mut best: Option<(usize, &Facts)> = None;
-    for (at, facts) in kernels.iter().enumerate().filter(|(_, f)| f.is_there && wanted(f)) {
+    for (at, facts) in kernels.iter().enumerate().filter(|(_, f)| f.is_available && wanted(f)) {
         let is_better = best.is_none_or(|(_, other)| {
-            facts.is_calmer(other) || at == here && !other.is_calmer(facts)
+            facts.is_less_loaded(other) || at == here && !other.is_less_loaded(facts)
         });
         if is_better {
             best = Some((at, facts));

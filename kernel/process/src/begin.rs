@@ -1,8 +1,8 @@
-//! What a process begins with, as bytes: [`abi::program::Begin`] and what is behind it.
+//! Encoding of the start data of a process: [`abi::program::Begin`] and what follows it.
 //!
-//! Contract: [`decode`] takes any bytes, and what it gives is whole: sizes add up, strings end
-//! where they say, names belong to directories, no descriptor is there twice. [`encode`] gives
-//! nothing that [`decode`] would refuse.
+//! [`decode`] takes any bytes, and its result is consistent: sizes add up, strings are terminated,
+//! names belong to directories, descriptors are distinct. [`encode`] returns nothing that
+//! [`decode`] would refuse.
 
 use crate::errno::Errno;
 use crate::wasi::rights;
@@ -14,22 +14,22 @@ use abi::program::{
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of the head.
+/// Bytes of the header.
 const HEAD: usize = size_of::<Begin>();
-/// Bytes of a file behind it.
+/// Bytes of a file record.
 const FILE: usize = size_of::<BeginFile>();
 
-/// What a process may have, and all that it begins: 0 is no limit but the manifest's.
+/// Limits of a process and of every process that it starts; 0: only the manifest's limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of memory.
+    /// Maximum memory in bytes.
     pub memory: u64,
-    /// Most descriptors.
+    /// Maximum number of descriptors.
     pub descriptors: u32,
 }
 
 impl Limits {
-    /// The lower one of each.
+    /// Returns the lower limit of each.
     pub fn within(self, other: Limits) -> Limits {
         let lower = |one: u64, other: u64| match (one, other) {
             (0, limit) | (limit, 0) => limit,
@@ -37,12 +37,12 @@ impl Limits {
         };
         Limits {
             memory: lower(self.memory, other.memory),
-            // Of two numbers of 32 bits.
+            // The minimum of two 32-bit numbers.
             descriptors: lower(self.descriptors.into(), other.descriptors.into()) as u32,
         }
     }
 
-    /// With those of `other` where there are none.
+    /// Returns these limits, with those of `other` where there is none.
     pub fn or(self, other: Limits) -> Limits {
         let set = |own: u64, other: u64| if own == 0 { other } else { own };
         Limits {
@@ -52,71 +52,72 @@ impl Limits {
     }
 }
 
-/// A beginning.
+/// Decoded start data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beginning<'a> {
-    /// The program.
+pub struct StartData<'a> {
+    /// Path of the program.
     pub path: &'a [u8],
-    /// Its arguments, each with a NUL behind it.
+    /// Arguments, each NUL terminated.
     pub arguments: &'a [u8],
-    /// Its environment, in the same way.
+    /// Environment, each string NUL terminated.
     pub environment: &'a [u8],
-    /// What it may have.
     pub limits: Limits,
-    /// Who begins it may signal anybody.
+    /// The parent may signal any process.
     pub signals: bool,
-    /// Its directories, but for `/`, are there by somebody's wish.
+    /// The directories except `/` were passed on purpose.
     pub folders: bool,
     files: &'a [u8],
     names: &'a [u8],
 }
 
-/// A file that is handed over.
+/// A file passed to the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given<'a> {
-    /// The file service's handle, of who asked.
+pub struct PassedFile<'a> {
+    /// Handle of the file service, owned by the parent.
     pub handle: u64,
-    /// WASI's rights.
     pub rights: u64,
-    /// WASI's rights of what is opened through it.
+    /// WASI's rights of files opened through it.
     pub inheriting: u64,
-    /// Which descriptor it is to be, or [`BEGIN_DIRECTORY`].
+    /// Its descriptor in the new process, or [`BEGIN_DIRECTORY`].
     pub descriptor: u32,
-    /// The name of a preopened directory.
+    /// Name, if it is a preopened directory.
     pub name: Option<&'a [u8]>,
 }
 
-impl<'a> Beginning<'a> {
-    /// All files, the directory of the program too.
-    pub fn files(&self) -> impl Iterator<Item = Given<'a>> + use<'a> {
+impl<'a> StartData<'a> {
+    /// Iterates over all files, including the program's directory.
+    pub fn files(&self) -> impl Iterator<Item = PassedFile<'a>> + use<'a> {
         let mut names = strings(self.names);
         let files = self.files.chunks_exact(FILE);
-        files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| Given {
-            handle: file.handle,
-            rights: file.rights,
-            inheriting: file.inheriting,
-            descriptor: file.descriptor,
-            name: if file.preopened == 0 { None } else { names.next() },
+        files.filter_map(|bytes| BeginFile::read_from_bytes(bytes).ok()).map(move |file| {
+            PassedFile {
+                handle: file.handle,
+                rights: file.rights,
+                inheriting: file.inheriting,
+                descriptor: file.descriptor,
+                name: if file.preopened == 0 { None } else { names.next() },
+            }
         })
     }
 
-    /// The file service's handle of the directory where the path begins; `None`: it is `/`.
+    /// Returns the parent's handle of the directory that the path is relative to; `None`: it is
+    /// `/`.
     pub fn directory(&self) -> Option<u64> {
         self.files().find(|file| file.descriptor == BEGIN_DIRECTORY).map(|file| file.handle)
     }
 }
 
-/// The strings of a block, without their NULs.
+/// Splits a block into its strings, without the NULs.
 pub fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     block.split_inclusive(|byte| *byte == 0).map(|one| one.strip_suffix(&[0]).unwrap_or(one))
 }
 
-/// Has each string of a block its NUL?
+/// Returns whether every string of a block is NUL terminated.
 pub fn is_block(block: &[u8]) -> bool {
     block.last().is_none_or(|last| *last == 0)
 }
 
-/// A path: text of at most [`PATH`] bytes, without NUL.
+/// Returns whether this is a path: UTF-8 of at most [`PATH`] bytes, without NUL.
 pub fn is_path(path: &[u8]) -> bool {
     !path.is_empty() && path.len() <= PATH && is_name(path)
 }
@@ -125,15 +126,14 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&0) && core::str::from_utf8(name).is_ok()
 }
 
-/// Takes `length` bytes from the front of `rest`.
+/// Takes `length` bytes off the front of `rest`.
 fn cut<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Errno> {
     let (front, behind) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
     *rest = behind;
     Ok(front)
 }
 
-/// From bytes.
-pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
+pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
     if bytes.len() > BEGIN_BYTES {
         return Err(Errno::TOOBIG);
     }
@@ -142,7 +142,7 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
         return Err(Errno::INVAL);
     }
-    let beginning = Beginning {
+    let start_data = StartData {
         files: cut(&mut rest, head.files as usize * FILE)?,
         path: cut(&mut rest, head.path as usize)?,
         arguments: cut(&mut rest, head.arguments as usize)?,
@@ -152,50 +152,47 @@ pub fn decode(bytes: &[u8]) -> Result<Beginning<'_>, Errno> {
         signals: head.flags & BEGIN_SIGNALS != 0,
         folders: head.flags & BEGIN_FOLDERS != 0,
     };
-    let blocks = [beginning.arguments, beginning.environment, beginning.names];
-    if !rest.is_empty() || !is_path(beginning.path) || !blocks.into_iter().all(is_block) {
+    let blocks = [start_data.arguments, start_data.environment, start_data.names];
+    if !rest.is_empty() || !is_path(start_data.path) || !blocks.into_iter().all(is_block) {
         return Err(Errno::INVAL);
     }
-    check_files(&beginning)?;
-    Ok(beginning)
+    check_files(&start_data)?;
+    Ok(start_data)
 }
 
-fn check_files(beginning: &Beginning<'_>) -> Result<(), Errno> {
+fn check_files(start_data: &StartData<'_>) -> Result<(), Errno> {
     let mut named = 0;
-    for (at, bytes) in beginning.files.chunks_exact(FILE).enumerate() {
+    for (at, bytes) in start_data.files.chunks_exact(FILE).enumerate() {
         let file = BeginFile::read_from_bytes(bytes).map_err(|_| Errno::INVAL)?;
         let unknown = (file.rights | file.inheriting) & !rights::ALL != 0;
         let nameless = file.descriptor == BEGIN_DIRECTORY && file.preopened != 0;
-        let twice = beginning.files().take(at).any(|other| other.descriptor == file.descriptor);
+        let twice = start_data.files().take(at).any(|other| other.descriptor == file.descriptor);
         if unknown || nameless || twice || file.preopened > 1 {
             return Err(Errno::INVAL);
         }
         named += file.preopened as usize;
     }
-    let fit = strings(beginning.names).count() == named && strings(beginning.names).all(is_name);
+    let fit = strings(start_data.names).count() == named && strings(start_data.names).all(is_name);
     if fit { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// What [`encode`] is told.
+/// Start data to encode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan<'a> {
-    /// The program.
     pub path: &'a [u8],
-    /// Its arguments, each with a NUL behind it.
+    /// Each NUL terminated.
     pub arguments: &'a [u8],
-    /// Its environment, in the same way.
+    /// Each NUL terminated.
     pub environment: &'a [u8],
-    /// What it may have.
     pub limits: Limits,
-    /// Who begins it may signal anybody.
+    /// The parent may signal any process.
     pub signals: bool,
-    /// Its directories, but for `/`, are there by somebody's wish.
+    /// The directories except `/` were passed on purpose.
     pub folders: bool,
-    /// What is handed over.
-    pub files: &'a [Given<'a>],
+    pub files: &'a [PassedFile<'a>],
 }
 
-/// To bytes. [`Errno::TOOBIG`]: there are more than [`BEGIN_BYTES`], or [`BEGIN_FILES`].
+/// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`] or [`BEGIN_FILES`].
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let names = plan.files.iter().filter_map(|file| file.name);
     let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
@@ -238,7 +235,7 @@ fn set(is_set: bool, flag: u32) -> u32 {
     if is_set { flag } else { 0 }
 }
 
-fn begin_file(file: &Given<'_>) -> BeginFile {
+fn begin_file(file: &PassedFile<'_>) -> BeginFile {
     BeginFile {
         handle: file.handle,
         rights: file.rights,

@@ -1,39 +1,39 @@
-//! Our own module: other processes.
+//! Functions of our own module: other processes.
 //!
-//! Contract: a child gets descriptors of the caller with the caller's rights, never more, and no
-//! higher limits than the caller was given. Handles in its beginning are the caller's; the caller
-//! waits until the child has its own.
+//! A child gets descriptors of the caller, with at most the caller's rights, and at most the
+//! caller's limits. The handles in its start data are the caller's; the caller waits until the
+//! child has duplicated them.
 
-use crate::begin::{Given, Limits, Plan, encode, is_block, is_path};
-use crate::ending::ends;
+use crate::begin::{Limits, PassedFile, Plan, encode, is_block, is_path};
+use crate::ending::ends_process;
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::{check, entry, load, piece, store, store_u32};
 use crate::process::Process;
 use crate::system::{System, ask_processes};
 use crate::wasi::{filetype, rights};
 use abi::process::{Listed, Op, Request, flag, signal};
-use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, GivenFile, Identity, Spawn};
+use abi::program::{BEGIN_DIRECTORY, BEGIN_FILES, Ended, Identity, InheritedFile, Spawn};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A piece of the program's memory that is only read.
+/// Returns a range of the program's memory.
 fn part(memory: &[u8], [at, length]: [u32; 2]) -> Result<&[u8], Errno> {
     let rest = memory.get(at as usize..).ok_or(Errno::FAULT)?;
     rest.get(..length as usize).ok_or(Errno::FAULT)
 }
 
-/// A child's arguments and environment, which make sense as its path does.
+/// Returns arguments and environment of a child, checked.
 fn blocks<'a>(memory: &'a [u8], what: &Spawn, path: &[u8]) -> Result<(&'a [u8], &'a [u8]), Errno> {
     let (arguments, environment) = (part(memory, what.arguments)?, part(memory, what.environment)?);
     let make_sense = is_path(path) && is_block(arguments) && is_block(environment);
     if make_sense { Ok((arguments, environment)) } else { Err(Errno::INVAL) }
 }
 
-/// What `wait` knows.
-const HANG_NOT: u32 = 1;
+/// Flag of `wait`.
+const NO_HANG: u32 = 1;
 
 impl Process {
-    /// Begins a program.
+    /// Starts a program.
     pub fn spawn(
         &mut self,
         memory: &mut [u8],
@@ -76,35 +76,35 @@ impl Process {
         Ok(())
     }
 
-    /// Files that the child begins with: the program's directory first.
-    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<Given<'a>>, Errno> {
+    /// Returns the files of the child, the program's directory first.
+    fn files<'a>(&self, memory: &'a [u8], what: &Spawn) -> Result<Vec<PassedFile<'a>>, Errno> {
         let [list, count] = what.files;
-        // One place is the directory's.
+        // One entry is reserved for the directory.
         if count as usize >= BEGIN_FILES {
             return Err(Errno::TOOBIG);
         }
         let mut files = Vec::new();
         files.try_reserve_exact(count as usize + 1).map_err(|_| Errno::NOMEM)?;
         let directory =
-            GivenFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
+            InheritedFile { descriptor: what.directory, becomes: BEGIN_DIRECTORY, preopen: [0; 2] };
         files.push(self.given(memory, directory)?);
         for index in 0..count {
-            let bytes: [u8; size_of::<GivenFile>()] =
-                load(memory, entry(list, index, size_of::<GivenFile>() as u32)?)?;
-            let file = GivenFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
+            let bytes: [u8; size_of::<InheritedFile>()] =
+                load(memory, entry(list, index, size_of::<InheritedFile>() as u32)?)?;
+            let file = InheritedFile::read_from_bytes(&bytes).map_err(|_| Errno::FAULT)?;
             files.push(self.given(memory, file)?);
         }
         Ok(files)
     }
 
-    /// A descriptor as the child gets it.
-    fn given<'a>(&self, memory: &'a [u8], file: GivenFile) -> Result<Given<'a>, Errno> {
+    /// Returns a descriptor of the caller as the child gets it.
+    fn given<'a>(&self, memory: &'a [u8], file: InheritedFile) -> Result<PassedFile<'a>, Errno> {
         let descriptor = self.table.get(file.descriptor)?;
         let name = if file.preopen[1] == 0 { None } else { Some(part(memory, file.preopen)?) };
         if name.is_some() && descriptor.kind != filetype::DIRECTORY {
             return Err(Errno::NOTDIR);
         }
-        Ok(Given {
+        Ok(PassedFile {
             handle: descriptor.handle,
             rights: descriptor.rights,
             inheriting: descriptor.inheriting,
@@ -113,7 +113,7 @@ impl Process {
         })
     }
 
-    /// How a child ended.
+    /// Waits for the end of a child.
     pub fn wait(
         &mut self,
         memory: &mut [u8],
@@ -122,11 +122,11 @@ impl Process {
         flags: u32,
         ended: u32,
     ) -> Done {
-        if flags & !HANG_NOT != 0 {
+        if flags & !NO_HANG != 0 {
             return Err(Errno::INVAL.into());
         }
         check(memory, ended, size_of::<Ended>() as u32)?;
-        let flags = if flags & HANG_NOT != 0 { flag::HANG_NOT } else { 0 };
+        let flags = if flags & NO_HANG != 0 { flag::NO_HANG } else { 0 };
         let parent = system.pid();
         let request = Request { pid: pid.cast_signed(), parent, flags, ..Request::new(Op::Wait) };
         let reply = ask_processes(system, request, &mut [])?;
@@ -142,8 +142,7 @@ impl Process {
         Ok(())
     }
 
-    /// A signal for a process, or for a group: the table says for whom it may be. One for itself is
-    /// `proc_raise`.
+    /// Signals a process or a group; the table checks permission. `proc_raise` signals the caller.
     pub fn kill(
         &mut self,
         _memory: &mut [u8],
@@ -151,7 +150,7 @@ impl Process {
         pid: u32,
         signal: u32,
     ) -> Done {
-        let ends = ends(signal).ok_or(Errno::INVAL)?;
+        let ends = ends_process(signal).ok_or(Errno::INVAL)?;
         if pid == system.pid() {
             let stop = Halt::Stop(Stop::Signal(signal as u16));
             return if ends { Err(stop) } else { Ok(()) };
@@ -159,21 +158,22 @@ impl Process {
         self.signal(system, pid.cast_signed(), signal as u16)
     }
 
-    /// May it signal this group, or some of it? Who names a group to a terminal signals it there.
+    /// Checks that the caller may signal some process of this group: a terminal's foreground group
+    /// gets signals from the keyboard.
     pub(crate) fn reaches_group(&self, system: &mut dyn System, group: u32) -> Done {
         let pid = 0i32.checked_sub_unsigned(group).ok_or(Errno::INVAL)?;
         self.signal(system, pid, signal::NONE)
     }
 
     fn signal(&self, system: &mut dyn System, pid: i32, signal: u16) -> Done {
-        let flags = if self.signals { flag::ANYBODY } else { 0 };
+        let flags = if self.signals { flag::ANY_PROCESS } else { 0 };
         let parent = system.pid();
         let request = Request { pid, signal, parent, flags, ..Request::new(Op::Kill) };
         ask_processes(system, request, &mut [])?;
         Ok(())
     }
 
-    /// Puts a process into a group.
+    /// Moves a process to a group.
     pub fn group(
         &mut self,
         _memory: &mut [u8],
@@ -191,7 +191,7 @@ impl Process {
         Ok(())
     }
 
-    /// Who the caller is, as the table has it now.
+    /// Returns the caller's ids, as the table has them now.
     pub fn who(&mut self, memory: &mut [u8], system: &mut dyn System, what: u32) -> Done {
         check(memory, what, size_of::<Identity>() as u32)?;
         let (pid, mut room) = (system.pid().cast_signed(), [0; size_of::<Listed>()]);
@@ -202,7 +202,7 @@ impl Process {
         Ok(())
     }
 
-    /// Processes with numbers above one, as many as there is room for; none: there are no more.
+    /// Lists processes with pids above a number, as many as fit. An empty list is the end.
     pub fn list(
         &mut self,
         memory: &mut [u8],

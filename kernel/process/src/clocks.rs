@@ -1,4 +1,4 @@
-//! Clocks. No rights are asked for.
+//! Clocks. They need no rights.
 
 use crate::errno::{Done, Errno};
 use crate::memory::store_u64;
@@ -7,7 +7,6 @@ use crate::system::System;
 use crate::wasi::clock;
 
 impl Process {
-    /// How fine a clock is.
     pub fn clock_res_get(
         &mut self,
         memory: &mut [u8],
@@ -22,7 +21,7 @@ impl Process {
         Ok(())
     }
 
-    /// What a clock says. The precision is as good as it is.
+    /// The precision argument is ignored.
     #[inline]
     pub fn clock_time_get(
         &mut self,

@@ -1,4 +1,4 @@
-//! Reading, writing, and where.
+//! Reading, writing and positioning.
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{check, store_u32, store_u64};
@@ -9,7 +9,7 @@ use crate::transfer::{Transfer, Until};
 use crate::wasi::{LAST_ADVICE, fdflags, rights, whence};
 use abi::fs::{Op, Request, flag};
 
-/// What the flags of a descriptor want to be durable before or behind a transfer.
+/// Returns the sync that the flags of a descriptor require before a read or after a write.
 fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
     let syncs = descriptor.syncs;
     let wanted = !reading || syncs & fdflags::RSYNC != 0;
@@ -20,15 +20,15 @@ fn durable(descriptor: &Descriptor, reading: bool) -> Option<Op> {
     }
 }
 
-/// What was changed by now becomes durable; what changes meanwhile is not waited for.
+/// Makes all changes so far durable, without waiting for later ones.
 fn sync(system: &mut dyn System, op: Op, handle: u64) -> Done {
     let begin = Request::new(op, handle);
     let reply = ask(system, begin, &mut [])?;
-    begin.behind(&reply).map_or(Ok(()), |wait| ask(system, wait, &mut []).map(|_| ()))
+    begin.follow_up(&reply).map_or(Ok(()), |wait| ask(system, wait, &mut []).map(|_| ()))
 }
 
 impl Process {
-    /// Reads by a list, at the position or at an offset.
+    /// Reads into a list of buffers, at the position or at an offset.
     #[inline]
     fn read(
         &mut self,
@@ -52,8 +52,8 @@ impl Process {
         Ok(())
     }
 
-    /// Says what ended its program where that says its errors, if it does. What does not fit, or
-    /// finds nobody, is not said.
+    /// Writes a message to the program's standard error, if it has one. Text that cannot be written
+    /// is dropped.
     pub fn complain(&mut self, system: &mut dyn System, text: &mut [u8]) {
         let Ok(descriptor) = self.data(2, rights::FD_WRITE) else { return };
         let length = text.len().min(SCRATCH);
@@ -62,7 +62,7 @@ impl Process {
         let _ = system.files_until(request, &mut text[..length], now);
     }
 
-    /// Writes by a list.
+    /// Writes a list of buffers.
     #[inline]
     fn write(
         &mut self,
@@ -87,7 +87,6 @@ impl Process {
         Ok(())
     }
 
-    /// Reads at the position.
     pub fn fd_read(
         &mut self,
         memory: &mut [u8],
@@ -101,7 +100,7 @@ impl Process {
         self.read(memory, system, descriptor, (iovs, count, nread), None)
     }
 
-    /// Writes at the position, or at the end.
+    /// Writes at the position, or at the end (APPEND).
     pub fn fd_write(
         &mut self,
         memory: &mut [u8],
@@ -115,7 +114,6 @@ impl Process {
         self.write(memory, system, descriptor, (iovs, count, nwritten), None)
     }
 
-    /// Reads at an offset.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_pread(
         &mut self,
@@ -131,7 +129,7 @@ impl Process {
         self.read(memory, system, descriptor, (iovs, count, nread), Some(place(offset)?))
     }
 
-    /// Writes at an offset, also where writes go to the end.
+    /// Writes at an offset, even with APPEND.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_pwrite(
         &mut self,
@@ -147,7 +145,6 @@ impl Process {
         self.write(memory, system, descriptor, (iovs, count, nwritten), Some(place(offset)?))
     }
 
-    /// Moves the position.
     pub fn fd_seek(
         &mut self,
         memory: &mut [u8],
@@ -171,7 +168,6 @@ impl Process {
         self.seek(memory, system, Request { flags, offset, ..seek(&descriptor) }, position)
     }
 
-    /// The position.
     pub fn fd_tell(
         &mut self,
         memory: &mut [u8],
@@ -199,7 +195,7 @@ impl Process {
         Ok(())
     }
 
-    /// How a file will be used. Nothing follows from it.
+    /// Declares how a file will be used. No effect.
     pub fn fd_advise(
         &mut self,
         _memory: &mut [u8],
@@ -216,7 +212,7 @@ impl Process {
         Ok(())
     }
 
-    /// Takes space for a range. What the file service does not do at once is asked for again.
+    /// Reserves space for a range, repeating the request until the file service has done all of it.
     pub fn fd_allocate(
         &mut self,
         _memory: &mut [u8],
@@ -244,12 +240,10 @@ impl Process {
         Ok(())
     }
 
-    /// Data becomes durable.
     pub fn fd_datasync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
         self.sync(system, fd, rights::FD_DATASYNC, Op::Datasync)
     }
 
-    /// Data and all about it become durable.
     pub fn fd_sync(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
         self.sync(system, fd, rights::FD_SYNC, Op::Sync)
     }
@@ -259,7 +253,6 @@ impl Process {
         sync(system, op, descriptor.handle)
     }
 
-    /// Truncates or extends.
     pub fn fd_filestat_set_size(
         &mut self,
         _memory: &mut [u8],
@@ -283,7 +276,7 @@ fn seek(descriptor: &Descriptor) -> Request {
     Request::new(Op::Seek, descriptor.handle)
 }
 
-/// An offset that a file can have.
+/// Checks an offset in a file.
 fn place(offset: u64) -> Result<u64, Halt> {
     if offset > i64::MAX as u64 { Err(Errno::INVAL.into()) } else { Ok(offset) }
 }

@@ -1,4 +1,4 @@
-//! Descriptors themselves: flags, rights, what is known about them, numbers, ends.
+//! Functions on descriptors themselves: flags, rights, metadata, renumbering, closing.
 
 use crate::errno::{Done, Errno};
 use crate::memory::{check, store, store_u32};
@@ -9,36 +9,36 @@ use crate::wasi::{fdflags, fstflags, rights};
 use abi::fs::{Op, Request, flag};
 use zerocopy::IntoBytes;
 
-/// Bytes of WASI's `filestat`, which is the file service's.
+/// Bytes of WASI's `filestat`, which is also the file service's layout.
 pub(crate) const FILESTAT: u32 = size_of::<abi::fs::Stat>() as u32;
 
-/// Flags of descriptors as the file service knows them.
+/// Converts descriptor flags to those of the file service.
 pub(crate) fn to_service(flags: u16) -> u16 {
     let append = if flags & fdflags::APPEND != 0 { flag::APPEND } else { 0 };
     let nonblock = if flags & fdflags::NONBLOCK != 0 { flag::NONBLOCK } else { 0 };
     append | nonblock
 }
 
-/// The way back.
+/// Converts them back.
 fn from_service(flags: u16) -> u16 {
     let append = if flags & flag::APPEND != 0 { fdflags::APPEND } else { 0 };
     let nonblock = if flags & flag::NONBLOCK != 0 { fdflags::NONBLOCK } else { 0 };
     append | nonblock
 }
 
-/// Flags that there are.
+/// Returns `flags`, or an error if there are others than `all`.
 pub(crate) fn known(flags: u32, all: u32) -> Result<u16, Errno> {
     if flags & !all == 0 { Ok(flags as u16) } else { Err(Errno::INVAL) }
 }
 
 impl Process {
-    /// Gives a descriptor back. It is gone whatever the answer.
+    /// Closes a descriptor, which is gone even if this fails.
     pub fn fd_close(&mut self, _memory: &mut [u8], system: &mut dyn System, fd: u32) -> Done {
         let slot = self.table.take(fd)?;
         close(system, slot)
     }
 
-    /// A descriptor takes the number of another one, which is closed.
+    /// Moves a descriptor to the number of another one, which is closed.
     pub fn fd_renumber(
         &mut self,
         _memory: &mut [u8],
@@ -57,7 +57,7 @@ impl Process {
         }
     }
 
-    /// Its kind, its flags and its rights.
+    /// Returns kind, flags and rights.
     pub fn fd_fdstat_get(
         &mut self,
         memory: &mut [u8],
@@ -78,7 +78,6 @@ impl Process {
         Ok(())
     }
 
-    /// Replaces its flags.
     pub fn fd_fdstat_set_flags(
         &mut self,
         _memory: &mut [u8],
@@ -94,7 +93,7 @@ impl Process {
         Ok(())
     }
 
-    /// Fewer rights.
+    /// Reduces rights.
     pub fn fd_fdstat_set_rights(
         &mut self,
         _memory: &mut [u8],
@@ -111,7 +110,6 @@ impl Process {
         Ok(())
     }
 
-    /// What is known about what it leads to.
     pub fn fd_filestat_get(
         &mut self,
         memory: &mut [u8],
@@ -126,7 +124,6 @@ impl Process {
         Ok(())
     }
 
-    /// Sets times.
     pub fn fd_filestat_set_times(
         &mut self,
         _memory: &mut [u8],
@@ -143,7 +140,7 @@ impl Process {
         Ok(())
     }
 
-    /// Is it a preopened directory, and how long is its name?
+    /// Returns the length of the name of a preopened directory.
     pub fn fd_prestat_get(
         &mut self,
         memory: &mut [u8],
@@ -152,12 +149,12 @@ impl Process {
         stat: u32,
     ) -> Done {
         let name = self.table.slot(fd)?.name.as_ref().ok_or(Errno::BADF)?;
-        // The tag 0 says a directory; there is no other.
+        // Tag 0 is a directory, the only kind.
         store(memory, stat, [0, name.len() as u32].as_bytes())?;
         Ok(())
     }
 
-    /// Its name, without a NUL.
+    /// Returns that name, without a NUL.
     pub fn fd_prestat_dir_name(
         &mut self,
         memory: &mut [u8],
@@ -174,7 +171,7 @@ impl Process {
         Ok(())
     }
 
-    /// A second descriptor of the same file: position and flags are one.
+    /// Duplicates a descriptor; position and flags are shared.
     pub fn dup(&mut self, memory: &mut [u8], system: &mut dyn System, fd: u32, new: u32) -> Done {
         let descriptor = self.table.get(fd)?;
         check(memory, new, 4)?;
@@ -187,7 +184,6 @@ impl Process {
     }
 }
 
-/// Gives a handle back.
 fn close(system: &mut dyn System, slot: Slot) -> Done {
     ask(system, Request::new(Op::Close, slot.descriptor.handle), &mut [])?;
     Ok(())

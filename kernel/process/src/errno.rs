@@ -1,9 +1,9 @@
-//! Error numbers of WASI preview 1, and how a function may end.
+//! Error numbers of WASI preview 1, and the results of functions.
 //!
-//! Contract: a [`Halt`] is either an error that the program sees or the end of the program. An
-//! engine turns what a function gave into what the program gets with [`outcome`].
+//! A [`Halt`] is an error that the program sees, or the end of the program. Engines convert the
+//! result of a function with [`outcome`].
 
-/// A number that a program sees; 0: well.
+/// An error number as programs see it; 0 is success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub u16);
 
@@ -16,41 +16,31 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Too long a list.
     TOOBIG = 1,
-    /// No such descriptor, or not for this.
+    /// No such descriptor, or it does not support the operation.
     BADF = 8,
-    /// An address outside the program's memory.
     FAULT = 21,
-    /// A number too large for a file.
+    /// Larger than the largest file.
     FBIG = 22,
-    /// No text in UTF-8.
+    /// Not UTF-8.
     ILSEQ = 25,
-    /// It makes no sense.
+    /// The argument is invalid.
     INVAL = 28,
-    /// What should not happen did.
     IO = 29,
-    /// A directory.
     ISDIR = 31,
-    /// All descriptors are taken.
+    /// The descriptor table is full.
     MFILE = 33,
-    /// Too long a name.
     NAMETOOLONG = 37,
-    /// No memory.
+    /// Out of memory.
     NOMEM = 48,
-    /// No such function.
     NOSYS = 52,
-    /// No directory.
     NOTDIR = 54,
-    /// No socket.
     NOTSOCK = 57,
-    /// Not with this.
+    /// The operation is not supported.
     NOTSUP = 58,
-    /// Not allowed.
     PERM = 63,
-    /// A stream has no positions.
     SPIPE = 70,
-    /// The rights do not suffice, or a path leaves its directory.
+    /// A right is missing, or a path leaves its directory.
     NOTCAPABLE = 76,
 }
 
@@ -67,7 +57,7 @@ impl From<abi::process::Errno> for Errno {
 }
 
 impl Errno {
-    /// What a kernel answers the process table with when a process could not begin.
+    /// Returns the kernel's answer to the process table for a process that could not start.
     pub fn to_table(self) -> abi::process::Errno {
         use abi::process::Errno as Theirs;
         if self.0 == Theirs::Restarted.wasi() {
@@ -81,23 +71,23 @@ impl Errno {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-/// The program ends.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It said so, with this exit code.
+    /// It called `proc_exit` with this exit code.
     Exit(u32),
     /// It sent itself this signal.
     Signal(u16),
-    /// It was told to while it waited; who told knows why.
+    /// It was told to end while it waited; the kernel knows the signal.
     Interrupted,
 }
 
-/// Why a function did not do what it was asked.
+/// Reason why a function did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// The program sees this.
+    /// The program sees this error.
     Failed(Errno),
-    /// The program sees nothing any more.
+    /// The program ends.
     Stop(Stop),
 }
 
@@ -113,10 +103,10 @@ impl From<Interrupted> for Halt {
     }
 }
 
-/// What every function gives.
+/// Result of every function.
 pub type Done = Result<(), Halt>;
 
-/// The number that the program gets, or its end.
+/// Returns the number for the program, or its end.
 #[inline]
 pub fn outcome(done: Done) -> Result<u16, Stop> {
     match done {

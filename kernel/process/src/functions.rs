@@ -1,26 +1,26 @@
-//! The list of all functions that a program may import: once, for whoever needs it.
+//! The list of all functions that a program may import, stated once.
 //!
-//! Contract: [`for_each_function`] hands the list to a macro, so that an engine makes typed calls
-//! of it; [`FUNCTIONS`] is the same list as data, [`call`] calls any by its place there. Numbers
-//! are 32 or 64 bits as they say, in the order of their imports.
+//! [`for_each_function`] passes the list to a macro, from which an engine makes typed calls.
+//! [`FUNCTIONS`] is the same list as data, and [`call`] calls a function by its index there.
+//! Arguments are 32 or 64 bits wide, in the order of the import.
 
 use crate::errno::{Errno, Stop, outcome};
 use crate::process::Process;
 use crate::system::System;
 
-/// Name of WASI's import module.
 pub const WASI: &str = "wasi_snapshot_preview1";
 
-/// Calls `$with!` with the list. What else it is given comes first, in brackets:
+/// Calls `$with!` with the list. Its other arguments come first, in brackets:
 ///
 /// ```text
 /// for_each_function!(register, linker)  -->  register! { [linker]
 ///     wasi "fd_close" fd_close(fd: i32) -> i32;
 ///     ... }
 /// ```
-/// `wasi` or `own` says the module ([`WASI`], [`abi::program::MODULE`]), the text the import's
-/// name, the name behind it is [`Process`]'s method. Methods take memory, the [`System`], and their
-/// numbers without sign. `proc_exit` alone has no result, and none comes back.
+/// `wasi` or `own` is the module ([`WASI`], [`abi::program::MODULE`]), the string is the name of
+/// the import, and the name after it is the method of [`Process`]. Methods take the memory, the
+/// [`System`], and the arguments as unsigned numbers. Only `proc_exit` has no result, and does not
+/// return.
 #[macro_export]
 macro_rules! for_each_function {
     ($with:ident $(, $more:tt)*) => { $with! { [$($more)*]
@@ -114,30 +114,24 @@ macro_rules! for_each_function {
     } };
 }
 
-/// A number's size.
+/// Type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// 32 bits.
     I32,
-    /// 64 bits.
     I64,
 }
 
-/// How a function is called: its numbers, those of 32 bits in the lower half.
+/// Calls a function with its arguments; a 32-bit argument is in the lower half of its word.
 pub type Entry = fn(&mut Process, &mut [u8], &mut dyn System, &[u64]) -> Result<u16, Stop>;
 
-/// A function.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its import module.
     pub module: &'static str,
-    /// Its name there.
+    /// Name of the import.
     pub name: &'static str,
-    /// Its numbers.
     pub parameters: &'static [Type],
-    /// Does it come back with a number (32 bits)?
+    /// It returns an error number (32 bits).
     pub result: bool,
-    /// What it does.
     pub entry: Entry,
 }
 
@@ -180,7 +174,6 @@ macro_rules! results {
 macro_rules! functions {
     ([] $($module:ident $text:literal $name:ident($($arg:ident: $type:ident),*)
         $(-> $result:ident)?;)*) => {
-        /// All of them.
         pub const FUNCTIONS: &[Function] = &[$(Function {
             module: module!($module),
             name: $text,
@@ -197,8 +190,8 @@ macro_rules! functions {
 
 for_each_function!(functions);
 
-/// Calls the function of this place in [`FUNCTIONS`]. Numbers that are missing are 0; a
-/// function that is none answers [`Errno::NOSYS`].
+/// Calls the function with this index in [`FUNCTIONS`]. Missing arguments are 0; an invalid index
+/// returns [`Errno::NOSYS`].
 pub fn call(
     place: usize,
     process: &mut Process,

@@ -1,23 +1,25 @@
-//! What a program may call: WASI preview 1 whole, and our own module ([`abi::program::MODULE`]).
+//! The functions that programs may call: WASI preview 1 completely, and our own module
+//! ([`abi::program::MODULE`]).
 //!
 //! ```text
 //!   program --import--> engine --memory, numbers--> Process::fd_write ... --> System (the kernel)
 //!                                 descriptors, rights, strings                 files, processes,
 //!                                                                              clocks, sleep
 //! ```
-//! Contract: pure code over one port, [`System`]. No thread, no global, nothing of the engine.
-//! Every function gets the program's memory as bytes and its arguments as numbers, and whatever
-//! they say is answered with an error number or done; nothing a program says panics. What ends the
-//! program comes back as [`Stop`]. Numbers and layouts are in `docs/abi.md`.
+//! Pure code over one port, [`System`], without threads or globals and independent of the engine.
+//! Each function takes the program's memory as bytes and its arguments as numbers. Whatever they
+//! are, the function succeeds or returns an error number; nothing that a program passes can cause a
+//! panic. A function that ends the program returns [`Stop`]. `docs/reference/abi.md` has numbers and
+//! layouts.
 //!
-//! - [`errno`]      error numbers, and how a function may end
-//! - [`wasi`]       flags, rights and kinds of preview 1
-//! - [`memory`]     the program's memory, bounds checked
-//! - [`system`]     the port
-//! - [`table`]      descriptors
-//! - [`begin`]      what a process begins with, as bytes
-//! - [`process`]    a process; the functions are its methods
-//! - [`functions`]  the list of all, for an engine and for tests
+//! - [`errno`]: error numbers, and the results of functions
+//! - [`wasi`]: flags, rights and file types of preview 1
+//! - [`memory`]: bounds-checked access to the program's memory
+//! - [`system`]: the port
+//! - [`table`]: descriptors
+//! - [`begin`]: encoding of the start data of a process
+//! - [`process`]: a process; the functions are its methods
+//! - [`functions`]: the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

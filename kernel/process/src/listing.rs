@@ -1,8 +1,8 @@
 //! `fd_readdir`.
 //!
-//! Contract: the buffer is filled with entries one behind the other; the last one is cut where the
-//! buffer ends. Fewer bytes than the buffer has: there are no more. The file service gives whole
-//! entries only, so the one that is cut comes through the scratch room.
+//! Entries are stored one after the other; the last one is truncated at the end of the buffer. If
+//! the buffer is not full, the list is complete. The file service returns whole entries only, so
+//! the truncated one goes through the scratch space.
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{check, piece, store, store_u32};
@@ -12,12 +12,12 @@ use crate::wasi::rights;
 use abi::fs::{Dirent, NAME, Op, Reply, Request, reply_flag};
 use zerocopy::FromBytes;
 
-/// Bytes of an entry's head.
+/// Bytes of an entry's header.
 const HEAD: usize = size_of::<Dirent>();
-/// Most bytes of an entry.
+/// Maximum bytes of an entry.
 const ENTRY: u32 = (HEAD + NAME) as u32;
 
-/// The cookie behind the last entry.
+/// Returns the cookie after the last entry.
 fn last_cookie(mut entries: &[u8]) -> Option<u64> {
     let mut next = None;
     while let Ok((head, rest)) = Dirent::read_from_prefix(entries) {
@@ -27,7 +27,7 @@ fn last_cookie(mut entries: &[u8]) -> Option<u64> {
     next
 }
 
-/// Asks for entries; says how many bytes there are, and the cookie to go on if there may be more.
+/// Requests entries; returns their size in bytes, and the cookie to continue if there may be more.
 fn list(
     system: &mut dyn System,
     handle: u64,
@@ -45,7 +45,6 @@ fn list(
 }
 
 impl Process {
-    /// Entries of a directory behind a cookie.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn fd_readdir(
         &mut self,

@@ -11,23 +11,23 @@ use crate::wasi::{fdflags, filetype, oflags, rights};
 use abi::fs::{Op, Request, Stat, flag, kind};
 use abi::program::terminal;
 
-/// Rights that only what is open for reading gives.
+/// Rights that require opening for reading.
 const READS: u64 = rights::FD_READ | rights::FD_READDIR;
-/// Rights that only what is open for writing gives.
+/// Rights that require opening for writing.
 const WRITES: u64 = rights::FD_WRITE | rights::FD_ALLOCATE | rights::FD_FILESTAT_SET_SIZE;
 
-/// What is wanted of a file that is opened.
-struct Wish {
-    /// Of [`oflags`].
+/// Arguments of `path_open`.
+struct OpenRequest {
+    /// [`oflags`].
     how: u32,
-    /// Of [`fdflags`].
+    /// [`fdflags`].
     flags: u16,
     base: u64,
     inheriting: u64,
 }
 
-impl Wish {
-    /// Does the directory give as much?
+impl OpenRequest {
+    /// Checks that the directory's inheriting rights cover the requested ones.
     fn allowed(&self, directory: &Descriptor) -> Result<(), Errno> {
         let mut passed = self.base | self.inheriting;
         if self.flags & fdflags::DSYNC != 0 {
@@ -40,7 +40,7 @@ impl Wish {
         if missing == 0 { Ok(()) } else { Err(Errno::NOTCAPABLE) }
     }
 
-    /// Rights that the directory itself needs.
+    /// Returns the rights that the directory itself needs.
     fn needed(&self) -> u64 {
         let mut needed = rights::PATH_OPEN;
         if self.how & oflags::CREAT != 0 {
@@ -52,7 +52,7 @@ impl Wish {
         needed
     }
 
-    /// The same as the file service says it.
+    /// Returns the flags for the file service.
     fn flags(&self) -> u16 {
         let truncates = self.how & oflags::TRUNC != 0;
         let pairs = [
@@ -69,7 +69,6 @@ impl Wish {
 }
 
 impl Process {
-    /// Opens what a path leads to.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_open(
         &mut self,
@@ -86,24 +85,24 @@ impl Process {
         opened: u32,
     ) -> Done {
         known(how, oflags::ALL)?;
-        let wish = Wish { how, flags: known(flags, fdflags::ALL)?, base, inheriting };
-        let directory = self.directory(fd, wish.needed())?;
-        wish.allowed(&directory)?;
+        let wanted = OpenRequest { how, flags: known(flags, fdflags::ALL)?, base, inheriting };
+        let directory = self.directory(fd, wanted.needed())?;
+        wanted.allowed(&directory)?;
         check(memory, opened, 4)?;
         let number = self.table.free(0)?;
         let (bulk, name) = name(memory, path, length)?;
-        let flags = wish.flags() | follow(lookup)?;
+        let flags = wanted.flags() | follow(lookup)?;
         let request = Request { name, flags, ..Request::new(Op::Open, directory.handle) };
         let handle = ask_path(system, request, bulk)?.handle;
         let stat = self.stat_of(system, handle, how & oflags::DIRECTORY != 0)?;
         let descriptor = Descriptor::of(handle, &stat, base, inheriting);
-        let descriptor = Descriptor { syncs: wish.flags & fdflags::SYNCS, ..descriptor };
+        let descriptor = Descriptor { syncs: wanted.flags & fdflags::SYNCS, ..descriptor };
         self.enter(system, number, descriptor)?;
         store_u32(memory, opened, number)?;
         Ok(())
     }
 
-    /// What is behind a new handle, which is given back when that cannot be said.
+    /// Returns the metadata of a new handle; closes it on failure.
     fn stat_of(&self, system: &mut dyn System, handle: u64, directory: bool) -> Result<Stat, Halt> {
         if directory {
             return Ok(Stat { kind: filetype::DIRECTORY, ..Stat::default() });
@@ -115,7 +114,7 @@ impl Process {
         Ok(found?.stat)
     }
 
-    /// How a terminal is read, and whose it is.
+    /// Sets mode and foreground group of a terminal.
     pub fn terminal(
         &mut self,
         _memory: &mut [u8],
@@ -131,7 +130,7 @@ impl Process {
             (terminal::GROUP, flag::GROUP),
         ];
         let known = all.iter().fold(0, |known, (mode, _)| known | mode);
-        // Of no descriptor is the handle 0, which would make one.
+        // No descriptor has handle 0, which would create a terminal.
         if mode & !known != 0 || handle == 0 {
             return Err(Errno::INVAL.into());
         }
@@ -145,7 +144,7 @@ impl Process {
         Ok(())
     }
 
-    /// A pipe: two descriptors, to read and to write, to `ends`.
+    /// Creates a pipe and stores its descriptors, read end and write end, at `ends`.
     pub fn pipe(&mut self, memory: &mut [u8], system: &mut dyn System, ends: u32) -> Done {
         check(memory, ends, 8)?;
         let reader = self.table.free(0)?;

@@ -1,8 +1,8 @@
-//! What is done with paths.
+//! Functions on paths.
 //!
-//! Contract: a path is UTF-8 and goes to the file service as it lies in the program's memory; two
-//! of them come together in the scratch room. A path that leaves its directory is
-//! [`Errno::NOTCAPABLE`]: upwards, absolute, through a link.
+//! A path is UTF-8 and is sent to the file service from the program's memory; two paths are joined
+//! in the scratch space. A path that leaves its directory (upwards, absolute or through a link)
+//! fails with [`Errno::NOTCAPABLE`].
 
 use crate::descriptors::{FILESTAT, known};
 use crate::errno::{Done, Errno, Halt};
@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 const _: () = assert!(2 * PATH <= SCRATCH);
 
-/// A path in the program's memory, and its length.
+/// Returns a path in the program's memory, and its length.
 pub(crate) fn name(memory: &mut [u8], at: u32, length: u32) -> Result<(&mut [u8], u16), Errno> {
     let path = piece(memory, at, length)?;
     if path.len() > PATH {
@@ -27,14 +27,14 @@ pub(crate) fn name(memory: &mut [u8], at: u32, length: u32) -> Result<(&mut [u8]
     Ok((path, length as u16))
 }
 
-/// The flag of a path.
+/// Converts the lookup flags.
 pub(crate) fn follow(lookup: u32) -> Result<u16, Errno> {
     let follow = known(lookup, lookupflags::SYMLINK_FOLLOW)? != 0;
     Ok(if follow { flag::FOLLOW } else { 0 })
 }
 
 impl Process {
-    /// One path, and nothing comes back.
+    /// Sends a request with one path and no result.
     fn simple(
         &mut self,
         memory: &mut [u8],
@@ -49,7 +49,7 @@ impl Process {
         Ok(())
     }
 
-    /// Two paths to the scratch room; says their lengths.
+    /// Copies two paths to the scratch space; returns their lengths.
     fn both(
         &mut self,
         memory: &mut [u8],
@@ -67,7 +67,6 @@ impl Process {
         Ok((lengths[0], lengths[1]))
     }
 
-    /// Makes a directory.
     pub fn path_create_directory(
         &mut self,
         memory: &mut [u8],
@@ -80,7 +79,6 @@ impl Process {
         self.simple(memory, system, what, fd, (path, length))
     }
 
-    /// Removes an empty directory.
     pub fn path_remove_directory(
         &mut self,
         memory: &mut [u8],
@@ -93,7 +91,6 @@ impl Process {
         self.simple(memory, system, what, fd, (path, length))
     }
 
-    /// Removes a name of anything else.
     pub fn path_unlink_file(
         &mut self,
         memory: &mut [u8],
@@ -106,7 +103,6 @@ impl Process {
         self.simple(memory, system, what, fd, (path, length))
     }
 
-    /// What is known about what a path leads to.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_filestat_get(
         &mut self,
@@ -128,7 +124,6 @@ impl Process {
         Ok(())
     }
 
-    /// Sets times of what a path leads to.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_filestat_set_times(
         &mut self,
@@ -150,7 +145,6 @@ impl Process {
         Ok(())
     }
 
-    /// Gives a file one more name.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_link(
         &mut self,
@@ -174,14 +168,13 @@ impl Process {
             Err(Halt::Failed(Errno::PERM)) => {}
             other => return other.map(|_| ()),
         }
-        // A directory, or a path that leads out?
+        // Find out whether it is a directory, or a path that leaves its directory.
         let request = Request { name, flags, ..Request::new(Op::StatPath, source.handle) };
         let found = system.files(request, &mut self.scratch)?;
         let directory = found.error == 0 && found.stat.kind == kind::DIRECTORY;
         Err(if directory { Errno::PERM.into() } else { Errno::NOTCAPABLE.into() })
     }
 
-    /// Moves a name.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_rename(
         &mut self,
@@ -203,7 +196,7 @@ impl Process {
         Ok(())
     }
 
-    /// Makes a symbolic link. One that could only lead out is none.
+    /// Creates a symbolic link. A target that can only lead outside is refused.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_symlink(
         &mut self,
@@ -225,7 +218,7 @@ impl Process {
         Ok(())
     }
 
-    /// A symbolic link's text, or as much of it as there is room for.
+    /// Returns the text of a symbolic link, truncated to the buffer.
     #[allow(clippy::too_many_arguments, reason = "WASI's")]
     pub fn path_readlink(
         &mut self,

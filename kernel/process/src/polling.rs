@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   subscriptions --read--> Wait: deadline | Poll of the file service | error
-//!   an error, or a time that came?  --> the descriptors are looked at, nobody waits
+//!   an error, or a time has passed?  --> the descriptors are checked without waiting
 //!   else: files and times --> files_until; only files --> files; only times --> sleep_until
 //! ```
-//! Contract: at least one event, and none of what has not happened. What is wrong with one
-//! subscription is its event's error. All are read before an event is written.
+//! Returns at least one event, and none that has not occurred. An error of one subscription is
+//! reported in its event. All subscriptions are read before any event is written.
 
 use crate::errno::{Done, Errno, Halt};
 use crate::memory::{check, entry, load, store, store_u32};
@@ -17,14 +17,14 @@ use abi::fs::{Op, Poll, Reply, Request, flag, ready};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most subscriptions.
+/// Maximum subscriptions.
 pub const SUBSCRIPTIONS: u32 = 1024;
-/// Most of them for descriptors: so many fit into a message between kernels.
+/// Maximum subscriptions to descriptors: as many as fit in a message between kernels.
 pub const DESCRIPTORS: usize = 128;
 
 const _: () = assert!(DESCRIPTORS * size_of::<Poll>() + 256 <= abi::msg::MAX_PAYLOAD);
 
-/// WASI's subscription to a clock; of a descriptor's the number is at `id`.
+/// WASI's subscription to a clock. Of a descriptor, the number is in `id`.
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout)]
 struct Subscription {
@@ -39,7 +39,6 @@ struct Subscription {
     reserved_3: [u8; 6],
 }
 
-/// WASI's event.
 #[repr(C)]
 #[derive(Clone, Copy, Default, IntoBytes, Immutable, KnownLayout)]
 struct Event {
@@ -55,14 +54,14 @@ struct Event {
 const _: () = assert!(size_of::<Subscription>() == event::SUBSCRIPTION as usize);
 const _: () = assert!(size_of::<Event>() == event::EVENT as usize);
 
-/// What a subscription waits for.
+/// Object of a subscription.
 #[derive(Clone, Copy)]
 enum Wait {
     /// A time of the monotonic clock.
     Until(u64),
-    /// The entry of this index in what the file service is asked.
+    /// Index of a [`Poll`] for the file service.
     File(usize),
-    /// Nothing: it is wrong.
+    /// The subscription is invalid.
     Failed(Errno),
 }
 
@@ -72,12 +71,10 @@ struct Waiter {
     wait: Wait,
 }
 
-/// All that is waited for.
 #[derive(Default)]
 struct Waiters {
     all: Vec<Waiter>,
     polls: Vec<Poll>,
-    /// The earliest deadline.
     deadline: Option<u64>,
     failed: bool,
 }
@@ -94,8 +91,8 @@ impl Waiters {
         self.all.push(Waiter { userdata, kind, wait });
     }
 
-    /// Waits, or only looks; the descriptors' answers are in `polls` when there are any. False:
-    /// nothing has happened yet.
+    /// Waits, or only checks; then `polls` has the results for descriptors, if there are any.
+    /// Returns false if nothing has occurred yet.
     fn wait(&mut self, system: &mut dyn System) -> Result<bool, Halt> {
         let now = self.deadline.map_or(0, |_| system.monotonic());
         let over = self.deadline.is_some_and(|deadline| deadline <= now);
@@ -122,7 +119,7 @@ impl Waiters {
         }
     }
 
-    /// What has happened.
+    /// Iterates over the events that have occurred.
     fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
         self.all.iter().filter_map(move |waiter| {
             let Waiter { userdata, kind, .. } = *waiter;
@@ -136,7 +133,7 @@ impl Waiters {
     }
 }
 
-/// What the file service says of a descriptor, if that is something.
+/// Returns the event of a descriptor by the file service's answer, if there is one.
 fn found(poll: &Poll, event: Event) -> Option<Event> {
     if poll.error != 0 {
         let reply = Reply { error: poll.error, ..Reply::default() };
@@ -149,7 +146,7 @@ fn found(poll: &Poll, event: Event) -> Option<Event> {
     Some(Event { bytes: poll.bytes, flags, ..event })
 }
 
-/// The time of the monotonic clock that a subscription means, of both clocks as they are now.
+/// Returns the deadline of a subscription on the monotonic clock, given the current times.
 fn deadline(one: &Subscription, monotonic: u64, realtime: u64) -> Result<u64, Errno> {
     if one.flags & !event::ABSTIME != 0 || one.id > clock::THREAD {
         return Err(Errno::INVAL);
@@ -161,13 +158,13 @@ fn deadline(one: &Subscription, monotonic: u64, realtime: u64) -> Result<u64, Er
         (clock::REALTIME, true) => {
             Ok(monotonic.saturating_add(one.timeout.saturating_sub(realtime)))
         }
-        // Time on a core does not pass for who waits.
+        // CPU time does not pass while a process waits.
         _ => Err(Errno::NOTSUP),
     }
 }
 
 impl Process {
-    /// One of the descriptors that is waited for.
+    /// Returns the [`Poll`] of a descriptor.
     fn poll(&self, fd: u32, kind: u8) -> Result<Poll, Errno> {
         let (right, want) = match kind {
             event::FD_READ => (rights::FD_READ, ready::READ),
@@ -206,7 +203,6 @@ impl Process {
         Ok(waiters)
     }
 
-    /// Waits for the first of several things.
     pub fn poll_oneoff(
         &mut self,
         memory: &mut [u8],

@@ -1,10 +1,9 @@
-//! A process: its descriptors and its strings. What it may call are its methods, in the files
-//! beside this one; they have the names and the arguments of the imports.
+//! A process: its descriptors and its strings. The functions that it may call are methods, in the
+//! sibling files, with the names and arguments of the imports.
 //!
-//! Contract: a process owns the handles behind its descriptors, and who ends it calls
-//! [`Process::close_all`].
+//! A process owns the handles of its descriptors; whoever ends it calls [`Process::close_all`].
 
-use crate::begin::{Beginning, Limits};
+use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};
 use crate::strings::Strings;
 use crate::system::{System, ask};
@@ -15,36 +14,34 @@ use abi::program::BEGIN_DIRECTORY;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Bytes of the room where two paths, or what is gathered, come together. A pipe takes as many in
-/// one piece.
+/// Size of the buffer for two paths, or for gathered data. A pipe transfers this much atomically.
 pub(crate) const SCRATCH: usize = 4096;
 
-/// A process.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) table: Table,
     pub(crate) arguments: Strings,
     pub(crate) environment: Strings,
     pub(crate) scratch: Box<[u8]>,
-    /// What those get at most that it begins.
+    /// Limits of the processes that it starts.
     pub(crate) limits: Limits,
-    /// May it signal anybody?
+    /// It may signal any process.
     pub(crate) signals: bool,
 }
 
-/// What a program's manifest says of each process that runs it.
+/// Settings in a program's manifest for each process that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// Most descriptors.
+    /// Maximum number of descriptors.
     pub descriptors: u32,
-    /// It gets directories of who begins it.
+    /// The process gets its parent's directories.
     pub folders: bool,
-    /// It may signal anybody, if who begins it may.
+    /// The process may signal any process, if its parent may.
     pub signals: bool,
 }
 
 impl Process {
-    /// With no file and no string yet, and never more than `descriptors`.
+    /// Makes a process without files and strings, with at most `descriptors` descriptors.
     pub fn new(descriptors: u32) -> Result<Process, Errno> {
         let mut scratch = Vec::new();
         scratch.try_reserve_exact(SCRATCH).map_err(|_| Errno::NOMEM)?;
@@ -59,16 +56,17 @@ impl Process {
         })
     }
 
-    /// As its beginning says and its program's manifest allows, with handles of its own.
+    /// Makes a process from its start data, as far as the manifest permits, with duplicated
+    /// handles.
     pub fn begin(
         system: &mut dyn System,
-        beginning: &Beginning<'_>,
+        start_data: &StartData<'_>,
         installed: Installed,
     ) -> Result<Process, Halt> {
         let mut process = Process::new(installed.descriptors)?;
-        process.limits = beginning.limits;
-        process.signals = beginning.signals && installed.signals;
-        let done = process.fill(system, beginning, installed.folders);
+        process.limits = start_data.limits;
+        process.signals = start_data.signals && installed.signals;
+        let done = process.fill(system, start_data, installed.folders);
         match done {
             Ok(()) => Ok(process),
             Err(halt) => {
@@ -78,7 +76,7 @@ impl Process {
         }
     }
 
-    fn fill(&mut self, system: &mut dyn System, from: &Beginning<'_>, folders: bool) -> Done {
+    fn fill(&mut self, system: &mut dyn System, from: &StartData<'_>, folders: bool) -> Done {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
         for file in from.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {
@@ -93,12 +91,12 @@ impl Process {
         Ok(())
     }
 
-    /// More arguments, behind those that there are: strings with a NUL each.
+    /// Appends arguments: strings, each NUL terminated.
     pub fn add_arguments(&mut self, block: &[u8]) -> Result<(), Errno> {
         self.arguments.add(block)
     }
 
-    /// More of the environment, beneath what there is: names that are there stay as they are.
+    /// Adds environment variables; those that already exist keep their values.
     pub fn add_environment(&mut self, block: &[u8]) -> Result<(), Errno> {
         block.split_inclusive(|byte| *byte == 0).try_for_each(|one| match one {
             one if self.environment.names(one) => Ok(()),
@@ -106,9 +104,9 @@ impl Process {
         })
     }
 
-    /// Makes a handle, which is the process's from now on, a descriptor of this number. `rights`:
-    /// its own, and those of what is opened through it; what of them makes no sense for it goes.
-    /// With a name it is a preopened directory.
+    /// Gives the process a handle as descriptor `number`. The rights are those of the descriptor
+    /// and of files opened through it; rights that do not apply to the file type are removed. With
+    /// a name it is a preopened directory.
     pub fn give(
         &mut self,
         system: &mut dyn System,
@@ -145,24 +143,23 @@ impl Process {
         Ok(())
     }
 
-    /// Gives all handles back. What goes wrong meanwhile is nobody's concern any more.
+    /// Closes all handles, ignoring errors.
     pub fn close_all(&mut self, system: &mut dyn System) {
         while let Some(slot) = self.table.take_any() {
             let _ = system.files(Request::new(Op::Close, slot.descriptor.handle), &mut []);
         }
     }
 
-    /// The first descriptor from `from` on that is not taken.
+    /// Returns the lowest free descriptor from `from` on.
     pub fn free_descriptor(&mut self, from: u32) -> Result<u32, Errno> {
         self.table.free(from)
     }
 
-    /// How many descriptors there are.
     pub fn descriptors(&self) -> usize {
         self.table.count()
     }
 
-    /// What can be read or written: no directory, and with these rights.
+    /// Returns a descriptor that is not a directory and has these rights.
     #[inline]
     pub(crate) fn data(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
         let descriptor = self.table.get(fd)?;
@@ -172,7 +169,7 @@ impl Process {
         descriptor.with(rights)
     }
 
-    /// The same, and with positions.
+    /// The same, for files with a position.
     pub(crate) fn positioned(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
         let descriptor = self.table.get(fd)?;
         match descriptor.kind {
@@ -182,7 +179,7 @@ impl Process {
         }
     }
 
-    /// A directory with these rights.
+    /// Returns the descriptor of a directory with these rights.
     pub(crate) fn directory(&self, fd: u32, rights: u64) -> Result<Descriptor, Errno> {
         let descriptor = self.table.get(fd)?;
         if descriptor.kind != filetype::DIRECTORY {
@@ -191,8 +188,8 @@ impl Process {
         descriptor.with(rights)
     }
 
-    /// A handle becomes the descriptor `number`, which [`Table::free`] named. It is given back
-    /// when that fails.
+    /// Installs a handle as descriptor `number`, which [`Table::free`] returned. Closes the handle
+    /// on failure.
     pub(crate) fn enter(
         &mut self,
         system: &mut dyn System,
@@ -213,7 +210,7 @@ fn is_directory(system: &mut dyn System, handle: u64) -> Result<bool, Halt> {
     Ok(stat.kind == filetype::DIRECTORY)
 }
 
-/// A copy on the heap.
+/// Copies bytes to the heap.
 pub(crate) fn copied(bytes: &[u8]) -> Result<Box<[u8]>, Errno> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::NOMEM)?;

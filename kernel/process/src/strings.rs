@@ -8,7 +8,7 @@ use crate::system::System;
 use abi::program::BEGIN_BYTES;
 use alloc::vec::Vec;
 
-/// Strings one behind the other, each with its NUL.
+/// Strings in one block, each NUL terminated.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     bytes: Vec<u8>,
@@ -16,12 +16,12 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// More of them.
+    /// Appends strings.
     pub fn add(&mut self, block: &[u8]) -> Result<(), Errno> {
         if !is_block(block) {
             return Err(Errno::INVAL);
         }
-        // As many again as a beginning has: a manifest may have some too.
+        // Twice the maximum of the start data, because a manifest may add as much.
         if self.bytes.len().saturating_add(block.len()) > 2 * BEGIN_BYTES {
             return Err(Errno::TOOBIG);
         }
@@ -31,7 +31,7 @@ impl Strings {
         Ok(())
     }
 
-    /// Is there one of the same name, which `=` ends?
+    /// Returns whether there is a variable of the same name (the part before `=`).
     pub fn names(&self, one: &[u8]) -> bool {
         let name = |one: &[u8]| one.iter().position(|byte| *byte == b'=');
         let Some(end) = name(one) else { return false };
@@ -45,7 +45,7 @@ impl Strings {
         Ok(())
     }
 
-    /// The strings to `buffer`, and their addresses to `table`.
+    /// Stores the strings at `buffer` and their addresses at `table`.
     fn get(&self, memory: &mut [u8], table: u32, buffer: u32) -> Done {
         check(memory, table, entry(0, self.count, 4)?)?;
         store(memory, buffer, &self.bytes)?;
@@ -59,7 +59,6 @@ impl Strings {
 }
 
 impl Process {
-    /// The arguments.
     pub fn args_get(
         &mut self,
         memory: &mut [u8],
@@ -70,7 +69,6 @@ impl Process {
         self.arguments.get(memory, table, buffer)
     }
 
-    /// How many arguments, and how many bytes.
     pub fn args_sizes_get(
         &mut self,
         memory: &mut [u8],
@@ -81,7 +79,6 @@ impl Process {
         self.arguments.sizes(memory, count, bytes)
     }
 
-    /// The environment.
     pub fn environ_get(
         &mut self,
         memory: &mut [u8],
@@ -92,7 +89,6 @@ impl Process {
         self.environment.get(memory, table, buffer)
     }
 
-    /// How many strings of environment, and how many bytes.
     pub fn environ_sizes_get(
         &mut self,
         memory: &mut [u8],

@@ -1,18 +1,19 @@
-//! The port: what a process needs from its kernel.
+//! The port: services that a process needs from its kernel.
 
 use crate::errno::{Errno, Halt, Interrupted};
 use abi::{fs, process};
 
-/// A kernel, as one process sees it. Times are in ns.
+/// The kernel, as one process sees it. Times are in ns.
 ///
-/// What can wait ends with [`Interrupted`] when the process is told to end; so may anything else
-/// here that takes long or is asked often, as a loop over a large file is. The file service's
-/// `Close` is done in any case: [`crate::Process::close_all`] gives back what an ended process had.
+/// A method that waits returns [`Interrupted`] when the process is told to end; other methods that
+/// take long or are called often, as in a loop over a large file, may return it as well. `Close`
+/// requests to the file service are always carried out, so that [`crate::Process::close_all`] can
+/// close the handles of an ended process.
 pub trait System {
-    /// Asks the file service, and waits for as long as it takes.
+    /// Sends a request to the file service and waits for the reply.
     fn files(&mut self, request: fs::Request, bulk: &mut [u8]) -> Result<fs::Reply, Interrupted>;
 
-    /// The same for a read or a write, of which only the number of bytes is wanted.
+    /// The same for a read or a write, returning only the number of bytes.
     fn transfer(
         &mut self,
         request: &fs::Request,
@@ -21,7 +22,7 @@ pub trait System {
         Ok(moved(&self.files(*request, bulk)?))
     }
 
-    /// As [`System::files`] until a time of the monotonic clock; `None`: that came first.
+    /// As [`System::files`], until a time of the monotonic clock; `None`: that time has come.
     fn files_until(
         &mut self,
         request: fs::Request,
@@ -29,15 +30,15 @@ pub trait System {
         deadline: u64,
     ) -> Result<Option<fs::Reply>, Interrupted>;
 
-    /// Asks the process table, and waits for as long as it takes.
+    /// Sends a request to the process table and waits for the reply.
     fn processes(
         &mut self,
         request: process::Request,
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted>;
 
-    /// The file service's handle under which kernel `kernel` knows what `handle` leads to: a kernel
-    /// may have handles of its own for what it shares with nobody.
+    /// Returns kernel `kernel`'s handle for the file behind `handle`: for files that it does not
+    /// share, a kernel may have handles of its own.
     fn handle_at(
         &mut self,
         _kernel: u16,
@@ -46,8 +47,8 @@ pub trait System {
         Ok(Ok(handle))
     }
 
-    /// Which kernel is to run the program that `path` leads to from the file service's handle
-    /// `directory`. `wish`: a kernel's number, or [`abi::program::ANY_KERNEL`].
+    /// Selects the kernel that runs the program at `path`, relative to the file service's handle
+    /// `directory`. `wish`: a kernel's index, or [`abi::program::ANY_KERNEL`].
     fn place(
         &mut self,
         wish: u32,
@@ -58,36 +59,35 @@ pub trait System {
     /// A clock that never goes back.
     fn monotonic(&mut self) -> u64;
 
-    /// Since 1970, UTC.
+    /// Time since 1970, UTC.
     fn realtime(&mut self) -> u64;
 
-    /// What this process has used of its core.
+    /// CPU time of this process.
     fn cpu_time(&mut self) -> u64;
 
-    /// The distance of two readings of a clock that differ.
+    /// Smallest difference between two readings of a clock.
     fn resolution(&self) -> u64 {
         1
     }
 
-    /// Fills it with what nobody can guess.
+    /// Fills `into` with cryptographically random bytes.
     fn random(&mut self, into: &mut [u8]);
 
     /// Waits for a time of the monotonic clock. May return early.
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted>;
 
-    /// Lets others run.
+    /// Lets other threads run.
     fn yield_now(&mut self);
 
-    /// The number of the process.
     fn pid(&self) -> u32;
 }
 
-/// How many bytes a read or a write has moved.
+/// Returns the number of bytes that a read or a write has moved.
 pub fn moved(reply: &fs::Reply) -> Result<u64, fs::Errno> {
     if reply.error == 0 { Ok(reply.value) } else { Err(reply.errno()) }
 }
 
-/// Asks for something, of which an error is the program's.
+/// Sends a request; an error of the file service becomes the program's.
 #[inline]
 pub(crate) fn ask(
     system: &mut dyn System,
@@ -98,7 +98,7 @@ pub(crate) fn ask(
     if reply.error == 0 { Ok(reply) } else { Err(Errno::from(reply.errno()).into()) }
 }
 
-/// The same where it is about a path: one that leaves its directory is a matter of rights.
+/// The same for a request with a path: leaving the directory is an error of rights.
 pub(crate) fn ask_path(
     system: &mut dyn System,
     request: fs::Request,
@@ -110,7 +110,7 @@ pub(crate) fn ask_path(
     })
 }
 
-/// Asks the process table.
+/// Sends a request to the process table.
 pub(crate) fn ask_processes(
     system: &mut dyn System,
     request: process::Request,

@@ -1,7 +1,7 @@
-//! Descriptors: small numbers, handles of the file service behind them, and what they may do.
+//! Descriptors: small numbers for handles of the file service, with their rights.
 //!
-//! Contract: never more than the limit; a new descriptor gets the lowest number that is free.
-//! Nothing here asks the file service: who takes a descriptor out gives its handle back.
+//! There are never more than the limit, and a new descriptor gets the lowest free number. This
+//! module never calls the file service: code that removes a descriptor closes its handle.
 
 use crate::errno::Errno;
 use crate::wasi::{filetype, rights};
@@ -9,62 +9,58 @@ use abi::fs::Stat;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Most descriptors, when nobody says otherwise.
+/// Default limit of descriptors.
 pub const DESCRIPTORS: u32 = 256;
 
-/// What a number leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The file service's handle, which is this process's own.
+    /// Handle of the file service, owned by this process.
     pub handle: u64,
     /// What it may be used for.
     pub rights: u64,
-    /// What that which is opened through it may be used for, at most.
+    /// Maximum rights of files opened through it.
     pub inheriting: u64,
     /// [`filetype`].
     pub kind: u8,
-    /// Those of its flags that the file service does not know.
+    /// Flags that the file service does not know ([`super::wasi::fdflags::SYNCS`]).
     pub syncs: u16,
 }
 
 impl Descriptor {
-    /// Something of this kind, with what of these rights makes sense for it.
+    /// Makes a descriptor of this kind, with the rights that apply to the kind.
     pub fn new(handle: u64, kind: u8, base: u64, inheriting: u64) -> Descriptor {
         let (most, passed) = rights::of_kind(kind);
         Descriptor { handle, rights: base & most, inheriting: inheriting & passed, kind, syncs: 0 }
     }
 
-    /// What has this `stat`. Of character devices terminals alone are in no file system; the others
-    /// have positions, which is how programs tell them from terminals.
+    /// Makes a descriptor of the file with this `stat`. Among character devices only terminals are
+    /// outside every file system; the others have positions, which is how programs tell them apart.
     pub fn of(handle: u64, stat: &Stat, base: u64, inheriting: u64) -> Descriptor {
         let is_device = stat.kind == filetype::CHARACTER && stat.device != 0;
         let rights = if is_device { filetype::FILE } else { stat.kind };
         Descriptor { kind: stat.kind, ..Descriptor::new(handle, rights, base, inheriting) }
     }
 
-    /// Does it have positions?
     pub fn has_positions(&self) -> bool {
         let is_device = self.kind == filetype::CHARACTER && self.rights & rights::FD_SEEK != 0;
         matches!(self.kind, filetype::FILE | filetype::BLOCK) || is_device
     }
 
-    /// Only with all of these rights.
+    /// Checks that it has all of these rights.
     #[inline]
     pub fn with(self, rights: u64) -> Result<Descriptor, Errno> {
         if self.rights & rights == rights { Ok(self) } else { Err(Errno::NOTCAPABLE) }
     }
 }
 
-/// A descriptor, and its name when it is a preopened directory.
+/// A descriptor, with its name if it is a preopened directory.
 #[derive(Debug)]
 pub struct Slot {
-    /// What it leads to.
     pub descriptor: Descriptor,
-    /// What the program knows the directory as.
+    /// Name under which the program knows the directory.
     pub name: Option<Box<[u8]>>,
 }
 
-/// All descriptors of a process.
 #[derive(Debug)]
 pub struct Table {
     slots: Vec<Option<Slot>>,
@@ -72,18 +68,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// None yet, and never more than `limit`.
+    /// Makes an empty table for at most `limit` descriptors.
     pub fn new(limit: u32) -> Table {
         Table { slots: Vec::new(), limit }
     }
 
-    /// What a number leads to.
+    /// Returns a descriptor, or [`Errno::BADF`].
     #[inline]
     pub fn get(&self, number: u32) -> Result<Descriptor, Errno> {
         self.slot(number).map(|slot| slot.descriptor)
     }
 
-    /// The same with its name.
+    /// The same, with its name.
     #[inline]
     pub fn slot(&self, number: u32) -> Result<&Slot, Errno> {
         match self.slots.get(number as usize) {
@@ -92,7 +88,6 @@ impl Table {
         }
     }
 
-    /// What a number leads to, to change it.
     pub fn get_mut(&mut self, number: u32) -> Result<&mut Descriptor, Errno> {
         match self.slots.get_mut(number as usize) {
             Some(Some(slot)) => Ok(&mut slot.descriptor),
@@ -100,19 +95,20 @@ impl Table {
         }
     }
 
-    /// The lowest number that is free, at `from` or above. Putting something there does not fail.
+    /// Returns the lowest free number from `from` on, with room reserved: `put` there does not
+    /// fail.
     pub fn free(&mut self, from: u32) -> Result<u32, Errno> {
         let from = from as usize;
         let taken = self.slots.get(from..).unwrap_or(&[]);
         let found = taken.iter().position(Option::is_none).unwrap_or(taken.len());
         let number = u32::try_from(from.saturating_add(found)).map_err(|_| Errno::MFILE)?;
-        self.reach(number)
+        self.reserve(number)
             .map_err(|error| if error == Errno::BADF { Errno::MFILE } else { error })?;
         Ok(number)
     }
 
-    /// Makes room for a number; [`Errno::BADF`] when it is beyond the limit.
-    fn reach(&mut self, number: u32) -> Result<(), Errno> {
+    /// Makes room for a number; [`Errno::BADF`] above the limit.
+    fn reserve(&mut self, number: u32) -> Result<(), Errno> {
         if number >= self.limit {
             return Err(Errno::BADF);
         }
@@ -124,19 +120,19 @@ impl Table {
         Ok(())
     }
 
-    /// Puts something at a number; what was there comes back.
+    /// Stores a descriptor; returns the previous one with that number.
     pub fn put(&mut self, number: u32, slot: Slot) -> Result<Option<Slot>, Errno> {
-        self.reach(number)?;
+        self.reserve(number)?;
         let place = self.slots.get_mut(number as usize).ok_or(Errno::BADF)?;
         Ok(place.replace(slot))
     }
 
-    /// Takes out what a number leads to.
+    /// Removes a descriptor.
     pub fn take(&mut self, number: u32) -> Result<Slot, Errno> {
         self.slots.get_mut(number as usize).and_then(Option::take).ok_or(Errno::BADF)
     }
 
-    /// Takes out any.
+    /// Removes any descriptor.
     pub fn take_any(&mut self) -> Option<Slot> {
         while let Some(last) = self.slots.pop() {
             if last.is_some() {
@@ -146,7 +142,7 @@ impl Table {
         None
     }
 
-    /// How many there are.
+    /// Returns the number of descriptors.
     pub fn count(&self) -> usize {
         self.slots.iter().flatten().count()
     }

@@ -1,11 +1,11 @@
-//! Bytes between the program's memory and the file service.
+//! Transfers between the program's memory and the file service.
 //!
-//! Contract: a count that is short is no error; an error behind bytes that moved is kept for the
-//! next call. One piece of memory goes to the file service as it is. Several that fit the scratch
-//! room are one request, so that a pipe takes them whole; larger ones are a request each. Of a
-//! stream one request reads what there is, and nothing waits for more; a write to one waits until
-//! all is written, unless nothing may wait. Where bytes come is what the list said at first, though
-//! they come over the list itself.
+//! A short count is not an error; an error after a partial transfer is kept for the next call. A
+//! single buffer goes to the file service directly. Several buffers that fit in the scratch space
+//! are one request, so that a pipe takes them atomically; larger ones are one request each. A read
+//! from a stream is one request and waits for no more data; a write to one waits until everything
+//! is written, unless it must not wait. Data go to the buffers that the list named at the start,
+//! even if they overwrite the list.
 
 use crate::errno::{Errno, Halt};
 use crate::memory::{check, entry, load, piece};
@@ -14,20 +14,20 @@ use crate::wasi::{IOVEC, IOVECS};
 use abi::fs::{Op, Request};
 use alloc::vec::Vec;
 
-/// Until when requests for one piece of memory go on.
+/// When to stop sending requests for one buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// A file: one that moves little has come to its end; one that moves much was maybe cut by what
-    /// a message holds.
+    /// A file: a short transfer means its end; a long one may have been cut to the size of a
+    /// message.
     End,
-    /// A stream that is read: one is all.
+    /// A stream being read: after one request.
     Once,
-    /// A stream that is written, which waits: all of it.
+    /// A stream being written with waiting: when everything is written.
     All,
 }
 
 impl Until {
-    /// Does it go on behind a request that moved so much?
+    /// Returns whether to continue after a request that moved `moved` bytes.
     fn goes_on(self, moved: u32) -> bool {
         match self {
             Until::End => moved >= 1024,
@@ -37,29 +37,29 @@ impl Until {
     }
 }
 
-/// A piece of the program's memory.
+/// A buffer in the program's memory.
 #[derive(Clone, Copy)]
 struct Piece {
     at: u32,
     length: u32,
 }
 
-/// The pieces that a list names.
-struct Pieces {
+/// The buffers of a list.
+struct Buffers {
     list: u32,
     count: u32,
-    /// Bytes in all.
+    /// Total bytes.
     total: u32,
-    /// How many are not empty, and the last of those.
+    /// Number of non-empty buffers, and the last of them.
     full: u32,
     last: Piece,
-    /// One of them is where the list is, so reading would change it.
+    /// A buffer overlaps the list, so a read would change it.
     covers: bool,
-    /// The list as it was, if so.
+    /// A copy of the list, in that case.
     kept: Option<Vec<u8>>,
 }
 
-impl Pieces {
+impl Buffers {
     fn part(&self, memory: &[u8], index: u32) -> Result<Piece, Errno> {
         match &self.kept {
             Some(kept) => vector(kept, 0, index),
@@ -79,21 +79,21 @@ impl Pieces {
     }
 }
 
-/// An entry of a list.
+/// Returns an entry of a list.
 #[inline]
 fn vector(memory: &[u8], list: u32, index: u32) -> Result<Piece, Errno> {
     let both = u64::from_le_bytes(load(memory, entry(list, index, IOVEC)?)?);
     Ok(Piece { at: both as u32, length: (both >> 32) as u32 })
 }
 
-/// Looks at a list: all of it is inside, and it is no longer than it may be.
+/// Checks a list: it is inside the memory and not too long.
 #[inline]
-fn look(memory: &mut [u8], list: u32, count: u32) -> Result<Pieces, Errno> {
+fn check_list(memory: &mut [u8], list: u32, count: u32) -> Result<Buffers, Errno> {
     if count > IOVECS {
         return Err(Errno::INVAL);
     }
     let last = Piece { at: 0, length: 0 };
-    let mut all = Pieces { list, count, total: 0, full: 0, last, covers: false, kept: None };
+    let mut all = Buffers { list, count, total: 0, full: 0, last, covers: false, kept: None };
     let end = u64::from(list) + u64::from(count) * u64::from(IOVEC);
     for index in 0..count {
         let one = vector(memory, list, index)?;
@@ -109,18 +109,16 @@ fn look(memory: &mut [u8], list: u32, count: u32) -> Result<Pieces, Errno> {
     Ok(all)
 }
 
-/// What is to be moved.
+/// A transfer.
 pub(crate) struct Transfer<'a> {
     /// Read or Write; the length is filled in.
     pub request: Request,
-    /// Until when.
     pub until: Until,
-    /// Whom to ask.
     pub system: &'a mut dyn System,
 }
 
 impl Transfer<'_> {
-    /// Moves what a list of `count` entries names; says how many bytes.
+    /// Transfers the buffers of a list of `count` entries; returns the number of bytes.
     #[inline]
     pub fn run(
         &mut self,
@@ -134,7 +132,7 @@ impl Transfer<'_> {
             check(memory, one.at, one.length)?;
             return self.direct(memory, one);
         }
-        let mut all = look(memory, list, count)?;
+        let mut all = check_list(memory, list, count)?;
         if all.covers && all.full > 1 && self.reads() {
             all.keep(memory)?;
         }
@@ -142,8 +140,8 @@ impl Transfer<'_> {
         match all.full {
             0 => Ok(0),
             1 => self.direct(memory, all.last),
-            _ if fits || self.until == Until::Once => self.together(memory, scratch, &all),
-            _ => self.each(memory, &all),
+            _ if fits || self.until == Until::Once => self.transfer_joined(memory, scratch, &all),
+            _ => self.transfer_each(memory, &all),
         }
     }
 
@@ -151,7 +149,7 @@ impl Transfer<'_> {
         self.request.op == Op::Read as u16
     }
 
-    /// One request; says how many bytes it moved.
+    /// Sends one request; returns the number of bytes moved.
     #[inline]
     fn step(&mut self, bulk: &mut [u8]) -> Result<u32, Halt> {
         self.request.length = bulk.len() as u64;
@@ -161,7 +159,7 @@ impl Transfer<'_> {
         Ok(moved as u32)
     }
 
-    /// One piece.
+    /// Transfers one buffer.
     #[inline]
     fn direct(&mut self, memory: &mut [u8], part: Piece) -> Result<u32, Halt> {
         let mut done = 0u32;
@@ -179,8 +177,8 @@ impl Transfer<'_> {
         Ok(done)
     }
 
-    /// Several pieces, each for itself.
-    fn each(&mut self, memory: &mut [u8], all: &Pieces) -> Result<u32, Halt> {
+    /// Transfers several buffers, one after the other.
+    fn transfer_each(&mut self, memory: &mut [u8], all: &Buffers) -> Result<u32, Halt> {
         let mut done = 0u32;
         for index in 0..all.count {
             let part = all.part(memory, index)?;
@@ -196,12 +194,12 @@ impl Transfer<'_> {
         Ok(done)
     }
 
-    /// Several pieces as one.
-    fn together(
+    /// Transfers several buffers as one.
+    fn transfer_joined(
         &mut self,
         memory: &mut [u8],
         scratch: &mut [u8],
-        all: &Pieces,
+        all: &Buffers,
     ) -> Result<u32, Halt> {
         let length = scratch.len().min(all.total as usize);
         let bulk = scratch.get_mut(..length).ok_or(Errno::IO)?;
@@ -216,8 +214,8 @@ impl Transfer<'_> {
     }
 }
 
-/// The pieces to one place.
-fn gather(memory: &mut [u8], all: &Pieces, mut into: &mut [u8]) -> Result<(), Errno> {
+/// Copies the buffers to one place.
+fn gather(memory: &mut [u8], all: &Buffers, mut into: &mut [u8]) -> Result<(), Errno> {
     for index in 0..all.count {
         let part = all.part(memory, index)?;
         let from = piece(memory, part.at, part.length)?;
@@ -228,8 +226,8 @@ fn gather(memory: &mut [u8], all: &Pieces, mut into: &mut [u8]) -> Result<(), Er
     Ok(())
 }
 
-/// From one place to the pieces.
-fn scatter(memory: &mut [u8], all: &Pieces, mut from: &[u8]) -> Result<(), Errno> {
+/// Copies from one place to the buffers.
+fn scatter(memory: &mut [u8], all: &Buffers, mut from: &[u8]) -> Result<(), Errno> {
     for index in 0..all.count {
         let part = all.part(memory, index)?;
         let to = piece(memory, part.at, part.length)?;

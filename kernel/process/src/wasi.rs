@@ -1,11 +1,10 @@
-//! Numbers of WASI preview 1.
+//! Constants of WASI preview 1.
 
-/// What a descriptor may be used for.
+/// Rights of descriptors, with the functions that need them.
 pub mod rights {
     macro_rules! bits {
         ($($(#[$doc:meta])* $name:ident = $bit:literal,)*) => {
             $($(#[$doc])* pub const $name: u64 = 1 << $bit;)*
-            /// All that there are.
             pub const ALL: u64 = 0 $(| 1 << $bit)*;
         };
     }
@@ -33,9 +32,9 @@ pub mod rights {
         PATH_CREATE_DIRECTORY = 9,
         /// `path_open` with CREAT.
         PATH_CREATE_FILE = 10,
-        /// `path_link` from here.
+        /// `path_link`, source directory.
         PATH_LINK_SOURCE = 11,
-        /// `path_link` to here.
+        /// `path_link`, target directory.
         PATH_LINK_TARGET = 12,
         /// `path_open`.
         PATH_OPEN = 13,
@@ -43,9 +42,9 @@ pub mod rights {
         FD_READDIR = 14,
         /// `path_readlink`.
         PATH_READLINK = 15,
-        /// `path_rename` from here.
+        /// `path_rename`, source directory.
         PATH_RENAME_SOURCE = 16,
-        /// `path_rename` to here.
+        /// `path_rename`, target directory.
         PATH_RENAME_TARGET = 17,
         /// `path_filestat_get`.
         PATH_FILESTAT_GET = 18,
@@ -73,7 +72,7 @@ pub mod rights {
         SOCK_ACCEPT = 29,
     }
 
-    /// All that makes sense for a directory itself.
+    /// Rights that apply to a directory itself.
     pub const DIRECTORY: u64 = PATH_CREATE_DIRECTORY
         | PATH_CREATE_FILE
         | PATH_LINK_SOURCE
@@ -94,8 +93,8 @@ pub mod rights {
         | FD_FDSTAT_SET_FLAGS
         | FD_DATASYNC
         | FD_SYNC;
-    /// All that makes sense for a stream: a pipe, a terminal. Without FD_SEEK and FD_TELL: that is
-    /// how the C library knows a terminal.
+    /// Rights that apply to a stream (a pipe or a terminal). It lacks FD_SEEK and FD_TELL, by which
+    /// the C library recognises a terminal.
     pub const STREAM: u64 = FD_READ
         | FD_WRITE
         | FD_FDSTAT_SET_FLAGS
@@ -104,13 +103,13 @@ pub mod rights {
         | FD_FILESTAT_GET
         | FD_FILESTAT_SET_TIMES
         | POLL_FD_READWRITE;
-    /// All that makes sense for a file.
+    /// Rights that apply to a file.
     pub const FILE: u64 =
         STREAM | FD_SEEK | FD_TELL | FD_ADVISE | FD_ALLOCATE | FD_FILESTAT_SET_SIZE;
-    /// All that makes sense for what is opened through a directory.
+    /// Rights that apply to files opened through a directory.
     pub const INHERITING: u64 = DIRECTORY | FILE;
 
-    /// What of `rights` changes nothing: for a directory that is handed over to be read only.
+    /// Rights that change nothing, for a directory that is passed on read-only.
     pub const READ_ONLY: u64 = INHERITING
         & !(FD_WRITE
             | FD_ALLOCATE
@@ -128,7 +127,7 @@ pub mod rights {
             | PATH_REMOVE_DIRECTORY
             | PATH_UNLINK_FILE);
 
-    /// What is possible with something of this kind: itself, and what is opened through it.
+    /// Returns the maximum rights of a descriptor of this kind, and of files opened through it.
     pub const fn of_kind(kind: u8) -> (u64, u64) {
         match kind {
             super::filetype::DIRECTORY => (DIRECTORY, INHERITING),
@@ -138,98 +137,79 @@ pub mod rights {
     }
 }
 
-/// Kinds of files; `abi::fs::kind` has the same numbers.
+/// File types; `abi::fs::kind` has the same numbers.
 pub mod filetype {
-    /// A block device.
     pub const BLOCK: u8 = 1;
-    /// A character device.
     pub const CHARACTER: u8 = 2;
-    /// A directory.
     pub const DIRECTORY: u8 = abi::fs::kind::DIRECTORY;
-    /// A file.
     pub const FILE: u8 = abi::fs::kind::FILE;
 }
 
-/// Flags of descriptors.
 pub mod fdflags {
-    /// Writes go to the end.
+    /// Each write appends.
     pub const APPEND: u16 = 1;
-    /// Writes end when the data is durable.
+    /// Writes return when the data are durable.
     pub const DSYNC: u16 = 1 << 1;
-    /// Nothing waits.
+    /// Operations do not wait.
     pub const NONBLOCK: u16 = 1 << 2;
-    /// Reads end when what they read is durable, as DSYNC or SYNC say it.
+    /// Reads return when the data read are durable, as with DSYNC or SYNC.
     pub const RSYNC: u16 = 1 << 3;
-    /// Writes end when the data and all about it are durable.
+    /// Writes return when data and metadata are durable.
     pub const SYNC: u16 = 1 << 4;
-    /// All of them.
     pub const ALL: u32 = 31;
-    /// Those that this crate sees to; the file service does the others.
+    /// Flags that this crate implements; the file service implements the others.
     pub const SYNCS: u16 = DSYNC | RSYNC | SYNC;
 }
 
-/// Flags of `path_open`.
 pub mod oflags {
-    /// Create the file if there is none.
+    /// Create the file if it does not exist.
     pub const CREAT: u32 = 1;
-    /// Refuse what is no directory.
+    /// Fail if it is not a directory.
     pub const DIRECTORY: u32 = 1 << 1;
-    /// Refuse what is there.
+    /// Fail if it exists.
     pub const EXCL: u32 = 1 << 2;
-    /// Drop what is in it.
+    /// Discard the contents.
     pub const TRUNC: u32 = 1 << 3;
-    /// All of them.
     pub const ALL: u32 = 15;
 }
 
-/// Flags of times; `abi::fs::flag` has the same numbers.
+/// Flags of functions that set times; `abi::fs::flag` has the same numbers.
 pub mod fstflags {
-    /// All of them.
     pub const ALL: u32 = 15;
 }
 
-/// Flags of paths.
 pub mod lookupflags {
-    /// A symbolic link at the end is followed.
+    /// Follow a symbolic link at the end of the path.
     pub const SYMLINK_FOLLOW: u32 = 1;
 }
 
-/// From where `fd_seek` counts.
+/// Origin of `fd_seek`.
 pub mod whence {
-    /// The beginning.
     pub const SET: u32 = 0;
-    /// The position.
     pub const CUR: u32 = 1;
-    /// The end.
     pub const END: u32 = 2;
 }
 
-/// The last of the pieces of advice of `fd_advise`.
+/// Highest advice of `fd_advise`.
 pub const LAST_ADVICE: u32 = 5;
 
-/// Clocks.
 pub mod clock {
-    /// The time of day.
     pub const REALTIME: u32 = 0;
     /// It never goes back.
     pub const MONOTONIC: u32 = 1;
-    /// What the process has used of its core.
+    /// CPU time of the process.
     pub const PROCESS: u32 = 2;
-    /// What the thread has used, the only one.
+    /// CPU time of the thread, the only one of its process.
     pub const THREAD: u32 = 3;
 }
 
-/// Events of `poll_oneoff`.
 pub mod event {
-    /// A time came.
     pub const CLOCK: u8 = 0;
-    /// A read would not wait.
     pub const FD_READ: u8 = 1;
-    /// A write would not wait.
     pub const FD_WRITE: u8 = 2;
-    /// Clock: the timeout is a time, not a distance.
+    /// Of a clock: the timeout is absolute.
     pub const ABSTIME: u16 = 1;
-    /// Read, write: the other side is gone.
+    /// Of a descriptor: the other end is closed.
     pub const HANGUP: u16 = 1;
     /// Bytes of a subscription.
     pub const SUBSCRIPTION: u32 = 48;
@@ -237,7 +217,6 @@ pub mod event {
     pub const EVENT: u32 = 32;
 }
 
-/// Bytes of an entry of a scatter or gather list.
 pub const IOVEC: u32 = 8;
-/// Most entries of such a list.
+/// Maximum entries of such a list.
 pub const IOVECS: u32 = 1024;

@@ -1,5 +1,5 @@
-//! Which cores must look at their run queue: a set, so that a change that makes several threads
-//! ready tells each core concerned, once. Pure.
+//! The set of cores that must check their run queue, so that a transition that makes several
+//! threads ready interrupts each core once. Pure.
 
 use abi::boot::MAX_CORES;
 
@@ -10,13 +10,11 @@ const _: () = assert!(MAX_CORES <= u32::BITS as usize);
 pub struct Kicks(u32);
 
 impl Kicks {
-    /// Adds a core.
     pub fn insert(&mut self, core: usize) {
         debug_assert!(core < MAX_CORES);
         self.0 |= 1 << core;
     }
 
-    /// Is it in there?
     pub fn contains(self, core: usize) -> bool {
         self.0 & 1 << core != 0
     }
@@ -37,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_core_comes_once() {
+    fn each_core_is_returned_once() {
         let mut kicks = Kicks::default();
         [0, 5, 5, 7, 0].into_iter().for_each(|core| kicks.insert(core));
         assert!(kicks.contains(5) && !kicks.contains(1));

@@ -1,17 +1,18 @@
-//! Threads of one kernel: an SMP preemptive priority scheduler, wait queues, sleep, join, trace.
+//! Threads of one kernel: a preemptive SMP priority scheduler, wait queues, sleep, join, trace.
 //!
-//! - [`runqueue`]   who is ready on a core, by priority; pure
-//! - [`sleepers`]   who wakes when; pure
-//! - [`kicks`]      which cores must look at their queue; pure
-//! - [`table`]      the threads and every change of their state, pure
-//! - [`scheduler`]  the table behind one lock, switching, timers, idle cores
-//! - [`wait`]       wait queues
-//! - [`trace`]      the bounded structured log
-//! - [`raw`]        the two unsafe steps: into another context, and into a new thread
+//! - [`runqueue`]: the ready threads of a core, by priority; pure
+//! - [`sleepers`]: the deadlines of sleeping threads; pure
+//! - [`kicks`]: the cores that must check their run queue; pure
+//! - [`table`]: the threads and their state transitions; pure
+//! - [`scheduler`]: the table behind one lock, context switches, timers, idle cores
+//! - [`wait`]: wait queues
+//! - [`trace`]: the bounded structured log
+//! - `raw`: the two unsafe steps: switching contexts, and entering a new thread
 //!
-//! One lock guards all of it: it is held for tens of instructions, nothing is allocated under it,
-//! and a board's kernel has few cores. A switch happens with it held; the thread that comes
-//! releases it. Waking is a permit, as in `std::thread::park`: waits check their condition again.
+//! One lock guards everything. It is held for tens of instructions, nothing is allocated under it,
+//! and a board's kernel has few cores. A context switch happens with the lock held; the thread that
+//! is switched to releases it. A wake-up is a permit, as in `std::thread::park`: waits check their
+//! condition again.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -29,13 +30,13 @@ pub use scheduler::{CoreInfo, Scheduler, SpawnError, ThreadInfo};
 pub use table::ThreadId;
 pub use wait::WaitQueue;
 
-/// Most threads of a kernel, idle ones included.
+/// Maximum threads of a kernel, including idle threads.
 pub const MAX_THREADS: usize = 512;
-/// Priorities; 0 is the idle threads' own, higher runs first.
+/// Number of priorities. 0 is for idle threads; higher ones run first.
 pub const PRIORITIES: usize = 32;
-/// Of a thread that asks for nothing.
+/// Priority of ordinary threads.
 pub const PRIORITY_NORMAL: u8 = 8;
-/// Of threads that serve other kernels.
+/// Priority of threads that serve other kernels.
 pub const PRIORITY_SERVE: u8 = 16;
-/// How long a thread runs while another of its priority is ready.
+/// Time slice: how long a thread runs while another of its priority is ready.
 pub const SLICE_NS: u64 = 10_000_000;

@@ -1,23 +1,22 @@
-//! Ready threads by priority, first come first served within one; no allocation after start.
+//! Ready threads by priority, FIFO within a priority. No allocation after construction.
 //!
-//! Lists are threaded through one array of links: a thread is in at most one queue.
+//! The lists are threaded through one array of links: a thread is in at most one queue.
 
 use crate::{MAX_THREADS, PRIORITIES};
 
-/// Index of a thread, and the end of a list.
+/// Index of a thread in the table, or [`NONE`].
 pub type Index = u16;
-/// No thread.
+/// No thread; the end of a list.
 pub const NONE: Index = Index::MAX;
 
 const _: () = assert!(MAX_THREADS < NONE as usize && PRIORITIES == 32);
 
-/// Links of all queues of a kernel.
+/// Links of all run queues of a kernel: the next thread, by thread.
 pub type Links = [Index];
 
-/// The ready threads of one core.
 #[derive(Clone, Debug)]
 pub struct RunQueue {
-    /// Bit p: somebody of priority p.
+    /// Bit p: there is a thread of priority p.
     occupied: u32,
     heads: [Index; PRIORITIES],
     tails: [Index; PRIORITIES],
@@ -31,22 +30,20 @@ impl Default for RunQueue {
 }
 
 impl RunQueue {
-    /// How many are ready.
     pub fn len(&self) -> u32 {
         self.length
     }
 
-    /// Nobody?
     pub fn is_empty(&self) -> bool {
         self.occupied == 0
     }
 
-    /// The highest priority that is ready.
+    /// Returns the highest priority that has a ready thread.
     pub fn highest(&self) -> Option<u8> {
         self.occupied.checked_ilog2().map(|p| p as u8)
     }
 
-    /// Appends to its priority.
+    /// Appends a thread to the queue of its priority.
     pub fn push(&mut self, links: &mut Links, thread: Index, priority: u8) {
         let p = priority as usize % PRIORITIES;
         links[thread as usize] = NONE;
@@ -59,7 +56,7 @@ impl RunQueue {
         self.length += 1;
     }
 
-    /// Takes the first of the highest priority.
+    /// Removes the first thread of the highest priority.
     pub fn pop(&mut self, links: &mut Links) -> Option<Index> {
         let p = self.highest()? as usize;
         let thread = self.heads[p];
@@ -72,7 +69,7 @@ impl RunQueue {
         Some(thread)
     }
 
-    /// Takes the first, highest priorities first, that `wanted` accepts.
+    /// Removes the first thread that `wanted` accepts, trying higher priorities first.
     pub fn take(
         &mut self,
         links: &mut Links,
@@ -115,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_queues_of_the_library(
+        fn the_run_queue_agrees_with_a_model(
             ops in prop::collection::vec((0u8..3, 0u16..40, 0u8..32), 0..300)
         ) {
             let (mut queue, mut links) = (RunQueue::default(), [NONE; MAX_THREADS]);

@@ -1,14 +1,15 @@
-//! The scheduler: the thread table behind its one lock, and what touches the machine.
+//! The scheduler: the thread table behind its lock, and everything that touches the machine.
 //!
-//! Slices and run times are ticks of the local clock, deadlines are chip time until the moment a
-//! timer is armed: when the chip-wide clock is set, nothing but the timers is wrong. A timer is
-//! armed only for a sleeper or for a thread that waits for the running one to make room. A switch
-//! happens with the lock held; whoever comes releases it, each thread with the guard in its own
-//! frame, a new one in its first step.
+//! Slices and run times are ticks of the local clock. Deadlines are soc time until a timer is set,
+//! so that an adjustment of the soc clock invalidates only the timers. A timer is set only for a
+//! sleeper or for a thread that waits for the running one to be preempted.
+//!
+//! A context switch happens with the lock held, and the thread that continues releases it: each
+//! thread with the guard in its own frame, a new thread in its first step.
 
 use crate::MAX_THREADS;
 use crate::raw::Contexts;
-use crate::table::{New, Phase, Table, ThreadId};
+use crate::table::{NewThread, Phase, Table, ThreadId};
 use crate::wait::WaitQueue;
 use alloc::boxed::Box;
 use arch::lock::{Guard, Lock, Rank};
@@ -18,60 +19,55 @@ use base::id::CoreId;
 use base::port::Stacks;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Behind everything that may wake a thread.
+/// Above the rank of every lock whose holder may wake a thread.
 pub const RANK: Rank = Rank::leaf(200, "scheduler");
-/// Kind of core-to-core interrupt that means "look at your run queue".
+/// Kind of the core-to-core interrupt that means "check your run queue".
 const RESCHEDULE: u8 = 0;
-/// Spare stacks kept for the next threads.
+/// Number of spare stacks kept for new threads.
 const KEEP_STACKS: usize = 8;
 
-/// Why a thread was not made.
+/// Reason why a thread was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnError {
     /// No memory for its stack.
     NoMemory,
-    /// [`MAX_THREADS`] threads live.
+    /// There are already [`MAX_THREADS`] threads.
     TooMany,
 }
 
-/// What an idle core does before its sleep, interrupts masked: false when there is something to do
-/// after all. An interrupt ends the sleep, and is what comes next.
+/// Called by an idle core before it sleeps, with interrupts masked. Returns false if there is work
+/// after all. Any interrupt ends the sleep.
 pub type BeforeSleep = fn() -> bool;
 
-/// A living thread, for lists.
+/// A live thread, for listing.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadInfo {
-    /// Id.
     pub id: ThreadId,
-    /// Name.
     pub name: &'static str,
-    /// Phase.
     pub state: Phase,
-    /// Core it runs on, or ran on last.
+    /// The core that it runs on, or ran on last.
     pub core: u8,
-    /// Priority.
     pub priority: u8,
-    /// Nanoseconds it has run, as of its last switch.
+    /// Time that it had run, in ns, when it was last switched from.
     pub cpu_ns: u64,
-    /// Times it came onto a core.
+    /// Number of times that it was switched to.
     pub switches: u64,
 }
 
-/// A core, for lists.
+/// State of a core, for listing.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreInfo {
-    /// Switches of the threads that ran there last.
+    /// Switches to the threads that last ran on it.
     pub switches: u64,
-    /// Nanoseconds its idle thread has run.
+    /// Time that its idle thread has run, in ns.
     pub idle_ns: u64,
-    /// Who runs.
+    /// Name of the running thread.
     pub running: &'static str,
 }
 
-/// The scheduler of one kernel.
 pub struct Scheduler {
     pub(crate) table: Lock<Table>,
-    /// Of each core, the token of who runs there: written there, with the lock held.
+    /// Token of the running thread, by core: written by that core, with the lock held.
     running: Box<[AtomicU64]>,
     contexts: Contexts,
     joins: Box<[WaitQueue]>,
@@ -89,7 +85,7 @@ fn here() -> usize {
 }
 
 impl Scheduler {
-    /// For `cores` cores; each joins with [`Scheduler::run`].
+    /// Makes a scheduler for `cores` cores, each of which joins with [`Scheduler::run`].
     pub fn new(cores: usize, stacks: &'static (dyn Stacks + Sync), before: BeforeSleep) -> Self {
         let table = Table::new(cores);
         let running = (0..cores).map(|core| AtomicU64::new(table.current(core).token()));
@@ -104,7 +100,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes the caller's flow this core's idle thread, for ever.
+    /// Turns the caller into this core's idle thread, forever.
     pub fn run(&self) -> ! {
         self.table.lock().online(here(), cpu::clock());
         loop {
@@ -124,15 +120,15 @@ impl Scheduler {
                 cpu::wait();
             }
         }
-        cpu::irqs_restore(true); // what pends is taken here, and may switch away
+        cpu::irqs_restore(true); // takes pending interrupts, and may switch threads
     }
 
-    /// This core was off, and its timer with it.
-    pub fn core_came_back(&self) {
-        self.table.lock().timer_came(here());
+    /// This core was powered off, and its timer with it.
+    pub fn core_powered_on(&self) {
+        self.table.lock().timer_fired(here());
     }
 
-    /// A new thread, ready to run.
+    /// Creates a thread, which is ready to run.
     pub fn spawn(
         &'static self,
         name: &'static str,
@@ -144,7 +140,7 @@ impl Scheduler {
         let spare = self.table.lock().spare_stacks.pop();
         let stack = spare.or_else(|| self.stacks.allocate()).ok_or(SpawnError::NoMemory)?;
         let affinity = affinity.map(|core| core.0);
-        let new = New { name, priority, affinity, start: (entry, argument), stack };
+        let new = NewThread { name, priority, affinity, start: (entry, argument), stack };
         let mut table = self.table.lock();
         let Some(id) = table.create(new, here()) else {
             drop(table);
@@ -152,18 +148,18 @@ impl Scheduler {
             return Err(SpawnError::TooMany);
         };
         self.contexts.prepare(id.index(), stack, self);
-        self.settle(&mut table);
+        self.announce(&mut table);
         Ok(id)
     }
 
-    /// Waits until the thread has ended.
+    /// Waits until a thread has ended.
     pub fn join(&self, id: ThreadId) {
         self.wait(&self.joins[id.index()], || !self.is_alive(id));
         self.trim();
     }
 
-    /// Gives back the stacks of ended threads that are more than the next ones need. Not for who
-    /// ends or idles: it waits for other cores.
+    /// Frees stacks of ended threads beyond those kept for new threads. Waits for other cores, so
+    /// it must not be called by a thread that is ending or idle.
     pub fn trim(&self) {
         while let Some(stack) = self.surplus() {
             self.stacks.release(stack);
@@ -175,17 +171,17 @@ impl Scheduler {
         if table.spare_stacks.len() > KEEP_STACKS { table.spare_stacks.pop() } else { None }
     }
 
-    /// Stacks of ended threads that are kept for the next ones.
+    /// Returns the number of stacks of ended threads that are kept.
     pub fn spare_stacks(&self) -> usize {
         self.table.lock().spare_stacks.len()
     }
 
-    /// Does it live?
+    /// Returns whether a thread is live.
     pub fn is_alive(&self, id: ThreadId) -> bool {
         self.table.lock().get(id).is_some()
     }
 
-    /// The caller.
+    /// Returns the calling thread.
     pub fn current(&self) -> ThreadId {
         let on = cpu::irqs_off();
         let token = self.running[here()].load(Ordering::Relaxed);
@@ -193,7 +189,7 @@ impl Scheduler {
         ThreadId::from_token(token)
     }
 
-    /// Keeps the caller on the core it is on while it does `work`.
+    /// Runs `work` with the caller bound to the core that it is on.
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
         let before = {
             let mut table = self.table.lock();
@@ -206,19 +202,19 @@ impl Scheduler {
         result
     }
 
-    /// Does `work` without giving its core to another thread: it may be interrupted, and must not
-    /// block. Any context.
+    /// Runs `work` without preemption: interrupts are handled, but no other thread runs on this
+    /// core. `work` must not block. May be called in any context.
     pub fn unpreempted<R>(&self, work: impl FnOnce() -> R) -> R {
         hold::begin();
         let result = work();
         if hold::end() {
-            self.make_room();
+            self.run_postponed();
         }
         result
     }
 
-    /// Gives the core to whoever was put off, here or as soon as interrupts are unmasked.
-    fn make_room(&self) {
+    /// Does the preemption that was postponed: here, or as soon as interrupts are unmasked.
+    fn run_postponed(&self) {
         if !cpu::irqs_on() {
             return timer::set(cpu::clock());
         }
@@ -227,11 +223,11 @@ impl Scheduler {
             table.requeue_current(here());
             drop(self.switch_away(table));
         } else {
-            self.settle(&mut table);
+            self.announce(&mut table);
         }
     }
 
-    /// Lets others of the same priority run.
+    /// Lets other threads of the same priority run.
     pub fn yield_now(&self) {
         let mut table = self.table.lock();
         if table.has_ready(here()) {
@@ -240,7 +236,7 @@ impl Scheduler {
         }
     }
 
-    /// Blocks until woken; returns at once when it was woken since it last blocked.
+    /// Blocks until woken. Returns at once if the caller was woken since it last blocked.
     pub fn park(&self) {
         let mut table = self.table.lock();
         debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
@@ -249,7 +245,7 @@ impl Scheduler {
         }
     }
 
-    /// Sleeps until `deadline` on the chip-wide clock.
+    /// Sleeps until soc time `deadline`.
     pub fn sleep_until(&self, deadline: u64) {
         while time::soc_time() < deadline {
             let mut table = self.table.lock();
@@ -260,12 +256,14 @@ impl Scheduler {
         }
     }
 
-    /// Waits in `queue` until `done`. Whoever makes it true wakes the queue afterwards.
+    /// Waits in `queue` until `done` returns true. Code that makes it true wakes the queue
+    /// afterwards.
     pub fn wait(&self, queue: &WaitQueue, done: impl FnMut() -> bool) {
         self.wait_until(queue, None, done);
     }
 
-    /// [`Scheduler::wait`], until `deadline` on the chip-wide clock at most; was it done?
+    /// [`Scheduler::wait`], but until soc time `deadline` at the latest. Returns whether it was
+    /// done.
     pub fn wait_until(
         &self,
         queue: &WaitQueue,
@@ -288,16 +286,16 @@ impl Scheduler {
         }
     }
 
-    /// The caller is in `queue` from here on, and says in [`Scheduler::block_in`] whether it waits:
-    /// whoever wakes the queue behind this wakes it. Under the lock of what it waits for nothing
-    /// can change between its look and this.
+    /// Adds the caller to `queue`. From here on a wake of the queue wakes the caller, which then
+    /// decides in [`Scheduler::block_in`] whether it waits. If the caller holds the lock of what it
+    /// waits for, no change can slip in between its check and this call.
     pub fn enqueue(&self, queue: &WaitQueue, deadline: Option<u64>) {
         let mut table = self.table.lock();
         queue.with_head(|head| table.prepare_wait(here(), head, deadline));
     }
 
-    /// Waits in the queue, if it `sleeps`, until woken or until the deadline at most; then it is in
-    /// the queue no more.
+    /// Blocks in `queue` if `sleeps`, until woken or the deadline; then removes the caller from the
+    /// queue.
     pub fn block_in(&self, queue: &WaitQueue, sleeps: bool) {
         let mut table = self.table.lock();
         debug_assert_eq!(arch::lock::held(), 1, "a thread blocks without locks");
@@ -307,29 +305,30 @@ impl Scheduler {
         queue.with_head(|head| table.cancel_wait(here(), head));
     }
 
-    /// Wakes a thread, or leaves it a permit. Any context.
+    /// Wakes a thread or, if it is not blocked, leaves it a permit. May be called in any context.
     pub fn wake(&self, id: ThreadId) {
         let mut table = self.table.lock();
         table.wake(id, here());
-        self.settle(&mut table);
+        self.announce(&mut table);
     }
 
     pub(crate) fn wake_first(&self, queue: &WaitQueue) -> bool {
         let mut table = self.table.lock();
-        let somebody = queue.with_head(|head| table.wake_first(head, here()));
-        self.settle(&mut table);
-        somebody
+        let woken = queue.with_head(|head| table.wake_first(head, here()));
+        self.announce(&mut table);
+        woken
     }
 
-    /// The chip-wide clock was set: every core arms its timer again.
+    /// The soc clock was adjusted: every core sets its timer again.
     pub fn clock_changed(&self) {
         let mut table = self.table.lock();
         table.clock_changed(here());
-        self.settle(&mut table);
+        self.announce(&mut table);
     }
 
-    /// After every change: tells the other cores that must look, and this one by its timer.
-    fn settle(&self, table: &mut Table) {
+    /// After every transition: interrupts other cores that must reschedule, and sets this core's
+    /// timer.
+    fn announce(&self, table: &mut Table) {
         for core in table.take_kicks() {
             arch::irq::send_core(CoreId(core as u8), RESCHEDULE);
         }
@@ -340,13 +339,13 @@ impl Scheduler {
         }
     }
 
-    /// After any interrupt, interrupts masked: wakes sleepers, and gives the core to whoever should
-    /// have it now. Returns when the interrupted thread has it again.
+    /// To be called after any interrupt, with interrupts masked: wakes sleepers and preempts the
+    /// interrupted thread if necessary. Returns when that thread runs again.
     pub fn on_interrupt(&self, interrupt: Interrupt) {
         let mut table = self.table.lock();
         let core = here();
         if interrupt == Interrupt::Timer {
-            table.timer_came(core);
+            table.timer_fired(core);
             table.expire(core, time::soc_time());
         }
         if table.should_preempt(core, cpu::clock()) {
@@ -355,26 +354,27 @@ impl Scheduler {
                 drop(self.switch_away(table));
             }
         } else if matches!(interrupt, Interrupt::Timer | Interrupt::Core(RESCHEDULE)) {
-            self.settle(&mut table);
+            self.announce(&mut table);
         }
     }
 
-    /// Leaves the running thread, whose phase says how; returns when it runs again, perhaps on
-    /// another core, with the lock that whoever switched here has held.
+    /// Switches away from the running thread, whose phase is already set. Returns when it runs
+    /// again, perhaps on another core, with the lock that the thread that switched here was
+    /// holding.
     fn switch_away<'a>(&self, mut table: Guard<'a, Table>) -> Guard<'a, Table> {
         debug_assert!(!hold::is_held(), "unpreempted work does not block");
         let core = here();
         let from = table.current(core).index();
         let to = table.pick(core, cpu::clock(), self.slice);
         self.running[core].store(table.current(core).token(), Ordering::Relaxed);
-        self.settle(&mut table);
+        self.announce(&mut table);
         if from != to {
             self.contexts.switch(from, to);
         }
         table
     }
 
-    /// What a new thread runs. The lock was released and interrupts are masked.
+    /// First function of a new thread. The lock is released and interrupts are masked.
     pub(crate) fn run_current(&self) -> ! {
         let (entry, argument) = {
             let table = self.table.lock();
@@ -386,7 +386,7 @@ impl Scheduler {
         self.exit()
     }
 
-    /// Ends the caller.
+    /// Ends the calling thread.
     pub fn exit(&self) -> ! {
         loop {
             cpu::irqs_off();
@@ -398,7 +398,7 @@ impl Scheduler {
         }
     }
 
-    /// Visits all living threads, without holding the lock meanwhile.
+    /// Visits all live threads, without holding the lock during `visit`.
     pub fn for_each(&self, visit: &mut dyn FnMut(ThreadInfo)) {
         for index in 0..MAX_THREADS {
             let found = self.table.lock().at(index).map(|(id, entry)| (id, *entry));
@@ -416,22 +416,22 @@ impl Scheduler {
         }
     }
 
-    /// Nanoseconds that a thread has run so far; 0 for one that has ended.
+    /// Returns the time in ns that a thread has run; 0 if it has ended.
     pub fn ran(&self, id: ThreadId) -> u64 {
         to_ns(self.table.lock().ran(id, cpu::clock()))
     }
 
-    /// Who runs on a core.
+    /// Returns the thread that runs on a core.
     pub fn running_on(&self, core: usize) -> ThreadId {
         self.table.lock().current(core)
     }
 
-    /// The top of a thread's stack; 0 for one that has ended.
+    /// Returns the top of a thread's stack; 0 if it has ended.
     pub fn stack_of(&self, id: ThreadId) -> usize {
         self.table.lock().get(id).map_or(0, |entry| entry.stack)
     }
 
-    /// What a core does.
+    /// Returns the state of a core.
     pub fn core_info(&self, core: usize) -> CoreInfo {
         let (switches, idle, running) = self.table.lock().core_info(core, cpu::clock());
         CoreInfo { switches, idle_ns: to_ns(idle), running }

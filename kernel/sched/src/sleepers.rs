@@ -1,5 +1,6 @@
-//! Who wakes when: a binary heap with the place of each thread in it, so that an early wake takes
-//! its entry out. Room for every thread is made once; nothing is allocated afterwards.
+//! Deadlines of sleeping threads: a binary heap that knows each thread's position in it, so that an
+//! early wake-up can remove the entry. It has room for every thread; nothing is allocated after
+//! construction.
 
 use crate::runqueue::{Index, NONE};
 use alloc::vec;
@@ -9,48 +10,48 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub struct Sleepers {
     heap: Vec<(u64, Index)>,
-    places: Vec<Index>,
+    positions: Vec<Index>,
 }
 
 impl Sleepers {
-    /// Room for `threads` of them.
+    /// Makes room for `threads` sleepers.
     pub fn new(threads: usize) -> Self {
-        Sleepers { heap: Vec::with_capacity(threads), places: vec![NONE; threads] }
+        Sleepers { heap: Vec::with_capacity(threads), positions: vec![NONE; threads] }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub fn next(&self) -> Option<u64> {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
-    /// `thread` sleeps until `deadline`; an earlier entry of it is replaced.
+    /// Adds a thread with its deadline, replacing an earlier entry of it.
     pub fn insert(&mut self, thread: Index, deadline: u64) {
         self.remove(thread);
         self.heap.push((deadline, thread));
-        self.rise(self.heap.len() - 1);
+        self.sift_up(self.heap.len() - 1);
     }
 
-    /// `thread` does not sleep any more, if it did.
+    /// Removes a thread, if it sleeps.
     #[inline]
     pub fn remove(&mut self, thread: Index) {
-        let place = self.places[thread as usize];
-        if place != NONE {
-            self.take(thread, place);
+        let position = self.positions[thread as usize];
+        if position != NONE {
+            self.take(thread, position);
         }
     }
 
-    fn take(&mut self, thread: Index, place: Index) {
-        let (place, last) = (place as usize, self.heap.len() - 1);
-        self.heap.swap(place, last);
+    fn take(&mut self, thread: Index, position: Index) {
+        let (position, last) = (position as usize, self.heap.len() - 1);
+        self.heap.swap(position, last);
         self.heap.pop();
-        self.places[thread as usize] = NONE;
-        if place < self.heap.len() {
-            self.sink(place);
-            self.rise(place);
+        self.positions[thread as usize] = NONE;
+        if position < self.heap.len() {
+            self.sift_down(position);
+            self.sift_up(position);
         }
     }
 
-    /// Takes one whose deadline is not after `now`.
+    /// Removes and returns a thread whose deadline is at or before `now`.
     pub fn expire(&mut self, now: u64) -> Option<Index> {
         let &(deadline, thread) = self.heap.first()?;
         if deadline > now {
@@ -60,32 +61,32 @@ impl Sleepers {
         Some(thread)
     }
 
-    fn rise(&mut self, mut at: usize) {
+    fn sift_up(&mut self, mut at: usize) {
         while at > 0 && self.heap[at].0 < self.heap[(at - 1) / 2].0 {
             self.heap.swap(at, (at - 1) / 2);
-            self.note(at);
+            self.record_position(at);
             at = (at - 1) / 2;
         }
-        self.note(at);
+        self.record_position(at);
     }
 
-    fn sink(&mut self, mut at: usize) {
+    fn sift_down(&mut self, mut at: usize) {
         loop {
             let deadline = |i: usize| self.heap.get(i).map_or(u64::MAX, |entry| entry.0);
             let child =
                 if deadline(2 * at + 2) < deadline(2 * at + 1) { 2 * at + 2 } else { 2 * at + 1 };
             if deadline(child) >= deadline(at) {
-                return self.note(at);
+                return self.record_position(at);
             }
             self.heap.swap(at, child);
-            self.note(at);
+            self.record_position(at);
             at = child;
         }
     }
 
-    fn note(&mut self, at: usize) {
+    fn record_position(&mut self, at: usize) {
         if let Some(&(_, thread)) = self.heap.get(at) {
-            self.places[thread as usize] = at as Index;
+            self.positions[thread as usize] = at as Index;
         }
     }
 }
@@ -98,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_map(
+        fn the_heap_agrees_with_a_sorted_map(
             ops in prop::collection::vec((0u8..4, 0u16..20, 0u64..100), 0..300)
         ) {
             let mut sleepers = Sleepers::new(20);

@@ -1,4 +1,4 @@
-//! The threads of one kernel and every change of their state. Pure: no clock, no context, no lock.
+//! The threads of one kernel and their state transitions. Pure: no clock, no context, no lock.
 //!
 //! ```text
 //!            create            pick                     block, no permit
@@ -10,13 +10,14 @@
 //!    +--------------------------------------+
 //!                      exit
 //! ```
-//! A wake that finds its thread not Blocked leaves a permit, and the next block takes it instead of
-//! blocking. Thread `core` is that core's idle thread: always there, never in a run queue.
+//! A wake of a thread that is not blocked leaves a permit, and the next block consumes it instead
+//! of blocking. Thread number `core` is that core's idle thread: it always exists and is never in a
+//! run queue.
 //!
-//! Every change that makes a thread ready for another core notes that core; whoever holds the lock
-//! fetches them with [`Table::take_kicks`] and tells them all.
+//! A transition that makes a thread ready on another core records that core. The lock holder
+//! fetches the recorded cores with [`Table::take_kicks`] and interrupts them.
 //!
-//! **Full**: with [`MAX_THREADS`] threads, `create` answers `None`.
+//! **Full**: with [`MAX_THREADS`] threads, `create` returns `None`.
 
 mod timer;
 
@@ -30,7 +31,7 @@ use alloc::vec::Vec;
 pub use timer::Event;
 use timer::Timer;
 
-/// Names a thread; once it has ended, it names nobody for ever.
+/// Identifies a thread. After the thread has ended, the id is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadId {
     index: Index,
@@ -38,15 +39,15 @@ pub struct ThreadId {
 }
 
 impl ThreadId {
-    /// As plain data, for a parked request.
+    /// Returns the id as plain data, for a parked request.
     pub const fn token(self) -> u64 {
         (self.generation as u64) << 16 | self.index as u64
     }
-    /// From [`ThreadId::token`]; a token of another origin names nobody.
+    /// Undoes [`ThreadId::token`]. A number from elsewhere matches no thread.
     pub const fn from_token(token: u64) -> ThreadId {
         ThreadId { index: token as Index, generation: (token >> 16) as u32 }
     }
-    /// Its place in the table, below `MAX_THREADS`; another thread has it later.
+    /// Position in the table, below `MAX_THREADS`. Reused by later threads.
     pub const fn index(self) -> usize {
         self.index as usize
     }
@@ -58,7 +59,7 @@ impl core::fmt::Display for ThreadId {
     }
 }
 
-/// Decimal digits, so that [`ThreadId`] respects the width it is asked for.
+/// Decimal digits, so that [`ThreadId`] respects the width of a format string.
 fn itoa(mut number: u64, digits: &mut [u8; 20]) -> &str {
     let mut at = digits.len();
     loop {
@@ -71,39 +72,36 @@ fn itoa(mut number: u64, digits: &mut [u8; 20]) -> &str {
     }
 }
 
-/// Where a thread is in its life.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No thread.
+    /// The entry is unused.
     Free,
     /// In a run queue, or the idle thread of a busy core.
     Ready,
-    /// On its core.
     Running,
-    /// Until somebody wakes it.
+    /// Waiting to be woken.
     Blocked,
 }
 
-/// What a thread is.
+/// A thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Phase.
     pub phase: Phase,
-    /// For people.
     pub name: &'static str,
-    /// Higher runs first.
+    /// Higher ones run first.
     pub priority: u8,
-    /// May only run there.
+    /// The only core that it may run on.
     pub affinity: Option<u8>,
-    /// Where it runs, or ran last.
+    /// The core that it runs on, or ran on last.
     pub core: u8,
-    /// What it runs.
+    /// Entry function and argument.
     pub start: (fn(usize), usize),
     /// Top of its stack; 0 for idle threads, which run on their core's boot stack.
     pub stack: usize,
-    /// Ticks it has run.
+    /// Ticks that it has run.
     pub ran: u64,
-    /// Times it came onto a core.
+    /// Number of times that it was switched to.
     pub switches: u64,
     generation: u32,
     permit: bool,
@@ -127,22 +125,20 @@ const FREE: Entry = Entry {
     waiting: false,
 };
 
-/// What a new thread is to be.
+/// Parameters of a new thread.
 #[derive(Clone, Copy, Debug)]
-pub struct New {
-    /// For people.
+pub struct NewThread {
     pub name: &'static str,
-    /// Higher runs first; 1 to 31.
+    /// 1 to 31; higher ones run first.
     pub priority: u8,
-    /// May only run there.
+    /// The only core that it may run on.
     pub affinity: Option<u8>,
-    /// What it runs.
+    /// Entry function and argument.
     pub start: (fn(usize), usize),
     /// Top of its stack.
     pub stack: usize,
 }
 
-/// All threads.
 pub struct Table {
     entries: Vec<Entry>,
     links: Vec<Index>,
@@ -150,9 +146,9 @@ pub struct Table {
     waits: Vec<Index>,
     free: Vec<Index>,
     cores: Vec<Core>,
-    /// Cores that have not been told yet what became ready for them.
+    /// Cores that must check their run queue and have not been interrupted yet.
     kicks: Kicks,
-    /// Stacks of ended threads, for the next ones.
+    /// Stacks of ended threads, for reuse.
     pub spare_stacks: Vec<usize>,
 }
 
@@ -161,14 +157,14 @@ struct Core {
     sleepers: Sleepers,
     current: Index,
     online: bool,
-    /// When the current thread came, and when its slice ends.
+    /// Tick at which the current thread was switched to.
     since: u64,
     slice_end: u64,
     timer: Timer,
 }
 
 impl Table {
-    /// Idle threads for `cores` cores, nothing else.
+    /// Makes the idle threads of `cores` cores.
     pub fn new(cores: usize) -> Self {
         let mut entries = vec![FREE; MAX_THREADS];
         for (core, entry) in entries[..cores].iter_mut().enumerate() {
@@ -200,7 +196,7 @@ impl Table {
         }
     }
 
-    /// The core takes part from now on.
+    /// `core` takes part in scheduling from now on.
     pub fn online(&mut self, core: usize, now: u64) {
         self.cores[core].online = true;
         self.cores[core].since = now;
@@ -210,37 +206,37 @@ impl Table {
         ThreadId { index, generation: self.entries[index as usize].generation }
     }
 
-    /// The thread, if it lives.
+    /// Returns a live thread.
     pub fn get(&self, id: ThreadId) -> Option<&Entry> {
         let entry = self.entries.get(id.index())?;
         (entry.generation == id.generation && entry.phase != Phase::Free).then_some(entry)
     }
 
-    /// The living thread at `index`, for lists of them.
+    /// Returns the live thread at `index`, for listing.
     pub fn at(&self, index: usize) -> Option<(ThreadId, &Entry)> {
         let entry = self.entries.get(index).filter(|entry| entry.phase != Phase::Free)?;
         Some((self.id(index as Index), entry))
     }
 
-    /// Who runs on `core`.
+    /// Returns the thread that runs on `core`.
     pub fn current(&self, core: usize) -> ThreadId {
         self.id(self.cores[core].current)
     }
 
-    /// Is anybody ready there?
+    /// Returns whether a thread is ready on `core`.
     pub fn has_ready(&self, core: usize) -> bool {
         !self.cores[core].queue.is_empty()
     }
 
-    /// The cores other than the ones that made the changes that must look at their queue now.
+    /// Returns and clears the set of other cores that must check their run queue.
     pub fn take_kicks(&mut self) -> Kicks {
         core::mem::take(&mut self.kicks)
     }
 
-    /// A new thread, ready. `None`: table full.
-    pub fn create(&mut self, new: New, here: usize) -> Option<ThreadId> {
+    /// Creates a thread, which is ready. `None`: the table is full.
+    pub fn create(&mut self, new: NewThread, here: usize) -> Option<ThreadId> {
         let index = self.free.pop()?;
-        let New { name, priority, affinity, start, stack } = new;
+        let NewThread { name, priority, affinity, start, stack } = new;
         let affinity = affinity.filter(|&core| (core as usize) < self.cores.len());
         let priority = priority.clamp(1, PRIORITIES as u8 - 1);
         let generation = self.entries[index as usize].generation.wrapping_add(1);
@@ -260,7 +256,7 @@ impl Table {
         Some(self.id(index))
     }
 
-    /// Wakes a thread, or leaves it a permit.
+    /// Wakes a thread or, if it is not blocked, leaves it a permit.
     pub fn wake(&mut self, id: ThreadId, here: usize) {
         if self.get(id).is_none() {
             return;
@@ -276,22 +272,22 @@ impl Table {
     fn make_ready(&mut self, index: Index, here: usize) {
         let entry = &self.entries[index as usize];
         self.cores[entry.core as usize].sleepers.remove(index);
-        let core = self.place(entry);
+        let core = self.select_core(entry);
         let entry = &mut self.entries[index as usize];
         entry.phase = Phase::Ready;
         entry.core = core as u8;
         let priority = entry.priority;
         self.cores[core].queue.push(&mut self.links, index, priority);
         let running = self.entries[self.cores[core].current as usize].priority;
-        // An equal one has to know as well: its slice ends from now on.
+        // An equal priority matters, too: the running thread's slice ends from now on.
         if core != here && running <= priority {
             self.kicks.insert(core);
         }
     }
 
-    /// Where a thread that becomes ready should go: where it must, else where it was if it can run
-    /// there at once, else to an idle core, else where it was.
-    fn place(&self, entry: &Entry) -> usize {
+    /// Selects the core for a thread that becomes ready: the one that it is bound to; else its last
+    /// core, if it can run there at once; else an idle core; else its last core.
+    fn select_core(&self, entry: &Entry) -> usize {
         if let Some(core) = entry.affinity {
             return core as usize;
         }
@@ -313,7 +309,7 @@ impl Table {
         self.cores[core].current as usize == core
     }
 
-    /// Puts the running thread back: others of its priority come first.
+    /// Moves the running thread to the end of the queue of its priority.
     pub fn requeue_current(&mut self, core: usize) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -323,8 +319,7 @@ impl Table {
         }
     }
 
-    /// Takes the running thread off its core until it is woken; false when it has a permit, which
-    /// is gone now.
+    /// Blocks the running thread. If it has a permit, consumes that instead and returns false.
     pub fn block_current(&mut self, core: usize) -> bool {
         let entry = &mut self.entries[self.cores[core].current as usize];
         if core::mem::take(&mut entry.permit) {
@@ -334,7 +329,7 @@ impl Table {
         true
     }
 
-    /// Ends the running thread; its stack is spare as soon as the lock is released.
+    /// Ends the running thread. Its stack can be reused once the lock is released.
     pub fn exit_current(&mut self, core: usize) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -344,8 +339,8 @@ impl Table {
         self.free.push(index);
     }
 
-    /// Who runs next on `core`, which it does from now on: the highest here, else one that may
-    /// come from another core's queue, else the idle thread.
+    /// Selects the thread that runs next on `core` and makes it current: the first of the highest
+    /// priority here, else one from another core's queue, else the idle thread.
     pub fn pick(&mut self, core: usize, now: u64, slice: u64) -> usize {
         let next = self.cores[core].queue.pop(&mut self.links);
         let next = next.or_else(|| self.steal(core)).unwrap_or(core as Index);
@@ -370,8 +365,8 @@ impl Table {
         self.cores[from].queue.take(&mut self.links, movable)
     }
 
-    /// Must the running thread make room: for a higher priority, or for an equal at its slice's
-    /// end?
+    /// Returns whether the running thread must be preempted: by a higher priority, or by an equal
+    /// one at the end of its slice.
     pub fn should_preempt(&self, core: usize, now: u64) -> bool {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
@@ -380,8 +375,8 @@ impl Table {
         })
     }
 
-    /// The running thread is about to block, until chip time `deadline` at the latest: into the
-    /// list that `head` begins, and no permit.
+    /// The running thread is about to block in the list that starts at `head`, until soc time
+    /// `deadline` at the latest. Clears its permit.
     pub fn prepare_wait(&mut self, core: usize, head: &mut Index, deadline: Option<u64>) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -394,7 +389,7 @@ impl Table {
         }
     }
 
-    /// The running thread waits no longer, whether it was woken or not.
+    /// The running thread no longer waits, whether it was woken or not.
     pub fn cancel_wait(&mut self, core: usize, head: &mut Index) {
         let index = self.cores[core].current;
         let entry = &mut self.entries[index as usize];
@@ -406,7 +401,7 @@ impl Table {
         self.cores[slept_on].sleepers.remove(index);
     }
 
-    /// Wakes the first of the list that `head` begins; false when nobody waits.
+    /// Wakes the first thread in the list that starts at `head`; returns false if there is none.
     pub fn wake_first(&mut self, head: &mut Index, here: usize) -> bool {
         let index = core::mem::replace(head, NONE);
         if index == NONE {
@@ -418,7 +413,7 @@ impl Table {
         true
     }
 
-    /// [`Table::block_current`] until chip time `deadline` at the latest.
+    /// [`Table::block_current`] until soc time `deadline` at the latest.
     pub fn sleep_current(&mut self, core: usize, deadline: u64) -> bool {
         let blocked = self.block_current(core);
         if blocked {
@@ -428,13 +423,13 @@ impl Table {
         blocked
     }
 
-    /// Where the running thread may run from now on, in place of what it was told before.
+    /// Sets the affinity of the running thread; returns the previous one.
     pub fn set_affinity(&mut self, core: usize, affinity: Option<u8>) -> Option<u8> {
         let index = self.cores[core].current;
         core::mem::replace(&mut self.entries[index as usize].affinity, affinity)
     }
 
-    /// Ticks that a thread has run; 0 for one that has ended.
+    /// Returns the ticks that a thread has run; 0 if it has ended.
     pub fn ran(&self, id: ThreadId, now: u64) -> u64 {
         let Some(entry) = self.get(id) else { return 0 };
         let runs = |core: &&Core| entry.phase == Phase::Running && core.current == id.index;
@@ -442,7 +437,7 @@ impl Table {
         entry.ran + since
     }
 
-    /// The sum of what idles and what runs, for a core: (switches, idle ns, name of the running).
+    /// Returns totals of a core: (switches, idle ticks, name of the running thread).
     pub fn core_info(&self, core: usize, now: u64) -> (u64, u64, &'static str) {
         let on_core = |entry: &&Entry| entry.core as usize == core;
         let switches = self.entries.iter().filter(on_core).map(|entry| entry.switches).sum();

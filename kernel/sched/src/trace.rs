@@ -1,24 +1,19 @@
-//! The bounded structured log: trace points record a name and two numbers with time and core.
-//! When it is full the oldest record is dropped and counted.
+//! The bounded structured log. A trace point records a name and two numbers, with time and core.
+//! When the log is full, the oldest record is dropped and counted.
 
 use arch::lock::{Lock, Rank};
 use base::port::Trace;
 
-/// Records kept.
+/// Number of records kept.
 pub const RECORDS: usize = 512;
 
-/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Chip time, ns.
+    /// soc time in ns.
     pub time: u64,
-    /// Core of this kernel.
     pub core: u8,
-    /// What happened.
     pub name: &'static str,
-    /// First number.
     pub a: u64,
-    /// Second number.
     pub b: u64,
 }
 
@@ -29,7 +24,6 @@ struct Ring {
     written: u64,
 }
 
-/// The log of one kernel.
 pub struct TraceLog(Lock<Ring>);
 
 impl Default for TraceLog {
@@ -39,18 +33,17 @@ impl Default for TraceLog {
 }
 
 impl TraceLog {
-    /// Empty.
     pub const fn new() -> Self {
         let rank = Rank::leaf(240, "trace");
         TraceLog(Lock::new(rank, Ring { records: [EMPTY; RECORDS], written: 0 }))
     }
 
-    /// Records dropped because newer ones needed the room.
+    /// Returns the number of records dropped to make room for newer ones.
     pub fn dropped(&self) -> u64 {
         self.0.lock().written.saturating_sub(RECORDS as u64)
     }
 
-    /// The last `count` records, oldest first, one at a time and without holding the lock.
+    /// Visits the last `count` records, oldest first, without holding the lock during `visit`.
     pub fn for_last(&self, count: usize, visit: &mut dyn FnMut(&Record)) {
         let written = self.0.lock().written;
         let from = written.saturating_sub(count.min(RECORDS) as u64);

@@ -1,10 +1,10 @@
-//! Wait queues: threads that wait for one kind of event, first come first served.
+//! Wait queues: threads that wait for one kind of event, in FIFO order.
 //!
-//! The list lives in the thread table; a queue is its head. Both change under the scheduler's lock
-//! only. Who only looks whether somebody waits needs no lock, and misses nobody:
+//! The list is in the thread table; a queue holds only its head. Both change only under the
+//! scheduler's lock. Checking whether anybody waits takes no lock, and misses no waiter:
 //!
 //! ```text
-//! waiter:  head = me; fence; look at the condition         waker:  condition; fence; load head
+//! waiter:  store head; fence; check condition      waker:  set condition; fence; load head
 //! ```
 //! At least one of the two sees the other's store.
 
@@ -12,7 +12,7 @@ use crate::runqueue::{Index, Links, NONE};
 use crate::scheduler::Scheduler;
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 
-/// A wait queue; [`Scheduler::wait`] is how to wait in it.
+/// A wait queue. [`Scheduler::wait`] waits in it.
 #[derive(Debug)]
 pub struct WaitQueue(AtomicU16);
 
@@ -23,31 +23,29 @@ impl Default for WaitQueue {
 }
 
 impl WaitQueue {
-    /// Nobody waits.
     pub const fn new() -> Self {
         WaitQueue(AtomicU16::new(NONE))
     }
 
-    /// Does somebody wait, as far as can be told without the lock? Whoever changed a condition
-    /// before asking wakes everybody that looked at it before.
+    /// Returns whether nobody waits, without the lock. If the caller has changed the condition
+    /// first, no thread that checked it earlier is missed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) == NONE
     }
 
-    /// Wakes the one that has waited longest; false when nobody waits.
+    /// Wakes the thread that has waited longest; returns false if nobody waits.
     pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
         !self.is_empty() && scheduler.wake_first(self)
     }
 
-    /// Wakes everybody.
     #[inline]
     pub fn wake_all(&self, scheduler: &Scheduler) {
         while self.wake_one(scheduler) {}
     }
 
-    /// Changes the head; only with the scheduler's lock held.
+    /// Changes the head. The caller holds the scheduler's lock.
     pub(crate) fn with_head<R>(&self, change: impl FnOnce(&mut Index) -> R) -> R {
         let mut head = self.0.load(Ordering::Relaxed);
         let result = change(&mut head);
@@ -57,7 +55,7 @@ impl WaitQueue {
     }
 }
 
-/// Puts a thread at the end of the list that `head` begins.
+/// Appends a thread to the list that starts at `head`.
 pub(crate) fn append(links: &mut Links, head: &mut Index, index: Index) {
     if *head == NONE {
         *head = index;
@@ -70,7 +68,7 @@ pub(crate) fn append(links: &mut Links, head: &mut Index, index: Index) {
     links[last as usize] = index;
 }
 
-/// Takes a thread out of the list that `head` begins.
+/// Removes a thread from the list that starts at `head`.
 pub(crate) fn unlink(links: &mut Links, head: &mut Index, index: Index) {
     if *head == index {
         *head = links[index as usize];

@@ -1,7 +1,7 @@
-//! Sleepers and the chip-wide clock: it stands still while a domain is inactive, is set anew at
-//! every wake, and its local counter begins at 0 after a power-off. A deadline stays what it is.
+//! Sleepers and the soc clock, which advances while a domain is inactive and is set again at every
+//! wake; after a power-off, the local counter starts at 0. Deadlines do not change.
 //!
-//! One core on virtual time: it jumps to the next armed timer whenever nobody can run.
+//! One core on virtual time, which jumps to the next armed timer when no thread can run.
 
 use arch::cpu::machine::Machine;
 use arch::types::Handlers;
@@ -12,7 +12,7 @@ use kernel_sched::{Scheduler, WaitQueue};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Never freed: a thread of the host stays on them when its test has ended.
+/// Never freed: a host thread remains on its stacks after its test has ended.
 struct Leaked;
 
 impl Stacks for Leaked {
@@ -27,18 +27,18 @@ impl Stacks for Leaked {
 static HANDLERS: Handlers =
     Handlers { interrupt: |interrupt, _| here().0.on_interrupt(interrupt), fault: |_, _| () };
 
-/// The scheduler of this core, and where its test listens.
+/// The scheduler of this core, and the channel to its test.
 type Here = (&'static Scheduler, Sender<(u64, u64)>);
 
 std::thread_local!(static HERE: Cell<Option<&'static Here>> = const { Cell::new(None) });
 
-// A context stays on the host thread of its one core, so a thread-local is that core's own.
+// A context stays on the host thread of its one core, so a thread-local belongs to that core.
 #[inline(never)]
 fn here() -> &'static Here {
     HERE.get().expect("set before anything runs")
 }
 
-/// Runs `threads` on a core of their own; what they tell comes out.
+/// Runs `threads` on a core of their own and returns the channel for their reports.
 fn run(threads: &'static [fn(usize)]) -> Receiver<(u64, u64)> {
     let (sender, told) = channel();
     std::thread::spawn(move || {
@@ -54,8 +54,8 @@ fn run(threads: &'static [fn(usize)]) -> Receiver<(u64, u64)> {
     told
 }
 
-/// Reports (ticks, chip time) and ends the host thread's part in this.
-fn tell() {
+/// Reports (ticks, soc time) to the test and ends this host thread's part.
+fn report() {
     here().1.send((cpu::clock(), time::soc_time())).expect("the test listens");
     loop {
         std::thread::park();
@@ -66,30 +66,30 @@ const DEADLINE: u64 = 1_000_000;
 
 fn sleeper(_: usize) {
     here().0.sleep_until(DEADLINE);
-    tell();
+    report();
 }
 
 fn waiter(_: usize) {
     static NEVER: WaitQueue = WaitQueue::new();
     assert!(!here().0.wait_until(&NEVER, Some(DEADLINE), || false));
-    tell();
+    report();
 }
 
-/// Chip time goes on without this domain by so much.
-fn behind(_: usize) {
+/// The soc clock has advanced while this domain was inactive.
+fn clock_moves_ahead(_: usize) {
     time::set_offset(5_000_000);
     here().0.clock_changed();
 }
 
-/// The clock was ahead.
-fn ahead(_: usize) {
+/// The local clock turns out to be ahead of the soc clock.
+fn clock_moves_back(_: usize) {
     time::set_offset(-400_000);
     here().0.clock_changed();
 }
 
 #[test]
-fn a_deadline_that_passed_meanwhile_has_come_at_once() {
-    for threads in [&[sleeper as fn(usize), behind], &[waiter, behind]] {
+fn a_deadline_that_passed_during_sleep_expires_at_once() {
+    for threads in [&[sleeper as fn(usize), clock_moves_ahead], &[waiter, clock_moves_ahead]] {
         let (ticks, now) = run(threads).recv().expect("it wakes");
         assert!(ticks < DEADLINE / 2, "woke at {ticks}, long after the clock was set");
         assert!(now >= DEADLINE);
@@ -97,8 +97,8 @@ fn a_deadline_that_passed_meanwhile_has_come_at_once() {
 }
 
 #[test]
-fn a_deadline_that_moved_away_is_not_early() {
-    for threads in [&[sleeper as fn(usize), ahead], &[waiter, ahead]] {
+fn a_deadline_that_moved_away_does_not_expire_early() {
+    for threads in [&[sleeper as fn(usize), clock_moves_back], &[waiter, clock_moves_back]] {
         let (ticks, now) = run(threads).recv().expect("it wakes");
         assert!(now >= DEADLINE, "woke at chip time {now}");
         assert!((DEADLINE + 400_000..DEADLINE + 500_000).contains(&ticks), "woke at {ticks}");

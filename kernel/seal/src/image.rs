@@ -1,4 +1,4 @@
-//! Sealing an image, and checking one.
+//! Sealing and checking of images.
 
 use crate::strings::{Endpoint, Preopen, are_whole, endpoints, preopens, strings};
 use abi::program::{
@@ -11,57 +11,53 @@ use core::mem::offset_of;
 use core::ops::Deref;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// First byte behind the seal.
+/// Offset of the first byte after the seal.
 const SEALED: usize = IMAGE_UNSEALED + 32;
 const HEAD: usize = size_of::<ImageHead>();
 
 const _: () = assert!(SEALED == offset_of!(ImageHead, bytes));
 const _: () = assert!((HEAD + IMAGE_STRINGS) as u64 <= 3 * IMAGE_ALIGN);
 
-/// What is in an image, or is to be.
+/// The contents of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents<'a> {
-    /// For which ISA: [`abi::boot::isa`].
+    /// One of [`abi::boot::isa`].
     pub isa: u32,
-    /// [`class`].
+    /// One of [`class`].
     pub class: u32,
-    /// Most bytes of memory; 0: no limit but the board's.
+    /// Limit on memory in bytes; 0 for the board's limit.
     pub memory: u64,
-    /// Most descriptors; 0: the kernel's limit.
+    /// Limit on open descriptors; 0 for the kernel's limit.
     pub files: u32,
-    /// [`right`]s.
+    /// Bit mask of [`right`].
     pub rights: u32,
-    /// Arguments, each with a NUL behind it.
+    /// Arguments, each terminated by NUL.
     pub arguments: &'a [u8],
-    /// `NAME=VALUE`, each with a NUL behind it.
+    /// `NAME=VALUE` strings, each terminated by NUL.
     pub environment: &'a [u8],
-    /// Preopens, as [`preopens`] reads them.
+    /// Preopened directories, in the format of [`preopens`].
     pub preopens: &'a [u8],
-    /// Endpoints, as [`endpoints`] reads them.
+    /// Endpoints, in the format of [`endpoints`].
     pub endpoints: &'a [u8],
-    /// BLAKE3 of the .wasm.
+    /// BLAKE3 of the .wasm file.
     pub source: [u8; 32],
-    /// What the engine loads. In the file it begins at a multiple of [`IMAGE_ALIGN`].
+    /// The compiled code, at a multiple of [`IMAGE_ALIGN`] in the file.
     pub code: &'a [u8],
 }
 
 impl<'a> Contents<'a> {
-    /// The arguments.
     pub fn arguments(&self) -> impl Iterator<Item = &'a [u8]> {
         strings(self.arguments)
     }
 
-    /// The environment.
     pub fn environment(&self) -> impl Iterator<Item = &'a [u8]> {
         strings(self.environment)
     }
 
-    /// The directories that it begins with.
     pub fn preopens(&self) -> impl Iterator<Item = Preopen<'a>> {
         preopens(self.preopens).flatten()
     }
 
-    /// What it talks to.
     pub fn endpoints(&self) -> impl Iterator<Item = Endpoint<'a>> {
         endpoints(self.endpoints).flatten()
     }
@@ -70,7 +66,7 @@ impl<'a> Contents<'a> {
         [self.arguments, self.environment, self.preopens, self.endpoints]
     }
 
-    fn is_sensible(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let parts = self.strings();
         [class::NORMAL, class::LIGHT].contains(&self.class)
             && self.rights & !right::ALL == 0
@@ -82,8 +78,8 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// The contents of an image that was found to be authentic. [`check`] makes them, and nobody else
-/// can: what an `Image` holds as code is what the installer sealed.
+/// The contents of an authentic image. Only [`check`] creates this type, so the code in an `Image`
+/// is what the installer sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image<'a>(Contents<'a>);
 
@@ -95,41 +91,41 @@ impl<'a> Deref for Image<'a> {
     }
 }
 
-/// For which cores the image is whose first bytes these are, without a look at its seal: good for
-/// a choice between kernels, and for nothing else. `None`: it is no image of this version.
+/// Returns the class in the first bytes of an image, without checking the seal: the result may be
+/// used to choose a kernel, and for nothing else. `None` if this is no image of this version.
 pub fn class_of(head: &[u8]) -> Option<u32> {
     let (head, _) = ImageHead::read_from_prefix(head).ok()?;
     let known = head.magic == IMAGE_MAGIC && head.version == IMAGE_VERSION;
     (known && [class::NORMAL, class::LIGHT].contains(&head.class)).then_some(head.class)
 }
 
-/// Why an image is none that runs here.
+/// Why an image was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Another kind of file.
+    /// Not an image.
     Magic,
-    /// Of another version of the tools.
+    /// Made by another version of the tools.
     Version,
-    /// For another ISA.
+    /// Made for another ISA.
     Isa,
-    /// Longer or shorter than it was made.
+    /// The file has another length than the image, or is too large.
     Size,
     /// Damaged, or sealed for another board.
     Seal,
-    /// Its own fields contradict each other.
+    /// Fields of the head are invalid or contradict each other.
     Shape,
 }
 
 impl Refused {
-    /// Why, for people, and what to do about it.
+    /// Returns the reason as a message for people, with advice.
     pub const fn text(self) -> &'static str {
         match self {
-            Refused::Magic => "no image of a program: `pen install` makes them of .wasm files",
+            Refused::Magic => "not a program image: make one from a .wasm file with `pen install`",
             Refused::Version => "made by another version of Penumbra: `pen install` it again",
-            Refused::Isa => "made for cores of another kind: `pen install` it again",
-            Refused::Size => "a part of it is missing, or too large: `pen install` it again",
+            Refused::Isa => "made for another ISA: `pen install` it again",
+            Refused::Size => "truncated, or too large: `pen install` it again",
             Refused::Seal => "damaged, or sealed for another board: `pen install` it again",
-            Refused::Shape => "its head makes no sense: `pen install` it again",
+            Refused::Shape => "its head is invalid: `pen install` it again",
         }
     }
 }
@@ -142,12 +138,12 @@ impl core::fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The seal of the two pieces of an image around it.
-fn seal_of(before: &[u8], behind: &[u8], key: &[u8; crate::KEY]) -> Hash {
-    Hasher::new_keyed(key).update(before).update(behind).finalize()
+/// Returns the seal of an image, given the pieces before and after the seal.
+fn seal_of(before: &[u8], after: &[u8], key: &[u8; crate::KEY]) -> Hash {
+    Hasher::new_keyed(key).update(before).update(after).finalize()
 }
 
-/// What is in the image `bytes`, once it was found to be one for `isa`, sealed with `key`.
+/// Verifies that `bytes` is an image for `isa` that was sealed with `key`, and returns it.
 pub fn check<'a>(bytes: &'a [u8], isa: u32, key: &[u8; crate::KEY]) -> Result<Image<'a>, Refused> {
     let (head, _) = ImageHead::read_from_prefix(bytes).map_err(|_| Refused::Magic)?;
     if head.magic != IMAGE_MAGIC {
@@ -163,15 +159,16 @@ pub fn check<'a>(bytes: &'a [u8], isa: u32, key: &[u8; crate::KEY]) -> Result<Im
         return Err(Refused::Size);
     }
     let before = bytes.get(..IMAGE_UNSEALED).ok_or(Refused::Size)?;
-    let behind = bytes.get(SEALED..).ok_or(Refused::Size)?;
-    // Hashes compare in the same time wherever they differ.
-    if seal_of(before, behind, key) != Hash::from_bytes(head.seal) {
+    let after = bytes.get(SEALED..).ok_or(Refused::Size)?;
+    // `Hash` compares in constant time.
+    if seal_of(before, after, key) != Hash::from_bytes(head.seal) {
         return Err(Refused::Seal);
     }
-    contents(bytes, &head).filter(Contents::is_sensible).map(Image).ok_or(Refused::Shape)
+    contents(bytes, &head).filter(Contents::is_valid).map(Image).ok_or(Refused::Shape)
 }
 
-/// The pieces that the head tells of; `None`: they are not in the file, or not as they must be.
+/// Returns the pieces that the head describes; `None` if they lie outside the file or are
+/// misplaced.
 fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
     let mut at = HEAD;
     let mut take = |length: u32| {
@@ -202,9 +199,9 @@ fn contents<'a>(bytes: &'a [u8], head: &ImageHead) -> Option<Contents<'a>> {
     })
 }
 
-/// Makes the file of an image. It is refused where [`check`] would refuse the file.
+/// Creates the file of an image. Fails with the error that [`check`] would return.
 pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Refused> {
-    if !image.is_sensible() {
+    if !image.is_valid() {
         return Err(Refused::Shape);
     }
     let strings = image.strings().concat();
@@ -224,7 +221,7 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
         memory: image.memory,
         class: image.class,
         files: image.files,
-        // Bounded by IMAGE_STRINGS, as is_sensible found.
+        // `is_valid` has checked that IMAGE_STRINGS bounds these.
         arguments: image.arguments.len() as u32,
         environment: image.environment.len() as u32,
         preopens: image.preopens.len() as u32,
@@ -239,7 +236,7 @@ pub fn seal(image: &Contents<'_>, key: &[u8; crate::KEY]) -> Result<Vec<u8>, Ref
     file.resize(code, 0);
     file.extend_from_slice(image.code);
     let (before, rest) = file.split_at_mut(IMAGE_UNSEALED);
-    let (place, behind) = rest.split_at_mut(SEALED - IMAGE_UNSEALED);
-    place.copy_from_slice(seal_of(before, behind, key).as_bytes());
+    let (place, after) = rest.split_at_mut(SEALED - IMAGE_UNSEALED);
+    place.copy_from_slice(seal_of(before, after, key).as_bytes());
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! What was sealed opens again; anything else does not.
+//! A sealed image passes the check; any other file is refused with the right reason.
 
 use crate::{Contents, Endpoint, Preopen, Refused, check, class_of, seal};
 use abi::boot::isa;
@@ -28,7 +28,7 @@ fn image(code: &[u8]) -> Contents<'_> {
 }
 
 #[test]
-fn what_was_sealed_opens() {
+fn a_sealed_image_passes_the_check() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
     let found = check(&file, isa::AARCH64, &KEY).unwrap();
@@ -59,7 +59,7 @@ fn what_was_sealed_opens() {
 }
 
 #[test]
-fn wherever_it_lies_in_memory() {
+fn an_image_may_lie_at_any_address() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
     let moved = [&[0; 3][..], &file].concat();
@@ -67,7 +67,7 @@ fn wherever_it_lies_in_memory() {
 }
 
 #[test]
-fn each_changed_bit_is_refused() {
+fn every_changed_bit_is_detected() {
     let code = code();
     let mut file = seal(&image(&code), &KEY).unwrap();
     let head = size_of::<ImageHead>() + 64;
@@ -82,7 +82,7 @@ fn each_changed_bit_is_refused() {
 }
 
 #[test]
-fn each_other_length_is_refused() {
+fn every_other_length_is_refused() {
     let code = code();
     let mut file = seal(&image(&code), &KEY).unwrap();
     for length in (0..300).chain((300..file.len()).step_by(97)) {
@@ -93,7 +93,7 @@ fn each_other_length_is_refused() {
 }
 
 #[test]
-fn each_reason_is_told() {
+fn each_defect_has_its_own_error() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
     let with = |place: usize, value: u8| {
@@ -114,8 +114,7 @@ fn each_reason_is_told() {
     assert!(Refused::Version.text().contains("`pen install` it again"));
 }
 
-/// The kernel checks the ISA that it is told to, and the seal covers it: the image of one ISA does
-/// not become one of the other by its head.
+/// The seal covers the ISA in the head, so an image cannot be relabelled for another one.
 #[test]
 fn the_words_before_the_seal_are_sealed() {
     let code = code();
@@ -124,12 +123,12 @@ fn the_words_before_the_seal_are_sealed() {
     assert_eq!(check(&file, isa::RISCV64, &KEY), Err(Refused::Seal));
 }
 
-/// Sealed by somebody who has the key, and still without sense.
+/// Images that are sealed with the right key but invalid.
 #[test]
-fn nonsense_with_a_seal_is_refused() {
+fn an_invalid_image_with_a_valid_seal_is_refused() {
     let code = code();
     let file = seal(&image(&code), &KEY).unwrap();
-    let nonsense: [(usize, &[u8]); 9] = [
+    let defects: [(usize, &[u8]); 9] = [
         (offset_of!(ImageHead, code), &[1, 0, 0, 0, 0, 0, 0, 0]),
         (offset_of!(ImageHead, code), &[0; 8]),
         (offset_of!(ImageHead, code), &[0, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
@@ -140,7 +139,7 @@ fn nonsense_with_a_seal_is_refused() {
         (offset_of!(ImageHead, preopens), &[2, 0, 0, 0]),
         (offset_of!(ImageHead, endpoints), &[2, 0, 0, 0]),
     ];
-    for (place, bytes) in nonsense {
+    for (place, bytes) in defects {
         let mut other = file.clone();
         other[place..place + bytes.len()].copy_from_slice(bytes);
         let mut hasher = blake3::Hasher::new_keyed(&KEY);
@@ -152,7 +151,7 @@ fn nonsense_with_a_seal_is_refused() {
 }
 
 #[test]
-fn nothing_is_sealed_that_would_be_refused() {
+fn invalid_contents_are_not_sealed() {
     let code = code();
     let long = [b'a'; IMAGE_STRINGS + 1];
     let image = image(&code);
@@ -175,9 +174,9 @@ fn nothing_is_sealed_that_would_be_refused() {
     }
 }
 
-/// The class is known from the head alone, and says nothing of the rest.
+/// The class is read from the head alone, which may be invalid otherwise.
 #[test]
-fn the_class_is_in_the_head() {
+fn the_class_is_read_from_the_head() {
     let code = code();
     for wanted in [class::NORMAL, class::LIGHT] {
         let mut file = seal(&Contents { class: wanted, ..image(&code) }, &KEY).unwrap();

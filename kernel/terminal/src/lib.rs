@@ -1,17 +1,17 @@
-//! Keys of a terminal, and what becomes of them.
+//! The keyboard side of a terminal: turns key presses into lines or raw keys for programs.
 //!
-//! Contract: pure. A terminal whose programs want lines shows what is typed and lets it be
-//! corrected; they get a line when it is complete. One whose programs want keys shows nothing. What
-//! a key leads to is one [`Deed`]; any byte is a key, and a line is bounded.
+//! Contract: pure. In line mode the terminal echoes and edits, and programs receive complete lines;
+//! in raw mode it echoes nothing. Each key causes one [`KeyAction`]. Any byte is a valid key, and
+//! the length of a line is limited.
 //!
-//! | key | lines | keys |
+//! | key | line mode | raw mode |
 //! | --- | --- | --- |
-//! | return | the line goes to the program | the key |
-//! | backspace, ctrl-u | takes a character off, all of it | the key |
-//! | ctrl-c | drops the line, ends the programs in front | the key |
-//! | ctrl-d | an end, or what was typed so far | the key |
-//! | arrows and such | nothing | the key |
-//! | [`AWAY`] | to the monitor and back | the same |
+//! | return | sends the line to the program | sends the key |
+//! | backspace, ctrl-u | erases a character, the line | sends the key |
+//! | ctrl-c | drops the line, interrupts the foreground programs | sends the key |
+//! | ctrl-d | end of input, or sends the incomplete line | sends the key |
+//! | arrows and other escape sequences | nothing | sends the key |
+//! | [`MONITOR_KEY`] | switches to the monitor and back | the same |
 
 #![cfg_attr(not(test), no_std)]
 
@@ -19,26 +19,25 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Ctrl-t: to the monitor, and back.
-pub const AWAY: u8 = 0x14;
-/// Longest line, with its end.
+/// Ctrl-t, which switches to the monitor and back.
+pub const MONITOR_KEY: u8 = 0x14;
+/// Limit on the length of a line, including its line feed.
 pub const LINE: usize = 4096;
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// Nothing.
+pub enum KeyAction {
     Nothing,
-    /// This is shown.
-    Show(Vec<u8>),
-    /// Programs get these bytes; was it a line, which is shown to end?
-    Give(Vec<u8>, bool),
-    /// Programs find an end of their input.
-    End,
-    /// The programs in front are to end.
+    /// Echo these bytes.
+    Echo(Vec<u8>),
+    /// Send these bytes to programs; true for a complete line, whose end is echoed.
+    Send(Vec<u8>, bool),
+    /// Programs see the end of their input.
+    EndOfInput,
+    /// Interrupt the foreground programs.
     Interrupt,
-    /// To the monitor.
-    Away,
+    /// Switch to the monitor.
+    Monitor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +47,13 @@ enum Escape {
     Sequence,
 }
 
-/// A terminal's keyboard.
+/// The keyboard of a terminal.
 #[derive(Debug)]
 pub struct Keys {
     line: Vec<u8>,
-    /// Inside of an escape sequence, which means nothing in a line.
+    /// Escape sequences are ignored in line mode.
     escape: Escape,
-    /// A line feed right behind a return is one key with it.
+    /// A line feed immediately after a return belongs to it.
     after_return: bool,
 }
 
@@ -65,62 +64,61 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// Nothing was pressed.
     pub const fn new() -> Keys {
         Keys { line: Vec::new(), escape: Escape::No, after_return: false }
     }
 
-    /// A key is pressed, and programs want keys (`raw`) or lines.
-    pub fn press(&mut self, byte: u8, raw: bool) -> Deed {
-        if byte == AWAY {
-            return Deed::Away;
+    /// Handles a key in raw or line mode.
+    pub fn press(&mut self, byte: u8, raw: bool) -> KeyAction {
+        if byte == MONITOR_KEY {
+            return KeyAction::Monitor;
         }
         if raw {
-            // What was typed while lines were wanted comes first.
+            // Sends what was typed in line mode first.
             self.line.push(byte);
             (self.escape, self.after_return) = (Escape::No, false);
-            return Deed::Give(core::mem::take(&mut self.line), false);
+            return KeyAction::Send(core::mem::take(&mut self.line), false);
         }
         let after_return = core::mem::replace(&mut self.after_return, byte == b'\r');
         match (self.escape, byte) {
             (Escape::Started, b'[' | b'O') => self.skip(Escape::Sequence),
             (Escape::Started, _) | (Escape::Sequence, 0x40..=0x7e) => self.skip(Escape::No),
-            (Escape::Sequence, _) => Deed::Nothing,
-            (Escape::No, b'\n') if after_return => Deed::Nothing,
+            (Escape::Sequence, _) => KeyAction::Nothing,
+            (Escape::No, b'\n') if after_return => KeyAction::Nothing,
             (Escape::No, _) => self.edit(byte),
         }
     }
 
-    fn skip(&mut self, escape: Escape) -> Deed {
+    fn skip(&mut self, escape: Escape) -> KeyAction {
         self.escape = escape;
-        Deed::Nothing
+        KeyAction::Nothing
     }
 
-    fn edit(&mut self, byte: u8) -> Deed {
+    fn edit(&mut self, byte: u8) -> KeyAction {
         match byte {
             0x1b => self.skip(Escape::Started),
             b'\r' | b'\n' => {
                 self.line.push(b'\n');
-                Deed::Give(core::mem::take(&mut self.line), true)
+                KeyAction::Send(core::mem::take(&mut self.line), true)
             }
             0x03 => {
                 self.line.clear();
-                Deed::Interrupt
+                KeyAction::Interrupt
             }
-            0x04 if self.line.is_empty() => Deed::End,
-            0x04 => Deed::Give(core::mem::take(&mut self.line), false),
+            0x04 if self.line.is_empty() => KeyAction::EndOfInput,
+            0x04 => KeyAction::Send(core::mem::take(&mut self.line), false),
             0x15 => self.erase(usize::MAX),
             0x08 | 0x7f => self.erase(1),
             b'\t' | 0x20.. if self.line.len() < LINE - 1 => {
                 self.line.push(byte);
-                Deed::Show(Vec::from([byte]))
+                KeyAction::Echo(Vec::from([byte]))
             }
-            _ => Deed::Show(Vec::from(*b"\x07")),
+            _ => KeyAction::Echo(Vec::from(*b"\x07")),
         }
     }
 
-    /// Takes characters off the end: of one column each, and of one byte or several.
-    fn erase(&mut self, most: usize) -> Deed {
+    /// Erases up to `most` characters, each of one column and one or more bytes.
+    fn erase(&mut self, most: usize) -> KeyAction {
         let mut shown = Vec::new();
         while shown.len() < most.saturating_mul(3) {
             let Some(last) = self.line.pop() else { break };
@@ -129,7 +127,7 @@ impl Keys {
                 shown.extend_from_slice(b"\x08 \x08");
             }
         }
-        if shown.is_empty() { Deed::Nothing } else { Deed::Show(shown) }
+        if shown.is_empty() { KeyAction::Nothing } else { KeyAction::Echo(shown) }
     }
 }
 
@@ -137,13 +135,13 @@ impl Keys {
 mod tests {
     use super::*;
 
-    /// All that programs got, and all that was shown.
+    /// Returns all that programs received, and all that was echoed.
     fn typed(text: &[u8], raw: bool) -> (Vec<u8>, Vec<u8>) {
         let (mut keys, mut given, mut shown) = (Keys::new(), vec![], vec![]);
         for &byte in text {
             match keys.press(byte, raw) {
-                Deed::Give(bytes, _) => given.extend(bytes),
-                Deed::Show(bytes) => shown.extend(bytes),
+                KeyAction::Send(bytes, _) => given.extend(bytes),
+                KeyAction::Echo(bytes) => shown.extend(bytes),
                 _ => {}
             }
         }
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_when_they_are_complete() {
+    fn programs_receive_complete_edited_lines() {
         assert_eq!(typed(b"hello", false), (vec![], b"hello".to_vec()));
         assert_eq!(typed(b"a b\r\nc\rd\n", false).0, b"a b\nc\nd\n");
         assert_eq!(typed(b"ab\x7fc\r", false).0, b"ac\n");
@@ -161,31 +159,31 @@ mod tests {
     }
 
     #[test]
-    fn a_character_of_several_bytes_goes_as_one() {
+    fn a_multi_byte_character_is_erased_as_one() {
         let (given, shown) = typed("aäü\x7f\r".as_bytes(), false);
         assert_eq!(given, "aä\n".as_bytes());
         assert_eq!(shown, "aäü\x08 \x08".as_bytes());
     }
 
     #[test]
-    fn control_keys_do_what_they_say() {
+    fn control_keys_have_their_effects() {
         let mut keys = Keys::new();
-        assert_eq!(keys.press(4, false), Deed::End);
-        assert_eq!(keys.press(b'a', false), Deed::Show(b"a".to_vec()));
-        assert_eq!(keys.press(4, false), Deed::Give(b"a".to_vec(), false));
+        assert_eq!(keys.press(4, false), KeyAction::EndOfInput);
+        assert_eq!(keys.press(b'a', false), KeyAction::Echo(b"a".to_vec()));
+        assert_eq!(keys.press(4, false), KeyAction::Send(b"a".to_vec(), false));
         keys.press(b'b', false);
-        assert_eq!(keys.press(3, false), Deed::Interrupt);
-        assert_eq!(keys.press(b'\r', false), Deed::Give(b"\n".to_vec(), true));
-        assert_eq!(keys.press(AWAY, false), Deed::Away);
-        assert_eq!(keys.press(AWAY, true), Deed::Away);
+        assert_eq!(keys.press(3, false), KeyAction::Interrupt);
+        assert_eq!(keys.press(b'\r', false), KeyAction::Send(b"\n".to_vec(), true));
+        assert_eq!(keys.press(MONITOR_KEY, false), KeyAction::Monitor);
+        assert_eq!(keys.press(MONITOR_KEY, true), KeyAction::Monitor);
     }
 
     #[test]
-    fn keys_come_as_they_are_and_behind_what_was_typed_before() {
+    fn raw_keys_are_sent_unchanged_after_earlier_input() {
         assert_eq!(typed(b"a\x1b[A\x03\r\x04", true), (b"a\x1b[A\x03\r\x04".to_vec(), vec![]));
         let mut keys = Keys::new();
         keys.press(b'l', false);
-        assert_eq!(keys.press(b's', true), Deed::Give(b"ls".to_vec(), false));
+        assert_eq!(keys.press(b's', true), KeyAction::Send(b"ls".to_vec(), false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Begins programs.
 
-use crate::layout::{ANY_KERNEL, BEGIN_BYTES, FILES, GivenFile, NEW_GROUP, Spawn};
+use crate::layout::{ANY_KERNEL, BEGIN_BYTES, FILES, InheritedFile, NEW_GROUP, Spawn};
 use crate::process::Child;
 use crate::{Errno, ffi, file};
 use alloc::string::String;
@@ -157,7 +157,7 @@ fn joined(texts: &[String]) -> Result<Vec<u8>, Errno> {
 
 /// What is handed over: preopens at 3, 4 and so on, as programs look for them; files where they are
 /// to be, which must not be the same numbers.
-fn given(files: &[(u32, u32)], preopens: &[(u32, String)]) -> Result<Vec<GivenFile>, Errno> {
+fn given(files: &[(u32, u32)], preopens: &[(u32, String)]) -> Result<Vec<InheritedFile>, Errno> {
     if files.len() + preopens.len() > FILES {
         return Err(Errno::MFILE);
     }
@@ -165,15 +165,13 @@ fn given(files: &[(u32, u32)], preopens: &[(u32, String)]) -> Result<Vec<GivenFi
     if files.iter().any(|(_, there)| (FIRST_PREOPEN..beyond).contains(there)) {
         return Err(Errno::INVAL);
     }
-    let plain = files.iter().map(|&(descriptor, becomes)| GivenFile {
+    let plain = files.iter().map(|&(descriptor, becomes)| InheritedFile {
         descriptor,
         becomes,
-        ..GivenFile::default()
+        ..InheritedFile::default()
     });
-    let opened = (FIRST_PREOPEN..).zip(preopens).map(|(becomes, (descriptor, name))| GivenFile {
-        descriptor: *descriptor,
-        becomes,
-        preopen: ffi::place(name.as_bytes()),
+    let opened = (FIRST_PREOPEN..).zip(preopens).map(|(becomes, (descriptor, name))| {
+        InheritedFile { descriptor: *descriptor, becomes, preopen: ffi::place(name.as_bytes()) }
     });
     Ok(plain.chain(opened).collect())
 }

@@ -12,7 +12,7 @@ pub use wasi::*;
 mod wasi {
     use crate::Errno;
     use crate::layout::{
-        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+        Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, Spawn, Subscription,
     };
 
     mod penumbra {
@@ -85,7 +85,7 @@ mod wasi {
 
     /// Begins a program. What the places in `what` name must live until the call is back, which
     /// `kept` sees to; it names nothing else.
-    pub fn spawn(what: &Spawn, kept: &[&[u8]], files: &[GivenFile]) -> Result<u32, Errno> {
+    pub fn spawn(what: &Spawn, kept: &[&[u8]], files: &[InheritedFile]) -> Result<u32, Errno> {
         let mut pid = 0;
         // SAFETY: `what` and `pid` are valid; what `what` names is borrowed by `kept` and `files`.
         let error = unsafe { penumbra::spawn(what, &mut pid) };
@@ -259,7 +259,7 @@ mod elsewhere {
     #![allow(missing_docs, reason = "as in `wasi`")]
     use crate::Errno;
     use crate::layout::{
-        Ended, Event, Fdstat, Filestat, GivenFile, Identity, Listed, Spawn, Subscription,
+        Ended, Event, Fdstat, Filestat, Identity, InheritedFile, Listed, Spawn, Subscription,
     };
 
     type Answer<T> = Result<T, Errno>;
@@ -268,7 +268,7 @@ mod elsewhere {
     pub fn place<T>(of: &[T]) -> [u32; 2] {
         [0, of.len() as u32]
     }
-    pub fn spawn(_: &Spawn, _: &[&[u8]], _: &[GivenFile]) -> Answer<u32> {
+    pub fn spawn(_: &Spawn, _: &[&[u8]], _: &[InheritedFile]) -> Answer<u32> {
         Err(Errno::NOSYS)
     }
     pub fn wait(_: i32, _: u32) -> Answer<Ended> {

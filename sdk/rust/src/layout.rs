@@ -6,7 +6,7 @@ pub const ANY_KERNEL: u32 = u32::MAX;
 /// `Spawn::flags`: in a group of its own, which has its number.
 pub const NEW_GROUP: u32 = 1;
 /// `wait`: does not wait.
-pub const HANG_NOT: u32 = 1;
+pub const NO_HANG: u32 = 1;
 /// Most bytes of a process's name.
 pub const NAME: usize = 32;
 /// Most files that are handed over.
@@ -24,7 +24,7 @@ pub struct Spawn {
     pub arguments: [u32; 2],
     /// `NAME=VALUE`, each with a NUL behind it.
     pub environment: [u32; 2],
-    /// [`GivenFile`]s: address and number.
+    /// [`InheritedFile`]s: address and number.
     pub files: [u32; 2],
     /// Descriptor of the directory where the path begins.
     pub directory: u32,
@@ -45,7 +45,7 @@ pub struct Spawn {
 /// A file that `spawn` hands over.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GivenFile {
+pub struct InheritedFile {
     /// The caller's descriptor.
     pub descriptor: u32,
     /// Which one it is to be there.
@@ -203,7 +203,7 @@ pub struct Filestat {
 }
 
 const _: () = assert!(size_of::<Filestat>() == 64);
-const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<GivenFile>() == 16);
+const _: () = assert!(size_of::<Spawn>() == 64 && size_of::<InheritedFile>() == 16);
 const _: () = assert!(size_of::<Ended>() == 32 && size_of::<Identity>() == 16);
 const _: () = assert!(size_of::<Listed>() == 88 && size_of::<Fdstat>() == 24);
 const _: () = assert!(size_of::<Subscription>() == 48 && size_of::<Event>() == 32);

@@ -1,6 +1,6 @@
 //! Processes: who the caller is, which there are, how children end, signals and groups.
 
-use crate::layout::{self, HANG_NOT, Listed};
+use crate::layout::{self, Listed, NO_HANG};
 use crate::{Errno, ffi};
 use alloc::string::String;
 use alloc::vec;
@@ -235,7 +235,7 @@ pub fn wait(pid: i32) -> Result<Ended, Errno> {
 
 /// The same without waiting.
 pub fn try_wait(pid: i32) -> Result<Option<Ended>, Errno> {
-    let raw = ffi::wait(pid, HANG_NOT)?;
+    let raw = ffi::wait(pid, NO_HANG)?;
     Ok((raw.pid != 0).then(|| ended(raw)))
 }
 

@@ -21,7 +21,7 @@ fn fields_lie_where_the_system_has_them() {
     same!(layout::Spawn, abi::program::Spawn:
         path, arguments, environment, files, directory, kernel, group, flags, memory,
         descriptors, reserved);
-    same!(layout::GivenFile, abi::program::GivenFile: descriptor, becomes, preopen);
+    same!(layout::InheritedFile, abi::program::InheritedFile: descriptor, becomes, preopen);
     same!(layout::Ended, abi::program::Ended: pid, kind, status, reserved, cpu, memory);
     same!(layout::Identity, abi::program::Identity: pid, parent, group, kernel);
     same!(layout::Listed, abi::process::Listed:

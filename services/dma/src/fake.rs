@@ -8,7 +8,7 @@ use abi::dma::{
 };
 use base::port::Words;
 use base::prng::Prng;
-use kernel_share::Device;
+use share::Device;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::offset_of;

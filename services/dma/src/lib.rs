@@ -1,5 +1,5 @@
 //! The driver of the DMA engine as a service: which kernel has which channels, in every mode. The
-//! concept is in `docs/dma.md`, the device in `abi::dma`.
+//! concept is in `docs/design/dma.md`, the device in `abi::dma`.
 //!
 //! ```text
 //!   submit: one step --> room on a channel, or an idle one taken over; descriptors; announces

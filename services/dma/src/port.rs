@@ -8,7 +8,7 @@ use abi::dma::{
 };
 use base::id::DomainId;
 use core::mem::offset_of;
-use kernel_share::Device;
+use share::Device;
 
 /// Why a device is not driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use abi::boot::MAX_DOMAINS;
 use abi::dma::{MAX_CHANNELS, Position, RING};
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use zerocopy::FromBytes;
 
 /// Most tokens that wait for room one by one; who comes then is woken with all.
@@ -405,6 +405,6 @@ impl Service for Dma {
             Event::Gone(kernel, epoch) => self.gone(kernel, epoch, effects),
             Event::Timer => {}
         }
-        Answer::Heard
+        Answer::NoReply
     }
 }

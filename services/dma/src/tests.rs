@@ -9,7 +9,7 @@ use crate::*;
 use abi::dma::{MAGIC, RING, RING_BYTES, Status};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_share::{Answer, Device, Effects, Event, Service, Token};
+use share::{Answer, Device, Effects, Event, Service, Token};
 use std::mem::offset_of;
 use zerocopy::IntoBytes;
 
@@ -139,7 +139,7 @@ impl<'a> World<'a> {
                 kernel.parked.push((token, batch));
                 false
             }
-            Answer::Heard => panic!("nothing was asked"),
+            Answer::NoReply => panic!("nothing was asked"),
         }
     }
 

@@ -204,7 +204,7 @@ impl Client<'_> {
     pub fn sync(&mut self, handle: u64) -> Result<()> {
         let begin = Request::new(Op::Sync, handle);
         let reply = self.ask(begin, &mut [])?;
-        begin.behind(&reply).map_or(Ok(()), |wait| self.ask(wait, &mut []).map(|_| ()))
+        begin.follow_up(&reply).map_or(Ok(()), |wait| self.ask(wait, &mut []).map(|_| ()))
     }
 
     /// Makes a whole file system durable; false when removed files are open, so that it is not

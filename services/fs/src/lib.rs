@@ -1,5 +1,5 @@
 //! The file service: names, handles and pipes, and the file systems behind them. The concept is in
-//! `docs/files.md`, the requests are in `abi::fs`.
+//! `docs/design/files.md`, the requests are in `abi::fs`.
 //!
 //! - [`filesystem`]  what a file system must do, and the enum of all there are
 //! - [`ramfs`]       the one in memory

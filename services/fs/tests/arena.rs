@@ -12,7 +12,7 @@ use fs::exercise::exercise;
 use fs::vfs::BUDGET;
 use fs::vfs::handles::HANDLES;
 use fs::vfs::pipe::{CAPACITY, PIPES};
-use kernel_share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
+use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 
@@ -188,7 +188,7 @@ fn nothing_is_left_behind_and_the_digest_is_the_same() {
     let mut ask = |request: Request, bulk: &mut [u8]| {
         let token = Token::new(DomainId(1), Epoch(5), 3, 2);
         let event = Event::Request { token, request, bulk };
-        let answer = kernel_share::Service::step(&mut other, 99, event, &mut Outbox::new());
+        let answer = share::Service::step(&mut other, 99, event, &mut Outbox::new());
         if let Answer::Done(reply) = answer { reply } else { panic!("{request:?}") }
     };
     assert_eq!(exercise(11, 500, &mut ask).unwrap(), first[11]);

@@ -4,7 +4,7 @@ use abi::fs::{Errno, Reply, Request};
 use abi::msg::MAX_PAYLOAD;
 use fs::Vfs;
 use fs::exercise::{Digest, PIECE, exercise_in};
-use kernel_share::{Answer, Event, Outbox, Service, Token, carry};
+use share::{Answer, Event, Outbox, Service, Token, codec};
 
 fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
     let event = Event::Request { token: Token::default(), request, bulk };
@@ -17,14 +17,14 @@ fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Rep
 /// There and back in messages.
 fn carried(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
     let mut message = [0; MAX_PAYLOAD];
-    let head = (0, carry::kind::REQUEST, Token::default());
-    let bytes = carry::pack::<Vfs>(head, &request, bulk, &mut message).expect("it fits");
-    let (head, request, sent) = carry::unpack::<Vfs>(&message[..bytes]).expect("a request");
+    let head = (0, codec::kind::REQUEST, Token::default());
+    let bytes = codec::pack::<Vfs>(head, &request, bulk, &mut message).expect("it fits");
+    let (head, request, sent) = codec::unpack::<Vfs>(&message[..bytes]).expect("a request");
     let mut there = vec![0; head.room as usize];
     there[..sent.len()].copy_from_slice(sent);
     let answer = Answer::Done(direct(service, now, request, &mut there));
-    let bytes = carry::pack_answer::<Vfs>(&answer, &there, &mut message).expect("it fits");
-    match carry::unpack_answer::<Vfs>(&message[..bytes], bulk) {
+    let bytes = codec::pack_answer::<Vfs>(&answer, &there, &mut message).expect("it fits");
+    match codec::unpack_answer::<Vfs>(&message[..bytes], bulk) {
         Some(Answer::Done(reply)) => reply,
         other => panic!("{other:?}"),
     }

@@ -1,5 +1,5 @@
 //! The network service: UDP and TCP sockets over a loopback device, on smoltcp. The concept is in
-//! `docs/net.md`, the requests are in `abi::net`.
+//! `docs/design/net.md`, the requests are in `abi::net`.
 //!
 //! - [`device`]   the loopback device
 //! - [`stack`]    smoltcp, its sockets, and packets moved until nothing moves
@@ -8,7 +8,7 @@
 //! - [`client`]   requests as functions
 //! - [`check`]    its self-test, over any carrier of requests
 //!
-//! The state lies in memory that kernels of different ISAs share (`docs/shadowable.md`).
+//! The state lies in memory that kernels of different ISAs share (`docs/design/shadowable.md`).
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,6 +1,6 @@
 //! The service: requests to sockets, who waits, what belongs to whom.
 //!
-//! Contract: `kernel_share::form`'s. Any request with any bulk is answered, with an error value
+//! Contract: `share::form`'s. Any request with any bulk is answered, with an error value
 //! where it makes no sense. Behind each event packets move until nothing moves; so what one asker
 //! sends is there when the next one asks, in whatever kernel. What remains for later is named to
 //! [`Effects::timer`].
@@ -8,7 +8,7 @@
 use crate::sockets::{Handles, Kind, Stream};
 use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
-use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
+use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
 /// Most askers that wait.
 pub const WAITS: usize = 256;
@@ -206,16 +206,16 @@ impl Service for Net {
             }
             Event::Cancel(token) => {
                 self.parked.forget(token);
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
                 while let Some(place) = self.handles.owned(kernel.0, epoch.0) {
                     self.close(place);
                 }
-                Answer::Heard
+                Answer::NoReply
             }
-            Event::Timer => Answer::Heard,
+            Event::Timer => Answer::NoReply,
         };
         self.settle(effects);
         answer

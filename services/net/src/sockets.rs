@@ -16,7 +16,7 @@ use crate::stack::{SocketHandle, Stack};
 use abi::net::Errno;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use kernel_share::{Stale, Table, Token, table};
+use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
 
 /// Most handles.

@@ -6,12 +6,12 @@
 use abi::net::{Errno, Op, Reply, Request};
 use base::id::{DomainId, Epoch};
 use base::port::Exclusive;
-use kernel_share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use net::Net;
 use net::check::check;
 use net::client::Client;
 use net::service::WAITS;
 use net::sockets::HANDLES;
+use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 
@@ -78,7 +78,7 @@ impl Kernel {
 
     fn gone(&self) {
         let event = Event::Gone(DomainId(0), Epoch(1));
-        assert_eq!(self.0.step(8, event, &mut Outbox::new()), Ok(Answer::Heard));
+        assert_eq!(self.0.step(8, event, &mut Outbox::new()), Ok(Answer::NoReply));
     }
 }
 

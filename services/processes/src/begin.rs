@@ -8,7 +8,7 @@ use abi::boot::MAX_DOMAINS;
 use abi::process::{Errno, News, Reply, State, flag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use kernel_share::Token;
+use share::Token;
 
 impl Processes {
     /// A new process. Its kernel has to fetch it first.
@@ -142,7 +142,7 @@ impl Processes {
     /// A kernel names a process that it runs. It may do so more than once.
     pub(crate) fn do_adopt(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (request, life) = (call.request, Life::of(call.token));
-        let flags = call.flags(flag::WATCHED | flag::DOOMED)?;
+        let flags = call.flags(flag::WATCHED | flag::KILLED)?;
         let (pid, is_watched) = (call.pid()?, flags & flag::WATCHED != 0);
         let group = if request.group == 0 { pid } else { request.group };
         let numbers = is_number(pid) && is_number(group);
@@ -165,7 +165,7 @@ impl Processes {
         record.state = State::Running;
         record.epoch = life.epoch;
         record.watch = if is_watched { Watch::Somebody } else { Watch::Nobody };
-        record.is_doomed = flags & flag::DOOMED != 0;
+        record.is_doomed = flags & flag::KILLED != 0;
         record.memory = request.memory;
         record.name = name;
         self.records.insert(pid, record);

@@ -96,7 +96,7 @@ pub struct Running<'a> {
     pub group: u32,
     /// The kernel that says so.
     pub kernel: u16,
-    /// [`flag::WATCHED`], [`flag::DOOMED`].
+    /// [`flag::WATCHED`], [`flag::KILLED`].
     pub flags: u16,
     /// Most bytes of memory it had.
     pub memory: u64,
@@ -182,7 +182,7 @@ impl Client<'_> {
 
     /// The end of a child, if there is one.
     pub fn poll(&mut self, parent: u32, pid: i32) -> Result<Option<Ended>> {
-        self.waited(parent, pid, flag::HANG_NOT)
+        self.waited(parent, pid, flag::NO_HANG)
     }
 
     fn waited(&mut self, parent: u32, pid: i32, flags: u16) -> Result<Option<Ended>> {

@@ -12,7 +12,7 @@ use crate::service::{Call, Key, Processes, Result};
 use abi::process::{End, Errno, Reply, State, signal};
 use alloc::boxed::Box;
 use base::id::{DomainId, Epoch};
-use kernel_share::Effects;
+use share::Effects;
 
 impl Processes {
     /// Its kernel says how it ended.

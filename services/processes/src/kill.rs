@@ -5,25 +5,25 @@
 //!
 //! Contract: a process reaches itself, those that descend from it, and its group; of a group, those
 //! among them. The system reaches all, and so does a process whose kernel says so
-//! ([`flag::ANYBODY`]).
+//! ([`flag::ANY_PROCESS`]).
 
 use crate::record::Stop;
 use crate::service::{Call, Processes, Result};
 use abi::process::{End, Errno, PROCESSES, Reply, State, flag, signal};
 use alloc::boxed::Box;
-use kernel_share::Effects;
+use share::Effects;
 
 impl Processes {
     /// A signal for whom it may concern.
     pub(crate) fn do_kill(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(flag::ANYBODY)?;
+        let flags = call.flags(flag::ANY_PROCESS)?;
         let signal = call.request.signal;
         if signal > signal::LAST {
             return Err(Errno::Inval.into());
         }
         let asker = call.request.parent;
         let mut targets = self.targets(call.request.pid, asker)?;
-        if flags & flag::ANYBODY == 0 {
+        if flags & flag::ANY_PROCESS == 0 {
             let reached = targets.iter().copied().filter(|&pid| self.reaches(asker, pid));
             targets = reached.collect();
         }

@@ -1,5 +1,5 @@
-//! The process table: one over all kernels. The concept is in `docs/processes.md`, the requests are
-//! in `abi::process`.
+//! The process table: one over all kernels. The concept is in `docs/design/processes.md`, the
+//! requests are in `abi::process`.
 //!
 //! - [`record`]   what is known of a process, and how numbers are given
 //! - [`service`]  the state, and its steps

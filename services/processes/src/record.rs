@@ -7,7 +7,7 @@ use abi::process::{End, LAST_PID, Listed, NAME, PROCESSES, State};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Iter;
-use kernel_share::Token;
+use share::Token;
 
 /// The first number there is. 1 is none, for -1 has a meaning of its own where groups are named.
 pub const FIRST: u32 = 2;

@@ -1,6 +1,6 @@
 //! The state, and its steps.
 //!
-//! Contract: `kernel_share::form`'s. Any request with any bulk is answered, with an error value
+//! Contract: `share::form`'s. Any request with any bulk is answered, with an error value
 //! where it makes no sense; what failed has changed nothing. Kernels are trusted, except that only
 //! the one a process runs on says what becomes of it.
 //!
@@ -23,7 +23,7 @@ use abi::process::{Errno, Op, PROCESSES, Reply, Request, State};
 use abi::program::BEGIN_BYTES;
 use alloc::collections::BTreeMap;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
+use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
 /// Most askers that are parked, those who wait for a process to begin not among them.
 pub const WAITS: usize = 1024;
@@ -280,7 +280,7 @@ impl Processes {
             Event::Gone(kernel, epoch) => self.gone(now, kernel, epoch, effects),
             Event::Timer => self.remind(now, effects),
         }
-        Answer::Heard
+        Answer::NoReply
     }
 
     /// A kernel has something to hear.

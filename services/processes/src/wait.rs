@@ -28,13 +28,13 @@ impl Wanted {
 impl Processes {
     /// A child's end.
     pub(crate) fn do_wait(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let flags = call.flags(flag::HANG_NOT)?;
+        let flags = call.flags(flag::NO_HANG)?;
         let (key, ended) = match call.request.parent {
             0 => self.watched(call)?,
             parent => (Key::Child(parent), self.child(parent, call.request.pid)?),
         };
         let Some(pid) = ended else {
-            let hangs = flags & flag::HANG_NOT == 0;
+            let hangs = flags & flag::NO_HANG == 0;
             return if hangs { Err(Halt::Park(key)) } else { Ok(Reply::default()) };
         };
         let reply = self.records.get(pid).map(|record| report(pid, record)).unwrap_or_default();

@@ -7,9 +7,9 @@ use abi::process::{Errno, Op, PROCESSES, Request};
 use abi::program::BEGIN_BYTES;
 use base::id::{DomainId, Epoch};
 use base::port::Exclusive;
-use kernel_share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use processes::Processes;
 use processes::service::{ARENA, BEGINNINGS, WAITS};
+use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, Token};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 

@@ -5,6 +5,7 @@
 
 use super::{App, AppError, Published, Source, sources};
 use crate::place::Place;
+use crate::progress::{self, Step};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,13 +114,19 @@ fn run(mut command: Command, what: &str) -> Result<(), AppError> {
     if status.success() { Ok(()) } else { Err(AppError::Failed(what.to_string())) }
 }
 
+fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
+    let program = PathBuf::from(cargo.get_program());
+    let status = progress::cargo::run(cargo, step).map_err(|e| AppError::Tool(program, e))?;
+    if status.success() { Ok(()) } else { Err(AppError::Failed(what.to_string())) }
+}
+
 /// Builds a program; where it is then.
-pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppError> {
+pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
     match &app.source {
         Source::Rust { package } => {
             let mut cargo = cargo(place, tools, "build");
             cargo.args(["--package", package, "--bin", package]);
-            run(cargo, &app.name)?;
+            run_cargo(cargo, &app.name, step)?;
             let folder = place.target.join(TRIPLE).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))
         }
@@ -130,7 +137,7 @@ pub fn compile(place: &Place, tools: &Tools, app: &App) -> Result<PathBuf, AppEr
             cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
             cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
             cargo.args(["--features", &features.join(",")]).arg("--root").arg(&root);
-            run(cargo, &app.name)?;
+            run_cargo(cargo, &app.name, step)?;
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }
         Source::Published(published) => published_c(place, tools, app, published),
@@ -218,7 +225,7 @@ fn clang(place: &Place) -> Command {
 
 fn cargo(place: &Place, tools: &Tools, verb: &str) -> Command {
     let mut cargo = place.cargo();
-    cargo.args([verb, "-q", "--target", TRIPLE, "--profile", PROFILE]);
+    cargo.args([verb, "--target", TRIPLE, "--profile", PROFILE]);
     for setting in PROFILE_SETTINGS {
         cargo.args(["--config", setting]);
     }

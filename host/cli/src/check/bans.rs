@@ -25,7 +25,7 @@ const USES: [&str; 16] = [
     "pub fn m(at: &core::panic::Location<'_>) { let _ = at; }",
     "pub fn n(waker: &core::task::Waker) { let _ = waker; }",
     "pub fn o(table: &core::task::RawWakerVTable) { let _ = table; }",
-    "pub fn p(it: kernel_share::shareable::Unchecked) { let _ = it; }",
+    "pub fn p(it: share::shareable::Unchecked) { let _ = it; }",
 ];
 
 /// Lines without any of it.
@@ -41,7 +41,7 @@ const OTHERS: [(&str, &str); 3] = [
          pub fn set_tsval_generator(&mut self, _: Option<fn() -> u32>) {} } } }",
     ),
     ("hashbrown", "pub struct HashMap; impl HashMap { pub fn iter(&self) -> usize { 0 } }"),
-    ("kernel_share", "pub mod shareable { pub struct Unchecked; }"),
+    ("share", "pub mod shareable { pub struct Unchecked; }"),
 ];
 
 /// Does each ban bite?

@@ -18,7 +18,7 @@ const PACKAGES: [(&str, &str); 4] = [
     ("fs", "vfs::Vfs"),
     ("net", "Net"),
     ("processes", "service::Processes"),
-    ("kernel-share", "raw::Head"),
+    ("share", "raw::Head"),
 ];
 
 /// What the compiler begins its lines with.
@@ -56,6 +56,7 @@ fn told(place: &Place, isa: Isa, package: &str) -> anyhow::Result<String> {
     let folder = place.target.join("layouts");
     let saved = folder.join(format!("{package}-{}", isa.name()));
     let mut cargo = kernels::cargo(place, &[isa], "rustc");
+    cargo.arg("-q");
     cargo.args(["--package", package, "--lib", "--profile", Profile::KernelCheck.name()]);
     cargo.env("RUSTC_BOOTSTRAP", "1").args(["--", "-Zprint-type-sizes"]);
     let output = cargo.output()?;

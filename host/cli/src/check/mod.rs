@@ -10,6 +10,7 @@ mod imports;
 mod law;
 mod layouts;
 mod licences;
+mod links;
 mod reach;
 mod style;
 mod tools;
@@ -48,6 +49,7 @@ pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
         ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
+        ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
         ("bans", &|| bans::check(place)),
         ("reach", &|| reach::check(place)),

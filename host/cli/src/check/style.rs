@@ -28,7 +28,7 @@ pub fn check(place: &Place, law: &Law) -> anyhow::Result<Verdict> {
     Ok(findings.into())
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Result<()> {
+pub(super) fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();

@@ -11,7 +11,7 @@ use super::folder::{Folder, Said};
 use crate::instance::Instance;
 use crate::transfer::{Sender, Stream};
 use abi::fs::{Errno, PATH};
-use abi::host::{FOLDERS, FolderJob, FolderSaid, Kind};
+use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use abi::served::Job;
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
@@ -99,7 +99,7 @@ fn serve(mut folder: Folder, mut stream: Stream) {
             Ok((job, bulk)) => folder.perform(&job, bulk),
             Err(_) => Err(Errno::Inval),
         };
-        if !stream.send(Kind::Said, &answer(head.number.get(), said)).unwrap_or(false) {
+        if !stream.send(Kind::JobReply, &answer(head.number.get(), said)).unwrap_or(false) {
             break;
         }
     }
@@ -111,5 +111,5 @@ fn answer(number: u64, said: Said) -> Vec<u8> {
         Err(why) => (why, 0, vec![]),
     };
     let (number, value, error) = (number.into(), value.into(), (error as u32).into());
-    [FolderSaid { number, value, error }.as_bytes(), &data].concat()
+    [FolderReply { number, value, error }.as_bytes(), &data].concat()
 }

@@ -1,6 +1,6 @@
 //! `pen report`: records of measurements become one page: static HTML with pictures inside, no
 //! script, no network, the same bytes for the same records. What it reads is in `record`; the
-//! manual is docs/report.md.
+//! manual is docs/reference/report.md.
 
 mod chart;
 mod number;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 /// For those who have no records yet.
 const HOW_TO: &str = "`./pen lab` lists scenarios that leave some in target/lab when run; \
-    `./pen bench --json >FILE` makes others; docs/report.md is the manual";
+    `./pen bench --json >FILE` makes others; docs/reference/report.md is the manual";
 
 /// `pen report [FILES or FOLDERS] [-o FILE]`
 pub fn report(place: &Place, paths: &[PathBuf], to: Option<&Path>) -> anyhow::Result<ExitCode> {

@@ -301,6 +301,6 @@ fn footer(report: &Report) -> Markup {
             }
             "." }
         p { "Times are SoC time: the lab's clock, not the host's. An area under a power curve is "
-            "an energy. docs/report.md describes the records." }
+            "an energy. docs/reference/report.md describes the records." }
     }
 }

@@ -1,5 +1,5 @@
 //! The records of measurements: what a line of a `.jsonl` file may hold. The manual with examples
-//! is docs/report.md.
+//! is docs/reference/report.md.
 //!
 //! One JSON object a line. `kind` says which; records of one run name it, in any order and spread
 //! over any number of files. An object without `kind` is a benchmark as `./pen bench --json` prints

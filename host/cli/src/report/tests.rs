@@ -11,7 +11,7 @@ use crate::place::Place;
 use std::path::{Path, PathBuf};
 
 const SAMPLE: &str = include_str!("../../../../tests/records/sample.jsonl");
-const MANUAL: &str = include_str!("../../../../docs/report.md");
+const MANUAL: &str = include_str!("../../../../docs/reference/report.md");
 
 fn of(text: &str) -> Report {
     let mut input = Input::default();

@@ -22,9 +22,9 @@ const SEAL: usize = 16;
 /// What each refusal says.
 const DAMAGED: &str = "damaged, or sealed for another board";
 const OTHER_VERSION: &str = "made by another version";
-const OTHER_CORES: &str = "made for cores of another kind";
-const CUT: &str = "a part of it is missing, or too large";
-const NO_IMAGE: &str = "no image of a program";
+const OTHER_CORES: &str = "made for another ISA";
+const CUT: &str = "truncated, or too large";
+const NO_IMAGE: &str = "not a program image";
 /// All of them say what to do.
 const ADVICE: &str = "`pen install`";
 

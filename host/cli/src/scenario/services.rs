@@ -6,7 +6,7 @@ use super::{Failure, PATIENCE, Rig, statics};
 use abi::soc::state;
 use fs::Vfs;
 use fs::exercise::{PIECE, exercise_in};
-use kernel_share::{Answer, Event, Outbox, Service, Token};
+use share::{Answer, Event, Outbox, Service, Token};
 use std::time::{Duration, Instant};
 
 /// How long it is off.

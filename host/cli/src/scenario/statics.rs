@@ -3,8 +3,9 @@
 //!
 //! Looks at every word of the shared block as it is in the RAM file, stale ones included. A word
 //! counts if it is the first byte of a function or a static that has a name in some kernel's image;
-//! vtables and literals have none (docs/shadowable.md). Addresses within a static do not count: old
-//! ones on stacks, with a byte or two of something else over them, come along as padding.
+//! vtables and literals have none (docs/design/shadowable.md). Addresses within a static do not
+//! count: old ones on stacks, with a byte or two of something else over them, come along as
+//! padding.
 
 use super::{Failure, Rig};
 use crate::image;
@@ -96,7 +97,7 @@ mod tests {
         assert!(is_out_of_reach("arch::rescue::STACK"));
         assert!(is_out_of_reach("kernel::shootdown::SERVED"));
         assert!(!is_out_of_reach("kernel::shootdown::serve"));
-        assert!(!is_out_of_reach("kernel_share::TABLE"));
+        assert!(!is_out_of_reach("share::TABLE"));
         assert!(!is_out_of_reach("fs::ext2::TABLE"));
         assert!(is_out_of_reach("<arch::lock::Lock<server::Server>>::lock::{closure#0}"));
         assert!(!is_out_of_reach("<arch::lock::Lock<server::Server>>::lock"));

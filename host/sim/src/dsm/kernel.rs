@@ -8,7 +8,7 @@ use base::prng::Prng;
 use kernel_dsm::thrash::Limit;
 use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::{
-    Access, AccessError, Config, Dsm, Effect, Handled, Keep, LeaveError, News, Page, Perform,
+    Access, AccessError, Config, Dsm, Effect, Handled, Keep, LeaveError, Page, PeerStatus, Perform,
     Protocol, RequestId, Rights, Start, Want,
 };
 
@@ -52,9 +52,9 @@ pub enum Op {
     /// Pins end.
     Tick,
     /// Reads the chip page.
-    Learn(Vec<News>),
+    Learn(Vec<PeerStatus>),
     /// Comes to the others.
-    Start(Vec<News>, Start),
+    Start(Vec<PeerStatus>, Start),
     /// Wants to leave.
     Leave,
 }
@@ -247,7 +247,7 @@ impl Kernel {
         }
     }
 
-    fn learn(&mut self, news: &[News]) {
+    fn learn(&mut self, news: &[PeerStatus]) {
         // The chip page's words before what they say is in memory.
         self.memory.barrier();
         for peer in news {
@@ -275,7 +275,7 @@ impl Kernel {
         self.polls += 1;
         let mut out = Recorder { now: self.polls.is_multiple_of(2), ..Recorder::default() };
         let now = self.now;
-        let done = self.dsm.quick(|| now, from, epoch, body, &mut out);
+        let done = self.dsm.handle_fast(|| now, from, epoch, body, &mut out);
         for (page, keep) in out.gone {
             self.mapped[page as usize] = (keep == Keep::Read).then_some(Rights::Read);
         }
@@ -304,7 +304,7 @@ impl Kernel {
             }
             Effect::Invalidate { page } => self.cache[page as usize] = None,
             Effect::Complete { core, result } => self.completed(core, result),
-            Effect::Lost { page } if self.dsm.is_at_home() => self.told.push(Told::Lost(page)),
+            Effect::Lost { page } if self.dsm.is_home() => self.told.push(Told::Lost(page)),
             Effect::Lost { .. } => {}
             Effect::Thrash { .. } => self.told.push(Told::Thrash),
             Effect::Stays => self.leaving = false,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_dsm::{Down, News, Protocol, Start};
+use kernel_dsm::{Down, PeerStatus, Protocol, Start};
 
 use super::Break;
 use super::kernel::{DOMAINS, Kernel, LINK, Op, PAGES, Temper, Told, WORDS, link};
@@ -158,13 +158,13 @@ impl World {
         site.kernel.as_ref().is_some_and(|kernel| site.starting || !kernel.left)
     }
 
-    fn news(&self, to: usize) -> Vec<News> {
+    fn news(&self, to: usize) -> Vec<PeerStatus> {
         let peers = (0..self.sites.len()).filter(|peer| *peer != to);
         let tell = |peer: usize| {
             let site = &self.sites[peer];
             let how = if site.kernel.is_some() { Down::Slept } else { Down::Died };
             let down = (!self.runs(peer)).then_some(how);
-            News { domain: DomainId(peer as u8), epoch: site.epoch, down }
+            PeerStatus { domain: DomainId(peer as u8), epoch: site.epoch, down }
         };
         peers.map(tell).collect()
     }
@@ -240,7 +240,7 @@ impl World {
             let now = (self.sites[peer].epoch, self.runs(peer));
             peer != id && self.sites[id].kernel.as_ref().is_some_and(|k| k.known[peer] != now)
         });
-        let wanted = self.sites[id].kernel.as_ref()?.dsm.wants_news();
+        let wanted = self.sites[id].kernel.as_ref()?.dsm.needs_chip_page();
         if (unknown || wanted) && self.prng.chance(1, 6) {
             return Some(Op::Learn(self.news(id)));
         }

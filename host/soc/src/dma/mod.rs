@@ -6,8 +6,8 @@
 //!                                                     arbiter (when transfers end; pure)
 //! ```
 //! Only this file knows whose time it is: a transfer does not end before it is due, and ends as
-//! soon after as the host lets this thread run; in the lab, exactly then. `docs/dma.md` is the
-//! manual.
+//! soon after as the host lets this thread run; in the lab, exactly then. `docs/design/dma.md` is
+//! the manual.
 
 pub mod arbiter;
 pub mod engine;

@@ -1,10 +1,10 @@
-//! Small worlds, all of their states: values, invariants, bounds, progress.
+//! Exhaustive exploration of small models: values, invariants, bounds, progress.
 
 use super::Mutant;
 use super::graph::{Graph, explore};
 use super::model::World;
 use super::program::{Op, Programs, one_core};
-use crate::word::Protocol::{self, ThreeState, TwoState};
+use crate::types::Protocol::{self, ThreeState, TwoState};
 
 const BOTH: [Protocol; 2] = [TwoState, ThreeState];
 
@@ -13,9 +13,9 @@ fn graph<const D: usize, const C: usize>(world: &World<D, C>) -> Graph {
 }
 
 fn check<const D: usize, const C: usize>(name: &str, world: World<D, C>) {
-    let begin = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let graph = graph(&world);
-    println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, begin.elapsed());
+    println!("{name}, {:?}: {} states, {:?}", world.protocol, graph.states, start.elapsed());
     assert!(graph.is_fine(), "{name}: {graph:#?}");
 }
 
@@ -23,7 +23,7 @@ const INC: &[Op] = &[Op::Add(0), Op::Add(0), Op::Load(0)];
 const CROSS: &[Op] = &[Op::AddBoth(0), Op::AddBoth(0)];
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_two_domains() {
+fn two_domains_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<2, 1>::new(protocol, pages, programs);
         check("add", world(1, one_core(&[INC, INC])));
@@ -42,7 +42,7 @@ fn two_cores(a: &[Op], b: &[Op], c: &[Op], d: &[Op]) -> Programs {
 }
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_two_cores_each() {
+fn two_cores_per_domain_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<2, 2>::new(protocol, pages, programs);
         let (add, load): (&[Op], &[Op]) = (&[Op::Add(0)], &[Op::Load(0)]);
@@ -55,7 +55,7 @@ fn nothing_is_lost_and_all_ends_with_two_cores_each() {
 }
 
 #[test]
-fn nothing_is_lost_and_all_ends_with_three_domains() {
+fn three_domains_lose_no_store_and_every_schedule_ends() {
     for protocol in BOTH {
         let world = |pages, programs| World::<3, 1>::new(protocol, pages, programs);
         let add: &[Op] = &[Op::Add(0), Op::Load(0)];
@@ -66,7 +66,7 @@ fn nothing_is_lost_and_all_ends_with_three_domains() {
 }
 
 #[test]
-fn sleep_loses_nothing() {
+fn sleep_loses_no_store() {
     for protocol in BOTH {
         let sleep: &[Op] = &[Op::Add(0), Op::Sleep, Op::Add(0)];
         let rest: &[Op] = &[Op::Add(0), Op::Sleep];
@@ -74,7 +74,7 @@ fn sleep_loses_nothing() {
         check("sleep, one", world(one_core(&[sleep, INC])));
         check("sleep, other", world(one_core(&[INC, sleep])));
         check("sleep, both", world(one_core(&[sleep, sleep])));
-        check("sleep, for good", world(one_core(&[rest, rest])));
+        check("sleep, no wake", world(one_core(&[rest, rest])));
         let world = |programs| World::<3, 1>::new(protocol, 1, programs);
         let add: &[Op] = &[Op::Add(0)];
         check("3: sleep home", world(one_core(&[sleep, add, &[]])));
@@ -83,7 +83,7 @@ fn sleep_loses_nothing() {
 }
 
 #[test]
-fn death_loses_what_it_must_and_nothing_hangs() {
+fn a_death_loses_only_exclusive_pages_and_nothing_hangs() {
     for protocol in BOTH {
         let world = |kills, restarts, programs| World::<2, 1> {
             kills,
@@ -98,7 +98,7 @@ fn death_loses_what_it_must_and_nothing_hangs() {
 }
 
 #[test]
-fn mutants_are_found() {
+fn every_mutant_is_found() {
     let world = |mutant, pages, programs: &[&[Op]]| World::<2, 1> {
         mutant: Some(mutant),
         ..World::new(ThreeState, pages, one_core(programs))
@@ -106,7 +106,7 @@ fn mutants_are_found() {
     let found = |name: &str, graph: Graph| {
         let Graph { wrong, stuck, cycle, path, .. } = &graph;
         println!("{name}: {wrong:?} stuck {stuck} cycle {cycle} after {} steps", path.len());
-        assert!(!graph.is_fine(), "{name} was not found");
+        assert!(!graph.is_fine(), "no check found the mutant {name}");
     };
     found("no clean", graph(&world(Mutant::NoClean, 1, &[INC, INC])));
     found("no invalidate", graph(&world(Mutant::NoInvalidate, 1, &[INC, INC])));
@@ -125,7 +125,7 @@ fn deaths(protocol: Protocol, kills: u8, restarts: u8, programs: &[&[Op]]) -> Wo
 }
 
 #[test]
-fn death_and_sleep_of_three_domains() {
+fn three_domains_survive_death_beside_sleep() {
     for protocol in BOTH {
         check("3: death", deaths(protocol, 1, 0, &[TWO, ADD, ADD]));
         check("3: two deaths", deaths(protocol, 2, 0, &[ADD, ADD, ADD]));
@@ -133,10 +133,10 @@ fn death_and_sleep_of_three_domains() {
     }
 }
 
-/// Minutes: `cargo test --release -p kernel-dsm -- --ignored --nocapture`.
+/// Takes minutes: `cargo test --release -p kernel-dsm -- --ignored --nocapture`.
 #[test]
 #[ignore = "millions of states; nightly"]
-fn death_sleep_and_restart_of_three_domains() {
+fn three_domains_survive_death_sleep_and_restart() {
     for protocol in [ThreeState, TwoState] {
         check("3: sleep of two", deaths(protocol, 0, 0, &[SLEEP, SLEEP, ADD]));
         check("3: death, sleep", deaths(protocol, 1, 0, &[REST, ADD, ADD]));

@@ -1,30 +1,28 @@
-//! Progress: the whole graph of a model's states, and what is wrong with it.
+//! Progress: the complete state graph of a model, and what is wrong with it.
 //!
-//! A state without successors must be one where all is done, and the graph must have no cycle:
-//! then *every* schedule ends, fair or not, and ends well. Programs are finite, so a cycle would
-//! be pages that travel (or messages that are exchanged) without anybody getting anywhere.
+//! A state without successors must be a state in which everything is done, and the graph must have
+//! no cycle. Then *every* schedule, fair or not, ends, and ends well. Programs are finite, so a
+//! cycle would be pages or messages that move without any core making progress.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use stateright::{Expectation, Model};
 
-/// What was found.
+/// The result of an exploration.
 #[derive(Debug)]
 pub struct Graph {
     pub states: usize,
-    /// The name of a property that does not hold.
+    /// The name of a violated property.
     pub wrong: Option<&'static str>,
-    /// A state without successors where not all is done.
+    /// Whether there is a deadlock: a state without successors in which not everything is done.
     pub stuck: bool,
-    /// A cycle.
     pub cycle: bool,
-    /// How one gets to the first of these.
+    /// The actions that lead to the first defect.
     pub path: Vec<String>,
 }
 
 impl Graph {
-    /// Nothing is wrong.
     pub fn is_fine(&self) -> bool {
         self.wrong.is_none() && !self.stuck && !self.cycle
     }
@@ -34,7 +32,7 @@ struct Search<'a, M: Model> {
     model: &'a M,
     ids: HashMap<u64, u32>,
     edges: Vec<(u32, u32)>,
-    /// Predecessor on a shortest path.
+    /// Predecessor on a shortest path, by state.
     parents: Vec<u32>,
     queue: VecDeque<(u32, M::State)>,
     hasher: BuildHasherDefault<DefaultHasher>,
@@ -61,7 +59,7 @@ where
         self.model.properties().into_iter().find(fails).map(|property| property.name)
     }
 
-    /// Kahn: what is left when everything without predecessors is gone, again and again?
+    /// Kahn's algorithm: states that remain when those without predecessors are removed repeatedly.
     fn has_cycle(&self) -> bool {
         let mut indegree = vec![0u32; self.ids.len()];
         let mut first = vec![0usize; self.ids.len() + 1];
@@ -74,7 +72,7 @@ where
         let mut left = indegree.len();
         while let Some(state) = ready.pop() {
             left -= 1;
-            // Edges were found state by state, in order.
+            // Edges are sorted by state, because they were found in that order.
             for (_, to) in &self.edges[first[state]..first[state + 1]] {
                 indegree[*to as usize] -= 1;
                 if indegree[*to as usize] == 0 {
@@ -116,7 +114,7 @@ where
     }
 }
 
-/// Builds the graph of a model with one initial state, up to the first thing that is wrong.
+/// Explores a model with one initial state, up to the first defect.
 pub fn explore<M: Model>(model: &M, is_done: impl Fn(&M::State) -> bool) -> Graph
 where
     M::State: std::hash::Hash + Clone,

@@ -1,10 +1,10 @@
-//! Sequential consistency: litmus programs, whose forbidden outcomes no schedule has.
+//! Sequential consistency: no schedule of a litmus program has a forbidden outcome.
 
 use stateright::{Checker, Model};
 
 use super::model::World;
 use super::program::{Op, one_core};
-use crate::word::Protocol::{ThreeState, TwoState};
+use crate::types::Protocol::{ThreeState, TwoState};
 
 const X: u32 = 0;
 const Y: u32 = 1;
@@ -35,7 +35,7 @@ fn litmus_programs_are_sequentially_consistent() {
     litmus::<2>("load buffering", &[left, right], |r| r[0] == [1] && r[1] == [1]);
     let twice: &[Op] = &[Load(X), Load(X)];
     litmus::<2>("coherence, read-read", &[&[Store(X, 1)], twice], |r| r[1] == [1, 0]);
-    // 2+2W: x ends with 1 and y too, as both domains see it.
+    // 2+2W: x and y both end with 1 in the view of both domains.
     let left: &[Op] = &[Store(X, 1), Store(Y, 2), Load(Y), Load(X)];
     let right: &[Op] = &[Store(Y, 1), Store(X, 2), Load(X), Load(Y)];
     litmus::<2>("2+2W", &[left, right], |r| r[0] == [1, 1] && r[1] == [1, 1]);

@@ -1,4 +1,4 @@
-//! The proofs: exhaustive models of the machine, and mutants that they find.
+//! Exhaustive models of the state machine, and mutants that they must find.
 
 mod checks;
 mod graph;
@@ -7,17 +7,17 @@ mod model;
 mod node;
 mod program;
 
-/// What can be wrong.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutant {
-    /// Written pages are handed over without cleaning.
+    /// Written pages are handed over without being cleaned.
     NoClean,
-    /// Lines stay behind in the cache of who gave the page up.
+    /// Lines stay in the cache of the domain that gave up the page.
     NoInvalidate,
     /// Pages can be taken before the instruction has used them.
     NoPin,
-    /// Odd domains take the upper page first when an access crosses.
+    /// Odd domains request the upper page first when an access crosses.
     Descending,
-    /// A writer does not wait for readers.
+    /// A writer does not wait for readers to give up the page.
     ForgetReaders,
 }

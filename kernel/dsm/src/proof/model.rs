@@ -1,9 +1,9 @@
-//! The model: domains with programs, links, memory, deaths, restarts, sleep; every step a choice.
+//! The model: domains with programs, links, memory, deaths, restarts, sleep. Every step is a
+//! choice.
 //!
-//! Links are in order and never lose what was sent by one who lives. The chip page is the truth;
-//! each domain learns it as late as it likes, but all of
-//! it at once. A shootdown takes its time,
-//! and until it ends cores may still use what their TLB has. A page is one variable.
+//! Links keep order and lose nothing that a live domain sent. The chip page is always correct; a
+//! domain learns its contents as late as it likes, but all at once. A shootdown takes time, and
+//! until it ends cores may use stale TLB entries. A page is one variable.
 
 use std::collections::VecDeque;
 
@@ -16,9 +16,9 @@ use super::program::{Op, Programs};
 use crate::effect::Rights;
 use crate::message::Message;
 use crate::thrash::Limit;
-use crate::word::{Config, Down, Handled, Hold, LeaveError, News, Protocol, Start};
+use crate::types::{Config, Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
 
-/// What the chip page says of a domain.
+/// The state of a domain according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     Runs,
@@ -26,7 +26,7 @@ pub enum Status {
     Dead,
 }
 
-/// A message under way: the sender's epoch, the receiver's as the sender knows it.
+/// A message in a link: the sender's epoch, and the receiver's as known to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mail {
     from: Epoch,
@@ -42,40 +42,39 @@ pub struct State<const D: usize, const C: usize> {
     pub memory: Memory,
     kills: u8,
     restarts: u8,
-    /// Somebody died, and nobody was the first since.
-    mourned: bool,
+    /// A domain died, and none has been the first since.
+    death_unhandled: bool,
 }
 
-/// One choice.
+/// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A core goes on: executes, faults, resets, gives back, leaves.
+    /// A core continues: executes, faults, resets, ends a transfer, leaves.
     Run(usize, usize),
-    /// A core executes what only its TLB still allows.
+    /// A core executes an access that only a stale TLB entry allows.
     Stale(usize, usize),
-    /// A message arrives.
     Deliver(usize, usize),
-    /// A message arrives and goes the short way.
-    DeliverQuick(usize, usize),
+    /// A message arrives and takes the fast path.
+    DeliverFast(usize, usize),
     /// A shootdown ends.
     Unmapped(usize, usize),
-    /// That of all pages ends.
+    /// The shootdown of all pages ends.
     AllUnmapped(usize),
-    /// Hold times end.
+    /// Hold times expire.
     Expire(usize),
     /// A dirty line is written back.
     Evict(usize, u32),
-    /// A domain learns what the chip page says.
+    /// A domain reads the chip page.
     Learn(usize),
-    /// A domain that left comes back, for the rest of its program.
+    /// A domain that left returns and continues its program.
     Wake(usize),
-    /// A domain dies; what it has sent and nobody has taken is lost with it, or not.
+    /// A domain dies; its unread messages are lost or not.
     Kill(usize, bool),
-    /// It comes back in a new epoch, and runs the program once more.
+    /// It returns in a new epoch and runs its program once more.
     Restart(usize),
 }
 
-/// What is checked.
+/// A model and its options.
 #[derive(Clone, Debug)]
 pub struct World<const D: usize, const C: usize> {
     pub protocol: Protocol,
@@ -83,17 +82,17 @@ pub struct World<const D: usize, const C: usize> {
     pub programs: Programs,
     pub kills: u8,
     pub restarts: u8,
-    /// Hold times.
+    /// The hold time of pins; 0 for none.
     pub hold: u64,
-    /// Lines are written back at any time.
+    /// Whether dirty lines are written back at any time.
     pub evict: bool,
     pub mutant: Option<Mutant>,
-    /// Register files at the end that must not be.
+    /// Recognises register contents that must not occur at the end.
     pub forbidden: fn(&[Vec<u8>]) -> bool,
 }
 
 impl<const D: usize, const C: usize> World<D, C> {
-    /// Domains that run these programs, and nothing happens to them.
+    /// Creates a model in which domains run these programs undisturbed.
     pub fn new(protocol: Protocol, pages: u32, programs: Programs) -> Self {
         World {
             protocol,
@@ -126,7 +125,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         self.programs[node].get(core)?.get(state.nodes[node].runs[core].at).copied()
     }
 
-    /// What the chip page says of `peer`.
+    /// Returns what the chip page says of `peer`.
     fn truth(state: &State<D, C>, peer: usize) -> (Epoch, bool) {
         (state.nodes[peer].epoch, state.status[peer] == Status::Runs)
     }
@@ -150,15 +149,15 @@ impl<const D: usize, const C: usize> World<D, C> {
         result
     }
 
-    fn learn(state: &mut State<D, C>, node: usize) {
+    fn update_peer(state: &mut State<D, C>, node: usize) {
         let peers = (0..D).filter(|peer| *peer != node);
-        let news: Vec<News> = peers
+        let news: Vec<PeerStatus> = peers
             .map(|peer| {
                 let (epoch, runs) = Self::truth(state, peer);
                 let slept = state.status[peer] == Status::Slept;
                 let how = if slept { Down::Slept } else { Down::Died };
                 state.nodes[node].known[peer] = (epoch, runs);
-                News { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
+                PeerStatus { domain: DomainId(peer as u8), epoch, down: (!runs).then_some(how) }
             })
             .collect();
         Self::drive(state, node, |this, memory, sent| {
@@ -166,14 +165,14 @@ impl<const D: usize, const C: usize> World<D, C> {
         });
     }
 
-    /// A domain comes (back) to the others.
+    /// Starts a domain, for the first time or again.
     fn start(state: &mut State<D, C>, node: usize) {
-        // What came while it was away is dropped, before anybody hears that it is back.
+        // Messages that came while it was away are dropped before others learn that it is back.
         (0..D).for_each(|peer| state.links[peer * D + node].clear());
-        Self::learn(state, node);
+        Self::update_peer(state, node);
         let others = (0..D).any(|peer| peer != node && state.status[peer] == Status::Runs);
-        let start = if others { Start::Join } else { Start::First { lost: state.mourned } };
-        state.mourned &= others;
+        let start = if others { Start::Join } else { Start::First { lost: state.death_unhandled } };
+        state.death_unhandled &= others;
         state.status[node] = Status::Runs;
         state.nodes[node].left = false;
         Self::drive(state, node, |this, memory, sent| {
@@ -181,7 +180,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         });
     }
 
-    /// One go of a core. False when it cannot.
+    /// Runs one step of a core. Returns false if it cannot continue.
     fn run(&self, state: &mut State<D, C>, node: usize, core: usize) -> bool {
         let Some(op) = self.op(state, node, core) else { return false };
         Self::drive(state, node, |this, memory, sent| {
@@ -199,10 +198,10 @@ impl<const D: usize, const C: usize> World<D, C> {
                 return true;
             }
             if op == Op::Sleep {
-                let begun = this.drive(memory, sent, |dsm, out| dsm.leave(out));
-                this.runs[core].at += usize::from(begun.is_ok());
-                this.runs[core].lost = begun == Err(LeaveError::LostPages);
-                return begun != Err(LeaveError::Busy);
+                let result = this.drive(memory, sent, |dsm, out| dsm.leave(out));
+                this.runs[core].at += usize::from(result.is_ok());
+                this.runs[core].lost = result == Err(LeaveError::LostPages);
+                return result != Err(LeaveError::Busy);
             }
             if !Node::<D, C>::allows(&this.mapped, op) {
                 return this.fault(core, op, memory, sent);
@@ -221,31 +220,31 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn deliver(state: &mut State<D, C>, from: usize, to: usize) -> bool {
         let Some(mail) = state.links[from * D + to].front().copied() else { return false };
         if mail.to == state.nodes[to].epoch {
-            let wanted = state.nodes[to].dsm.wants_news();
+            let wanted = state.nodes[to].dsm.needs_chip_page();
             let handled = Self::drive(state, to, |this, memory, sent| {
                 let id = DomainId(from as u8);
                 this.drive(memory, sent, |dsm, out| dsm.handle(0, id, mail.from, mail.message, out))
             });
             match handled {
                 Ok(Handled::Done) => {}
-                Ok(Handled::Later) => return state.nodes[to].dsm.wants_news() && !wanted,
-                Err(_) => state.memory.broken = Some("a peer's fault, and nobody was at fault"),
+                Ok(Handled::Later) => return state.nodes[to].dsm.needs_chip_page() && !wanted,
+                Err(_) => state.memory.broken = Some("a correct peer's message was rejected"),
             }
         }
         state.links[from * D + to].pop_front();
         true
     }
 
-    fn deliver_quick(state: &mut State<D, C>, from: usize, to: usize) -> bool {
+    fn deliver_fast(state: &mut State<D, C>, from: usize, to: usize) -> bool {
         let Some(mail) = state.links[from * D + to].front().copied() else { return false };
-        let quick = mail.to == state.nodes[to].epoch
+        let fast = mail.to == state.nodes[to].epoch
             && Self::drive(state, to, |this, memory, sent| {
-                this.quick(memory, sent, (DomainId(from as u8), mail.from), mail.message)
+                this.fast(memory, sent, (DomainId(from as u8), mail.from), mail.message)
             });
-        if quick {
+        if fast {
             state.links[from * D + to].pop_front();
         }
-        quick || state.memory.broken.is_some()
+        fast || state.memory.broken.is_some()
     }
 
     fn unmapped(state: &mut State<D, C>, node: usize, index: usize) {
@@ -259,7 +258,7 @@ impl<const D: usize, const C: usize> World<D, C> {
     fn kill(state: &mut State<D, C>, node: usize, silent: bool) {
         let epoch = state.nodes[node].epoch;
         state.kills += 1;
-        state.mourned |= state.status[node] == Status::Runs;
+        state.death_unhandled |= state.status[node] == Status::Runs;
         state.status[node] = Status::Dead;
         let blank = state.nodes[node].dsm.config;
         state.nodes[node] = Node::new(blank, epoch);
@@ -288,7 +287,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Deliver(from, to) => return Self::deliver(state, from, to),
-            Action::DeliverQuick(from, to) => return Self::deliver_quick(state, from, to),
+            Action::DeliverFast(from, to) => return Self::deliver_fast(state, from, to),
             Action::Unmapped(node, index) => Self::unmapped(state, node, index),
             Action::AllUnmapped(node) => Self::drive(state, node, |this, memory, sent| {
                 this.unmap_all = false;
@@ -301,7 +300,7 @@ impl<const D: usize, const C: usize> World<D, C> {
                 });
             }
             Action::Evict(node, page) => state.nodes[node].clean(page, &mut state.memory),
-            Action::Learn(node) => Self::learn(state, node),
+            Action::Learn(node) => Self::update_peer(state, node),
             Action::Wake(node) => Self::start(state, node),
             Action::Kill(node, silent) => Self::kill(state, node, silent),
             Action::Restart(node) => self.restart(state, node),
@@ -336,18 +335,18 @@ impl<const D: usize, const C: usize> World<D, C> {
         }
         let peers = (0..D).filter(|peer| *peer != node);
         let unknown = |peer| this.known[peer] != Self::truth(state, peer);
-        if this.dsm.wants_news() || peers.clone().any(unknown) {
+        if this.dsm.needs_chip_page() || peers.clone().any(unknown) {
             actions.push(Action::Learn(node));
         }
         for peer in peers {
             if !state.links[peer * D + node].is_empty() {
                 actions.push(Action::Deliver(peer, node));
-                actions.push(Action::DeliverQuick(peer, node));
+                actions.push(Action::DeliverFast(peer, node));
             }
         }
     }
 
-    /// Does nothing more have to happen?
+    /// Returns whether nothing more has to happen.
     pub fn is_done(&self, state: &State<D, C>) -> bool {
         (0..D).all(|node| {
             let ended = (0..C).all(|core| self.op(state, node, core).is_none());
@@ -365,7 +364,7 @@ impl<const D: usize, const C: usize> World<D, C> {
         alone || !writer && state.nodes[0].dsm.config.protocol == Protocol::ThreeState
     }
 
-    /// Nothing of a page stays in a cache whose domain does not hold it.
+    /// Returns whether every cached page is held by the cache's domain.
     fn caches_are_clean(state: &State<D, C>) -> bool {
         state.nodes.iter().zip(&state.status).all(|(node, status)| {
             let held = |page: usize| node.dsm.hold(page as u32) != Some(Hold::None);
@@ -404,10 +403,10 @@ impl<const D: usize, const C: usize> Model for World<D, C> {
             memory,
             kills: 0,
             restarts: 0,
-            mourned: false,
+            death_unhandled: false,
         };
         for node in 0..D {
-            Self::learn(&mut state, node);
+            Self::update_peer(&mut state, node);
             Self::drive(&mut state, node, |this, memory, sent| {
                 this.drive(memory, sent, |dsm, out| dsm.start(0, Start::Founding, out));
             });

@@ -1,4 +1,4 @@
-//! A domain of the model: the machine, page table, TLBs, cache, cores with programs.
+//! A domain of the model: state machine, page table, TLBs, cache, and cores with programs.
 
 use base::id::{CoreId, DomainId, Epoch};
 
@@ -6,9 +6,9 @@ use super::program::{Op, Run};
 use crate::Dsm;
 use crate::effect::{Effect, Perform, Rights};
 use crate::message::Message;
-use crate::word::{Access, AccessError, Config, Keep, Page, RequestId, Want};
+use crate::types::{Access, AccessError, Config, Keep, Page, RequestId, Want};
 
-/// The machine as the models use it.
+/// The state machine as the models instantiate it.
 pub type Machine<const D: usize, const C: usize> = Dsm<[u64; 1], D, C>;
 
 /// A cached page.
@@ -18,18 +18,18 @@ pub struct Line {
     pub dirty: bool,
 }
 
-/// Memory, and what it should say.
+/// Memory, and what it should contain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
     pub cells: Vec<u8>,
-    /// The last value that anybody stored; unknown when it is lost.
+    /// The last value stored to each page; `None` if it is lost.
     pub truth: Vec<Option<u8>>,
-    /// What went wrong.
+    /// The first violation.
     pub broken: Option<&'static str>,
 }
 
 impl Memory {
-    /// Somebody reads `value`.
+    /// Checks a value that a core or device read.
     pub fn saw(&mut self, page: Page, value: u8) {
         let truth = self.truth[page as usize].get_or_insert(value);
         if *truth != value {
@@ -42,24 +42,23 @@ impl Memory {
 pub struct Node<const D: usize, const C: usize> {
     pub dsm: Machine<D, C>,
     pub epoch: Epoch,
-    /// What the page table says.
     pub mapped: Vec<Option<Rights>>,
-    /// What a TLB may still say.
+    /// Entries that a TLB may still have.
     pub tlb: Vec<Option<Rights>>,
     pub cache: Vec<Option<Line>>,
     pub runs: Vec<Run>,
-    /// Shootdowns under way.
+    /// Shootdowns in progress.
     pub shootdowns: Vec<RequestId>,
     pub unmap_all: bool,
     pub left: bool,
-    /// What it was told of the others: epoch, and whether that runs.
+    /// Epoch of each peer and whether it runs, as last read from the chip page.
     pub known: Vec<(Epoch, bool)>,
 }
 
-/// Keeps effects, and those pages apart that are unmapped before them, at once.
+/// Collects effects; pages unmapped immediately, before those effects, are kept separately.
 #[derive(Default)]
 struct Recorder {
-    gone: Vec<(Page, Keep)>,
+    unmapped_first: Vec<(Page, Keep)>,
     effects: Vec<Effect>,
 }
 
@@ -68,13 +67,13 @@ impl Perform for Recorder {
         self.effects.push(effect);
     }
     fn unmap_now(&mut self, page: Page, keep: Keep) -> bool {
-        assert!(self.effects.is_empty(), "caches are written back behind it");
-        self.gone.push((page, keep));
+        assert!(self.effects.is_empty(), "unmapped after its lines were written back");
+        self.unmapped_first.push((page, keep));
         true
     }
 }
 
-/// Messages that a step sent.
+/// Messages sent during a step.
 pub type Sent = Vec<(DomainId, Message)>;
 
 impl<const D: usize, const C: usize> Node<D, C> {
@@ -94,7 +93,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
         }
     }
 
-    /// Lets the machine handle an event and performs what it asks for.
+    /// Handles an event and performs its effects.
     pub fn drive<R>(
         &mut self,
         memory: &mut Memory,
@@ -107,8 +106,9 @@ impl<const D: usize, const C: usize> Node<D, C> {
         result
     }
 
-    /// A message goes the short way, with a shootdown that ends at once. False: it cannot.
-    pub fn quick(
+    /// Handles a message on the fast path, with a shootdown that completes immediately. Returns
+    /// false if that is not possible.
+    pub fn fast(
         &mut self,
         memory: &mut Memory,
         sent: &mut Sent,
@@ -117,13 +117,13 @@ impl<const D: usize, const C: usize> Node<D, C> {
     ) -> bool {
         let ([body, ..], mut out) = (message.encode(), Recorder::default());
         let before = self.dsm.clone();
-        if !self.dsm.quick(|| 0, from, epoch, body, &mut out) {
+        if !self.dsm.handle_fast(|| 0, from, epoch, body, &mut out) {
             if self.dsm != before || !out.effects.is_empty() {
-                memory.broken = Some("a short way that was none has changed something");
+                memory.broken = Some("the fast path refused a message but changed something");
             }
             return false;
         }
-        for (page, keep) in out.gone {
+        for (page, keep) in out.unmapped_first {
             let left = (keep == Keep::Read).then_some(Rights::Read);
             (self.mapped[page as usize], self.tlb[page as usize]) = (left, left);
         }
@@ -154,15 +154,15 @@ impl<const D: usize, const C: usize> Node<D, C> {
             }
             Effect::Invalidate { page } => self.cache[page as usize] = None,
             Effect::Complete { core, result } => self.completed(core, result, memory),
-            Effect::Lost { page } if self.dsm.is_at_home() => memory.truth[page as usize] = None,
+            Effect::Lost { page } if self.dsm.is_home() => memory.truth[page as usize] = None,
             Effect::Lost { .. } | Effect::Thrash { .. } => {}
-            // Again, later.
+            // Leave again, later.
             Effect::Stays => self.runs[0].at -= 1,
             Effect::Left => self.left = true,
         }
     }
 
-    /// Dirty lines are written back, as they may be at any time.
+    /// Writes back dirty lines, which a cache may do at any time.
     pub fn clean(&mut self, page: Page, memory: &mut Memory) {
         if let Some(line) = &mut self.cache[page as usize]
             && line.dirty
@@ -179,7 +179,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
             (Err(AccessError::Lost), _) => run.lost = true,
             (Ok(()), _) if run.resets => (run.resets, run.lost) = (false, false),
             (Ok(()), Some(Op::Device(page))) => {
-                // The device works in memory; what any cache has would be wrong.
+                // The device works in memory; a copy in any cache would be out of date.
                 let cell = &mut memory.cells[page as usize];
                 let before = *cell;
                 *cell += 1;
@@ -188,11 +188,14 @@ impl<const D: usize, const C: usize> Node<D, C> {
                 run.device = true;
             }
             (Ok(()), Some(_)) | (Err(AccessError::Device), _) => {}
-            _ => memory.broken = Some("an access ended that was not under way, or wrongly"),
+            _ => {
+                memory.broken =
+                    Some("an access completed that was not in progress, or with a wrong result")
+            }
         }
     }
 
-    /// Do these rights suffice for the operation?
+    /// Returns whether these rights allow the operation.
     pub fn allows(rights: &[Option<Rights>], op: Op) -> bool {
         let Some((page, count, want)) = op.needs() else { return true };
         (page..page + count).all(|page| match rights[page as usize] {
@@ -202,7 +205,7 @@ impl<const D: usize, const C: usize> Node<D, C> {
         })
     }
 
-    /// The core executes `op`, which its rights allow.
+    /// Executes `op`, which the core's rights allow.
     pub fn execute(&mut self, core: usize, op: Op, memory: &mut Memory) {
         let run = &mut self.runs[core];
         run.at += 1;
@@ -238,21 +241,21 @@ impl<const D: usize, const C: usize> Node<D, C> {
         self.store(page, value, memory);
     }
 
-    /// The core faults on `op`.
+    /// Faults on `op`.
     pub fn fault(&mut self, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) -> bool {
         let Some((page, count, want)) = op.needs() else { return false };
         let id = CoreId(core as u8);
         let access = Access { page, crosses: count == 2, want };
         self.runs[core].fault = Some(op);
-        let begun = self.drive(memory, sent, |dsm, out| dsm.access(|| 0, id, access, out));
-        if begun.is_err() {
-            // A device of this domain has the page: later.
+        let result = self.drive(memory, sent, |dsm, out| dsm.access(|| 0, id, access, out));
+        if result.is_err() {
+            // A device of this domain uses the page: retry later.
             self.runs[core].fault = None;
         }
-        begun.is_ok()
+        result.is_ok()
     }
 
-    /// The core resets the pages of `op`, which are lost; all, before it sleeps.
+    /// Resets the lost pages of `op`, or all lost pages before the domain sleeps.
     pub fn reset(&mut self, core: usize, op: Op, memory: &mut Memory, sent: &mut Sent) -> bool {
         let all = (0, self.cache.len() as u32);
         let (page, count) = op.needs().map_or(all, |(page, count, _)| (page, count));

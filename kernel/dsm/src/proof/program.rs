@@ -1,26 +1,25 @@
-//! Programs for the model's cores.
+//! Programs that the model's cores execute.
 
-use crate::word::{Page, Want};
+use crate::types::{Page, Want};
 
-/// What one instruction, or one request to the kernel, does. A page is one variable.
+/// One instruction or kernel request. A page is one variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Loads into the core's next register.
+    /// Loads the page into the core's next register.
     Load(Page),
-    /// Stores.
     Store(Page, u8),
     /// Adds 1, in one instruction.
     Add(Page),
     /// Adds 1 to this page and the next, in one instruction that crosses them.
     AddBoth(Page),
-    /// Hands the page to a device, which adds 1 in memory and gives it back.
+    /// Lets a device add 1 in memory.
     Device(Page),
-    /// The domain leaves, and comes back if there is more to do.
+    /// The domain leaves, and returns if its program is not finished.
     Sleep,
 }
 
 impl Op {
-    /// Pages and use; `None` for what is no access.
+    /// Returns first page, number of pages and purpose; `None` if it is no access.
     pub fn needs(self) -> Option<(Page, u32, Want)> {
         Some(match self {
             Op::Load(page) => (page, 1, Want::Read),
@@ -32,26 +31,25 @@ impl Op {
     }
 }
 
-/// Programs by domain and core.
+/// Programs indexed by domain and core.
 pub type Programs = Vec<Vec<Vec<Op>>>;
 
-/// One core each.
+/// Returns programs for domains with one core each.
 pub fn one_core(programs: &[&[Op]]) -> Programs {
     programs.iter().map(|program| vec![program.to_vec()]).collect()
 }
 
-/// Where a core is in its program.
+/// A core's progress in its program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Run {
-    /// Next instruction.
     pub at: usize,
-    /// What it faulted on.
+    /// The operation that faulted.
     pub fault: Option<Op>,
-    /// Its pages are lost, and must be reset.
+    /// Its pages are lost and must be reset.
     pub lost: bool,
-    /// The reset is under way.
+    /// A reset is in progress.
     pub resets: bool,
-    /// A device has the page.
+    /// A device uses the page.
     pub device: bool,
     /// Loaded values.
     pub registers: Vec<u8>,

@@ -97,7 +97,7 @@ fn status(kernel: &'static Kernel, balloons: &Balloons, out: &mut dyn Write) -> 
         let whose = whose.map_or("?", |domain| abi::boot::text(&domain.name));
         let at = balloons.pure().address(index).0;
         write!(out, "  block {index:<3} {at:#011x} {kind} {whose}")?;
-        if let Some(inside) = FRAMES.buddy().inside(index) {
+        if let Some(inside) = FRAMES.buddy().block_usage(index) {
             write!(out, ": {} free, {} movable", inside.free, inside.movable)?;
             write!(out, ", {} fixed", inside.fixed)?;
         }

@@ -12,7 +12,7 @@ use alloc::vec;
 use core::fmt::Write;
 use fs::client::Client;
 use fs::exercise::PIECE;
-use kernel_share::Mode;
+use share::Mode;
 
 pub const COMMANDS: &[Command] = &[
     Command {

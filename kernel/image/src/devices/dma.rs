@@ -9,7 +9,7 @@ use dma::port::{NotOurs, Port};
 use dma::watch::Rest;
 use dma::{Books, Seen, Ticket};
 use kernel_sched::WaitQueue;
-use kernel_share::{Device, Mode};
+use share::{Device, Mode};
 
 /// Where the engine is.
 struct Place {

@@ -15,7 +15,7 @@ use crate::procfs::post::{Post, Taken};
 use crate::services::ServiceFailure;
 use crate::session::{Failure, Session};
 use abi::fs::{Errno, PATH, flag};
-use abi::host::{FOLDERS, FolderJob, FolderSaid, Kind};
+use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -70,7 +70,7 @@ impl Stream {
             }
             held.push(self.held(u32::from_le_bytes(number).into())?);
             match self.receive(bytes)? {
-                Kind::Given => {}
+                Kind::UseFolder => {}
                 Kind::Exec => return Ok(()),
                 _ => return Err(NONSENSE),
             }
@@ -105,7 +105,7 @@ impl Stream {
         let told = self.send(Kind::Done, &(number as u32).to_le_bytes());
         // From here on the carrier alone sends.
         let mut bytes = Vec::new();
-        while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::Said)) {
+        while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::JobReply)) {
             said(&self.session, number, &bytes);
         }
         self.end(number);
@@ -161,7 +161,7 @@ fn carrier(number: usize) {
             Err(ServiceFailure::Restarted) => {}
             // Something may have been taken that never came here.
             Ok(Err(_)) | Err(_) => {
-                how = flag::AFRESH;
+                how = flag::RESTARTED;
                 kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
             }
         }
@@ -182,7 +182,7 @@ impl Stream {
 
 /// The host has done a job of the folder `server`; it answers none of another's.
 fn said(session: &Session, server: u64, bytes: &[u8]) {
-    let Ok((head, data)) = FolderSaid::read_from_prefix(bytes) else { return };
+    let Ok((head, data)) = FolderReply::read_from_prefix(bytes) else { return };
     if head.number.get() >> 56 != server {
         return;
     }

@@ -20,7 +20,7 @@ pub enum Ask {
     Run = 4,
     /// Powers this domain off, memory kept, right after the answer.
     PowerOff = 5,
-    /// Executes a request of a service ([`kernel_share::carry`]).
+    /// Executes a request of a service ([`share::codec`]).
     Serve = 6,
     /// Wakes whoever is parked under a token. A notice: nothing comes back.
     Wake = 7,

@@ -7,7 +7,7 @@ use arch::time::soc_time;
 use base::id::DomainId;
 use core::sync::atomic::Ordering;
 use kernel_msg::endpoint::peer_epoch;
-use kernel_msg::pace::{Pace, Turn};
+use kernel_msg::retry::{RetryAction, RetryTimer};
 use kernel_msg::{Busy, CallError, CallId, Class, Level, Refusal};
 use kernel_sched::WaitQueue;
 
@@ -162,19 +162,19 @@ impl Call<'_> {
 
     /// A look found nothing: is it to be the last one? One that goes to sleep has answered before,
     /// so who sleeps is looked at once more before it is woken for an answer that is there.
-    fn gives_up(&self, pace: &mut Pace, mut done: impl FnMut() -> bool) -> bool {
-        let turn = pace.turn(soc_time());
-        if turn == Turn::Ring && !(self.peer.is_asleep(self.node) && done()) {
+    fn gives_up(&self, retry: &mut RetryTimer, mut done: impl FnMut() -> bool) -> bool {
+        let action = retry.action(soc_time());
+        if action == RetryAction::Ring && !(self.peer.is_asleep(self.node) && done()) {
             self.peer.nudge(self.node, self.vector);
         }
-        turn == Turn::GiveUp
+        action == RetryAction::GiveUp
     }
 
     /// Waits in `attend` until `look` finds something, or out of patience.
     fn attend<T>(&self, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
         let mut search = Search::new(look);
-        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
-        arch::attend::until(|| search.done() || self.gives_up(&mut pace, || search.done()));
+        let mut retry = RetryTimer::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
+        arch::attend::until(|| search.done() || self.gives_up(&mut retry, || search.done()));
         search.found.ok()
     }
 
@@ -206,19 +206,19 @@ impl Call<'_> {
     fn sleep<T>(&self, queue: &WaitQueue, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
         let mut search = Search::new(look);
         let half = self.terms.patience.map(|patience| patience / 2);
-        let mut pace = Pace::new(soc_time(), RING_AGAIN_NS, half);
+        let mut retry = RetryTimer::new(soc_time(), RING_AGAIN_NS, half);
         while !search.done() {
             let until = Some(soc_time() + search.again());
             if self.node.scheduler.wait_until(queue, until, || search.done()) {
                 break;
             }
-            if self.gives_up(&mut pace, || search.done()) {
+            if self.gives_up(&mut retry, || search.done()) {
                 let terms = Terms { patience: half, ..self.terms };
                 let echo = Call { terms, ask: Ask::Echo, payload: &[], ..*self };
                 if echo.urgent(&mut []) == Err(CallFailure::Silent) {
                     break;
                 }
-                pace.restart();
+                retry.restart();
             }
         }
         search.found.ok()

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::id::CoreId;
 use base::port::Trace;
-use kernel_msg::pool::{Arrival, KEPT, Next, Pool, Shortage};
+use kernel_msg::pool::{Arrival, MIN_HANDLERS, Next, Pool, Shortage};
 use kernel_msg::{Refusal, Request};
 use kernel_sched::WaitQueue;
 
@@ -76,7 +76,7 @@ impl Handlers {
     /// The threads a core starts with.
     pub fn start(&self, procedures: &'static dyn Procedures) {
         for core in 0..self.cores.len() {
-            for _ in 0..KEPT {
+            for _ in 0..MIN_HANDLERS {
                 if procedures.spawn_handler(CoreId(core as u8), FIRST).is_err() {
                     crate::log!("core {core}: no memory for its handler threads");
                 }

@@ -25,7 +25,7 @@ use arch::lock::{Lock, Once};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel_engine::{End, Limits};
 use kernel_msg::Level;
-use kernel_process::begin::{Beginning, Limits as Allowed, decode};
+use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{ThreadId, WaitQueue};
@@ -161,7 +161,7 @@ fn prepare(
 fn furnish(
     guest: &mut Guest,
     manifest: &Manifest,
-    beginning: &Beginning<'_>,
+    beginning: &StartData<'_>,
     descriptors: u32,
 ) -> Result<Process, Halt> {
     let has = |right| manifest.rights & right != 0;

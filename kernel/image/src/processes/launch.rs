@@ -8,7 +8,7 @@ use crate::session::Session;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
-use kernel_process::begin::{Given, Limits, Plan, encode};
+use kernel_process::begin::{Limits, PassedFile, Plan, encode};
 use kernel_process::wasi::rights;
 
 /// How long a process table that began anew may take to hear of what runs.
@@ -44,14 +44,14 @@ impl Launch<'_> {
 
     fn encoded(&self) -> Result<Vec<u8>, Errno> {
         let [input, out, err] = self.streams;
-        let stream = |descriptor, handle| Given {
+        let stream = |descriptor, handle| PassedFile {
             handle,
             rights: rights::STREAM,
             inheriting: 0,
             descriptor,
             name: None,
         };
-        let directory = |descriptor, handle, name| Given {
+        let directory = |descriptor, handle, name| PassedFile {
             handle,
             rights: rights::DIRECTORY,
             inheriting: rights::INHERITING,

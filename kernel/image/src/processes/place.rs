@@ -13,7 +13,7 @@ use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
-use kernel_share::Mode;
+use share::Mode;
 
 /// Which kernel runs the program `path`, from the file service's handle `directory` or from the
 /// root, for somebody who wishes for the kernel `wish`. It is awake then.
@@ -29,7 +29,7 @@ pub fn place(
     facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
     let wish = (wish != ANY_KERNEL).then_some(wish);
     let mut class = class::NORMAL;
-    if wish.is_none() && facts.iter().filter(|facts| facts.is_there).count() > 1 {
+    if wish.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
         // What is wrong with a program is told by the kernel that begins it.
         let known = super::get().and_then(|all| all.class(session, directory, path));
         class = known.unwrap_or(class);
@@ -37,10 +37,10 @@ pub fn place(
             count(session, facts);
         }
     }
-    let placed = kernel_place::place(wish, class, kernel.me.index(), facts);
+    let placed = kernel_place::choose(wish, class, kernel.me.index(), facts);
     let at = placed.map_err(|why| match why {
-        Refused::NoSuch => Errno::Inval,
-        Refused::NotThere => Errno::Hostunreach,
+        Refused::NoSuchKernel => Errno::Inval,
+        Refused::Unavailable => Errno::Hostunreach,
     })?;
     let id = DomainId(at as u8);
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
@@ -56,7 +56,7 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     let (epoch, state) = kernel.soc.state(id);
     let is_me = id == kernel.me;
     Facts {
-        is_there: is_me || !apart && epoch != 0 && state != state::DEAD,
+        is_available: is_me || !apart && epoch != 0 && state != state::DEAD,
         is_strong: domain.role == role::MAIN,
         cores: domain.cores,
         processes: 0,

@@ -42,7 +42,7 @@ impl Post {
 
     /// For ever; where there is no such file system, `establish` is to mount it.
     pub fn serve(&self, answer: Answer<'_>, establish: &dyn Fn() -> Result<(), Errno>) {
-        let mut how = flag::AFRESH;
+        let mut how = flag::RESTARTED;
         loop {
             match self.next(core::mem::take(&mut how)) {
                 Ok(Ok(taken)) => self.perform(&taken, answer),
@@ -57,7 +57,7 @@ impl Post {
                 // Something may have been taken that never came here.
                 Ok(Err(_)) | Err(_) => {
                     self.pause();
-                    how = flag::AFRESH;
+                    how = flag::RESTARTED;
                 }
             }
         }

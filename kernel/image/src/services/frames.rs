@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use kernel_mem::frames::MAX_ORDER;
 use kernel_mem::frames::zone::Zone;
-use kernel_share::{Answer, Effects, Event, Service};
+use share::{Answer, Effects, Event, Service};
 
 /// Frames of the range.
 const FRAMES: usize = 1024;
@@ -97,7 +97,7 @@ impl Service for SharedFrames {
                 Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
             }
             // What a dead kernel had is not known to be its: it comes back with the next life.
-            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::Heard,
+            Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::NoReply,
         }
     }
 }

@@ -13,7 +13,7 @@ use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::{Exclusive, Words};
 use core::sync::atomic::{AtomicU32, Ordering};
-use kernel_share::{Arena, Custody, Marks};
+use share::{Arena, Custody, Marks};
 
 /// What a shared arena has besides.
 struct Shared {

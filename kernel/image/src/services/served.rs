@@ -19,9 +19,9 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
-use kernel_share::{
-    Answer, Device, Effects, Event, Instance, Mode, Outbox, Place, Service, Shareable, StepError,
-    Token, carry,
+use share::{
+    Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
+    Token, codec,
 };
 
 /// Hardware spinlocks of services that are shared, by their place in the board's list.
@@ -88,7 +88,7 @@ impl<S: Service + Shareable> Served<S> {
     /// In the mode that the board chose; starts where this kernel is to execute it.
     pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
         let (index, mode) = chosen::<S>(blob);
-        let is_here = mode.place(me, blob.domains().len() as u8, 0) == Place::Here;
+        let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
         let instance = Once::new();
         if is_here && let Some(local) = start::<S>(blob, mode) {
             let _ = instance.set(local);
@@ -161,13 +161,13 @@ impl<S: Service + Shareable> Served<S> {
         let mut again = false;
         loop {
             let all_woken = services.expect_wake(token);
-            let answer = match self.mode.place(platform.me, platform.blob.domains().len() as u8, 0)
+            let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0)
             {
-                Place::Here => {
+                Route::Local => {
                     count(&self.here);
                     self.step(services, platform, event(again, token, request, bulk))?
                 }
-                Place::At(home) => {
+                Route::Remote(home) => {
                     count(&self.away);
                     self.send(caller, home, (asked(again), token), request, bulk)?
                 }
@@ -175,7 +175,7 @@ impl<S: Service + Shareable> Served<S> {
             match answer {
                 Answer::Done(reply) => return Ok(Some(reply)),
                 Answer::Parked => count(&self.parked),
-                Answer::Heard => return Err(ServiceFailure::Nonsense),
+                Answer::NoReply => return Err(ServiceFailure::Nonsense),
             }
             services.sleep(platform, token, all_woken, patience);
             if let Some(length) = services.take_given(token, bulk) {
@@ -197,10 +197,10 @@ impl<S: Service + Shareable> Served<S> {
         request: S::Request,
     ) -> Result<(), ServiceFailure> {
         let platform = caller.platform;
-        match self.mode.place(platform.me, platform.blob.domains().len() as u8, 0) {
-            Place::Here => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
-            Place::At(home) => {
-                let sent = self.send(caller, home, (carry::kind::CANCEL, token), request, &mut []);
+        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
+            Route::Remote(home) => {
+                let sent = self.send(caller, home, (codec::kind::CANCEL, token), request, &mut []);
                 sent.map(|_| ())
             }
         }
@@ -285,12 +285,12 @@ impl<S: Service + Shareable> Served<S> {
         bulk: &mut [u8],
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let mut message = vec![0; MAX_PAYLOAD];
-        let bytes = carry::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
+        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
         let mut back = vec![0; MAX_PAYLOAD];
         let answered = caller.call(home, Ask::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
-        carry::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
+        codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
 
     /// Executes a request that kernel `from` sent.
@@ -301,20 +301,20 @@ impl<S: Service + Shareable> Served<S> {
         from: DomainId,
         message: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
-        let (head, request, sent) = carry::unpack::<S>(message).ok_or(Refusal::Refused)?;
-        if head.token.kernel() != from || head.room as usize > carry::room::<S>(MAX_PAYLOAD) {
+        let (head, request, sent) = codec::unpack::<S>(message).ok_or(Refusal::Refused)?;
+        if head.token.kernel() != from || head.room as usize > codec::room::<S>(MAX_PAYLOAD) {
             return Err(Refusal::Refused);
         }
         count(&self.for_others);
         let mut bulk = vec![0; head.room as usize];
         bulk[..sent.len()].copy_from_slice(sent);
         let event = match head.kind {
-            carry::kind::CANCEL => Event::Cancel(head.token),
-            kind => event(kind == carry::kind::AGAIN, head.token, request, &mut bulk),
+            codec::kind::CANCEL => Event::Cancel(head.token),
+            kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
         let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
         let mut back = vec![0; MAX_PAYLOAD];
-        let bytes = carry::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
+        let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
         Ok(back)
     }
@@ -366,7 +366,7 @@ pub fn shared_keeping(
 }
 
 fn asked(again: bool) -> u32 {
-    if again { carry::kind::AGAIN } else { carry::kind::REQUEST }
+    if again { codec::kind::AGAIN } else { codec::kind::REQUEST }
 }
 
 fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {

@@ -13,7 +13,7 @@ use crate::peers::Ask;
 use abi::boot::kind;
 use arch::cache;
 use arch::lock::Once;
-use arch::seeded::{Ground, Seed, is, run_code};
+use arch::seeded::{Seed, SharedPage, is, run_code};
 use arch::shared::Window;
 use base::addr::{PAGE, PhysAddr};
 use base::port::Words;
@@ -42,7 +42,7 @@ const BYTES: usize = LINES * cache::LINE;
 /// Looks at the peer's word before it is given up.
 const PATIENCE: u64 = 200_000;
 
-static GROUND: Once<Ground> = Once::new();
+static GROUND: Once<SharedPage> = Once::new();
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 const NO_MEMORY: Failure = Failure::Failed("the page cannot be mapped");
@@ -55,18 +55,18 @@ fn page(kernel: &Kernel, index: u64) -> Result<PhysAddr, Failure> {
 }
 
 /// The page that goes to and fro.
-fn ground(kernel: &Kernel) -> Result<&'static Ground, Failure> {
+fn ground(kernel: &Kernel) -> Result<&'static SharedPage, Failure> {
     if let Some(ground) = GROUND.get() {
         return Ok(ground);
     }
     let table = TABLE.get().ok_or(NO_MEMORY)?;
-    let mapped = Ground::map(&mut table.lock(), &FRAMES, page(kernel, 0)?);
+    let mapped = SharedPage::map(&mut table.lock(), &FRAMES, page(kernel, 0)?);
     GROUND.set(mapped.map_err(|_| NO_MEMORY)?).map_err(|_| NO_MEMORY)
 }
 
 /// A kernel's side.
 struct Side {
-    ground: &'static Ground,
+    ground: &'static SharedPage,
     own: Window,
     peer: Window,
 }

@@ -17,8 +17,8 @@ use arch::cpu::ISA;
 use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
-use kernel_share::shareable::Unchecked;
-use kernel_share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
+use share::shareable::Unchecked;
+use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 
 /// What a request wants of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +188,9 @@ impl Service for Planted {
         event: Event<'_, [u64; 2]>,
         _: &mut dyn Effects,
     ) -> Answer<[u64; 2]> {
-        let Event::Request { request: [what, argument], .. } = event else { return Answer::Heard };
+        let Event::Request { request: [what, argument], .. } = event else {
+            return Answer::NoReply;
+        };
         let Some(&(_, want)) = WANTS.get(what as usize) else { return Answer::Done([0, 0]) };
         match want {
             Want::Plant => self.0 = Some(Unchecked(Shelf::new(argument))),

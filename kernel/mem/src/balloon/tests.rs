@@ -1,4 +1,4 @@
-//! Tests of `balloon`: two kernels with frame allocators of their own share one global region.
+//! Tests of `balloon`: two kernels, each with its own frame allocator, share one global region.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::testing::memory;
 const BLOCKS: usize = 5;
 const HOME: u64 = 4 << 20;
 
-/// The chip: words, and who has mapped what.
+/// The chip: shared words, and which kernel has mapped which block.
 struct Chip {
     words: RefCell<Vec<u64>>,
     mapped: RefCell<[Option<u8>; BLOCKS]>,
@@ -41,14 +41,14 @@ impl Lives for Chip {
     }
 }
 
-/// A kernel's view of it.
+/// One kernel on the chip.
 struct Kernel<'a> {
     chip: &'a Chip,
     me: u8,
     frames: FrameAllocator,
     balloon: Balloon<&'a Chip>,
     cleaned: Cell<u64>,
-    /// The page table has no room.
+    /// Whether the page table is out of memory.
     full: Cell<bool>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Kernel<'a> {
         self.balloon.deflate(&self.frames, self)
     }
 
-    fn inflate(&self, mover: &mut dyn Mover) -> Result<Given, Refusal> {
+    fn inflate(&self, mover: &mut dyn Mover) -> Result<ReturnedBlock, Refusal> {
         self.balloon.inflate(&self.frames, self, mover)
     }
 }
@@ -112,7 +112,7 @@ fn chip() -> Chip {
     Chip { words: RefCell::new(std::vec![0; words]), mapped: RefCell::default(), base }
 }
 
-/// Nothing is movable.
+/// A mover for which every frame is pinned.
 struct Nobody;
 impl Mover for Nobody {
     fn move_page(&mut self, _: PhysAddr, _: PhysAddr, _: u8) -> Moved {
@@ -120,7 +120,7 @@ impl Mover for Nobody {
     }
 }
 
-/// Movable frames with their number in them.
+/// Movable frames; each contains its number.
 #[derive(Default)]
 struct Pages(BTreeMap<PhysAddr, u64>);
 impl Mover for Pages {
@@ -138,7 +138,7 @@ fn word(at: PhysAddr) -> Word {
 }
 
 #[test]
-fn blocks_come_from_the_two_ends_and_go_back_in_reverse() {
+fn kernels_fill_the_region_from_both_ends_and_return_blocks_in_reverse() {
     let chip = chip();
     let (main, shadow) = (Kernel::new(&chip, 0, End::Low), Kernel::new(&chip, 1, End::High));
     assert_eq!((main.deflate(), main.deflate(), shadow.deflate()), (Ok(0), Ok(1), Ok(4)));
@@ -149,12 +149,12 @@ fn blocks_come_from_the_two_ends_and_go_back_in_reverse() {
     assert_eq!(main.cleaned.get(), given.cleaned);
     assert_eq!(shadow.inflate(&mut Nobody).unwrap().index, 2);
     assert_eq!(main.balloon.local().len(), 1);
-    assert_eq!(shadow.deflate(), Ok(2), "who needs it");
+    assert_eq!(shadow.deflate(), Ok(2), "it may take more");
     assert_eq!(shadow.deflate(), Ok(1));
 }
 
 #[test]
-fn what_cannot_be_emptied_is_passed_over() {
+fn a_block_that_cannot_be_emptied_is_skipped() {
     let chip = chip();
     let main = Kernel::new(&chip, 0, End::Low);
     assert_eq!(main.inflate(&mut Nobody), Err(Refusal::NoneMine));
@@ -169,7 +169,7 @@ fn what_cannot_be_emptied_is_passed_over() {
 }
 
 #[test]
-fn without_room_in_the_page_table_the_block_stays_in_the_pool() {
+fn a_block_stays_in_the_pool_if_the_page_table_is_full() {
     let chip = chip();
     let (main, shadow) = (Kernel::new(&chip, 0, End::Low), Kernel::new(&chip, 1, End::Low));
     main.full.set(true);
@@ -178,9 +178,9 @@ fn without_room_in_the_page_table_the_block_stays_in_the_pool() {
     assert_eq!(shadow.deflate(), Ok(0));
 }
 
-/// Both kernels allocate, free, take and give; contents stay and no frame is lost.
+/// Both kernels allocate, free, take and give; contents survive and no frame is lost.
 #[test]
-fn two_kernels_under_random_load() {
+fn two_kernels_survive_random_load() {
     for seed in 0..6 {
         let mut prng = Prng::new(seed);
         let chip = chip();

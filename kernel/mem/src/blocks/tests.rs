@@ -1,11 +1,11 @@
-//! Tests of `blocks`: the diagram, arrow by arrow. What happens in between is model-checked.
+//! Tests of `blocks`: each arrow of the diagram. Interleavings are model-checked elsewhere.
 
 use std::cell::RefCell;
 use std::vec::Vec;
 
 use super::*;
 
-/// Words of one thread, and the floors of domains.
+/// Words for one thread, and each domain's lowest running epoch.
 #[derive(Default)]
 struct Chip {
     words: RefCell<Vec<u64>>,
@@ -39,7 +39,7 @@ fn table(chip: &Chip, me: DomainId, epoch: u16) -> Blocks<&Chip> {
 }
 
 #[test]
-fn zeroes_are_a_table_of_free_blocks() {
+fn a_zeroed_table_has_only_free_blocks() {
     let chip = Chip::default();
     let a = table(&chip, A, 1);
     assert!((0..4).all(|index| a.state(index, &chip) == State::Free && a.mine(index).is_none()));
@@ -47,7 +47,7 @@ fn zeroes_are_a_table_of_free_blocks() {
 }
 
 #[test]
-fn a_block_goes_from_hand_to_hand() {
+fn a_block_moves_from_kernel_to_kernel() {
     let chip = Chip::default();
     let (a, b) = (table(&chip, A, 1), table(&chip, B, 7));
     assert_eq!(a.claim(0, Kind::Local), Ok(()));
@@ -72,7 +72,7 @@ fn a_block_goes_from_hand_to_hand() {
 }
 
 #[test]
-fn what_a_dead_kernel_had_is_recovered() {
+fn blocks_of_a_dead_kernel_are_recovered() {
     let chip = Chip::default();
     let (a, b) = (table(&chip, A, 1), table(&chip, B, 1));
     b.claim(0, Kind::Local).unwrap();
@@ -91,7 +91,7 @@ fn what_a_dead_kernel_had_is_recovered() {
 }
 
 #[test]
-fn a_kernel_recovers_its_own_former_life() {
+fn a_rebooted_kernel_recovers_the_blocks_of_its_last_life() {
     let chip = Chip::default();
     table(&chip, A, 1).claim(2, Kind::Local).unwrap();
     chip.floors.borrow_mut()[0] = 2;
@@ -102,7 +102,7 @@ fn a_kernel_recovers_its_own_former_life() {
 }
 
 #[test]
-fn nonsense_is_nobodys_to_touch() {
+fn a_block_with_invalid_words_is_never_used_again() {
     let chip = Chip::default();
     let a = table(&chip, A, 1);
     chip.store(word(B, 0), pack_block(5, 1, 77));

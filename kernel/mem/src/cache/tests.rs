@@ -34,7 +34,7 @@ fn single_frames_come_from_the_cache_in_batches() {
 }
 
 #[test]
-fn wrong_frees_are_found_in_front_of_the_cache() {
+fn the_cache_detects_wrong_frees() {
     let manager = manager(MIB);
     let frame = manager.allocate_one().unwrap();
     assert_eq!(manager.free_one(frame.plus(8)), Err(FreeError::NotAllocated));
@@ -48,18 +48,18 @@ fn wrong_frees_are_found_in_front_of_the_cache() {
 }
 
 #[test]
-fn every_frame_can_be_had_and_a_block_empties_the_cache() {
+fn every_frame_can_be_allocated_and_a_large_block_empties_the_cache() {
     let manager = manager(MIB);
     let all: Vec<_> = core::iter::from_fn(|| manager.allocate(0)).collect();
     assert_eq!(all.len(), 255);
     all.iter().for_each(|&frame| manager.free(frame, 0));
-    assert!(manager.allocate(7).is_some(), "though frames of it were in the cache");
+    assert!(manager.allocate(7).is_some(), "although frames of it were in the cache");
     assert_eq!(manager.bad_frees(), 0);
 }
 
-/// Four cores allocate and free, and hand frames to each other: no frame is with two of them.
+/// Four cores allocate, free, and pass frames to each other: no frame is allocated twice.
 #[test]
-fn four_cores_share_the_frames() {
+fn four_cores_never_allocate_a_frame_twice() {
     let manager = manager(4 * MIB);
     let fresh = manager.statistics();
     let machine = Machine::real_time();
@@ -74,7 +74,7 @@ fn four_cores_share_the_frames() {
                 for _ in 0..20_000 {
                     if prng.chance(1, 2) {
                         let Some(frame) = manager.allocate(0) else { continue };
-                        assert!(out.lock().unwrap().insert(frame), "{frame:?} is out twice");
+                        assert!(out.lock().unwrap().insert(frame), "{frame:?} was allocated twice");
                         passed.lock().unwrap().push(frame);
                     } else if let Some(frame) = passed.lock().unwrap().pop() {
                         assert!(out.lock().unwrap().remove(&frame));
@@ -92,7 +92,7 @@ fn four_cores_share_the_frames() {
 }
 
 #[test]
-fn caches_hold_nothing_of_a_block_that_is_emptied() {
+fn caches_keep_no_frame_of_an_isolated_block() {
     let (base, global) = (memory(MIB, 0), memory(abi::boot::BLOCK, 0));
     let manager = MemoryManager::new();
     let tags = base.plus(4096);
@@ -108,7 +108,7 @@ fn caches_hold_nothing_of_a_block_that_is_emptied() {
     manager.flush_core();
     manager.free_one(last).unwrap();
     while let Some(frame) = manager.allocate_one() {
-        assert!(!in_block(&frame), "{frame:?} is out of the isolated block");
+        assert!(!in_block(&frame), "{frame:?} was allocated from the isolated block");
         here.push(frame);
     }
     assert!(manager.buddy().remove_block(0).is_ok());
@@ -116,7 +116,7 @@ fn caches_hold_nothing_of_a_block_that_is_emptied() {
 }
 
 #[test]
-fn movable_frames_pass_the_caches_by() {
+fn movable_frames_bypass_the_caches() {
     let manager = manager(MIB);
     let free = manager.statistics().free;
     let frame = manager.allocate_movable(0).unwrap();

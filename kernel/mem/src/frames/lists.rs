@@ -1,5 +1,5 @@
-//! Free lists of one zone: all regions that are always ours, or one 16 MiB block of the global
-//! region. Whoever has a zone holds the allocator's lock.
+//! The free lists of one zone: all regions that always belong to this kernel, or one 16 MiB block
+//! of the global region. Callers hold the allocator's lock.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,7 +12,7 @@ use crate::raw::Word;
 /// No block: the end of a list.
 const NONE: u64 = u64::MAX;
 
-/// Frames in a row, and their tags.
+/// A range of frames and its tags.
 pub(super) struct Region<'t> {
     pub(super) base: u64,
     pub(super) bytes: u64,
@@ -29,21 +29,21 @@ impl Region<'_> {
 
 /// Heads and sizes of the free lists.
 pub(super) struct Lists {
-    /// Inverted, so that empty lists are zeroes.
+    /// Inverted, so that empty lists are zeros.
     heads: [u64; ORDERS],
     pub(super) counts: [u32; ORDERS],
-    /// Bit `o`: list `o` is not empty.
+    /// Bit `o` is set if list `o` is not empty.
     filled: u32,
     /// Frames in all lists.
     pub(super) free: usize,
-    /// In a block: a bit for each [`PART`] that was handed out or holds links.
+    /// Within a block: one bit per [`PART`] that was handed out or holds links.
     pub(super) touched: u64,
 }
 
-/// Bytes of a block that share a bit of [`Lists::touched`].
+/// Bytes per bit of [`Lists::touched`].
 pub const PART: u64 = BLOCK / 64;
 
-/// The bits of a chunk of a block.
+/// Returns the bits that a chunk covers.
 fn parts(at: u64, order: u8) -> u64 {
     let (first, bytes) = (at % BLOCK / PART, PAGE << order);
     let ones = if bytes >= BLOCK { u64::MAX } else { (1 << bytes.div_ceil(PART)) - 1 };
@@ -55,7 +55,7 @@ impl Lists {
         Lists { heads: [0; ORDERS], counts: [0; ORDERS], filled: 0, free: 0, touched: 0 }
     }
 
-    /// Is there a block of this order or a larger one?
+    /// Returns whether there is a free block of at least this order.
     #[inline]
     pub(super) fn has(&self, order: u8) -> bool {
         self.filled.checked_shr(u32::from(order)).unwrap_or(0) != 0
@@ -65,7 +65,7 @@ impl Lists {
         !self.heads[order as usize]
     }
 
-    /// Frees all of a fresh region but for what is kept.
+    /// Frees all of a new region outside `kept` and `tags`.
     pub(super) fn fill(&mut self, region: &Region, kept: &[(PhysAddr, PhysAddr)], tags: Kept) {
         let end = region.base + region.bytes;
         let mut at = region.base;
@@ -88,7 +88,7 @@ impl Lists {
         }
     }
 
-    /// Puts a free block into its list.
+    /// Inserts a free block into its list.
     pub(super) fn push(&mut self, region: &Region, block: u64, order: u8) {
         let head = self.head(order);
         link(block, 0).set(head);
@@ -104,7 +104,7 @@ impl Lists {
         set_tag(region, block, FREE | order);
     }
 
-    /// Takes a free block out of its list; its tag stays.
+    /// Removes a free block from its list, without changing its tag.
     pub(super) fn unlink(&mut self, block: u64, order: u8) {
         let (next, before) = (link(block, 0).get(), link(block, 1).get());
         if before == NONE {
@@ -122,7 +122,8 @@ impl Lists {
         }
     }
 
-    /// Takes a block of `order`; `find` is the region of an address, `marks` go into its tag.
+    /// Allocates a block of `order`. `find` returns the region of an address; `marks` are added to
+    /// the block's tag.
     pub(super) fn take<'r>(
         &mut self,
         find: impl FnOnce(u64) -> Option<&'r Region<'r>>,
@@ -146,7 +147,7 @@ impl Lists {
         Some(block)
     }
 
-    /// Frees a block; it joins with its buddies. The block that it is part of now.
+    /// Frees a block and joins it with its buddies.
     pub(super) fn give(&mut self, region: &Region, mut block: u64, mut order: u8) {
         while order < MAX_ORDER {
             let buddy = block ^ (PAGE << order);
@@ -167,7 +168,7 @@ impl Lists {
 /// A range that is never handed out.
 pub(super) type Kept = (PhysAddr, PhysAddr);
 
-/// Link `which` (0 next, 1 before) of a free block.
+/// Returns link `which` (0 next, 1 previous) of a free block.
 #[inline]
 fn link(block: u64, which: usize) -> Word {
     Word::at(PhysAddr(block).to_virt().0 as usize + 8 * which)

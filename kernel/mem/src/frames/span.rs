@@ -1,4 +1,4 @@
-//! The global region's side of the frame allocator: 16 MiB blocks that come and go.
+//! The frame allocator's side of the balloon: 16 MiB blocks of the global region that come and go.
 //!
 //! ```text
 //!            add: one free chunk of 4096 frames
@@ -8,13 +8,13 @@
 //!        ^                                                    |
 //!        +------------- remove: all of it is free ------------+
 //! ```
-//! An open block is allocated from, an isolated one only freed into; a frame of an absent block is
-//! no frame of ours. Blocks have free lists of their own and chunks do not join across them, so
-//! that `add`, `isolate` and `remove` cost the same whatever is in the block. Its tags lie in
-//! memory that is always ours, and are zeroed when a block comes for the first time: a block that
-//! goes is one free chunk, and leaves no tags behind.
+//! Frames are allocated from open blocks, and only freed into isolated ones; a frame of an absent
+//! block does not belong to this kernel. Each block has its own free lists and chunks never join
+//! across blocks, so `add`, `isolate` and `remove` take the same time whatever the block contains.
+//! The tags lie in memory that always belongs to this kernel. They are zeroed when a block comes
+//! for the first time; a block that is removed is one free chunk, so no other tags remain.
 //!
-//! A block is left with the parts of it that were touched, for only these can be in a cache.
+//! Removing a block returns which parts of it were touched: only those can be cached.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -32,14 +32,14 @@ pub use super::lists::PART;
 const ABSENT: u8 = 0;
 const OPEN: u8 = 1;
 const ISOLATED: u8 = 2;
-/// Frames of a block.
+/// Number of frames per block.
 pub const FRAMES: usize = (BLOCK / PAGE) as usize;
 
-/// The global region as the allocator sees it.
+/// The global region and the state of its blocks.
 pub(super) struct Global {
     pub(super) region: Region<'static>,
     states: [AtomicU8; MAX_BLOCKS],
-    /// Where the balloon begins: which of our blocks are the next to go.
+    /// The end of the region at which blocks are given back first.
     pub(super) frontier: End,
 }
 
@@ -56,7 +56,7 @@ impl Global {
         (self.state(at.0) != ABSENT).then_some((&self.region, tag))
     }
 
-    /// The block of an address in `region`, when that is the global one.
+    /// Returns the block of an address, if `region` is the global region.
     #[inline]
     pub(super) fn index(&self, region: &Region, at: u64) -> Option<usize> {
         core::ptr::eq(region, &self.region).then(|| ((at - self.region.base) / BLOCK) as usize)
@@ -72,14 +72,14 @@ impl Global {
     }
 }
 
-/// The owner of movable frames.
+/// The owner of movable blocks.
 pub trait Mover {
-    /// Copies `1 << order` frames and lets all who use them use the new ones. Called without a
-    /// lock; the owner may allocate and free meanwhile.
+    /// Copies `1 << order` frames and redirects all users to the copy. Called without a lock; the
+    /// owner may allocate and free meanwhile.
     fn move_page(&mut self, from: PhysAddr, to: PhysAddr, order: u8) -> Moved;
 
-    /// The same for up to [`BATCH`] chunks, each with its answer. An owner that locks does better
-    /// once for all: releasing a lock is a look at all rings of messages.
+    /// Moves up to [`BATCH`] blocks and stores each result. Owners with a lock should override this
+    /// and take the lock once: releasing a lock polls all message rings.
     fn move_all(&mut self, moves: &mut [Move]) {
         for one in moves {
             one.moved = self.move_page(one.from, one.to, one.order);
@@ -87,76 +87,72 @@ pub trait Mover {
     }
 }
 
-/// Most chunks that an owner is asked to move at once.
+/// Limit on blocks moved in one call.
 pub const BATCH: usize = 16;
 
-/// A chunk on its way.
+/// A block to be moved.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// Where it is.
     pub from: PhysAddr,
-    /// Where it goes.
     pub to: PhysAddr,
-    /// `1 << order` frames.
+    /// The block has `1 << order` frames.
     pub order: u8,
-    /// What became of it; until the owner says so it stays.
+    /// The result; [`Moved::Pinned`] until the owner changes it.
     pub moved: Moved,
 }
 
-/// What became of frames that were to be moved.
+/// The result of moving a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// `to` is the owner's now, and `from` is not any more: nobody frees it but who moved it.
+    /// The owner uses `to` and will not free `from`; the caller does.
     Done,
-    /// The owner is freeing `from`, or has freed it; it does not want `to`.
+    /// The owner is freeing `from` or has freed it; it does not use `to`.
     Gone,
-    /// Not now. `from` stays the owner's.
+    /// The block cannot be moved now; the owner keeps `from`.
     Pinned,
 }
 
-/// Why a block was not changed.
+/// Why an operation on a block failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
-    /// There is no such block, or it is not in the state that this needs.
+    /// There is no such block, or it is in the wrong state.
     State,
-    /// A frame in it cannot be moved.
+    /// This frame of the block cannot be moved.
     Unmovable(PhysAddr),
-    /// A frame of it is in a core's cache.
+    /// This frame of the block is in a core's cache.
     Cached(PhysAddr),
-    /// No room elsewhere for what is in it.
+    /// There is no memory to move the block's frames to.
     NoMemory,
-    /// Frames of it are in use.
+    /// Frames of the block are in use.
     InUse,
 }
 
-/// Which parts of a block may be in this domain's caches: a bit for each [`PART`].
+/// The parts of a block that may be in this domain's caches, one bit per [`PART`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched(pub u64);
 
 impl Touched {
-    /// Bytes.
     pub fn bytes(self) -> u64 {
         u64::from(self.0.count_ones()) * PART
     }
 
-    /// The parts, by their offset in the block.
+    /// Iterates over the offsets of the parts.
     pub fn parts(self) -> impl Iterator<Item = u64> {
         (0..64).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| bit * PART)
     }
 }
 
-/// Frames of a block, counted.
+/// Numbers of frames in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inside {
-    /// Free.
+pub struct BlockUsage {
     pub free: usize,
-    /// Allocated, and may be moved.
+    /// Allocated frames that can be moved.
     pub movable: usize,
-    /// Allocated for good, or in a core's cache.
+    /// Allocated frames that cannot be moved, and cached ones.
     pub fixed: usize,
 }
 
-/// What starts at a frame, from its tag.
+/// A block of frames as its tag describes it.
 enum Chunk {
     Free(u8),
     Used(u8),
@@ -184,18 +180,19 @@ impl Chunk {
 }
 
 impl FrameAllocator {
-    /// Blocks of `[base, base + count * 16 MiB)` may come from now on, the last of them at the end
-    /// that `frontier` names. Their tags lie at `tags`: `count` frames, never handed out. Once.
+    /// Prepares for the blocks of `[base, base + count * 16 MiB)`, of which those at the end
+    /// `frontier` are given back first. `tags` is memory for their tags: `count` frames that are
+    /// never handed out. Only the first call has an effect.
     pub fn adopt_global(&self, base: PhysAddr, count: usize, tags: PhysAddr, frontier: End) {
         let count = count.min(MAX_BLOCKS);
         let tags = raw::tags(tags, count * FRAMES);
         let region = Region { base: base.0, bytes: count as u64 * BLOCK, tags };
         let states = [const { AtomicU8::new(ABSENT) }; MAX_BLOCKS];
-        // The first one stays.
+        // Only the first call has an effect.
         let _ = self.global.set(Global { region, states, frontier });
     }
 
-    /// Frames that [`FrameAllocator::adopt_global`] needs for the tags of `count` blocks.
+    /// Returns the number of frames that the tags of `count` blocks need.
     pub const fn tag_frames(count: usize) -> u64 {
         count as u64
     }
@@ -207,7 +204,7 @@ impl FrameAllocator {
         if inside && state == Some(wanted) { Ok(global) } else { Err(BlockError::State) }
     }
 
-    /// Takes over a block, which is mapped in the linear map and nobody else's.
+    /// Adds a block, which must be in the linear map and have no other user.
     pub fn add_block(&self, index: usize) -> Result<(), BlockError> {
         let mut inner = self.inner.lock();
         let global = self.checked(index, ABSENT)?;
@@ -225,8 +222,8 @@ impl FrameAllocator {
         Ok(())
     }
 
-    /// Hands nothing out of a block any more. Frames of it that are in caches stay there until each
-    /// core has emptied its own; later frees pass the caches by.
+    /// Stops allocation from a block. Frames of it stay in caches until each core has emptied its
+    /// own; frames freed later bypass the caches.
     pub fn isolate(&self, index: usize) -> Result<(), BlockError> {
         let mut inner = self.inner.lock();
         let global = self.checked(index, OPEN)?;
@@ -237,7 +234,7 @@ impl FrameAllocator {
         Ok(())
     }
 
-    /// Opens an isolated block again.
+    /// Resumes allocation from an isolated block.
     pub fn restore(&self, index: usize) -> Result<(), BlockError> {
         let mut inner = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
@@ -247,10 +244,10 @@ impl FrameAllocator {
         Ok(())
     }
 
-    /// Moves all out of an isolated block. After an error everything is in use where it was, or
-    /// was moved: nothing is lost.
+    /// Moves all movable frames out of an isolated block and returns their number. After an error,
+    /// every frame is in use either at its old place or at its new one.
     pub fn evacuate(&self, index: usize, mover: &mut dyn Mover) -> Result<usize, BlockError> {
-        let inside = self.look_inside(index)?;
+        let inside = self.check_movable(index)?;
         if inside.movable > self.free_frames() {
             return Err(BlockError::NoMemory);
         }
@@ -269,11 +266,11 @@ impl FrameAllocator {
         }
     }
 
-    /// Counts what is in an isolated block; an error when it cannot be emptied.
-    fn look_inside(&self, index: usize) -> Result<Inside, BlockError> {
+    /// Counts the frames of an isolated block. Fails if the block cannot be emptied.
+    fn check_movable(&self, index: usize) -> Result<BlockUsage, BlockError> {
         let _still = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
-        let mut inside = Inside::default();
+        let mut inside = BlockUsage::default();
         for (at, chunk) in chunks(global, index, 0) {
             match chunk {
                 Chunk::Free(order) => inside.free += 1 << order,
@@ -285,8 +282,8 @@ impl FrameAllocator {
         Ok(inside)
     }
 
-    /// The next movable chunks from frame `from` on, each with a place to go: how many, and the
-    /// frame behind the last.
+    /// Allocates destinations for the next movable chunks from frame `from` on. Returns the number
+    /// of chunks and the frame after the last.
     fn plan(
         &self,
         index: usize,
@@ -315,7 +312,7 @@ impl FrameAllocator {
         Ok((count, next))
     }
 
-    /// Frees what nobody uses behind a batch of moves; how many frames were moved.
+    /// Frees the unused side of each move. Returns the number of frames that were moved.
     fn settle(&self, moves: &[Move]) -> Result<usize, BlockError> {
         let mut inner = self.inner.lock();
         let (mut frames, mut why) = (0, Ok(()));
@@ -338,7 +335,7 @@ impl FrameAllocator {
         why.map(|()| frames)
     }
 
-    /// Lets go of an isolated block that is all free: what of it may be in caches.
+    /// Removes an isolated block that is completely free, and returns which parts may be cached.
     pub fn remove_block(&self, index: usize) -> Result<Touched, BlockError> {
         let mut inner = self.inner.lock();
         let global = self.checked(index, ISOLATED)?;
@@ -354,11 +351,11 @@ impl FrameAllocator {
         Ok(touched)
     }
 
-    /// What is in one of our blocks.
-    pub fn inside(&self, index: usize) -> Option<Inside> {
+    /// Counts the frames of a block that belongs to this kernel.
+    pub fn block_usage(&self, index: usize) -> Option<BlockUsage> {
         let _still = self.inner.lock();
         let global = self.checked(index, OPEN).or_else(|_| self.checked(index, ISOLATED)).ok()?;
-        let mut inside = Inside::default();
+        let mut inside = BlockUsage::default();
         for (_, chunk) in chunks(global, index, 0) {
             *match chunk {
                 Chunk::Free(_) => &mut inside.free,
@@ -370,12 +367,12 @@ impl FrameAllocator {
     }
 }
 
-/// What a block consists of, from frame `from` on, at which a chunk starts or did.
+/// Iterates over the chunks of a block from frame `from` on, where a chunk starts or once started.
 fn chunks(global: &Global, index: usize, from: usize) -> impl Iterator<Item = (u64, Chunk)> {
     let tags = &global.region.tags[index * FRAMES..(index + 1) * FRAMES];
     let mut at = from;
     core::iter::from_fn(move || {
-        // What started here may have joined with what is before it.
+        // A chunk that started here may have joined with the one before it.
         let mut tag = tags.get(at)?.load(Ordering::Relaxed);
         while tag == 0 {
             at += 1;

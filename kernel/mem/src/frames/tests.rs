@@ -32,7 +32,7 @@ fn a_block_of_16_mib_with_its_tags() {
 }
 
 #[test]
-fn what_is_kept_is_never_handed_out() {
+fn kept_ranges_are_never_allocated() {
     let base = memory(4 * MIB, 0);
     let at = |start, end| (base.plus(start), base.plus(end));
     let kept = [at(0, 0x5000), at(0x10_0000, 0x18_0800)];
@@ -80,10 +80,10 @@ fn wrong_frees_are_errors_and_change_nothing() {
     assert_eq!(frames.free(block, 2), not_allocated, "twice");
 }
 
-/// Random operations against a map of what is out: no overlap, alignment, contents kept, no loss,
-/// and everything joins again at the end.
+/// Random operations against a model of what is allocated: no overlap, alignment, contents survive,
+/// no loss, and everything joins again at the end.
 #[test]
-fn random_operations_against_a_model() {
+fn random_operations_match_a_model() {
     for seed in 0..40 {
         let mut prng = Prng::new(seed);
         let skew = prng.below(64) * PAGE;
@@ -121,7 +121,7 @@ fn random_operations_against_a_model() {
 }
 
 #[test]
-fn exhaustion_is_none_and_ends_when_something_is_freed() {
+fn an_exhausted_allocator_returns_none_until_something_is_freed() {
     let (frames, _) = allocator(MIB, 0);
     let all: Vec<_> = core::iter::from_fn(|| frames.allocate(0)).collect();
     assert_eq!(all.len(), 255);

@@ -1,5 +1,5 @@
-//! One range of frames as a value: its lists and tags in place, no lock, no reference. What holds
-//! it may lie in memory that kernels share, and so may its frames, whose first words are links.
+//! An allocator for one range of frames, with lists and tags in place, without lock or references.
+//! Its owner may lie in memory that kernels share. So may its frames, whose first words are links.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -8,7 +8,7 @@ use base::addr::{PAGE, PhysAddr};
 use super::lists::{Lists, Region};
 use super::{FreeError, MAX_ORDER, MOVABLE, USED};
 
-/// `N` frames from `base` on.
+/// An allocator for `N` frames from `base` on.
 pub struct Zone<const N: usize> {
     base: u64,
     lists: Lists,
@@ -16,8 +16,9 @@ pub struct Zone<const N: usize> {
 }
 
 impl<const N: usize> Zone<N> {
-    /// All of them free. They begin at a multiple of the largest block that is to be allocated, are
-    /// mapped where `base` is in the linear map, and are nobody else's as long as this is used.
+    /// Creates an allocator with all frames free. `base` must be aligned to the largest block that
+    /// will be allocated; the frames must be in the linear map and have no other user while this is
+    /// in use.
     pub fn new(base: PhysAddr) -> Zone<N> {
         let tags = [const { AtomicU8::new(0) }; N];
         let mut zone = Zone { base: base.0, lists: Lists::new(), tags };
@@ -27,14 +28,14 @@ impl<const N: usize> Zone<N> {
         zone
     }
 
-    /// A block, aligned to its size; what is in it is undefined.
+    /// Allocates a block, aligned to its size, with undefined contents.
     pub fn allocate(&mut self, order: u8) -> Option<PhysAddr> {
         let Zone { base, lists, tags } = self;
         let region = region(*base, tags);
         lists.take(|_| Some(&region), order, 0).map(PhysAddr)
     }
 
-    /// Gives a block back, with the order it was allocated with.
+    /// Frees a block. `order` must be the one it was allocated with.
     pub fn free(&mut self, block: PhysAddr, order: u8) -> Result<(), FreeError> {
         let Zone { base, lists, tags } = self;
         let region = region(*base, tags);
@@ -49,7 +50,6 @@ impl<const N: usize> Zone<N> {
         Ok(())
     }
 
-    /// Frames that can be allocated now.
     pub fn free_frames(&self) -> usize {
         self.lists.free
     }
@@ -67,7 +67,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn blocks_come_and_go_and_nothing_is_given_twice() {
+    fn random_blocks_never_overlap_and_all_return() {
         for seed in 0..20 {
             let mut prng = Prng::new(seed);
             let base = memory(4 << 20, 0);

@@ -23,22 +23,22 @@ fn layout(size: usize, align: usize) -> Layout {
 }
 
 #[test]
-fn places() {
-    assert_eq!(place(layout(1, 1)), Place::Class(0));
-    assert_eq!(place(layout(48, 16)), Place::Class(2));
-    assert_eq!(place(layout(48, 64)), Place::Class(3), "aligned to 64");
-    assert_eq!(place(layout(2048, 2048)), Place::Class(13));
-    assert_eq!(place(layout(2049, 1)), Place::Frames(0));
-    assert_eq!(place(layout(8, 4096)), Place::Frames(0));
-    assert_eq!(place(layout(4097, 1)), Place::Frames(1));
-    assert_eq!(place(layout(16 << 20, 1)), Place::Frames(12));
-    assert_eq!(place(layout((16 << 20) + 1, 1)), Place::TooLarge);
-    assert_eq!(place(layout(isize::MAX as usize, 1)), Place::TooLarge);
+fn layouts_map_to_size_classes_and_frames() {
+    assert_eq!(backing(layout(1, 1)), Backing::Class(0));
+    assert_eq!(backing(layout(48, 16)), Backing::Class(2));
+    assert_eq!(backing(layout(48, 64)), Backing::Class(3), "aligned to 64");
+    assert_eq!(backing(layout(2048, 2048)), Backing::Class(13));
+    assert_eq!(backing(layout(2049, 1)), Backing::Frames(0));
+    assert_eq!(backing(layout(8, 4096)), Backing::Frames(0));
+    assert_eq!(backing(layout(4097, 1)), Backing::Frames(1));
+    assert_eq!(backing(layout(16 << 20, 1)), Backing::Frames(12));
+    assert_eq!(backing(layout((16 << 20) + 1, 1)), Backing::TooLarge);
+    assert_eq!(backing(layout(isize::MAX as usize, 1)), Backing::TooLarge);
 }
 
-/// Random objects against a model: aligned, apart, and nothing is lost at the end.
+/// Random objects against a model: aligned, disjoint, and nothing is lost at the end.
 #[test]
-fn random_objects_against_a_model() {
+fn random_objects_match_a_model() {
     for seed in 0..20 {
         let (manager, heap) = (manager(8 * MIB), Heap::new());
         let fresh = manager.statistics();
@@ -54,7 +54,7 @@ fn random_objects_against_a_model() {
                 let below = out.range(..at + layout.size()).next_back();
                 assert!(below.is_none_or(|(start, l)| start + l.size() <= at), "seed {seed}");
                 out.insert(at, layout);
-                // What is free is written by the heap: that must not be part of any object.
+                // The heap writes into free memory, which must not be part of any object.
                 if layout.size() >= 8 {
                     Word::at(at & !7).set(at as u64);
                 }
@@ -74,7 +74,7 @@ fn random_objects_against_a_model() {
         let usage = heap.usage();
         assert_eq!(usage.used, 0, "seed {seed}");
         let at_most: usize = SIZES.iter().map(|&size| slab_bytes(size)).sum();
-        assert!(usage.taken <= at_most, "seed {seed}: at most one empty slab a class");
+        assert!(usage.taken <= at_most, "seed {seed}: more than one empty slab per class");
         manager.flush_core();
         let kept = (fresh.free - manager.statistics().free) * PAGE as usize;
         assert_eq!(kept, usage.taken, "seed {seed}");
@@ -95,11 +95,11 @@ fn a_heap_without_memory_fails_and_recovers() {
 
 #[test]
 #[allow(unsafe_code, reason = "the interface of global allocators is unsafe")]
-fn as_a_global_allocator() {
+fn the_heap_works_as_global_allocator() {
     use core::alloc::GlobalAlloc;
     let heap = KernelHeap::new();
     let (small, large) = (layout(100, 8), layout(100_000, 8));
-    // SAFETY: allocations are freed once, with their layouts, and used within their sizes.
+    // SAFETY: each allocation is freed once, with its layout, and used within its size.
     unsafe {
         assert!(heap.alloc(small).is_null(), "before init");
         heap.init(manager(MIB));
@@ -108,7 +108,7 @@ fn as_a_global_allocator() {
         assert_eq!(heap.realloc(object, small, 120), object, "the same class");
         let object = heap.realloc(object, layout(120, 8), 100_000);
         assert!((0..100).all(|i| object.add(i).read() == 7));
-        assert!(heap.realloc(object, large, 10 << 20).is_null(), "and the old one stays");
+        assert!(heap.realloc(object, large, 10 << 20).is_null(), "too large: the old one stays");
         assert_eq!(object.read(), 7);
         let object = heap.realloc(object, large, 8);
         assert_eq!(object.read(), 7);

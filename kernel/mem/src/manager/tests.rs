@@ -1,5 +1,5 @@
 //! Tests of `manager`: single steps, and two and three kernels under random load, with slow and
-//! lost messages, gifts that fail, and deaths.
+//! lost messages, failing transfers, and deaths.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -24,7 +24,7 @@ fn done(manager: &mut Manager, now: u64, event: Event) -> Vec<Action> {
 }
 
 #[test]
-fn it_takes_from_the_pool_first() {
+fn a_kernel_in_need_takes_from_the_pool_first() {
     let mut m = Manager::new(A, LIMITS);
     assert_eq!(done(&mut m, 0, sample(1000, 3, &[(B, 9)])), []);
     assert_eq!(done(&mut m, 1, sample(999, 3, &[(B, 9)])), [Action::Deflate]);
@@ -34,7 +34,7 @@ fn it_takes_from_the_pool_first() {
 }
 
 #[test]
-fn it_asks_those_with_most_first_and_all_of_them() {
+fn a_kernel_in_need_asks_all_peers_those_with_most_memory_first() {
     let mut m = Manager::new(A, LIMITS);
     let event = sample(5, 0, &[(B, 10), (C, 20)]);
     assert_eq!(done(&mut m, 0, event), [Action::Ask(C)]);
@@ -53,7 +53,7 @@ fn it_asks_those_with_most_first_and_all_of_them() {
 }
 
 #[test]
-fn it_gives_what_leaves_its_reserve() {
+fn a_kernel_gives_only_if_it_keeps_its_reserve() {
     let mut m = Manager::new(A, LIMITS);
     let (poor, rich) = (2999 + FRAMES, 3000 + FRAMES);
     done(&mut m, 0, sample(poor, 1, &[(B, 0)]));
@@ -61,21 +61,25 @@ fn it_gives_what_leaves_its_reserve() {
     assert_eq!(done(&mut m, 3, Event::Asked(C, rich)), [Action::Inflate], "some was freed");
     assert_eq!(done(&mut m, 4, Event::Asked(B, rich)), [], "one at a time");
     let answers = [Action::Answer(C, true), Action::Answer(B, false)];
-    assert_eq!(done(&mut m, 5, Event::Inflated(true)), answers, "what was given is gone");
+    assert_eq!(
+        done(&mut m, 5, Event::Inflated(true)),
+        answers,
+        "the given block is no longer free"
+    );
     assert_eq!(done(&mut m, 7, Event::Asked(B, 9000 + FRAMES)), [Action::Inflate]);
     assert_eq!(done(&mut m, 8, Event::Lost(B)), []);
-    assert_eq!(done(&mut m, 9, Event::Inflated(true)), [], "nobody to tell");
+    assert_eq!(done(&mut m, 9, Event::Inflated(true)), [], "the peer is dead");
 }
 
 #[test]
-fn who_asks_before_the_first_sample_waits_for_it() {
+fn a_request_before_the_first_sample_waits_for_it() {
     let mut m = Manager::new(A, LIMITS);
     assert_eq!(done(&mut m, 0, Event::Asked(B, 9)), []);
     assert_eq!(done(&mut m, 1, sample(2000, 1, &[(B, 0)])), [Action::Answer(B, false)]);
 }
 
 #[test]
-fn it_keeps_a_block_in_the_pool_but_not_at_once() {
+fn a_block_is_kept_in_the_pool_after_the_hold_time() {
     let mut m = Manager::new(A, LIMITS);
     let rich = sample(3000 + 2 * FRAMES, 0, &[(B, 0)]);
     assert_eq!(done(&mut m, 0, rich), [Action::Inflate]);
@@ -83,26 +87,26 @@ fn it_keeps_a_block_in_the_pool_but_not_at_once() {
     assert_eq!(done(&mut m, 2, rich), [Action::WakeAt(1001)]);
     assert_eq!(done(&mut m, 1001, rich), [Action::Inflate]);
     done(&mut m, 1002, Event::Inflated(true));
-    assert_eq!(done(&mut m, 1003, sample(9000 + 3 * FRAMES, 0, &[])), [], "nobody else is there");
+    assert_eq!(done(&mut m, 1003, sample(9000 + 3 * FRAMES, 0, &[])), [], "no peer is there");
 }
 
-/// A kernel of the simulation: what it uses, and messages to it.
+/// A kernel of the simulation: its memory use, and messages in flight to it.
 struct Kernel {
     manager: Manager,
     home: usize,
     blocks: usize,
     used: usize,
-    /// Where its load goes.
+    /// The use that its load approaches.
     goal: usize,
     alive: bool,
-    /// (when, what)
+    /// Arrival time and event.
     inbox: VecDeque<(u64, Event)>,
-    /// What it does, until when.
+    /// The end time and action of the transfer in progress.
     doing: Option<(u64, Action)>,
     wake: u64,
-    /// Freed since it took its last block.
+    /// Frames freed since it took its last block.
     freed: Option<usize>,
-    /// Wants a block since, with nothing to have.
+    /// Since when it has needed a block without any progress.
     starving: u64,
 }
 
@@ -112,23 +116,23 @@ struct World {
     pool: usize,
     now: u64,
     moves: usize,
-    /// May gifts fail?
+    /// Whether transfers may fail.
     failing: bool,
     bug: Bug,
 }
 
-/// What the simulation must see.
+/// A deliberate bug that the simulation must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
-    /// Nobody gives.
+    /// No kernel gives.
     Greedy,
-    /// A kernel thinks that it has two blocks more.
+    /// A kernel overestimates its free memory by two blocks.
     Generous,
 }
 
 impl Kernel {
-    /// One that begins at `now` with `home` frames of its own.
+    /// Creates a kernel that boots at `now` with `home` frames of its own.
     fn new(index: usize, home: usize, now: u64) -> Kernel {
         Kernel {
             manager: Manager::new(DomainId(index as u8), LIMITS),
@@ -158,30 +162,30 @@ impl World {
         World { prng, kernels, pool, now: 0, moves: 0, failing, bug: Bug::None }
     }
 
-    fn sample(&self, who: usize) -> Event {
+    fn sample(&self, id: usize) -> Event {
         let mut spare = [None; MAX_DOMAINS];
         for (index, kernel) in self.kernels.iter().enumerate() {
-            if index != who && kernel.alive {
+            if index != id && kernel.alive {
                 spare[index] = Some(kernel.manager.spare(kernel.free()));
             }
         }
         let more = if self.bug == Bug::Generous { 2 * FRAMES } else { 0 };
-        let free = self.kernels[who].free();
+        let free = self.kernels[id].free();
         let free = if free < LIMITS.low { free } else { free + more };
         Event::Sampled(Sample { free, pool: self.pool, spare })
     }
 
-    fn feed(&mut self, who: usize, event: Event) {
-        let actions = self.kernels[who].manager.step(self.now, event);
+    fn feed(&mut self, id: usize, event: Event) {
+        let actions = self.kernels[id].manager.step(self.now, event);
         for action in actions.iter() {
             let later = self.now + 1 + self.prng.below(40);
-            let me = DomainId(who as u8);
+            let me = DomainId(id as u8);
             match action {
-                Action::WakeAt(at) => self.kernels[who].wake = at,
+                Action::WakeAt(at) => self.kernels[id].wake = at,
                 Action::Ask(peer) => self.send(peer, later, Event::Asked(me, 0)),
                 Action::Answer(peer, gave) => self.send(peer, later, Event::Answered(me, gave)),
                 Action::Deflate | Action::Inflate => {
-                    let before = self.kernels[who].doing.replace((later, action));
+                    let before = self.kernels[id].doing.replace((later, action));
                     assert_eq!(before, None, "one thing at a time");
                 }
             }
@@ -195,10 +199,10 @@ impl World {
         }
     }
 
-    /// A block is taken or given, if that is still possible.
-    fn finish(&mut self, who: usize, action: Action) {
+    /// Takes or gives a block, if that is still possible.
+    fn finish(&mut self, id: usize, action: Action) {
         let refuses = self.failing && self.prng.chance(1, 4);
-        let kernel = &mut self.kernels[who];
+        let kernel = &mut self.kernels[id];
         let event = match action {
             Action::Deflate => {
                 let took = self.pool > 0;
@@ -221,12 +225,12 @@ impl World {
                 Event::Inflated(gives)
             }
         };
-        self.feed(who, event);
+        self.feed(id, event);
     }
 
-    fn load(&mut self, who: usize) {
+    fn load(&mut self, id: usize) {
         let step = self.prng.below(60) as usize;
-        let kernel = &mut self.kernels[who];
+        let kernel = &mut self.kernels[id];
         if kernel.used < kernel.goal {
             kernel.used += step.min(kernel.goal - kernel.used).min(kernel.free());
         } else {
@@ -238,12 +242,12 @@ impl World {
         }
     }
 
-    fn kill(&mut self, who: usize) {
-        let blocks = core::mem::take(&mut self.kernels[who].blocks);
+    fn kill(&mut self, id: usize) {
+        let blocks = core::mem::take(&mut self.kernels[id].blocks);
         self.pool += blocks;
-        self.kernels[who] = Kernel::new(who, self.kernels[who].home, self.now);
-        for peer in (0..self.kernels.len()).filter(|&peer| peer != who) {
-            let dead = DomainId(who as u8);
+        self.kernels[id] = Kernel::new(id, self.kernels[id].home, self.now);
+        for peer in (0..self.kernels.len()).filter(|&peer| peer != id) {
+            let dead = DomainId(id as u8);
             self.kernels[peer].inbox.retain(|(_, event)| match event {
                 Event::Asked(from, _) | Event::Answered(from, _) => *from != dead,
                 _ => true,
@@ -254,47 +258,47 @@ impl World {
 
     fn tick(&mut self) {
         self.now += 1;
-        for who in 0..self.kernels.len() {
-            self.load(who);
-            while let Some(at) = self.kernels[who].inbox.iter().position(|m| m.0 <= self.now) {
-                let (_, mut event) = self.kernels[who].inbox.remove(at).unwrap();
+        for id in 0..self.kernels.len() {
+            self.load(id);
+            while let Some(at) = self.kernels[id].inbox.iter().position(|m| m.0 <= self.now) {
+                let (_, mut event) = self.kernels[id].inbox.remove(at).unwrap();
                 if let Event::Asked(_, free) = &mut event {
-                    *free = self.kernels[who].free();
+                    *free = self.kernels[id].free();
                 }
-                self.feed(who, event);
+                self.feed(id, event);
             }
-            if let Some((_, action)) = self.kernels[who].doing.take_if(|d| d.0 <= self.now) {
-                self.finish(who, action);
+            if let Some((_, action)) = self.kernels[id].doing.take_if(|d| d.0 <= self.now) {
+                self.finish(id, action);
             }
-            let kernel = &self.kernels[who];
+            let kernel = &self.kernels[id];
             let pressed = kernel.free() < LIMITS.low;
             if pressed || kernel.wake <= self.now || self.now.is_multiple_of(50) {
-                let event = self.sample(who);
-                self.feed(who, event);
+                let event = self.sample(id);
+                self.feed(id, event);
             }
         }
         self.check();
     }
 
-    /// Nobody wants for long what is there to have.
+    /// Checks that no kernel waits long for a block that is available.
     fn check(&mut self) {
         let can_give = |k: &Kernel| k.blocks > 0 && k.free() >= LIMITS.reserve + FRAMES;
-        for who in 0..self.kernels.len() {
-            let mut others = self.kernels.iter().enumerate().filter(|(index, _)| *index != who);
+        for id in 0..self.kernels.len() {
+            let mut others = self.kernels.iter().enumerate().filter(|(index, _)| *index != id);
             let there = self.pool > 0 || others.any(|(_, k)| can_give(k));
-            if self.kernels[who].free() >= LIMITS.low || !there {
-                self.kernels[who].starving = self.now;
+            if self.kernels[id].free() >= LIMITS.low || !there {
+                self.kernels[id].starving = self.now;
             }
-            let since = self.now - self.kernels[who].starving;
+            let since = self.now - self.kernels[id].starving;
             let most = if self.failing { 20_000 } else { 4_000 };
-            assert!(since < most, "kernel {who} starves since {since} at {}", self.now);
+            assert!(since < most, "kernel {id} has starved since {since} at {}", self.now);
         }
     }
 
     fn new_goals(&mut self) {
-        for who in 0..self.kernels.len() {
+        for id in 0..self.kernels.len() {
             let total = 5000 + self.prng.below(6) as usize * FRAMES;
-            self.kernels[who].goal = self.prng.below(total as u64) as usize;
+            self.kernels[id].goal = self.prng.below(total as u64) as usize;
         }
     }
 }
@@ -309,14 +313,14 @@ fn simulate(kernels: usize, failing: bool, deaths: bool) -> usize {
                 world.new_goals();
             }
             if deaths && world.prng.chance(1, 3000) {
-                let who = world.prng.below(kernels as u64) as usize;
-                world.kill(who);
+                let id = world.prng.below(kernels as u64) as usize;
+                world.kill(id);
             }
             world.tick();
             let held: usize = world.kernels.iter().map(|kernel| kernel.blocks).sum();
             assert_eq!(held + world.pool, all, "seed {seed}");
         }
-        // A steady load moves nothing once it is served.
+        // Under constant load no block moves once all needs are met.
         world.failing = false;
         (0..6000).for_each(|_| world.tick());
         let before = world.moves;
@@ -328,12 +332,12 @@ fn simulate(kernels: usize, failing: bool, deaths: bool) -> usize {
 }
 
 #[test]
-fn two_kernels_share_what_there_is() {
+fn two_kernels_share_the_memory() {
     assert!(simulate(2, false, false) > 50);
 }
 
 #[test]
-fn three_kernels_with_gifts_that_fail_and_deaths() {
+fn three_kernels_survive_failing_transfers_and_deaths() {
     assert!(simulate(3, true, false) > 50);
     assert!(simulate(3, false, true) > 50);
     assert!(simulate(3, true, true) > 50);
@@ -354,12 +358,12 @@ fn with(bug: Bug) {
 
 #[test]
 #[should_panic(expected = "starves")]
-fn the_simulation_sees_who_starves() {
+fn the_simulation_detects_starvation() {
     with(Bug::Greedy);
 }
 
 #[test]
 #[should_panic(expected = "ping-pong")]
-fn the_simulation_sees_ping_pong() {
+fn the_simulation_detects_ping_pong() {
     with(Bug::Generous);
 }

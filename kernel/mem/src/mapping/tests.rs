@@ -6,7 +6,7 @@ use abi::boot::{BLOB_MAGIC, BLOCK, NOBODY, VA_OFFSET};
 
 use super::*;
 
-/// Frames for tables: the model needs one, and never looks into it.
+/// Frames for tables: the model of the MMU needs one but never accesses it.
 struct Tables;
 impl Frames for Tables {
     fn allocate(&self, _order: u8) -> Option<PhysAddr> {
@@ -18,7 +18,7 @@ impl Frames for Tables {
 const MIB: u64 = 1 << 20;
 const OWN: DomainId = DomainId(0);
 
-/// Two domains; domain 0 owns two regions, its image in the first.
+/// A board with two domains; domain 0 owns two regions and has its image in the first.
 fn blob() -> Blob {
     let region =
         |base, size, kind, owner| Region { base: base * MIB, size: size * MIB, kind, owner };
@@ -62,7 +62,7 @@ fn find(table: &PageTable, at: u64) -> Option<Mapping> {
 }
 
 #[test]
-fn the_kernel_table_is_what_the_design_says() {
+fn the_kernel_table_maps_exactly_what_the_rules_allow() {
     let table = table();
     let rights = |at| find(&table, at).map(|leaf| (leaf.memory, leaf.rights));
     let own = Some((Memory::Cached, Rights::ReadWrite));
@@ -74,7 +74,11 @@ fn the_kernel_table_is_what_the_design_says() {
     assert_eq!(rights(0x1d_1000), own);
     assert_eq!(rights(0x1e_0000), own);
     assert_eq!(rights(70 * MIB), own);
-    assert_eq!(rights(18 * MIB), Some((Memory::Uncached, Rights::ReadWrite)), "a page begun");
+    assert_eq!(
+        rights(18 * MIB),
+        Some((Memory::Uncached, Rights::ReadWrite)),
+        "rounded up to a page"
+    );
     assert_eq!(rights(18 * MIB + PAGE), None);
     assert_eq!(rights(32 * MIB), Some((Memory::Uncached, Rights::Read)));
     for not_ours in [35 * MIB, 40 * MIB, 48 * MIB, 80 * MIB] {
@@ -89,22 +93,22 @@ fn the_kernel_table_is_what_the_design_says() {
 }
 
 #[test]
-fn the_audit_accepts_it_and_counts() {
+fn the_audit_accepts_the_kernel_table_and_counts_its_bytes() {
     let audit = audit(&table(), &blob(), OWN, &BlockSet::new()).unwrap();
     assert_eq!(audit.code, 0x8_0000);
-    // The guard, and the gap between data and guard.
+    // Without the guard and the gap between data and guard.
     assert_eq!(audit.cached, 2 * BLOCK - 0x1_1000);
     assert_eq!(audit.uncached, 5 * MIB + PAGE);
     assert_eq!(audit.device, PAGE);
 }
 
 #[test]
-fn the_image_is_kept_whole() {
+fn the_image_range_covers_all_sections() {
     let range = image_range(&arch::image::layout());
     assert_eq!(range, (PhysAddr(0x10_0000), PhysAddr(0x1e_0000)));
 }
 
-/// Adds one mapping to a good table and audits it.
+/// Adds one mapping to a valid table and audits it.
 fn planted(virt: u64, phys: u64, memory: Memory, rights: Rights) -> Result<Audit, Violation> {
     let mut table = table();
     table.map(&Tables, VirtAddr(virt), PhysAddr(phys), PAGE, memory, rights).unwrap();
@@ -112,7 +116,7 @@ fn planted(virt: u64, phys: u64, memory: Memory, rights: Rights) -> Result<Audit
 }
 
 #[test]
-fn planted_violations_are_caught() {
+fn the_audit_detects_planted_violations() {
     use Violation::*;
     let (cached, uncached, device) = (Memory::Cached, Memory::Uncached, Memory::Device);
     let (read, write, execute) = (Rights::Read, Rights::ReadWrite, Rights::ReadExecute);
@@ -129,15 +133,15 @@ fn planted_violations_are_caught() {
     assert!(matches!(planted(high, 0x5000, device, write), Err(DeviceInMemory(_))));
     assert!(matches!(planted(high, 0x10_0000, cached, write), Err(WritableCode(_))));
     assert!(matches!(planted(high, 0x1a_0000, cached, execute), Err(WritableCode(_))));
-    assert!(planted(high, 0x10_0000, cached, read).is_ok(), "reading code is no crime");
-    assert!(planted(high, 0x5000, cached, write).is_ok(), "a stack: the same type twice");
+    assert!(planted(high, 0x10_0000, cached, read).is_ok(), "code may be read");
+    assert!(planted(high, 0x5000, cached, write).is_ok(), "a stack, twice with the same type");
     let nobody = audit(&table(), &blob(), DomainId(5), &BlockSet::new());
     assert_eq!(nobody, Err(NoSuchDomain));
 }
 
-/// What no table can be made to hold here is checked on the leaf itself.
+/// Leaves that no table can be made to contain here are checked directly.
 #[test]
-fn low_and_disordered_leaves_are_caught() {
+fn the_audit_detects_low_and_unordered_leaves() {
     let leaf = |virt| Mapping {
         virt: VirtAddr(virt),
         phys: PhysAddr(0),
@@ -155,21 +159,21 @@ fn low_and_disordered_leaves_are_caught() {
 }
 
 #[test]
-fn a_block_is_cacheable_while_it_is_local() {
+fn a_block_may_be_cacheable_only_while_it_is_local() {
     let (mut table, mut blocks) = (table(), BlockSet::new());
     let block = PhysAddr(96 * MIB);
     map_block(&mut table, &Tables, block).unwrap();
     let judge = |table: &PageTable, blocks: &BlockSet| audit(table, &blob(), OWN, blocks);
     assert!(matches!(judge(&table, &blocks), Err(Violation::ForeignCached(_))));
     blocks.insert(0);
-    assert!(matches!(judge(&table, &blocks), Err(Violation::ForeignCached(_))), "its neighbour");
+    assert!(matches!(judge(&table, &blocks), Err(Violation::ForeignCached(_))), "the next block");
     blocks.insert(1);
     assert_eq!(judge(&table, &blocks).unwrap().cached, 3 * BLOCK - 0x1_1000);
     table.unmap(block.to_virt(), BLOCK).unwrap();
     assert_eq!(judge(&table, &BlockSet::new()).unwrap().cached, 2 * BLOCK - 0x1_1000);
 }
 
-/// In `blob`, what another kernel's staged image is mapped to, and what the audit says of it.
+/// Maps another kernel's staged image as `blob` says, and returns the audit's result.
 fn with_twin(blob: &Blob) -> (PageTable, Result<Audit, Violation>) {
     let mut table = kernel_table(blob, OWN, &arch::image::layout(), &Tables).unwrap();
     let other = &blob.domains[1];
@@ -180,7 +184,7 @@ fn with_twin(blob: &Blob) -> (PageTable, Result<Audit, Violation>) {
 }
 
 #[test]
-fn another_kernels_image_is_mapped_where_the_board_says_so_and_nowhere_else() {
+fn another_kernels_image_may_be_mapped_only_on_boards_with_twins() {
     let mut blob = blob();
     blob.domains[1].image_pa = 48 * MIB;
     blob.domains[1].image_max = MIB;
@@ -199,7 +203,7 @@ fn another_kernels_image_is_mapped_where_the_board_says_so_and_nowhere_else() {
 }
 
 #[test]
-fn a_header_that_lies_maps_nothing() {
+fn an_invalid_image_header_maps_nothing() {
     let mut blob = blob();
     blob.domains[1].image_pa = 48 * MIB;
     blob.domains[1].image_max = MIB;

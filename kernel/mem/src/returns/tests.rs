@@ -1,5 +1,5 @@
-//! Tests of `returns`: over a channel that loses, repeats and reorders, and with deaths, each
-//! frame comes home once or is void with its block.
+//! Tests of `returns`: over a channel that loses, repeats and reorders messages, and with deaths,
+//! each frame returns once or becomes void with its block.
 
 use std::collections::BTreeSet;
 use std::vec::Vec;
@@ -13,7 +13,7 @@ fn frame(number: u64) -> PhysAddr {
 }
 
 #[test]
-fn a_full_outbox_keeps_what_it_has() {
+fn a_full_outbox_refuses_and_keeps_its_frames() {
     let mut outbox = Outbox::new(Epoch(1));
     (0..CAPACITY as u64).for_each(|n| outbox.put(frame(n), 3).unwrap());
     assert_eq!(outbox.put(frame(999), 0), Err(Full));
@@ -27,7 +27,7 @@ fn a_full_outbox_keeps_what_it_has() {
     assert_eq!(unpack(outbox.due().unwrap().frames[0]), (frame(31), 3));
 }
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone)]
 enum Message {
     Batch { from: Epoch, to: Epoch, number: u64, frames: Vec<u64> },
@@ -35,13 +35,13 @@ enum Message {
 }
 
 #[test]
-fn every_frame_comes_home_once() {
+fn every_frame_returns_exactly_once() {
     let mut full = 0;
     for seed in 0..200 {
         let mut prng = Prng::new(seed);
         let (mut here, mut there) = (Epoch(1), Epoch(1));
         let (mut outbox, mut inbox) = (Outbox::new(there), Inbox::new(there, here));
-        // Frames of the peer's present life: out, and home.
+        // Frames of the peer's current life: lent out, and returned.
         let (mut out, mut home) = (BTreeSet::new(), BTreeSet::new());
         let (mut wire, mut next) = (Vec::new(), 1);
         for step in 0..3000 {
@@ -55,7 +55,7 @@ fn every_frame_comes_home_once() {
                 }
                 3..9 if !wire.is_empty() => {
                     let nth = prng.below(wire.len() as u64) as usize;
-                    // Some messages stay on the wire and come again.
+                    // Some messages stay in flight and are delivered again.
                     let again = prng.chance(1, 4);
                     let message = if again { wire[nth].clone() } else { wire.remove(nth) };
                     if prng.chance(1, 6) {
@@ -67,12 +67,15 @@ fn every_frame_comes_home_once() {
                         }
                         Message::Acknowledged { .. } => {}
                         Message::Batch { from, to, number, frames } => {
-                            let verdict = inbox.came(from, to, number);
+                            let verdict = inbox.receive(from, to, number);
                             if verdict == Verdict::Take {
                                 for word in frames {
                                     let at = unpack(word).0;
-                                    assert!(out.remove(&at), "seed {seed}: {at:?} is not out");
-                                    assert!(home.insert(at), "seed {seed}: {at:?} twice");
+                                    assert!(
+                                        out.remove(&at),
+                                        "seed {seed}: {at:?} was not lent out"
+                                    );
+                                    assert!(home.insert(at), "seed {seed}: {at:?} returned twice");
                                 }
                             }
                             if verdict != Verdict::Stale {
@@ -91,7 +94,7 @@ fn every_frame_comes_home_once() {
                     }
                 }
                 19 if prng.chance(1, 30) => {
-                    // The peer's blocks go to the pool, with all frames of them.
+                    // The peer's blocks return to the pool with all of their frames.
                     there = Epoch(there.0 + 1);
                     inbox = Inbox::new(there, here);
                     let void = outbox.restart(there);
@@ -99,7 +102,8 @@ fn every_frame_comes_home_once() {
                     (out, home) = (BTreeSet::new(), BTreeSet::new());
                 }
                 19 if prng.chance(1, 30) => {
-                    // What this kernel had of others is theirs again when they hear of its death.
+                    // When the peers hear of this kernel's death, they take back what it had of
+                    // theirs.
                     inbox.over(here);
                     here = Epoch(here.0 + 1);
                     outbox = Outbox::new(there);
@@ -111,12 +115,12 @@ fn every_frame_comes_home_once() {
         for _ in 0..20 {
             let Some(batch) = outbox.due() else { break };
             let (number, to, frames) = (batch.number, batch.to, batch.frames.to_vec());
-            if inbox.came(here, to, number) == Verdict::Take {
+            if inbox.receive(here, to, number) == Verdict::Take {
                 frames.iter().for_each(|&word| assert!(out.remove(&unpack(word).0)));
             }
             outbox.acknowledged(number);
         }
         assert!(out.is_empty() && outbox.is_empty(), "seed {seed}: {} lost", out.len());
     }
-    assert!(full > 1000, "it was full {full} times only");
+    assert!(full > 1000, "it was full only {full} times");
 }

@@ -17,7 +17,7 @@ fn kernel(bytes: u64) -> (MemoryManager, Lock<PageTable>) {
     (manager, Lock::new(Rank::new(50, "page table"), table))
 }
 
-/// Free frames, those that the core keeps for itself included.
+/// Returns the number of free frames, including those in the core's cache.
 fn free(frames: &MemoryManager) -> usize {
     frames.flush_core();
     frames.statistics().free
@@ -26,34 +26,34 @@ fn free(frames: &MemoryManager) -> usize {
 fn nothing(_: VirtAddr, _: u64) {}
 
 #[test]
-fn memory_comes_when_it_is_touched_and_goes_with_the_space() {
+fn a_touch_allocates_memory_and_release_frees_it() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(4 << 30).unwrap();
-    assert_eq!(spaces.demand(at.0, from), Demand::Other, "nothing is open");
+    assert_eq!(spaces.handle_fault(at.0, from), FaultOutcome::Unhandled, "nothing is open");
     spaces.open(at, 64 << 10).unwrap();
     assert_eq!(spaces.promised(), 64 << 10);
-    assert_eq!(spaces.demand(at.0 + 5 * PAGE + 7, from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + 5 * PAGE + 7, from), FaultOutcome::Mapped);
     assert_eq!(spaces.committed(at), AROUND * PAGE);
     let found = table.lock().find(at.plus(5 * PAGE)).unwrap();
     assert_eq!((found.bytes, found.rights), (PAGE, Rights::ReadWrite));
-    assert_eq!(spaces.demand(at.0 + 5 * PAGE, from), Demand::Other, "it is there");
-    assert_eq!(spaces.demand(at.0 + (64 << 10), from), Demand::Other, "not open");
+    assert_eq!(spaces.handle_fault(at.0 + 5 * PAGE, from), FaultOutcome::Unhandled, "it is there");
+    assert_eq!(spaces.handle_fault(at.0 + (64 << 10), from), FaultOutcome::Unhandled, "not open");
     spaces.open(at.plus(64 << 10), 64 << 10).unwrap();
-    assert_eq!(spaces.demand(at.0 + (64 << 10), from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + (64 << 10), from), FaultOutcome::Mapped);
     spaces.release(at, from, &nothing);
     assert_eq!(free(&frames), before - 1, "all but the table");
     assert_eq!(spaces.promised(), 0);
-    assert_eq!(spaces.demand(at.0, from), Demand::Other);
+    assert_eq!(spaces.handle_fault(at.0, from), FaultOutcome::Unhandled);
     assert_eq!(spaces.reserve(PAGE).unwrap(), at, "its slot is free again");
 }
 
 #[test]
 fn code_is_committed_then_protected() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let spaces = Spaces::new();
     let at = spaces.reserve(8 * PAGE).unwrap();
     spaces.open(at, 8 * PAGE).unwrap();
@@ -66,29 +66,34 @@ fn code_is_committed_then_protected() {
         [false, true, true, false]
     );
     assert_eq!(table.lock().find(at.plus(PAGE)).unwrap().phys, frame, "what was in it stays");
-    assert_eq!(spaces.demand(at.0 + PAGE, from), Demand::Other, "a write to code is not met");
+    assert_eq!(
+        spaces.handle_fault(at.0 + PAGE, from),
+        FaultOutcome::Unhandled,
+        "code is not writable"
+    );
     spaces.release(at, from, &nothing);
 }
 
 #[test]
-fn without_memory_a_touch_says_so_and_nothing_is_lost() {
+fn a_touch_without_memory_fails_and_loses_nothing() {
     let (frames, table) = kernel(MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(16 * MIB).unwrap();
     spaces.open(at, 16 * MIB).unwrap();
     let touched = (0..16 * MIB).step_by(PAGE as usize);
-    let last =
-        touched.map(|page| spaces.demand(at.0 + page, from)).find(|&d| d == Demand::NoMemory);
-    assert_eq!(last, Some(Demand::NoMemory));
+    let last = touched
+        .map(|page| spaces.handle_fault(at.0 + page, from))
+        .find(|&d| d == FaultOutcome::NoMemory);
+    assert_eq!(last, Some(FaultOutcome::NoMemory));
     assert_eq!(spaces.commit(at, 16 * MIB, from), Err(SpaceError::NoMemory));
     spaces.release(at, from, &nothing);
     assert_eq!(free(&frames), before - 1, "the slot's first table stays");
 }
 
 #[test]
-fn limits_are_errors() {
+fn exceeded_limits_are_errors() {
     let spaces = Spaces::new();
     assert_eq!(spaces.reserve(0), Err(SpaceError::Range));
     assert_eq!(spaces.reserve(SLOT + PAGE), Err(SpaceError::Range));
@@ -100,21 +105,24 @@ fn limits_are_errors() {
     assert!(!is_inside(all[MAX_SPACES - 1].0 + SLOT));
 }
 
-/// One page in each of `tables` tables, from table `first` on.
-fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: From<'_>) {
+/// Touches one page in each of `tables` tables, starting with table `first`.
+fn touch_sparsely(spaces: &Spaces, at: VirtAddr, first: u64, tables: u64, from: PageSource<'_>) {
     spaces.open(at, (first + tables) * TABLE).unwrap();
     for table in first..first + tables {
-        assert_eq!(spaces.demand(at.0 + table * TABLE + TABLE / 2, from), Demand::Met);
+        assert_eq!(
+            spaces.handle_fault(at.0 + table * TABLE + TABLE / 2, from),
+            FaultOutcome::Mapped
+        );
     }
 }
 
 #[test]
-fn tables_of_who_touches_a_page_in_each_go_with_the_space() {
+fn tables_of_a_sparse_space_are_freed_with_it() {
     let (frames, table) = kernel(16 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let (before, tables) = (free(&frames), || table.lock().tables());
     let spaces = Spaces::new();
-    // A sleeper in each slot, so that the next program gets the next one.
+    // Occupies a slot each, so that the next program gets the next slot.
     for slot in 1..=20 {
         let at = spaces.reserve(SLOT).unwrap();
         touch_sparsely(&spaces, at, 0, 200, from);
@@ -132,7 +140,7 @@ fn tables_of_who_touches_a_page_in_each_go_with_the_space() {
 #[test]
 fn tables_are_flushed_before_they_are_freed() {
     let (frames, table) = kernel(16 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let before = free(&frames);
     let spaces = Spaces::new();
     let at = spaces.reserve(SLOT).unwrap();
@@ -156,22 +164,22 @@ fn tables_are_flushed_before_they_are_freed() {
 }
 
 #[test]
-fn a_space_of_one_table_costs_no_flush_more() {
+fn a_space_of_one_table_needs_no_additional_flush() {
     let (frames, table) = kernel(4 * MIB);
-    let from = From { table: &table, frames: &frames };
+    let from = PageSource { table: &table, frames: &frames };
     let spaces = Spaces::new();
     let at = spaces.reserve(SLOT).unwrap();
     spaces.open(at, 2 * MIB).unwrap();
-    assert_eq!(spaces.demand(at.0 + 2 * MIB - 1, from), Demand::Met);
+    assert_eq!(spaces.handle_fault(at.0 + 2 * MIB - 1, from), FaultOutcome::Mapped);
     spaces.release(at, from, &|_, bytes| assert!(bytes < SLOT));
     assert_eq!(table.lock().tables(), 2);
 }
 
 #[test]
-fn tables_of_slots_are_their_own_by_seeds() {
+fn random_spaces_never_share_tables() {
     for seed in 0..20 {
         let (frames, table) = kernel(16 * MIB);
-        let from = From { table: &table, frames: &frames };
+        let from = PageSource { table: &table, frames: &frames };
         let spaces = Spaces::new();
         let mut random = seed * 2 + 1;
         let mut next = |below: u64| {
@@ -189,7 +197,7 @@ fn tables_of_slots_are_their_own_by_seeds() {
                 spaces.release(at, from, &nothing);
             } else if let Some((at, touched)) = all.first_mut() {
                 let offset = next(40 * MIB);
-                if spaces.demand(at.0 + offset, from) == Demand::Met {
+                if spaces.handle_fault(at.0 + offset, from) == FaultOutcome::Mapped {
                     touched.push(offset);
                 }
             }

@@ -44,7 +44,7 @@ fn a_stack_lies_between_guards() {
 }
 
 #[test]
-fn released_stacks_are_used_again_without_mapping() {
+fn released_stacks_are_reused_without_mapping() {
     let (manager, table) = kernel(MIB);
     let stacks = Stacks::new();
     let first = stacks.allocate(&table, &manager).unwrap();
@@ -67,7 +67,7 @@ fn trimming_flushes_before_it_frees() {
     assert_eq!(stacks.idle(), 4);
     let flushed = RefCell::new(Vec::new());
     let flush = |start: VirtAddr, bytes| {
-        assert!(!mapped(&table).iter().any(|range| range.0 == start.0), "unmapped by now");
+        assert!(!mapped(&table).iter().any(|range| range.0 == start.0), "still mapped");
         let freed = manager.statistics().free - with_all;
         assert_eq!(freed, flushed.borrow().len() << ORDER, "not freed before");
         flushed.borrow_mut().push(bytes);

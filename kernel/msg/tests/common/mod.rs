@@ -1,5 +1,5 @@
 //! Two kernels in one process over plain memory.
-#![allow(dead_code)] // Each test file uses its own part of this.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
 use base::id::{DomainId, Epoch};
 use base::port::Words;
-use kernel_msg::{Endpoint, Event, Request, Wires};
+use kernel_msg::{Endpoint, Event, LinkPair, Request};
 
 /// An access, as logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Access {
     Barrier,
 }
 
-/// Words with a log of accesses.
+/// Words that log their accesses.
 #[derive(Clone, Debug)]
 pub struct Flat {
     words: Rc<RefCell<Vec<u64>>>,
@@ -72,7 +72,7 @@ impl Pair {
         pair
     }
 
-    /// B comes back as `epoch`; A has not heard of it.
+    /// Restarts B with `epoch`, without telling A.
     pub fn restart_b(&mut self, epoch: Epoch) {
         self.b = end(epoch, A, &self.ba, &self.ab);
         self.b.peer_changed(A, Some(Epoch(1)));
@@ -81,11 +81,10 @@ impl Pair {
 
 fn end(epoch: Epoch, peer: DomainId, mine: &Flat, theirs: &Flat) -> Endpoint<Flat> {
     let mut end = Endpoint::new(&LAYOUT, epoch);
-    end.add(peer, Wires { mine: mine.clone(), theirs: theirs.clone() });
+    end.add(peer, LinkPair { mine: mine.clone(), theirs: theirs.clone() });
     end
 }
 
-/// What a poll brought.
 #[derive(Debug, Default)]
 pub struct Polled {
     pub requests: Vec<(Request, Vec<u8>)>,

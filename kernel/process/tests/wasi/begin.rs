@@ -1,24 +1,24 @@
-//! What a process begins with.
+//! Start data of a process.
 
 use crate::common::*;
 use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
 use base::prng::Prng;
-use kernel_process::begin::{Given, Limits, Plan, decode, encode};
+use kernel_process::begin::{Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno, Halt, Installed, Process};
 
-const GIVEN: Given<'static> =
-    Given { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
+const GIVEN: PassedFile<'static> =
+    PassedFile { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
 
 const INSTALLED: Installed = Installed { descriptors: 64, folders: true, signals: true };
 
 #[test]
-fn what_is_encoded_is_decoded() {
+fn encoded_start_data_decode_to_the_same() {
     let files = [
         GIVEN,
-        Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
-        Given { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
-        Given { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
+        PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN },
+        PassedFile { handle: 9, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile { handle: 3, descriptor: 4, name: Some("/ö".as_bytes()), ..GIVEN },
     ];
     let plan = Plan {
         path: b"bin/ls",
@@ -43,15 +43,15 @@ fn what_is_encoded_is_decoded() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn inconsistent_start_data_are_refused() {
     let ok = Plan { path: b"x", ..Plan::default() };
     let long = vec![0; BEGIN_BYTES];
     let many = vec![GIVEN; 65];
     let two = [GIVEN, GIVEN];
-    let odd = [Given { rights: 1 << 50, ..GIVEN }];
-    let nameless = [Given { name: Some(b""), ..GIVEN }];
-    let nul = [Given { name: Some(b"a\0b"), ..GIVEN }];
-    let named = [Given { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
+    let odd = [PassedFile { rights: 1 << 50, ..GIVEN }];
+    let nameless = [PassedFile { name: Some(b""), ..GIVEN }];
+    let nul = [PassedFile { name: Some(b"a\0b"), ..GIVEN }];
+    let named = [PassedFile { descriptor: BEGIN_DIRECTORY, name: Some(b"a"), ..GIVEN }];
     for (plan, expected) in [
         (Plan { path: b"", ..ok }, Errno::INVAL),
         (Plan { path: b"a\0", ..ok }, Errno::INVAL),
@@ -71,8 +71,8 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn no_bytes_make_decoding_panic() {
-    let files = [GIVEN, Given { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
+fn decoding_arbitrary_bytes_never_panics() {
+    let files = [GIVEN, PassedFile { handle: 2, descriptor: 3, name: Some(b"/"), ..GIVEN }];
     let plan = Plan { path: b"bin/ls", arguments: b"ls\0", files: &files, ..Plan::default() };
     let good = encode(&plan).unwrap();
     for length in 0..good.len() {
@@ -101,16 +101,16 @@ fn no_bytes_make_decoding_panic() {
 }
 
 #[test]
-fn a_process_begins_with_handles_of_its_own() {
+fn a_process_starts_with_duplicated_handles() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census().0;
     let files = [
-        Given { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
-        Given { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
-        Given { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
-        Given { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
+        PassedFile { handle: reader, descriptor: 0, rights: rights::FD_READ, ..GIVEN },
+        PassedFile { handle: writer, descriptor: 7, rights: rights::ALL, ..GIVEN },
+        PassedFile { handle: root, descriptor: 3, rights: ALL, inheriting: ALL, name: Some(b"/") },
+        PassedFile { handle: root, descriptor: BEGIN_DIRECTORY, ..GIVEN },
     ];
     let plan = Plan {
         path: b"x",
@@ -133,7 +133,7 @@ fn a_process_begins_with_handles_of_its_own() {
 }
 
 #[test]
-fn the_lower_limit_counts_and_none_is_no_limit() {
+fn the_lower_limit_applies_and_zero_is_no_limit() {
     let limits = |memory, descriptors| Limits { memory, descriptors };
     let own = limits(100, 0);
     assert_eq!(own.within(limits(0, 5)), limits(100, 5));
@@ -142,18 +142,18 @@ fn the_lower_limit_counts_and_none_is_no_limit() {
     assert_eq!(own.or(limits(7, 256)), limits(100, 256));
 }
 
-/// Whose manifest names directories has those, and not all there is.
+/// A program whose manifest names directories gets those, not the root.
 #[test]
-fn the_root_is_not_for_everybody() {
+fn a_manifest_with_directories_excludes_the_root() {
     let mut world = World::new();
     let root = world.with(|c| c.root()).unwrap();
-    let named = |descriptor, name| Given { handle: root, descriptor, name, ..GIVEN };
-    // By any name, and by none.
+    let named = |descriptor, name| PassedFile { handle: root, descriptor, name, ..GIVEN };
+    // Under any name, and without one.
     let names = [Some(b"/".as_slice()), Some(b".".as_slice()), Some(b"//".as_slice()), None];
     let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
     let confined = Installed { folders: false, ..INSTALLED };
     let before = world.vfs.census();
-    // Those that somebody wishes: not the root, nor what has no name.
+    // Directories passed on purpose: but not the root, nor one without a name.
     for (folders, count) in [(false, 0), (true, 2)] {
         let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
         let bytes = encode(&plan).unwrap();
@@ -165,15 +165,15 @@ fn the_root_is_not_for_everybody() {
 }
 
 #[test]
-fn what_cannot_begin_leaves_no_handle() {
+fn a_failed_start_leaks_no_handle() {
     let mut world = World::new();
     let (reader, writer) = world.with(|c| c.pipe(0)).unwrap();
     let before = world.vfs.census();
-    let good = Given { handle: reader, ..GIVEN };
+    let good = PassedFile { handle: reader, ..GIVEN };
     for (bad, expected) in [
-        (Given { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
-        (Given { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
-        (Given { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
+        (PassedFile { handle: 12345, descriptor: 1, ..GIVEN }, Errno::BADF),
+        (PassedFile { handle: writer, descriptor: 8, ..GIVEN }, Errno::BADF),
+        (PassedFile { handle: writer, descriptor: 1, name: Some(b"/"), ..GIVEN }, Errno::NOTDIR),
     ] {
         let files = [good, bad];
         let bytes = encode(&Plan { path: b"x", files: &files, ..Plan::default() }).unwrap();

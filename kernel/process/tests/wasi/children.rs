@@ -1,8 +1,8 @@
-//! Our own module: the process table is asked the right things.
+//! Functions on other processes, and their requests to the process table.
 
 use crate::common::*;
 use abi::process::{Errno, Listed, Op, Reply, flag};
-use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, GivenFile, Spawn};
+use abi::program::{ANY_KERNEL, BEGIN_DIRECTORY, InheritedFile, Spawn};
 use kernel_process::begin::{Limits, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Installed, Process, Stop};
@@ -26,7 +26,7 @@ fn spawn(program: &mut Program) -> Spawn {
     }
 }
 
-fn run(program: &mut Program, what: Spawn, files: &[GivenFile]) -> u16 {
+fn run(program: &mut Program, what: Spawn, files: &[InheritedFile]) -> u16 {
     program.put(FILES, files.as_bytes());
     let what = Spawn { files: [FILES as u32, files.len() as u32], ..what };
     program.put(SPAWN, what.as_bytes());
@@ -36,15 +36,15 @@ fn run(program: &mut Program, what: Spawn, files: &[GivenFile]) -> u16 {
 }
 
 #[test]
-fn a_child_gets_what_the_caller_has_and_no_more() {
+fn a_child_gets_at_most_the_rights_of_the_caller() {
     let mut program = Program::new();
     program.mkdir("sub");
     let sub = program.open_as(DIR, 0, "sub", DIRECTORY, (rights::PATH_OPEN, rights::FD_READ), 0);
     let sub = sub.unwrap() as u32;
     let what = Spawn { group: 5, flags: 1, ..spawn(&mut program) };
     let files = [
-        GivenFile { descriptor: 1, becomes: 2, preopen: [0; 2] },
-        GivenFile { descriptor: sub, becomes: 3, preopen: [BUFFER as u32 + 10, 4] },
+        InheritedFile { descriptor: 1, becomes: 2, preopen: [0; 2] },
+        InheritedFile { descriptor: sub, becomes: 3, preopen: [BUFFER as u32 + 10, 4] },
     ];
     let before = program.world.vfs.census();
     assert_eq!(run(&mut program, what, &files), 0);
@@ -62,7 +62,7 @@ fn a_child_gets_what_the_caller_has_and_no_more() {
     assert_eq!((files[1].rights, files[1].inheriting), (rights::PATH_OPEN, rights::FD_READ));
 }
 
-/// A beginning of `program`'s own, with limits.
+/// Start data of `program` itself, with limits.
 fn begun_with(limits: Limits, signals: bool) -> Program {
     let mut program = Program::new();
     let bytes = encode(&Plan { path: b"x", limits, signals, ..Plan::default() }).unwrap();
@@ -76,7 +76,7 @@ fn begun_with(limits: Limits, signals: bool) -> Program {
 }
 
 #[test]
-fn limits_are_handed_down() {
+fn limits_are_inherited() {
     let mut program = begun_with(Limits { memory: 1000, descriptors: 0 }, false);
     let what = Spawn { memory: 5000, descriptors: 7, ..spawn(&mut program) };
     assert_eq!(run(&mut program, what, &[]), 0);
@@ -87,13 +87,13 @@ fn limits_are_handed_down() {
 }
 
 #[test]
-fn who_may_signal_anybody_says_so_and_hands_it_down() {
+fn the_right_to_signal_any_process_is_inherited() {
     for signals in [false, true] {
         let mut program = begun_with(Limits::default(), signals);
         program.world.answers.push_back(Reply::default());
         program.ok("kill", &[12, 15]);
         let (request, _) = program.world.asked.pop().unwrap();
-        assert_eq!(request.flags == flag::ANYBODY, signals);
+        assert_eq!(request.flags == flag::ANY_PROCESS, signals);
         let what = spawn(&mut program);
         assert_eq!(run(&mut program, what, &[]), 0);
         let (_, bulk) = program.world.asked.pop().unwrap();
@@ -102,7 +102,7 @@ fn who_may_signal_anybody_says_so_and_hands_it_down() {
 }
 
 #[test]
-fn a_spawn_that_makes_no_sense_asks_nobody() {
+fn an_invalid_spawn_sends_no_request() {
     let mut program = Program::new();
     let good = spawn(&mut program);
     let end = MEMORY as u32;
@@ -121,8 +121,8 @@ fn a_spawn_that_makes_no_sense_asks_nobody() {
     for (what, expected) in cases {
         assert_eq!(run(&mut program, what, &[]), expected, "{what:?}");
     }
-    let file = |descriptor, becomes| GivenFile { descriptor, becomes, preopen: [0; 2] };
-    let name = GivenFile { preopen: [BUFFER as u32, 2], ..file(1, 3) };
+    let file = |descriptor, becomes| InheritedFile { descriptor, becomes, preopen: [0; 2] };
+    let name = InheritedFile { preopen: [BUFFER as u32, 2], ..file(1, 3) };
     assert_eq!(run(&mut program, good, &[file(60, 0)]), BADF);
     assert_eq!(run(&mut program, good, &[file(1, 0), file(2, 0)]), INVAL);
     assert_eq!(run(&mut program, good, &[file(1, BEGIN_DIRECTORY)]), INVAL);
@@ -135,7 +135,7 @@ fn a_spawn_that_makes_no_sense_asks_nobody() {
     assert_eq!(program.call("spawn", &[MEMORY as u64 - 40, RESULT]), FAULT);
     assert_eq!(program.call("spawn", &[SPAWN, MEMORY as u64 - 3]), FAULT);
     assert!(program.world.asked.is_empty());
-    // Who may not read through a directory starts nothing from it.
+    // Without the right to read through a directory, no program is started from it.
     program.drop_rights(DIR, 0, rights::FD_READ);
     assert_eq!(run(&mut program, good, &[]), NOTCAPABLE);
     program.drop_rights(DIR, rights::PATH_OPEN, rights::FD_READ);
@@ -143,7 +143,7 @@ fn a_spawn_that_makes_no_sense_asks_nobody() {
 }
 
 #[test]
-fn ends_are_waited_for() {
+fn wait_returns_how_a_child_ended() {
     let mut program = Program::new();
     let reply = Reply { pid: 9, kind: 1, status: 3, cpu: 4, memory: 5, ..Reply::default() };
     program.world.answers.push_back(reply);
@@ -163,7 +163,7 @@ fn ends_are_waited_for() {
 }
 
 #[test]
-fn signals_and_groups() {
+fn signals_and_groups_go_to_the_process_table() {
     let mut program = Program::new();
     program.world.answers.extend([Reply::default(), Reply::error(Errno::Srch)]);
     program.ok("kill", &[12, 15]);
@@ -183,9 +183,9 @@ fn signals_and_groups() {
     assert_eq!(program.call("self", &[MEMORY as u64 - 15]), FAULT);
 }
 
-/// Nobody knows its parent and its group for good.
+/// Parent and group may change, so they are not cached.
 #[test]
-fn who_one_is_says_the_table() {
+fn identity_comes_from_the_process_table() {
     let mut program = Program::new();
     let listed = Listed { pid: PID, parent: 1, group: 5, kernel: 2, ..Listed::default() };
     program.world.filled = listed.as_bytes().to_vec();

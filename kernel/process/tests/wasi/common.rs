@@ -1,4 +1,4 @@
-//! A kernel for one process, and a program that calls by name.
+//! A kernel for one process, and a program that calls functions by name.
 
 use abi::fs::{Errno, Op, Reply, Request, flag};
 use abi::process;
@@ -9,14 +9,14 @@ use fs::client::Client;
 use kernel_process::errno::Interrupted;
 use kernel_process::wasi::rights;
 use kernel_process::{FUNCTIONS, Process, Stop, System};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::VecDeque;
 
 pub const BADF: u16 = 8;
 pub const FAULT: u16 = 21;
 pub const INVAL: u16 = 28;
 pub const NOTCAPABLE: u16 = 76;
-/// The directory that each program has.
+/// The directory that each program starts with.
 pub const DIR: u64 = 3;
 pub const FOLLOW: u64 = 1;
 pub const CREAT: u64 = 1;
@@ -25,7 +25,7 @@ pub const ALL: u64 = rights::INHERITING;
 /// The identity of the process.
 pub const PID: u32 = 7;
 
-// Where a program keeps what.
+// Addresses in the program's memory.
 pub const PATH: u64 = 0x1000;
 pub const OTHER: u64 = 0x2000;
 pub const LIST: u64 = 0x3000;
@@ -41,25 +41,23 @@ impl Effects for Nobody {
     fn timer(&mut self, _at: u64) {}
 }
 
-/// What others do.
+/// An action of another process.
 pub type Deed = Box<dyn FnOnce(&mut Client<'_>)>;
 
-/// The kernel.
 pub struct World {
     pub vfs: Vfs,
     pub now: u64,
     pub prng: Prng,
-    /// What others do while the process waits, one thing a wait; when there is no more, it is told
-    /// to end.
+    /// Actions of other processes while this one waits, one per wait. When none is left, the
+    /// process is told to end.
     pub meanwhile: VecDeque<Deed>,
-    /// Most bulk that a request carries.
+    /// Maximum bulk of a request.
     pub most: usize,
-    /// Requests to the file service.
     pub requests: Vec<u16>,
-    /// What the process table was asked, and what it answers.
+    /// Requests to the process table, and its replies.
     pub asked: Vec<(process::Request, Vec<u8>)>,
     pub answers: VecDeque<process::Reply>,
-    /// What it writes to the beginning of bulk.
+    /// Data that the table writes at the start of the bulk.
     pub filled: Vec<u8>,
     pub yields: u32,
 }
@@ -80,7 +78,7 @@ impl World {
         }
     }
 
-    /// Whatever a program does, it asks for nothing that only kernels may.
+    /// Whatever a program does, it never sends a request reserved for kernels.
     fn note(&mut self, request: &Request) {
         let allowed = Op::from_code(request.op).is_some_and(Op::is_for_programs);
         assert!(allowed, "{request:?}");
@@ -97,11 +95,11 @@ impl World {
                 self.vfs.step(self.now, Event::Cancel(token), &mut Nobody);
                 None
             }
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 
-    /// Somebody else asks.
+    /// Sends a request of another process.
     pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
         let mut ask = |request: Request, bulk: &mut [u8]| {
             self.step(2, request, bulk).unwrap_or(Reply::error(Errno::Again))
@@ -188,7 +186,7 @@ impl System for World {
     }
 
     fn sleep_until(&mut self, deadline: u64) -> Result<(), Interrupted> {
-        // Half of the way first: who sleeps may be woken early.
+        // Wakes up halfway first: a sleep may return early.
         let half = self.now + deadline.saturating_sub(self.now) / 2;
         self.now = if half == self.now { deadline } else { half };
         Ok(())
@@ -203,19 +201,18 @@ impl System for World {
     }
 }
 
-/// A program.
 pub struct Program {
     pub process: Process,
     pub world: World,
     pub memory: Vec<u8>,
-    /// The other end of its input, and of its output.
+    /// Other ends of standard input and output.
     pub input: u64,
     pub output: u64,
     pub root: u64,
 }
 
 impl Program {
-    /// With pipes at 0 to 2, and the root directory at 3.
+    /// Starts with pipes as descriptors 0 to 2, and the root directory as 3.
     pub fn new() -> Program {
         Program::on(World::new())
     }
@@ -237,7 +234,6 @@ impl Program {
         Program { process, world, memory: vec![0xee; MEMORY], input, output, root }
     }
 
-    /// Calls an import, which may end the program.
     pub fn run(&mut self, name: &str, numbers: &[u64]) -> Result<u16, Stop> {
         let found = FUNCTIONS.iter().find(|function| function.name == name);
         let function = found.unwrap_or_else(|| panic!("{name} is no import"));
@@ -245,12 +241,12 @@ impl Program {
         (function.entry)(&mut self.process, &mut self.memory, &mut self.world, numbers)
     }
 
-    /// Calls an import that comes back.
+    /// Calls a function that returns.
     pub fn call(&mut self, name: &str, numbers: &[u64]) -> u16 {
         self.run(name, numbers).unwrap_or_else(|stop| panic!("{name}: {stop:?}"))
     }
 
-    /// Calls an import that does what it is asked.
+    /// Calls a function that succeeds.
     pub fn ok(&mut self, name: &str, numbers: &[u64]) {
         assert_eq!(self.call(name, numbers), 0, "{name} {numbers:x?}");
     }
@@ -271,19 +267,19 @@ impl Program {
         u64::from_le_bytes(self.get(at, 8).try_into().unwrap())
     }
 
-    /// A path in memory: where, and its length.
+    /// Stores a path in memory; returns address and length.
     pub fn path(&mut self, path: &str) -> [u64; 2] {
         self.put(PATH, path.as_bytes());
         [PATH, path.len() as u64]
     }
 
-    /// A second one.
+    /// The same for a second path.
     pub fn other(&mut self, path: &str) -> [u64; 2] {
         self.put(OTHER, path.as_bytes());
         [OTHER, path.len() as u64]
     }
 
-    /// A list of pieces of memory.
+    /// Stores a list of buffers.
     pub fn list(&mut self, pieces: &[(u64, u64)]) -> [u64; 2] {
         for (index, (at, length)) in (0..).zip(pieces) {
             self.put(LIST + 8 * index, &(*at as u32).to_le_bytes());
@@ -292,7 +288,7 @@ impl Program {
         [LIST, pieces.len() as u64]
     }
 
-    /// Opens with all rights of the directory that are not about writing, and `more`.
+    /// Opens a file with the directory's rights that do not allow writing, and `more`.
     pub fn open(&mut self, path: &str, how: u64, base: u64) -> Result<u64, u16> {
         self.open_as(DIR, FOLLOW, path, how, (base, ALL), 0)
     }
@@ -314,7 +310,7 @@ impl Program {
         }
     }
 
-    /// A file with this in it, open for all.
+    /// Creates a file with these contents, opened with all rights.
     pub fn file(&mut self, path: &str, data: &[u8]) -> u64 {
         let fd = self.open(path, CREAT, rights::FILE).unwrap();
         if !data.is_empty() {
@@ -341,19 +337,19 @@ impl Program {
         }
     }
 
-    /// Rights of a descriptor: its own, and those it passes on.
+    /// Returns a descriptor's rights, and its inheriting ones.
     pub fn rights(&mut self, fd: u64) -> (u64, u64) {
         self.ok("fd_fdstat_get", &[fd, RESULT]);
         (self.u64(RESULT + 8), self.u64(RESULT + 16))
     }
 
-    /// Its kind and its flags.
+    /// Returns kind and flags.
     pub fn flags(&mut self, fd: u64) -> (u8, u16) {
         self.ok("fd_fdstat_get", &[fd, RESULT]);
         (self.get(RESULT, 1)[0], u16::from_le_bytes(self.get(RESULT + 2, 2).try_into().unwrap()))
     }
 
-    /// Takes rights away.
+    /// Removes rights.
     pub fn drop_rights(&mut self, fd: u64, base: u64, inheriting: u64) {
         let (own, passed) = self.rights(fd);
         self.ok("fd_fdstat_set_rights", &[fd, own & !base, passed & !inheriting]);
@@ -369,7 +365,7 @@ impl Program {
         self.call("path_symlink", &[old, old_length, DIR, new, new_length])
     }
 
-    /// Everything is given back at the end.
+    /// All handles are closed at the end.
     pub fn end(mut self) {
         self.process.close_all(&mut self.world);
         for handle in [self.input, self.output, self.root] {
@@ -378,7 +374,7 @@ impl Program {
         assert_eq!(self.world.vfs.census(), (0, 0));
     }
 
-    /// How often the file service was asked this since the last look.
+    /// Returns how often the file service got this request since the last call.
     pub fn asked(&mut self, op: Op) -> usize {
         let count = self.world.requests.iter().filter(|asked| **asked == op as u16).count();
         self.world.requests.clear();
@@ -386,7 +382,7 @@ impl Program {
     }
 }
 
-/// A file of the world itself.
+/// Opens a file directly in the file service.
 pub fn world_file(world: &mut World, path: &[u8], data: &[u8]) {
     world.with(|c| {
         let root = c.root().unwrap();

@@ -1,4 +1,4 @@
-//! Reading, writing, positions.
+//! Reading, writing and positions.
 
 use crate::common::*;
 use abi::fs::Op;
@@ -8,7 +8,7 @@ use kernel_process::wasi::{fdflags, rights};
 const SPIPE: u16 = 70;
 
 #[test]
-fn what_is_written_is_read_through_lists_of_pieces() {
+fn data_written_from_a_list_is_read_into_a_list() {
     let mut program = Program::new();
     let fd = program.file("file", b"");
     program.put(BUFFER, b"one two three");
@@ -27,13 +27,13 @@ fn what_is_written_is_read_through_lists_of_pieces() {
     program.end();
 }
 
-/// Found by libFuzzer: what came over the list said where the rest went.
+/// Found by libFuzzer: data read over the list redirected the rest of the transfer.
 #[test]
-fn a_list_that_is_read_over_says_what_it_said() {
+fn a_read_that_overwrites_its_list_uses_the_original() {
     for large in [4, 100_000] {
         let mut program = Program::new();
         let mut data = vec![b'x'; 16 + large as usize + 9];
-        // As an entry of a list: 9 bytes elsewhere.
+        // As a list entry: 9 bytes at another address.
         data[8..12].copy_from_slice(&(PATH as u32).to_le_bytes());
         data[12..16].copy_from_slice(&9u32.to_le_bytes());
         let fd = program.file("file", &data);
@@ -50,7 +50,7 @@ fn a_list_that_is_read_over_says_what_it_said() {
 }
 
 #[test]
-fn large_pieces_go_one_by_one_and_all_the_way() {
+fn large_buffers_are_transferred_completely() {
     for most in [usize::MAX, 3900] {
         let mut program = Program::new();
         program.world.most = most;
@@ -81,7 +81,7 @@ fn a_small_write_is_one_request() {
 }
 
 #[test]
-fn offsets_leave_the_position_alone() {
+fn access_at_an_offset_keeps_the_position() {
     let mut program = Program::new();
     let fd = program.file("file", b"0123456789");
     let [list, count] = program.list(&[(BUFFER, 3)]);
@@ -101,7 +101,7 @@ fn offsets_leave_the_position_alone() {
 }
 
 #[test]
-fn seeks_move_from_three_places_and_never_too_far() {
+fn seek_works_from_all_origins_and_refuses_overflow() {
     let mut program = Program::new();
     let fd = program.file("file", b"0123456789");
     let back = |by: i64| by as u64;
@@ -127,7 +127,7 @@ fn seeks_move_from_three_places_and_never_too_far() {
     assert_eq!(program.call("fd_seek", &[0, 0, 0, RESULT]), SPIPE);
     assert_eq!(program.call("fd_tell", &[1, RESULT]), SPIPE);
     assert_eq!(program.call("fd_tell", &[DIR, RESULT]), 31);
-    // Where nothing is moved, the right to tell is enough.
+    // Without a move, FD_TELL suffices.
     program.drop_rights(fd, rights::FD_SEEK, 0);
     program.ok("fd_seek", &[fd, 0, 1, RESULT]);
     assert_eq!(program.call("fd_seek", &[fd, 1, 1, RESULT]), NOTCAPABLE);
@@ -137,7 +137,7 @@ fn seeks_move_from_three_places_and_never_too_far() {
 }
 
 #[test]
-fn appending_goes_to_the_end_and_flags_can_be_changed() {
+fn append_writes_at_the_end_until_the_flag_is_cleared() {
     let mut program = Program::new();
     let base = (rights::FILE, 0);
     let flags = u64::from(fdflags::APPEND);
@@ -159,7 +159,7 @@ fn appending_goes_to_the_end_and_flags_can_be_changed() {
 }
 
 #[test]
-fn what_must_be_durable_is_made_so_behind_each_write() {
+fn a_synchronous_descriptor_syncs_after_each_write() {
     let mut program = Program::new();
     let flags = u64::from(fdflags::DSYNC);
     let fd = program.open_as(DIR, 0, "file", CREAT, (rights::FILE, 0), flags).unwrap();
@@ -186,7 +186,7 @@ fn what_must_be_durable_is_made_so_behind_each_write() {
 }
 
 #[test]
-fn pipes_wait_end_and_do_not_wait_for_more() {
+fn a_read_from_a_pipe_waits_for_the_first_data_only() {
     let mut program = Program::new();
     let input = program.input;
     program
@@ -198,7 +198,7 @@ fn pipes_wait_end_and_do_not_wait_for_more() {
     program.ok("fd_read", &[0, list, count, RESULT]);
     assert_eq!(program.u32(RESULT), 5);
     assert_eq!((program.get(BUFFER, 3), program.get(BUFFER + 100, 2)), (&b"hel"[..], &b"lo"[..]));
-    // Without anybody who writes meanwhile it is told to end.
+    // No other process writes, so the caller is told to end.
     let numbers = [0, list, count, RESULT];
     assert_eq!(program.run("fd_read", &numbers), Err(Stop::Interrupted));
     program.world.with(|c| c.close(input)).unwrap();
@@ -209,7 +209,7 @@ fn pipes_wait_end_and_do_not_wait_for_more() {
 }
 
 #[test]
-fn a_pipe_that_may_not_wait_takes_what_fits() {
+fn a_nonblocking_pipe_accepts_what_fits() {
     let mut program = Program::new();
     program.ok("fd_fdstat_set_flags", &[1, u64::from(fdflags::NONBLOCK)]);
     assert_eq!(program.flags(2), (6, fdflags::NONBLOCK));
@@ -222,7 +222,7 @@ fn a_pipe_that_may_not_wait_takes_what_fits() {
 }
 
 #[test]
-fn lists_have_a_bound_and_stay_inside() {
+fn oversized_lists_and_bad_addresses_are_refused() {
     let mut program = Program::new();
     let fd = program.file("file", b"data");
     assert_eq!(program.call("fd_read", &[fd, LIST, 1025, RESULT]), INVAL);
@@ -238,11 +238,11 @@ fn lists_have_a_bound_and_stay_inside() {
     }
     assert_eq!(program.call("fd_read", &[fd, end - 4, 1, RESULT]), FAULT);
     assert_eq!(program.call("fd_read", &[fd, u64::from(u32::MAX), 1, RESULT]), FAULT);
-    // Where the count should go is looked at first: nothing was read.
+    // The address of the count is checked first: nothing was read.
     let [list, count] = program.list(&[(BUFFER, 4)]);
     assert_eq!(program.call("fd_read", &[fd, list, count, end - 3]), FAULT);
     assert_eq!(program.read(fd, 10).unwrap(), b"data");
-    // A sum that no count can say.
+    // The total exceeds 32 bits.
     let all: Vec<_> = (0..1024).map(|_| (0, end)).collect();
     program.memory.resize(0x100_0000, 0);
     let wide: Vec<_> = all.iter().map(|_| (0, 0x100_0000)).collect();
@@ -251,7 +251,7 @@ fn lists_have_a_bound_and_stay_inside() {
 }
 
 #[test]
-fn a_list_that_reading_overwrites_does_no_harm() {
+fn reading_into_the_list_itself_is_harmless() {
     let mut program = Program::new();
     let fd = program.file("file", &[0xff; 9000]);
     let [list, count] = program.list(&[(LIST, 16), (BUFFER, 6000)]);
@@ -260,7 +260,7 @@ fn a_list_that_reading_overwrites_does_no_harm() {
 }
 
 #[test]
-fn space_is_taken_and_cut_off() {
+fn files_are_extended_and_truncated() {
     let mut program = Program::new();
     let fd = program.file("file", b"");
     let size = |program: &mut Program| {
@@ -285,7 +285,7 @@ fn space_is_taken_and_cut_off() {
 }
 
 #[test]
-fn a_long_write_to_a_pipe_waits_until_all_is_taken() {
+fn a_long_write_to_a_pipe_waits_until_all_is_read() {
     let mut program = Program::new();
     let output = program.output;
     for _ in 0..4 {

@@ -1,11 +1,11 @@
-//! Numbers, rights, flags, preopened directories.
+//! Descriptor numbers, rights, flags, preopened directories.
 
 use crate::common::*;
 use abi::process::{Errno, Reply};
 use kernel_process::wasi::{filetype, rights};
 
 #[test]
-fn numbers_are_the_lowest_that_are_free_and_end_somewhere() {
+fn new_descriptors_get_the_lowest_free_number() {
     let mut program = Program::new();
     let a = program.file("a", b"");
     let b = program.file("b", b"");
@@ -28,7 +28,7 @@ fn numbers_are_the_lowest_that_are_free_and_end_somewhere() {
 }
 
 #[test]
-fn renumbering_moves_one_over_another() {
+fn renumbering_replaces_the_target() {
     let mut program = Program::new();
     let a = program.file("a", b"in a");
     let b = program.file("b", b"in b");
@@ -42,7 +42,7 @@ fn renumbering_moves_one_over_another() {
     assert_eq!(program.call("fd_renumber", &[a, b]), BADF);
     assert_eq!(program.call("fd_renumber", &[a, a]), BADF);
     assert_eq!(program.call("fd_renumber", &[b, 1 << 31]), BADF);
-    // Standard output, and a preopened directory, which is none any more.
+    // Standard output, and a preopened directory, which is one no longer.
     program.ok("fd_renumber", &[b, 1]);
     program.mkdir("sub");
     let sub = program.open("sub", DIRECTORY, rights::DIRECTORY).unwrap();
@@ -69,7 +69,7 @@ fn preopened_directories_have_names() {
 }
 
 #[test]
-fn rights_only_become_fewer() {
+fn rights_can_only_be_reduced() {
     let mut program = Program::new();
     let fd = program.file("file", b"data");
     let (base, inheriting) = program.rights(fd);
@@ -103,7 +103,7 @@ fn rights_only_become_fewer() {
         assert_eq!(program.call(name, &numbers(63)), BADF, "{name}");
         assert_eq!(program.call(name, &numbers(u64::from(u32::MAX))), BADF, "{name}");
     }
-    // Flags and rights themselves need none.
+    // Reading flags and rights needs no right.
     assert_eq!(program.flags(fd).0, filetype::FILE);
     program.ok("fd_close", &[fd]);
 }
@@ -141,7 +141,7 @@ fn a_directory_without_rights_does_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_for_a_kind_is_no_right_of_it() {
+fn rights_that_do_not_apply_to_a_kind_are_removed() {
     let mut program = Program::new();
     program.ok("fd_filestat_get", &[DIR, RESULT]);
     assert_eq!(program.get(RESULT + 16, 1)[0], filetype::DIRECTORY);
@@ -149,7 +149,7 @@ fn what_makes_no_sense_for_a_kind_is_no_right_of_it() {
     assert_eq!((base, inheriting), (rights::DIRECTORY, rights::INHERITING));
     assert_eq!(base & (rights::FD_SEEK | rights::FD_FILESTAT_SET_SIZE), 0);
     assert_eq!(program.rights(1), (rights::STREAM & !rights::FD_READ, 0));
-    // That is how the C library asks whether something is a terminal.
+    // This is how the C library recognises a terminal.
     assert_eq!(program.rights(0).0 & (rights::FD_SEEK | rights::FD_TELL), 0);
 }
 
@@ -193,7 +193,7 @@ fn a_second_descriptor_shares_the_position() {
 }
 
 #[test]
-fn pipes_are_made_and_read() {
+fn data_written_to_a_pipe_is_read() {
     let mut program = Program::new();
     program.ok("pipe", &[RESULT]);
     let (reader, writer) = (u64::from(program.u32(RESULT)), u64::from(program.u32(RESULT + 4)));
@@ -214,7 +214,7 @@ fn only_a_terminal_has_a_mode() {
     assert_eq!(program.call("terminal", &[fd, 1, 0]), INVAL);
     assert_eq!(program.call("terminal", &[1, 8, 0]), INVAL);
     assert_eq!(program.call("terminal", &[77, 1, 0]), BADF);
-    // Whom it may not signal it gives to no terminal's ctrl-c.
+    // A group that the caller may not signal cannot become a terminal's foreground group.
     program.world.answers.push_back(Reply::error(Errno::Perm));
     assert_eq!(program.call("terminal", &[1, 4, 6]), 63);
     let (request, _) = program.world.asked.pop().unwrap();
@@ -224,7 +224,7 @@ fn only_a_terminal_has_a_mode() {
 }
 
 #[test]
-fn handles_of_an_earlier_life_are_stale() {
+fn handles_are_stale_after_a_service_restart() {
     let mut program = Program::new();
     program.world.vfs = fs::Vfs::with_budget(4, 1 << 20);
     assert_eq!(program.write(1, b"x"), Err(72));
@@ -232,7 +232,7 @@ fn handles_of_an_earlier_life_are_stale() {
 }
 
 #[test]
-fn a_terminal_is_told_from_other_devices() {
+fn a_terminal_is_distinguishable_from_other_devices() {
     let mut program = Program::new();
     let (screen, console) = program
         .world

@@ -1,4 +1,4 @@
-//! Every function with anything at all.
+//! Random and hostile arguments for every function.
 
 use crate::common::*;
 use abi::process;
@@ -6,7 +6,7 @@ use base::prng::Prng;
 use kernel_process::functions::Type;
 use kernel_process::{FUNCTIONS, Stop};
 
-/// A number that somebody who means no good would choose.
+/// A hostile number.
 fn number(prng: &mut Prng, size: Type) -> u64 {
     let edge = MEMORY as u64;
     let value = match prng.below(12) {
@@ -24,7 +24,7 @@ fn number(prng: &mut Prng, size: Type) -> u64 {
     if size == Type::I32 { value & u64::from(u32::MAX) } else { value }
 }
 
-/// One that could make sense.
+/// A plausible number.
 fn likely(prng: &mut Prng) -> u64 {
     match prng.below(3) {
         0 => [PATH, OTHER, LIST, RESULT, BUFFER, 0x5000][prng.below(6) as usize],
@@ -33,7 +33,7 @@ fn likely(prng: &mut Prng) -> u64 {
     }
 }
 
-/// Memory that looks a little like what functions look for.
+/// Memory with some data of the kind that functions expect.
 fn scatter(program: &mut Program, prng: &mut Prng) {
     for base in [PATH, OTHER, LIST, RESULT, BUFFER, 0x5000] {
         for word in 0..24 {
@@ -52,7 +52,7 @@ fn scatter(program: &mut Program, prng: &mut Prng) {
     }
 }
 
-/// One function with numbers of one seed. Those that wait end at once; nothing may panic.
+/// Calls one function with arguments from a seed. Waits end at once; nothing may panic.
 fn one(program: &mut Program, prng: &mut Prng, place: usize) -> Result<u16, Stop> {
     let function = &FUNCTIONS[place];
     let sane = prng.chance(1, 2);
@@ -90,19 +90,19 @@ fn session(seed: u64, calls: u32, ends: &mut std::collections::BTreeSet<(usize, 
 }
 
 #[test]
-fn nothing_that_a_program_says_panics_and_everything_is_given_back() {
+fn random_calls_never_panic_or_leak_handles() {
     let mut ends = std::collections::BTreeSet::new();
     for seed in 0..3000 {
         session(seed, 100, &mut ends);
     }
-    // Not only refused: most of them did something at times.
+    // Not all calls were refused: most functions succeeded at some time.
     let useful = ends.iter().filter(|(_, good)| *good).count();
     assert!(useful >= 40, "{useful}");
     assert_eq!(ends.len() - useful, FUNCTIONS.len() - 1);
 }
 
 #[test]
-fn every_function_in_no_memory_at_all() {
+fn every_function_survives_an_empty_memory() {
     let mut prng = Prng::new(9);
     for place in 0..FUNCTIONS.len() {
         for _ in 0..200 {
@@ -114,7 +114,7 @@ fn every_function_in_no_memory_at_all() {
 }
 
 #[test]
-fn addresses_at_the_edge_are_in_or_out_and_nothing_beyond_is_touched() {
+fn addresses_at_the_end_of_memory_are_checked() {
     for (place, function) in FUNCTIONS.iter().enumerate() {
         for at in (MEMORY as u64 - 70)..=(MEMORY as u64) {
             let mut program = Program::new();

@@ -3,7 +3,7 @@
 use crate::common::*;
 use std::collections::BTreeSet;
 
-/// Whole entries of a buffer: name, number, cookie; and how many bytes they take.
+/// Returns the complete entries of a buffer (name, node, cookie) and their size in bytes.
 fn entries(bytes: &[u8]) -> (Vec<(String, u64, u64)>, usize) {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(head) = bytes.get(at..at + 24) {
@@ -47,7 +47,7 @@ fn an_empty_directory_has_two_entries() {
 }
 
 #[test]
-fn every_size_of_buffer_lists_everything_once() {
+fn any_buffer_size_lists_every_entry_once() {
     for most in [usize::MAX, 500] {
         let mut program = Program::new();
         program.world.most = most;
@@ -70,7 +70,7 @@ fn every_size_of_buffer_lists_everything_once() {
 }
 
 #[test]
-fn a_short_buffer_is_filled_to_its_end_with_what_a_long_one_has() {
+fn a_short_buffer_truncates_the_last_entry() {
     let mut program = Program::new();
     fill(&mut program, 20);
     let whole = read(&mut program, 20_000, 0);
@@ -91,7 +91,7 @@ fn a_short_buffer_is_filled_to_its_end_with_what_a_long_one_has() {
 }
 
 #[test]
-fn only_directories_and_only_inside_memory() {
+fn listing_needs_a_directory_and_a_valid_buffer() {
     let mut program = Program::new();
     let fd = program.file("file", b"");
     assert_eq!(program.call("fd_readdir", &[fd, BUFFER, 100, 0, RESULT]), 54);

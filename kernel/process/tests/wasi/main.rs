@@ -1,5 +1,4 @@
-//! The functions over the real file service; only clocks, randomness and the process table are the
-//! tests' own.
+//! Tests over the real file service. Only clocks, randomness and the process table are simulated.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod begin;

@@ -8,7 +8,7 @@ const TRUNC: u64 = 8;
 const RW: u64 = rights::FD_READ | rights::FD_WRITE;
 
 #[test]
-fn what_is_opened_has_the_rights_that_were_asked_for_and_no_more() {
+fn an_opened_file_has_exactly_the_requested_rights() {
     let mut program = Program::new();
     program.file("file", b"data");
     let reader = program.open("file", 0, rights::FD_READ).unwrap();
@@ -27,7 +27,7 @@ fn what_is_opened_has_the_rights_that_were_asked_for_and_no_more() {
 }
 
 #[test]
-fn rights_go_down_from_directory_to_directory() {
+fn a_directory_limits_the_rights_of_files_in_it() {
     let mut program = Program::new();
     program.mkdir("sub");
     program.file("sub/file", b"data");
@@ -47,19 +47,19 @@ fn rights_go_down_from_directory_to_directory() {
         assert_eq!(opened, Err(NOTCAPABLE), "{flags}");
     }
     program.open_as(sub, 0, "file", 0, (0, 0), u64::from(fdflags::APPEND)).unwrap();
-    // A file is no directory to open from.
+    // A file cannot be used as a directory.
     assert_eq!(program.open_as(read, 0, "x", 0, (0, 0), 0), Err(54));
 }
 
 #[test]
-fn creating_excluding_truncating() {
+fn create_exclusive_and_truncate_flags_work() {
     let mut program = Program::new();
     assert_eq!(program.open("file", 0, RW), Err(44));
     program.file("file", b"data");
     program.open("file", CREAT, RW).unwrap();
     assert_eq!(program.open("file", CREAT | EXCL, RW), Err(20));
     program.open("new", CREAT | EXCL, RW).unwrap();
-    // Truncating is the directory's right, not that to write.
+    // Truncating needs a right of the directory, not the right to write.
     program.open("file", TRUNC, 0).unwrap();
     let [at, length] = program.path("file");
     program.ok("path_filestat_get", &[DIR, 0, at, length, RESULT]);
@@ -76,7 +76,7 @@ fn creating_excluding_truncating() {
 }
 
 #[test]
-fn directories_are_opened_to_look_not_to_write() {
+fn directories_cannot_be_opened_for_writing() {
     let mut program = Program::new();
     let (base, inheriting) = program.rights(DIR);
     let same = program.open_as(DIR, 0, ".", 0, (base, inheriting), 0).unwrap();
@@ -93,7 +93,7 @@ fn directories_are_opened_to_look_not_to_write() {
 }
 
 #[test]
-fn links_are_followed_when_it_is_said() {
+fn links_are_followed_only_with_the_flag() {
     let mut program = Program::new();
     program.file("file", b"data");
     assert_eq!(program.symlink("file", "link"), 0);
@@ -106,7 +106,7 @@ fn links_are_followed_when_it_is_said() {
 }
 
 #[test]
-fn what_fails_leaves_no_handle() {
+fn a_failed_open_leaks_no_handle() {
     let mut program = Program::new();
     let before = program.world.vfs.census();
     assert_eq!(program.open("x", 16, 0), Err(INVAL));

@@ -1,4 +1,4 @@
-//! Everything else with paths, and the ways out that there are not.
+//! Functions on paths, and attempts to leave the directory.
 
 use crate::common::*;
 use kernel_process::wasi::rights;
@@ -77,7 +77,7 @@ fn names_are_made_moved_linked_and_removed() {
 }
 
 #[test]
-fn texts_of_links_are_cut_where_there_is_no_room() {
+fn the_text_of_a_link_is_truncated_to_the_buffer() {
     let mut program = Program::new();
     assert_eq!(program.symlink("target", "link"), 0);
     let [a, n] = program.path("link");
@@ -97,7 +97,7 @@ fn texts_of_links_are_cut_where_there_is_no_room() {
 }
 
 #[test]
-fn paths_are_text_of_some_length_inside_memory() {
+fn invalid_paths_are_refused() {
     let mut program = Program::new();
     let make = "path_create_directory";
     program.put(PATH, b"\xff\xfe");
@@ -111,7 +111,7 @@ fn paths_are_text_of_some_length_inside_memory() {
     assert_eq!(program.call(make, &[DIR, PATH, 65_536 + 4]), 37);
     assert_eq!(program.call(make, &[DIR, MEMORY as u64 - 1, 2]), FAULT);
     assert_eq!(program.call(make, &[DIR, u64::from(u32::MAX), 2]), FAULT);
-    // The largest two together.
+    // The two longest paths together.
     for at in 0..1920 {
         program.put(PATH + at, if at % 200 == 199 { b"/" } else { b"y" });
     }

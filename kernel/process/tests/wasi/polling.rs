@@ -32,10 +32,10 @@ fn subscribe(program: &mut Program, subs: &[Sub]) {
     }
 }
 
-/// Events: userdata, error, kind, bytes, flags.
+/// Returns the events: userdata, error, kind, bytes, flags.
 fn poll(program: &mut Program, subs: &[Sub]) -> Vec<(u64, u16, u8, u64, u16)> {
     subscribe(program, subs);
-    // Events over the subscriptions: they were all read before.
+    // Events may overwrite the subscriptions, which were all read before.
     program.ok("poll_oneoff", &[BUFFER, BUFFER, subs.len() as u64, RESULT]);
     let short = |at| u16::from_le_bytes(program.get(at, 2).try_into().unwrap());
     let event = |index: u64| {
@@ -47,7 +47,7 @@ fn poll(program: &mut Program, subs: &[Sub]) -> Vec<(u64, u16, u8, u64, u16)> {
 }
 
 #[test]
-fn times_come_by_both_clocks_near_and_absolute() {
+fn timeouts_work_with_both_clocks_relative_and_absolute() {
     let mut program = Program::new();
     let start = program.world.now;
     assert_eq!(poll(&mut program, &[Sub::Clock(1, 5000, 0)]), [(0, 0, 0, 0, 0)]);
@@ -60,13 +60,13 @@ fn times_come_by_both_clocks_near_and_absolute() {
     let before = program.world.now;
     assert_eq!(poll(&mut program, &[Sub::Clock(0, day, 1)]), [(0, 0, 0, 0, 0)]);
     assert!(program.world.now >= before + 890 && program.world.now < before + 1000);
-    // One that is over, and two at once.
+    // One whose time has passed, and two at the same time.
     assert_eq!(poll(&mut program, &[Sub::Clock(1, 3, 1)]).len(), 1);
     assert_eq!(poll(&mut program, &[Sub::Clock(1, 0, 0), Sub::Clock(0, 0, 0)]).len(), 2);
 }
 
 #[test]
-fn what_is_wrong_with_one_is_its_event() {
+fn an_invalid_subscription_is_reported_in_its_event() {
     let mut program = Program::new();
     let subs = [
         Sub::File(READ, 60),
@@ -106,7 +106,7 @@ fn what_is_wrong_with_one_is_its_event() {
 }
 
 #[test]
-fn pipes_are_waited_for_with_and_without_a_time() {
+fn polling_pipes_works_with_and_without_a_timeout() {
     let mut program = Program::new();
     let input = program.input;
     let write = move |c: &mut fs::client::Client<'_>| assert_eq!(c.write(input, b"hello"), Ok(5));
@@ -131,7 +131,7 @@ fn pipes_are_waited_for_with_and_without_a_time() {
 }
 
 #[test]
-fn files_are_always_ready_and_say_how_much() {
+fn files_are_always_ready_and_report_their_bytes() {
     let mut program = Program::new();
     let fd = program.file("file", b"0123456789");
     program.ok("fd_seek", &[fd, 3, 0, RESULT]);
@@ -142,7 +142,7 @@ fn files_are_always_ready_and_say_how_much() {
 }
 
 #[test]
-fn many_are_polled_at_once() {
+fn many_descriptors_are_polled_at_once() {
     let mut program = Program::new();
     program.world.most = 3900;
     let fd = program.file("file", b"");

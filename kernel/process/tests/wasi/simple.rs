@@ -1,4 +1,4 @@
-//! Strings, clocks, ends, sockets, and the list of functions itself.
+//! Strings, clocks, exit, sockets, and the list of functions.
 
 use crate::common::*;
 use kernel_process::functions::{Type, WASI};
@@ -24,7 +24,7 @@ fn the_list_has_all_46_functions_of_preview_1_and_9_of_ours() {
 }
 
 #[test]
-fn arguments_and_environment_come_as_tables_of_addresses() {
+fn arguments_and_environment_are_tables_of_addresses() {
     let mut program = Program::new();
     program.process.add_arguments(b"name\0\0-x\0").unwrap();
     program.process.add_environment(b"A=1\0").unwrap();
@@ -47,7 +47,7 @@ fn arguments_and_environment_come_as_tables_of_addresses() {
 }
 
 #[test]
-fn four_clocks_say_the_time_and_a_fifth_is_none() {
+fn four_clocks_work_and_others_are_refused() {
     let mut program = Program::new();
     for clock in 0..4 {
         program.ok("clock_time_get", &[clock, 0, RESULT + 1]);
@@ -69,7 +69,7 @@ fn four_clocks_say_the_time_and_a_fifth_is_none() {
 }
 
 #[test]
-fn a_program_ends_with_a_code_or_with_a_signal_that_ends() {
+fn a_program_ends_with_an_exit_code_or_a_signal() {
     let mut program = Program::new();
     assert_eq!(program.run("proc_exit", &[300]), Err(Stop::Exit(300)));
     for (signal, expected) in [
@@ -93,7 +93,7 @@ fn a_program_ends_with_a_code_or_with_a_signal_that_ends() {
 }
 
 #[test]
-fn randomness_fills_what_it_is_given_and_nothing_else() {
+fn random_get_fills_exactly_its_buffer() {
     let mut program = Program::new();
     program.ok("random_get", &[BUFFER, 64]);
     assert_ne!(program.get(BUFFER, 64), [0xee; 64]);
@@ -114,7 +114,7 @@ fn there_are_no_sockets() {
     }
 }
 
-/// As an engine does it: a typed closure each, and something of its own that all of them go to.
+/// As an engine does it: a typed closure per function, all with one shared state.
 macro_rules! register {
     ([$names:ident] $($module:ident $text:literal $name:ident($($arg:ident: $type:ident),*)
         $(-> $result:ident)?;)*) => {
@@ -130,7 +130,7 @@ macro_rules! register {
 }
 
 #[test]
-fn an_engine_makes_typed_calls_of_the_list() {
+fn an_engine_can_make_typed_calls_from_the_list() {
     let mut names = Vec::new();
     for_each_function!(register, names);
     assert_eq!(names.len(), FUNCTIONS.len());

@@ -1,15 +1,15 @@
-//! The table alone: random operations, and what must hold after each.
+//! The table alone: random operations, with invariants checked after each.
 
 use super::*;
 use proptest::prelude::*;
 
 fn nothing(_: usize) {}
 
-fn new(priority: u8, affinity: Option<u8>) -> New {
-    New { name: "t", priority, affinity, start: (nothing, 0), stack: 1 }
+fn new(priority: u8, affinity: Option<u8>) -> NewThread {
+    NewThread { name: "t", priority, affinity, start: (nothing, 0), stack: 1 }
 }
 
-/// Each thread is where its phase says, and nowhere else.
+/// Every thread is exactly where its phase says.
 fn check(table: &Table) {
     let cores = table.cores.len();
     let queued: u32 = table.cores.iter().map(|core| core.queue.len()).sum();
@@ -27,20 +27,20 @@ fn check(table: &Table) {
     assert_eq!(free, table.free.len());
 }
 
-/// Nobody waits for a core that does not know: where a thread of a higher priority than the running
-/// one is ready, the core was told since it last chose, or its own timer says now.
+/// No thread waits for a core that does not know: if a thread of higher priority than the running
+/// one is ready, the core was interrupted since it last picked a thread, or its own timer is due.
 fn check_told(table: &Table, told: &[bool]) {
     for (core, told) in told.iter().enumerate() {
         let running = table.entries[table.cores[core].current as usize].priority;
         let waits = table.cores[core].queue.highest().is_some_and(|ready| ready > running);
-        assert!(!waits || *told, "core {core} was not told");
+        assert!(!waits || *told, "core {core} was not interrupted");
         assert_eq!(waits, table.next_event(core).slice == Some(0));
     }
 }
 
 proptest! {
     #[test]
-    fn nobody_is_lost_or_runs_twice(
+    fn no_thread_is_lost_or_runs_twice(
         ops in prop::collection::vec((0u8..8, 0usize..3, 1u8..32, any::<u16>()), 0..400)
     ) {
         let mut table = Table::new(3);
@@ -84,7 +84,7 @@ proptest! {
                 }
             }
             check(&table);
-            // Who made the change arms its own timer; a core that was kicked chooses later.
+            // The core that made the change sets its own timer; a kicked core picks later.
             told[core] = table.next_event(core).slice == Some(0);
             table.take_kicks().for_each(|other| told[other] = true);
             check_told(&table, &told);
@@ -100,7 +100,7 @@ fn a_sleeper_that_wakes_for_another_core_kicks_it() {
     table.requeue_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
     assert!(table.sleep_current(0, 50));
-    // Meanwhile somebody it may not displace runs where it slept, and the other core idles.
+    // Meanwhile a thread that it may not preempt runs where it slept, and the other core is idle.
     table.create(new(9, Some(0)), 0).unwrap();
     table.pick(0, 1, 10);
     table.take_kicks();
@@ -112,7 +112,7 @@ fn a_sleeper_that_wakes_for_another_core_kicks_it() {
 }
 
 #[test]
-fn everybody_who_is_woken_at_once_is_told_of() {
+fn every_core_that_gets_a_thread_is_kicked() {
     let mut table = Table::new(3);
     (0..3).for_each(|core| table.online(core, 0));
     let mut head = NONE;
@@ -126,11 +126,11 @@ fn everybody_who_is_woken_at_once_is_told_of() {
     }
     table.take_kicks();
     while table.wake_first(&mut head, 0) {}
-    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 1], "and core 0 is where it happened");
+    assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 1], "core 0 made the change");
 }
 
 #[test]
-fn a_higher_priority_need_not_wait_for_the_slice() {
+fn a_higher_priority_preempts_before_the_slice_ends() {
     let mut table = Table::new(1);
     table.online(0, 0);
     table.create(new(5, None), 0).unwrap();
@@ -145,14 +145,14 @@ fn a_higher_priority_need_not_wait_for_the_slice() {
 }
 
 #[test]
-fn after_the_clock_was_set_every_core_looks() {
+fn every_other_core_is_kicked_when_the_clock_is_adjusted() {
     let mut table = Table::new(3);
     table.clock_changed(1);
     assert_eq!(table.take_kicks().collect::<Vec<_>>(), [2, 0]);
 }
 
 #[test]
-fn a_pinned_thread_stays() {
+fn a_pinned_thread_is_not_stolen() {
     let mut table = Table::new(2);
     (0..2).for_each(|core| table.online(core, 0));
     let id = table.create(new(5, None), 0).unwrap();
@@ -162,7 +162,7 @@ fn a_pinned_thread_stays() {
     table.create(new(9, Some(0)), 0).unwrap();
     table.requeue_current(0);
     table.pick(0, 0, 10);
-    assert_eq!(table.pick(1, 0, 10), 1, "core 1 idles on");
+    assert_eq!(table.pick(1, 0, 10), 1, "core 1 stays idle");
     table.exit_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
     assert_eq!(table.set_affinity(0, None), Some(0));
@@ -176,7 +176,7 @@ fn a_wake_before_the_block_is_not_lost() {
     table.requeue_current(0);
     assert_eq!(table.pick(0, 0, 10), id.index());
     table.wake(id, 0);
-    assert!(!table.block_current(0), "the permit is taken instead");
+    assert!(!table.block_current(0), "the permit is consumed instead");
     assert!(table.block_current(0));
     table.pick(0, 0, 10);
     table.wake(id, 0);
@@ -184,7 +184,7 @@ fn a_wake_before_the_block_is_not_lost() {
 }
 
 #[test]
-fn a_stale_id_names_nobody() {
+fn a_stale_id_matches_no_thread() {
     let mut table = Table::new(1);
     table.online(0, 0);
     let id = table.create(new(5, None), 0).unwrap();
@@ -194,20 +194,20 @@ fn a_stale_id_names_nobody() {
     table.pick(0, 0, 10);
     assert!(table.get(id).is_none());
     let next = table.create(new(5, None), 0).unwrap();
-    assert_eq!(next.index(), id.index(), "the slot is used again");
+    assert_eq!(next.index(), id.index(), "the entry is reused");
     assert!(table.get(id).is_none() && table.get(next).is_some());
     assert_eq!(ThreadId::from_token(next.token()), next);
 }
 
 #[test]
-fn the_table_says_when_it_is_full() {
+fn creating_a_thread_in_a_full_table_fails() {
     let mut table = Table::new(2);
     let made = (0..MAX_THREADS).filter(|_| table.create(new(1, None), 0).is_some()).count();
     assert_eq!(made, MAX_THREADS - 2);
 }
 
 #[test]
-fn waiters_leave_their_queue_in_order_and_from_the_middle() {
+fn waiters_leave_their_queue_in_fifo_order_and_from_the_middle() {
     let mut table = Table::new(1);
     table.online(0, 0);
     let mut head = NONE;
@@ -220,7 +220,7 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
     }
     assert_eq!(table.pick(0, 0, 10), 0);
     assert_eq!(table.next_event(0).sleeper, Some(50));
-    // The second one is woken by name, runs, and leaves the queue itself.
+    // The second waiter is woken by id, runs, and leaves the queue itself.
     table.wake(ids[1], 0);
     assert_eq!(table.pick(0, 1, 10), ids[1].index());
     table.cancel_wait(0, &mut head);
@@ -235,27 +235,27 @@ fn waiters_leave_their_queue_in_order_and_from_the_middle() {
     assert_eq!(table.next_event(0), nothing, "all were woken before their deadline");
 }
 
-/// Ticks of a clock that is half as fast as chip time and began 7 later.
+/// Ticks of a clock with half the rate of soc time that started 7 later.
 fn ticks(chip: u64) -> u64 {
     chip.div_ceil(2) + 7
 }
 
 #[test]
-fn a_timer_is_set_again_only_where_it_would_be_late() {
+fn the_timer_is_set_only_if_it_would_be_late() {
     let mut table = Table::new(1);
     table.online(0, 0);
-    assert_eq!(table.rearm(0, ticks), Some(u64::MAX), "nobody knows what it was");
+    assert_eq!(table.rearm(0, ticks), Some(u64::MAX), "its setting is unknown at first");
     assert_eq!(table.rearm(0, ticks), None);
     let [one, two] = [0; 2].map(|_| table.create(new(5, None), 0).unwrap());
-    assert_eq!(table.rearm(0, ticks), Some(0), "whoever is ready comes before the idle thread");
-    table.timer_came(0);
+    assert_eq!(table.rearm(0, ticks), Some(0), "a ready thread preempts the idle thread");
+    table.timer_fired(0);
     table.requeue_current(0);
     table.pick(0, 0, 10);
-    assert_eq!(table.rearm(0, ticks), Some(10), "the other one's turn");
+    assert_eq!(table.rearm(0, ticks), Some(10), "the end of the slice");
     assert!(table.sleep_current(0, 400));
     assert_eq!(table.pick(0, 2, 10), two.index());
-    assert_eq!(table.rearm(0, ticks), None, "10 is before 207: it looks again then");
-    table.timer_came(0);
+    assert_eq!(table.rearm(0, ticks), None, "10 is before 207: the core checks again then");
+    table.timer_fired(0);
     assert_eq!(table.rearm(0, ticks), Some(207));
     table.wake(one, 0);
     assert_eq!(table.rearm(0, ticks), Some(12));
@@ -263,13 +263,13 @@ fn a_timer_is_set_again_only_where_it_would_be_late() {
     assert_eq!(table.pick(0, 4, 10), one.index());
     assert!(table.sleep_current(0, 600));
     assert_eq!(table.pick(0, 5, 10), 0);
-    assert_eq!(table.rearm(0, ticks), Some(307), "who idles is not woken at 12");
+    assert_eq!(table.rearm(0, ticks), Some(307), "an idle core does not wake at 12");
     table.clock_changed(0);
     assert_eq!(table.rearm(0, |chip| ticks(chip) + 1), Some(308));
 }
 
 proptest! {
-    /// The timer of a core that runs is never late, that of one that idles is right.
+    /// The timer of a busy core is never late; that of an idle core is exact.
     #[test]
     fn timers_are_never_late(ops in prop::collection::vec((0u8..7, 0u16..6, 0u64..500), 0..300)) {
         let mut table = Table::new(1);
@@ -283,7 +283,7 @@ proptest! {
                 1 if !idles => drop(table.sleep_current(0, time)),
                 2 if !idles => drop(table.block_current(0)),
                 3 => table.requeue_current(0),
-                4 => table.timer_came(0),
+                4 => table.timer_fired(0),
                 5 => table.expire(0, time),
                 _ => {}
             }

@@ -1,32 +1,33 @@
-//! When a core must look again, and what its timer is set to.
+//! When a core must reschedule next, and what its timer is set to.
 //!
-//! Contract: the timer of a core that runs a thread comes in time or too early, that of one that
-//! idles in time. So between two threads that wake each other nobody sets a timer.
+//! The timer of a core that runs a thread may fire too early but never late; the timer of an idle
+//! core fires on time. So two threads that keep waking each other do not touch the timer.
 
 use super::Table;
 use core::cmp::Ordering;
 
-/// When a core must look again, each on the clock that it is about.
+/// When a core must reschedule next; each time is on the clock that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The earliest deadline of a sleeper, in chip time: that clock may be set meanwhile.
+    /// Earliest deadline of a sleeper, in soc time, because the soc clock may be adjusted
+    /// meanwhile.
     pub sleeper: Option<u64>,
-    /// The end of the running thread's slice, in ticks of the local clock, when somebody of its
-    /// priority waits for it; 0, that is now, when somebody of a higher one does.
+    /// End of the running thread's slice in ticks of the local clock, if a thread of the same
+    /// priority is ready; 0 (now) if one of a higher priority is.
     pub slice: Option<u64>,
 }
 
 /// The timer of one core.
 #[derive(Default)]
 pub(super) struct Timer {
-    /// The tick at which it comes, `u64::MAX` if it does not; `None`: nobody knows.
+    /// The tick that it is set to, `u64::MAX` if it is stopped; `None`: unknown.
     armed: Option<u64>,
-    /// The first sleeper's deadline, and the tick that it was found to be.
+    /// Deadline of the first sleeper, and that deadline in ticks.
     first: (u64, u64),
 }
 
 impl Table {
-    /// When `core` must look again.
+    /// Returns when `core` must reschedule next.
     pub fn next_event(&self, core: usize) -> Event {
         let here = &self.cores[core];
         let running = self.entries[here.current as usize].priority;
@@ -38,9 +39,10 @@ impl Table {
         Event { sleeper: here.sleepers.next(), slice }
     }
 
-    /// The tick at which [`Table::next_event`] is, `u64::MAX` for never, if `core` has to set its
-    /// timer to it. One that runs a thread may find it set to an earlier one: it looks again then.
-    /// One that idles sleeps for as long as it can.
+    /// Returns the tick to set `core`'s timer to for [`Table::next_event`] (`u64::MAX`: stop it),
+    /// or `None` if it can stay as it is. While a thread runs, a timer that fires too early is left
+    /// alone: the core checks again then. On an idle core it is corrected, so that the core sleeps
+    /// as long as it can.
     #[inline]
     pub fn rearm(&mut self, core: usize, to_ticks: impl FnOnce(u64) -> u64) -> Option<u64> {
         let (event, is_idle) = (self.next_event(core), self.is_idle(core));
@@ -60,20 +62,21 @@ impl Table {
         Some(wanted)
     }
 
-    /// The timer of `core` came, or was off with it: it is not set to what it was. (That it is set
-    /// to an earlier tick than this knows of is no harm.)
-    pub fn timer_came(&mut self, core: usize) {
+    /// The timer of `core` has fired, or was powered off with the core, so its setting is unknown.
+    /// (If it is in fact set to an earlier tick, that does no harm.)
+    pub fn timer_fired(&mut self, core: usize) {
         self.cores[core].timer.armed = None;
     }
 
-    /// Wakes everybody who sleeps on `core` until chip time `now` or earlier.
+    /// Wakes every thread that sleeps on `core` with a deadline at or before soc time `now`.
     pub fn expire(&mut self, core: usize, now: u64) {
         while let Some(index) = self.cores[core].sleepers.expire(now) {
             self.wake(self.id(index), core);
         }
     }
 
-    /// Sleepers' deadlines have moved on the local clocks: all cores but `here` must look.
+    /// The soc clock was adjusted, which moves deadlines on the local clocks: all cores except
+    /// `here` must set their timers again.
     pub fn clock_changed(&mut self, here: usize) {
         self.cores.iter_mut().for_each(|core| core.timer = Timer::default());
         (0..self.cores.len()).filter(|&core| core != here).for_each(|core| self.kicks.insert(core));

@@ -170,7 +170,7 @@ impl Exercise<'_> {
     fn asks(&mut self, request: Request) -> Reply {
         let mut reply = (self.ask)(request, &mut self.bulk);
         // Which generation it is depends on the file system; what counts is how the wait ends.
-        if let Some(wait) = request.behind(&reply) {
+        if let Some(wait) = request.follow_up(&reply) {
             reply = (self.ask)(wait, &mut self.bulk);
         }
         self.digest.asked += 1;

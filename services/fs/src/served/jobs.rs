@@ -10,7 +10,7 @@ use abi::served::Job;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 
 /// Most jobs at a time.
 pub const JOBS: usize = 48;

@@ -24,7 +24,7 @@ use answers::{is_sound, stat_in};
 use base::id::{DomainId, Epoch};
 pub use jobs::{JOBS, Told};
 use jobs::{Jobs, Pending};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 use zerocopy::FromBytes;
 
 /// Most who ask at a time; others wait.

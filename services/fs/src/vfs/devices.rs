@@ -14,7 +14,7 @@ use crate::filesystem::{AnyFs, FileSystem, Kind};
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use kernel_share::Effects;
+use share::Effects;
 
 /// How long what changed may stay in memory, in ns.
 pub const DELAY: u64 = 5_000_000_000;

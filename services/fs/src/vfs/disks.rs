@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 
 /// Requests of a file system that wait to be taken.
 const AHEAD: usize = 8;
@@ -140,7 +140,7 @@ impl Vfs {
     }
 
     pub(super) fn do_next_io(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let afresh = call.flags(flag::AFRESH)? != 0;
+        let afresh = call.flags(flag::RESTARTED)? != 0;
         let (lives, token) = (self.lives, call.token);
         let (wanted, number) = (call.request.handle, call.request.second);
         let mut mounts = self.mounts.iter_mut();

@@ -11,7 +11,7 @@
 
 use crate::filesystem::Node;
 use abi::fs::Errno;
-use kernel_share::{Stale, Table, Token, table};
+use share::{Stale, Table, Token, table};
 
 /// Most handles.
 pub const HANDLES: u32 = 16_384;

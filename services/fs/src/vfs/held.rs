@@ -12,7 +12,7 @@ use crate::filesystem::{AnyFs, FileSystem};
 use crate::served::Served;
 use abi::fs::{Errno, Reply, flag, source};
 use alloc::vec::Vec;
-use kernel_share::Effects;
+use share::Effects;
 
 impl Mount {
     /// Was it held, and has ended?

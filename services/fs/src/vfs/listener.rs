@@ -3,7 +3,7 @@
 //! Contract: it waits without asking again, and is called when there is something; a call in vain
 //! is made again after [`PATIENCE`], by whatever step looks. Who asks last is who listens.
 
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 
 /// When who was called and did not come is called again, in ns.
 pub const PATIENCE: u64 = 500_000_000;

@@ -1,6 +1,6 @@
 //! The service: handles, paths, mounts, pipes, who waits.
 //!
-//! Contract: `kernel_share::form`'s. Any request with any bulk is answered, with an error value
+//! Contract: `share::Service`'s. Any request with any bulk is answered, with an error value
 //! where it makes no sense; one step moves at most [`abi::fs::STEP`] bytes. An operation that
 //! failed has changed nothing.
 //!
@@ -39,8 +39,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use disks::Disk;
 use handles::{Handles, Place, Target};
-use kernel_share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use pipe::Pipe;
+use share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use terminal::Terminal;
 
 /// What the root file system may take, when nobody says otherwise.
@@ -416,7 +416,7 @@ impl Service for Vfs {
                 self.parked.forget(token);
                 self.deafen(|listener| listener == token);
                 self.forget_said(|asker| asker == token);
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Gone(kernel, epoch) => {
                 self.parked.gone(kernel, epoch);
@@ -428,11 +428,11 @@ impl Service for Vfs {
                     let _ = self.close(handle, effects);
                     from = next;
                 }
-                Answer::Heard
+                Answer::NoReply
             }
             Event::Timer => {
                 self.write_back(now);
-                Answer::Heard
+                Answer::NoReply
             }
         };
         // Who asks nothing of a disk does not touch what is known of it: another kernel may have

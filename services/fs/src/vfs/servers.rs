@@ -7,7 +7,7 @@ use abi::fs::{Errno, Reply, flag};
 use abi::served::Job;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
-use kernel_share::{Effects, Token};
+use share::{Effects, Token};
 use zerocopy::IntoBytes;
 
 impl Vfs {
@@ -19,7 +19,7 @@ impl Vfs {
     }
 
     pub(super) fn do_next_job(&mut self, call: &mut Call<'_>) -> Result<Reply> {
-        let afresh = call.flags(flag::AFRESH)? != 0;
+        let afresh = call.flags(flag::RESTARTED)? != 0;
         let (token, wanted) = (call.token, call.request.handle);
         self.stirred = true;
         let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;

@@ -53,7 +53,7 @@ mod tests {
     use abi::fs::{Op, Poll, Reply, Request, flag, ready};
     use alloc::vec::Vec;
     use base::id::{DomainId, Epoch};
-    use kernel_share::{Answer, Effects, Event, Service, Token};
+    use share::{Answer, Effects, Event, Service, Token};
     use zerocopy::IntoBytes;
 
     #[derive(Default)]

@@ -12,7 +12,7 @@ use super::handles::{Opening, Target};
 use super::pipe::Pipe;
 use super::{Call, Key, Result, Vfs};
 use abi::fs::{Errno, Reply, flag};
-use kernel_share::Effects;
+use share::Effects;
 
 /// Most terminals.
 pub const TERMINALS: u32 = 64;

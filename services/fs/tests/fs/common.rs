@@ -7,7 +7,7 @@ use base::id::{DomainId, Epoch};
 use fs::Vfs;
 use fs::client::{Client, Listed, unpack};
 use fs::model::{Limits, Model};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -59,13 +59,13 @@ impl Solo {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 
     /// An event that nobody expects an answer to.
     pub fn tell(&mut self, event: Event<'_, Request>) {
-        assert_eq!(self.vfs.step(self.now, event, &mut self.woken), Answer::Heard);
+        assert_eq!(self.vfs.step(self.now, event, &mut self.woken), Answer::NoReply);
     }
 
     /// One request that waits for nothing but the disk.

@@ -5,7 +5,7 @@ use abi::fs::{Errno, Op, Request, flag};
 use base::id::{DomainId, Epoch};
 use fs::Vfs;
 use fs::vfs::handles::HANDLES;
-use kernel_share::{Event, Service, Token};
+use share::{Event, Service, Token};
 
 const BUDGET: u64 = 1 << 20;
 const RW: u16 = flag::READ | flag::WRITE | flag::CREATE;

@@ -9,7 +9,7 @@ use fs::Vfs;
 use fs::client::Client;
 use fs::served::MEMORY;
 use fs::vfs::MOUNTS;
-use kernel_share::{Event, Service};
+use share::{Event, Service};
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 const NUMBER: u64 = 1;

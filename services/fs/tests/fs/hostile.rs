@@ -5,7 +5,7 @@ use abi::fs::{Op, Reply, Request, source};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
 const BUDGET: u64 = 1 << 20;
@@ -161,7 +161,7 @@ fn two_hundred_thousand_hostile_requests_are_answered_alike_and_leave_nothing() 
                     reply.filled as usize
                 }
                 Answer::Parked => 0,
-                Answer::Heard => panic!("only heard"),
+                Answer::NoReply => panic!("only heard"),
             };
             assert_eq!(bulk[..filled], other[..filled]);
             assert_eq!(bulk[filled..], before[filled..], "it writes what it says: {request:?}");

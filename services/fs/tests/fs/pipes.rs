@@ -6,7 +6,7 @@ use base::id::{DomainId, Epoch};
 use base::prng::Prng;
 use fs::Vfs;
 use fs::vfs::pipe::{ATOMIC, CAPACITY, PIPES};
-use kernel_share::{Answer, Effects, Event, Service, Token};
+use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -22,7 +22,7 @@ fn again(solo: &mut Solo, token: Token, request: Request, bulk: &mut [u8]) -> Op
     match solo.vfs.step(solo.now, Event::Again { token, request, bulk }, &mut solo.woken) {
         Answer::Done(reply) => Some(reply),
         Answer::Parked => None,
-        Answer::Heard => panic!("only heard"),
+        Answer::NoReply => panic!("only heard"),
     }
 }
 

@@ -6,7 +6,7 @@ use abi::fs::{Errno, Op, Reply, Request, flag};
 use base::prng::Prng;
 use fs::private::{Answer, PrivatePipe, is_private, place};
 use fs::vfs::pipe::CAPACITY;
-use kernel_share::Event;
+use share::Event;
 
 /// Where the pipe is in these tests.
 const PLACE: usize = 77;

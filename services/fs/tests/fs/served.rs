@@ -11,7 +11,7 @@ use fs::exercise::exercise_in;
 use fs::filesystem::{AnyFs, FileSystem, Make, Stop, Times};
 use fs::ramfs::RamFs;
 use fs::served::{ASKERS, DEADLINE, DEEP, JOBS, MEMORY, Served};
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Who serves: thread 9 of kernel 1.
@@ -142,7 +142,7 @@ impl Board {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 
@@ -285,7 +285,7 @@ fn who_is_dead_or_gone_is_an_error() {
     // One that begins anew has not done what it took.
     assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
     let (number, ..) = board.take().unwrap();
-    let afresh = Request { flags: flag::AFRESH, ..Request::new(Op::NextJob, 1) };
+    let afresh = Request { flags: flag::RESTARTED, ..Request::new(Op::NextJob, 1) };
     assert_eq!(board.step(false, server(), afresh, &mut [0; ROOM]), None);
     let reply = board.step(true, token(0, 1), open, &mut [b'a']);
     assert_eq!(reply.unwrap().errno(), Errno::Io);
@@ -298,7 +298,7 @@ fn who_drives_a_disk_of_that_kernel_and_begins_anew_deafens_nobody_else() {
     let root = board.root();
     assert!(board.take().is_none(), "it listens");
     let driver = Token { thread: 99, ..server() };
-    let afresh = Request { flags: flag::AFRESH, ..Request::new(Op::NextIo, 1) };
+    let afresh = Request { flags: flag::RESTARTED, ..Request::new(Op::NextIo, 1) };
     assert_eq!(board.step(false, driver, afresh, &mut []).unwrap().errno(), Errno::Noent);
     board.woken.0.clear();
     let open = Request { name: 1, flags: flag::READ, ..Request::new(Op::Open, root) };

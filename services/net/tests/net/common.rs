@@ -2,9 +2,9 @@
 
 use abi::net::{Errno, LOCALHOST, Op, Reply, Request, State, flag};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use net::Net;
 use net::client::Client;
+use share::{Answer, Effects, Event, Service, Token};
 
 /// A thread of a kernel.
 pub fn token(kernel: u8, thread: u64) -> Token {
@@ -52,7 +52,7 @@ impl Solo {
         self.timer = asked.timer.unwrap_or(self.timer);
         match answer {
             Answer::Done(reply) => Some(reply),
-            Answer::Parked | Answer::Heard => None,
+            Answer::Parked | Answer::NoReply => None,
         }
     }
 

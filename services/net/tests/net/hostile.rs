@@ -4,10 +4,10 @@ use crate::common::{Solo, token};
 use abi::net::{Op, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_share::Event;
 use net::service::WAITS;
 use net::sockets::HANDLES;
 use net::stack::SOCKETS;
+use share::Event;
 use zerocopy::FromBytes;
 
 struct Attack {

@@ -98,6 +98,6 @@ fn sockets_that_only_end_give_way() {
     assert!(handles == 41 && sockets <= SOCKETS && ending > 0, "{handles} {sockets} {ending}");
     assert_eq!(solo.state(far[0]), State::Ended, "its other side gave way");
     assert_eq!(solo.state(far[39]), State::Ending);
-    solo.event(kernel_share::Event::Gone(base::id::DomainId(0), base::id::Epoch(1)));
+    solo.event(share::Event::Gone(base::id::DomainId(0), base::id::Epoch(1)));
     assert_eq!(solo.net.census(), [0, 0, 0, 0]);
 }

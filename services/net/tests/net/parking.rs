@@ -3,9 +3,9 @@
 use crate::common::{Solo, connect, hasty, receive, send, token};
 use abi::net::{Errno, Op, Request, State};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Event, Service};
 use net::Net;
 use net::stack::STREAM;
+use share::{Event, Service};
 
 #[test]
 fn who_waits_is_woken_in_order_and_the_first_to_ask_gets_it() {

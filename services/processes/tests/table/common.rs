@@ -3,9 +3,9 @@
 use abi::process::{Errno, Listed, Op, Reply, Request, State, flag};
 use abi::program::{BEGIN_MAGIC, Begin};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Answer, Effects, Event, Service, Token};
 use processes::Processes;
 use processes::client::{Client, News};
+use share::{Answer, Effects, Event, Service, Token};
 use zerocopy::IntoBytes;
 
 /// What a step asked for.
@@ -73,7 +73,7 @@ impl World {
         match self.table.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request was only heard"),
         }
     }
 
@@ -107,7 +107,7 @@ impl World {
 
     /// An event that nobody expects an answer to.
     pub fn tell(&mut self, event: Event<'_, Request>) {
-        assert_eq!(self.table.step(self.now, event, &mut self.woken), Answer::Heard);
+        assert_eq!(self.table.step(self.now, event, &mut self.woken), Answer::NoReply);
     }
 
     /// A kernel's life ends.

@@ -3,9 +3,9 @@
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
 use base::id::{DomainId, Epoch};
-use kernel_share::{Event, Token};
 use processes::client::{Account, News, Running};
 use processes::service::{GRACE, PATIENCE};
+use share::{Event, Token};
 
 fn ended(world: &mut World, kernel: u8, pid: u32) {
     world.with(kernel, |c| c.ended(pid, End::Exit, 0, Account::default())).unwrap();
@@ -180,7 +180,7 @@ fn a_table_that_began_anew_learns_what_runs() {
 #[test]
 fn who_was_told_to_end_begins_nobody_in_a_table_that_began_anew() {
     let mut world = World::of_life(2);
-    let one = Running { pid: 10, kernel: 1, flags: flag::DOOMED, ..Running::default() };
+    let one = Running { pid: 10, kernel: 1, flags: flag::KILLED, ..Running::default() };
     world.with(1, |c| c.adopt(one)).unwrap();
     let (request, mut bulk) = spawn(1, 10, 0);
     assert_eq!(world.errno(1, request, &mut bulk), Errno::Intr);

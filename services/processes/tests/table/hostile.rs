@@ -5,9 +5,9 @@ use crate::common::*;
 use abi::process::{PROCESSES, Reply, Request};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_share::{Event, Service, Token};
 use processes::Processes;
 use processes::service::{SPAWNS, WAITS};
+use share::{Event, Service, Token};
 
 /// A number that may matter, or any.
 fn number(random: &mut Prng) -> u64 {

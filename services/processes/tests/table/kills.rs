@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
-use kernel_share::Event;
 use processes::client::{Account, News};
+use share::Event;
 
 fn stops(world: &mut World, kernel: u8) -> Vec<(u32, u16)> {
     let next = std::iter::from_fn(|| world.next(kernel));
@@ -123,7 +123,7 @@ fn a_process_reaches_those_it_began_and_its_group() {
     assert_eq!(world.with(0, |c| c.kill(grandchild, group, signal::TERM)), Err(Errno::Perm));
     world.with(0, |c| c.kill(shell, group, signal::TERM)).unwrap();
     assert_eq!(stops(&mut world, 1), [(child, signal::TERM)]);
-    let any = Request { flags: flag::ANYBODY, ..Request::new(Op::Kill) };
+    let any = Request { flags: flag::ANY_PROCESS, ..Request::new(Op::Kill) };
     let any = Request { pid: stranger as i32, parent: friend, signal: signal::TERM, ..any };
     assert_eq!(world.errno(1, any, &mut []), Errno::Success);
     let groups = |news: &News| !matches!(news, News::Group { .. });

@@ -3,10 +3,10 @@
 use crate::common::*;
 use abi::process::{End, Errno, Op, PROCESSES, Request, State, flag};
 use abi::program::BEGIN_BYTES;
-use kernel_share::Event;
 use processes::client::{Account, News, Spawn};
 use processes::record::{FIRST, STRIDE, first};
 use processes::service::BEGINNINGS;
+use share::Event;
 
 #[test]
 fn a_process_is_asked_for_fetched_begun_and_ended() {
@@ -201,7 +201,7 @@ fn what_makes_no_sense_is_refused() {
     refused(Request { op: 0, ..good }, Errno::Nosys);
     refused(Request { op: 99, ..good }, Errno::Nosys);
     refused(Request { reserved: 1, ..good }, Errno::Inval);
-    refused(Request { flags: flag::HANG_NOT, ..good }, Errno::Inval);
+    refused(Request { flags: flag::NO_HANG, ..good }, Errno::Inval);
     refused(Request { flags: flag::WATCHED, ..good }, Errno::Inval);
     refused(Request { flags: flag::NEW_GROUP, group: shell, ..good }, Errno::Inval);
     refused(Request { kernel: 8, ..good }, Errno::Inval);

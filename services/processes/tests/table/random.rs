@@ -13,7 +13,7 @@ use crate::common::*;
 use abi::process::{End, Errno, Listed, Op, PROCESSES, Reply, Request, State, flag, signal};
 use base::id::{DomainId, Epoch};
 use base::prng::Prng;
-use kernel_share::{Event, Token};
+use share::{Event, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KERNELS: u64 = 3;
@@ -201,7 +201,7 @@ impl Play {
     }
 
     fn wait(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>, parent: Option<u32>) {
-        let flags = if self.random.chance(1, 3) { flag::HANG_NOT } else { 0 };
+        let flags = if self.random.chance(1, 3) { flag::NO_HANG } else { 0 };
         let any = self.pick(before.keys().copied()).unwrap_or(9) as i32;
         let watched = self.watched.keys().copied().collect::<Vec<_>>();
         let (parent, pid) = match (parent, self.random.below(4)) {

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, flag};
-use kernel_share::Event;
 use processes::client::Account;
+use share::Event;
 
 fn ended(world: &mut World, pid: u32) {
     world.with(1, |c| c.ended(pid, End::Exit, pid, Account::default())).unwrap();

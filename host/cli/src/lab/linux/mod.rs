@@ -3,7 +3,7 @@
 //! their records.
 //!
 //! Everything lies below `target/lab/linux`; the machine's own packages are touched for the cross
-//! compiler alone. docs/lab-linux.md is the manual.
+//! compiler alone. docs/reference/lab-linux.md is the manual.
 
 mod chip;
 mod compile;

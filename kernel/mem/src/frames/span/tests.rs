@@ -1,4 +1,4 @@
-//! Tests of `span`: blocks that come and go under random load, and every reason not to.
+//! Tests of `span`: blocks that come and go under random load, and every reason to refuse.
 
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -12,7 +12,7 @@ use crate::testing::memory;
 const MIB: u64 = 1 << 20;
 const BLOCKS: usize = 4;
 
-/// An allocator with `home` MiB of its own, and the base of its global region.
+/// Creates an allocator with `home` MiB of its own; returns it with its global region's base.
 fn allocator(home: u64, frontier: End) -> (FrameAllocator, u64) {
     let (base, global) = (memory(home * MIB, 0), memory(BLOCKS as u64 * BLOCK, 0));
     let tags = base.plus(64 * PAGE);
@@ -32,7 +32,7 @@ fn word(at: PhysAddr) -> Word {
     Word::at(at.to_virt().0 as usize)
 }
 
-/// Who owns the movable frames of a test: what is where, by the number written into it.
+/// The owner of a test's movable frames: their addresses and the numbers written into them.
 #[derive(Default)]
 struct Owner {
     places: BTreeMap<u64, (PhysAddr, u8)>,
@@ -52,7 +52,7 @@ impl Mover for Owner {
 }
 
 #[test]
-fn a_block_comes_and_goes_whole() {
+fn a_block_is_added_and_removed_whole() {
     let (frames, global) = allocator(16, End::High);
     let before = frames.statistics();
     assert_eq!(frames.free(PhysAddr(global), 0), Err(crate::frames::FreeError::Foreign));
@@ -70,7 +70,7 @@ fn a_block_comes_and_goes_whole() {
 }
 
 #[test]
-fn only_touched_parts_are_left_behind() {
+fn removing_a_block_reports_only_touched_parts() {
     let (frames, _) = allocator(1, End::High);
     frames.add_block(0).unwrap();
     frames.isolate(0).unwrap();
@@ -85,7 +85,7 @@ fn only_touched_parts_are_left_behind() {
 }
 
 #[test]
-fn wrong_states_are_errors() {
+fn operations_in_a_wrong_state_are_errors() {
     let (frames, _) = allocator(16, End::High);
     let state = Err(BlockError::State);
     assert_eq!((frames.isolate(0), frames.restore(0)), (state, state));
@@ -100,7 +100,7 @@ fn wrong_states_are_errors() {
 }
 
 #[test]
-fn movable_frames_lie_at_the_frontier_and_others_far_from_it() {
+fn movable_frames_are_placed_at_the_frontier_and_others_far_from_it() {
     for (frontier, near, far) in [(End::High, 2, 1), (End::Low, 1, 2)] {
         let (frames, global) = allocator(1, frontier);
         [1, 2].into_iter().for_each(|index| frames.add_block(index).unwrap());
@@ -116,7 +116,7 @@ fn movable_frames_lie_at_the_frontier_and_others_far_from_it() {
 }
 
 #[test]
-fn what_cannot_be_moved_keeps_its_block() {
+fn a_block_with_unmovable_frames_stays() {
     let (frames, global) = allocator(1, End::High);
     frames.add_block(0).unwrap();
     let fixed = frames.allocate(9).unwrap();
@@ -135,7 +135,7 @@ fn what_cannot_be_moved_keeps_its_block() {
 }
 
 #[test]
-fn without_room_elsewhere_nothing_is_moved() {
+fn nothing_is_moved_without_room_elsewhere() {
     let (frames, _) = allocator(1, End::High);
     frames.add_block(0).unwrap();
     let all: Vec<_> = (0..300).map(|_| frames.allocate_placed(0, Placing::Movable)).collect();
@@ -144,9 +144,9 @@ fn without_room_elsewhere_nothing_is_moved() {
     assert!(all.iter().all(Option::is_some));
 }
 
-/// Movable and fixed frames come and go, blocks too; all contents stay, and the books balance.
+/// Movable and fixed frames and blocks come and go; all contents survive, and the counts are right.
 #[test]
-fn blocks_change_under_random_load() {
+fn blocks_come_and_go_under_random_load() {
     for seed in 0..12 {
         let mut prng = Prng::new(seed);
         let frontier = if prng.chance(1, 2) { End::Low } else { End::High };
@@ -215,7 +215,7 @@ fn blocks_change_under_random_load() {
 }
 
 #[test]
-fn what_its_owner_frees_meanwhile_is_not_freed_twice() {
+fn a_frame_that_its_owner_frees_meanwhile_is_not_freed_twice() {
     let (frames, _) = allocator(16, End::High);
     frames.add_block(0).unwrap();
     assert!(frames.allocate_placed(0, Placing::Movable).is_some());
@@ -234,18 +234,18 @@ fn what_its_owner_frees_meanwhile_is_not_freed_twice() {
 }
 
 #[test]
-fn the_probe_trips_below_the_mark() {
+fn pressure_is_reported_below_the_threshold() {
     let (frames, _) = allocator(1, End::High);
     let free = frames.free_frames();
     frames.set_low(free);
     assert!(!frames.was_pressed());
     let frame = frames.allocate(0).unwrap();
-    assert!(frames.was_pressed() && !frames.was_pressed(), "told once");
+    assert!(frames.was_pressed() && !frames.was_pressed(), "reported once");
     frames.free(frame, 0).unwrap();
     frames.add_block(0).unwrap();
     assert!(frames.allocate(10).is_some() && !frames.was_pressed());
     frames.set_low(free + 1);
     assert!(!frames.was_pressed());
     frames.isolate(0).unwrap();
-    assert!(frames.was_pressed(), "what is isolated does not count");
+    assert!(frames.was_pressed(), "isolated frames do not count");
 }

@@ -9,7 +9,7 @@ use base::prng::Prng;
 use fs::Vfs;
 use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::AnyFs;
-use kernel_share::{Answer, Event, Service, Token};
+use share::{Answer, Event, Service, Token};
 
 /// Its kernel.
 const KERNEL: DomainId = DomainId(2);
@@ -55,7 +55,7 @@ impl Solo {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::Heard => panic!("only heard"),
+            Answer::NoReply => panic!("only heard"),
         }
     }
 

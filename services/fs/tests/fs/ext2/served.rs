@@ -12,7 +12,7 @@ use fs::ext2::memory;
 use fs::vfs::devices::DELAY;
 use fs::vfs::disks::OUT;
 use fs::vfs::listener::PATIENCE;
-use kernel_share::Event;
+use share::Event;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
@@ -224,7 +224,7 @@ fn a_listener_is_called_once_and_again_after_a_while() {
     assert_eq!(solo.take_woken(), [token(2, 1)]);
     let again = solo.ask_as(token(2, 1), next, &mut [0; 4096]).unwrap();
     assert_eq!((again.value, again.flags), (took.value, took.flags));
-    let afresh = Request { flags: flag::AFRESH, ..next };
+    let afresh = Request { flags: flag::RESTARTED, ..next };
     let again = solo.ask_as(token(2, 1), afresh, &mut [0; 4096]).unwrap();
     assert_eq!((again.value, again.flags), (took.value, took.flags));
     let done = |number| Request { flags: flag::GOOD, ..Request::new(Op::IoDone, number) };

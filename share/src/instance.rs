@@ -1,0 +1,203 @@
+//! One service in one kernel: its state in an arena, and the lock that each step holds.
+//!
+//! Contract: the same code serves every mode. A shadowed service has its arena in memory that all
+//! kernels map and a lock that excludes the steps of all of them; in the other modes both are
+//! local. A step runs without preemption, allocates from its arena, and may call a step of another
+//! service whose lock has a higher rank.
+//!
+//! ```text
+//!   absent --start--> alive(n) --step--> alive(n)
+//!                        |
+//!                        | a kernel died in a step, or with the only copy of a page
+//!                        v
+//!                     alive(n + 1): handles from life n answer `Restarted`
+//! ```
+//! The next caller detects the loss (`crate::custody`) and starts the new life itself. A step that
+//! touches a lost page is abandoned and not retried: others may have seen part of its effects.
+
+use crate::custody::Custody;
+use crate::raw::{Arena, Current};
+use crate::service::{Answer, Effects, Event, Service};
+use crate::shareable::Shareable;
+use core::marker::PhantomData;
+
+/// Why an event was not handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepError {
+    /// The service was not started, or its memory holds something else.
+    Absent,
+    /// The arena has no room for the initial state.
+    NoMemory,
+    /// The state was lost during this step; the service has been restarted.
+    Restarted,
+}
+
+/// Memory use of a service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Number of starts.
+    pub lives: u32,
+    pub used: u64,
+    /// Size of the arena.
+    pub bytes: u64,
+}
+
+/// Limit on consecutive restarts that fail because memory is lost again meanwhile.
+const TRIES: usize = 8;
+
+/// A service in this kernel. `X` provides exclusive access to its arena, `C` sets the core's
+/// current heap.
+pub struct Instance<S, X, C> {
+    arena: X,
+    types: PhantomData<fn() -> (S, C)>,
+}
+
+/// Guard that restores the previous heap when dropped.
+struct HeapGuard<C: Current>(usize, PhantomData<fn() -> C>);
+
+impl<C: Current> HeapGuard<C> {
+    fn new(arena: &Arena) -> Self {
+        HeapGuard(C::set_heap(arena.base()), PhantomData)
+    }
+}
+
+impl<C: Current> Drop for HeapGuard<C> {
+    fn drop(&mut self) {
+        C::set_heap(self.0);
+    }
+}
+
+/// Returns the FNV-1a hash of a service's name, which identifies the service in its arena.
+const fn tag(name: &str) -> u64 {
+    let (bytes, mut hash, mut at) = (name.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+impl<S, X, C> Instance<S, X, C>
+where
+    S: Service + Shareable,
+    X: Custody,
+    C: Current,
+{
+    const TAG: u64 = tag(S::NAME);
+
+    /// Wraps an arena. The service starts with [`Instance::start`], or with the first step if
+    /// kernels share the arena.
+    pub const fn new(arena: X) -> Self {
+        Instance { arena, types: PhantomData }
+    }
+
+    pub const fn custody(&self) -> &X {
+        &self.arena
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> Option<R> {
+        let (mut work, mut result) = (Some(work), None);
+        self.arena.exclusively(&mut |arena| result = work.take().map(|work| work(arena)));
+        result
+    }
+
+    /// Starts or restarts the service, discarding what the arena held. Returns the new life.
+    pub fn start(&self) -> Result<u32, StepError> {
+        let started = self.with(|arena| {
+            let before = match self.arena.enter() {
+                Some(marks) => marks.lives,
+                None => arena.lives(Self::TAG).unwrap_or(0),
+            };
+            self.restart(arena, before)
+        });
+        started.unwrap_or(Err(StepError::Absent))
+    }
+
+    /// Handles one event. `effects` must not lie in the arena.
+    pub fn step(
+        &self,
+        now: u64,
+        event: Event<'_, S::Request>,
+        effects: &mut dyn Effects,
+    ) -> Result<Answer<S::Reply>, StepError> {
+        let mut event = Some(event);
+        let stepped = self.with(|arena| {
+            let lives = self.ensure_alive(arena, effects)?;
+            let mut answer = Err(StepError::Absent);
+            let within = HeapGuard::<C>::new(arena);
+            let whole = self.arena.attempt(&mut || {
+                if let (Some(state), Some(event)) = (arena.state::<S>(Self::TAG), event.take()) {
+                    answer = Ok(state.step(now, event, effects));
+                }
+            });
+            drop(within);
+            if !whole {
+                effects.wake_all();
+                self.restart(arena, lives)?;
+                return Err(StepError::Restarted);
+            }
+            self.arena.leave(lives);
+            answer
+        });
+        stepped.unwrap_or(Err(StepError::Absent))
+    }
+
+    /// Returns the current life, restarting the service first if its state is missing or broken.
+    /// This kernel's mark is busy afterwards.
+    fn ensure_alive(&self, arena: &mut Arena, effects: &mut dyn Effects) -> Result<u32, StepError> {
+        let Some(marks) = self.arena.enter() else {
+            return arena.lives(Self::TAG).ok_or(StepError::Absent);
+        };
+        let mut found = None;
+        let whole = self.arena.is_whole()
+            && self.arena.attempt(&mut || found = arena.living(Self::TAG))
+            && marks.broken < marks.lives;
+        if whole && found == Some(marks.lives) {
+            return Ok(marks.lives);
+        }
+        effects.wake_all();
+        let lives = self.restart(arena, marks.lives)?;
+        self.arena.renew(lives);
+        Ok(lives)
+    }
+
+    /// Starts the life after `before`.
+    fn restart(&self, arena: &mut Arena, before: u32) -> Result<u32, StepError> {
+        let mut lives = before;
+        for _ in 0..TRIES {
+            lives = lives.wrapping_add(1).max(1);
+            self.arena.renew(lives);
+            self.arena.mend();
+            let mut has_room = false;
+            let within = HeapGuard::<C>::new(arena);
+            let whole = self.arena.attempt(&mut || {
+                arena.format(Self::TAG, lives);
+                has_room = arena.set_state::<S>(lives);
+            });
+            drop(within);
+            if whole {
+                self.arena.leave(lives);
+                return if has_room { Ok(lives) } else { Err(StepError::NoMemory) };
+            }
+        }
+        self.arena.leave(lives);
+        Err(StepError::Absent)
+    }
+
+    /// Returns the memory use, zero if the arena cannot be read.
+    pub fn usage(&self) -> Usage {
+        let read = |arena: &Arena| match arena.lives(Self::TAG) {
+            Some(lives) => Usage { lives, used: arena.used(), bytes: arena.bytes() as u64 },
+            None => Usage { bytes: arena.bytes() as u64, ..Usage::default() },
+        };
+        let look = |arena: &mut Arena| {
+            let mut found = Usage { bytes: arena.bytes() as u64, ..Usage::default() };
+            self.arena.attempt(&mut || found = read(arena));
+            found
+        };
+        self.with(look).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
