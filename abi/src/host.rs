@@ -11,10 +11,14 @@
 //! | Folder, its name; JobReply ... | the host serves a folder | Done, its number; Job ... |
 //! | Sync | flush all writes to the disks | Done, or Failed: why |
 //!
-//! While a program runs, the host sends Data for its standard input, End at the end of it, and
-//! Signal. Before Exec it may send UseFolder with the number of a folder, once per folder that the
-//! program gets. A folder exists as long as its own stream; requests to it are jobs of
-//! [`crate::served`].
+//! Strings that do not fit into the frame of Exec follow in frames of Data. While a program runs,
+//! the host sends Data for its standard input, End at the end of it, and Signal.
+//!
+//! Before Exec it may send, in any order:
+//! - UseFolder with the number of a folder that the program gets. A folder exists as long as its
+//!   own stream; requests to it are jobs of [`crate::served`].
+//! - Image with the name of an ISA; Data ...; End: the program itself, for kernels of that ISA. An
+//!   Exec without a path runs it. The board keeps it in a temporary file until the program runs.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -58,6 +62,12 @@ crate::codes::codes! {
         UseFolder = 15,
         /// Flush all writes to the disks.
         Sync = 16,
+        /// Before Exec: name of the ISA of an image that follows.
+        Image = 17,
+        /// As Failed, because a file system is full: which one, and how full.
+        Full = 18,
+        /// Before Exit of a program that failed: the root is full, and how full.
+        RootFull = 19,
     }
 }
 
@@ -70,6 +80,7 @@ crate::codes::codes! {
 pub struct Exec {
     /// Index of the kernel, or [`crate::program::ANY_KERNEL`].
     pub kernel: U32,
+    /// Length of the path; 0: the images that were sent before.
     pub path: U32,
     pub arguments: U32,
     pub environment: U32,

@@ -127,8 +127,10 @@ pub mod trap {
 
 /// `b"PENBEGIN"`, little endian.
 pub const BEGIN_MAGIC: u64 = u64::from_le_bytes(*b"PENBEGIN");
+/// Maximum bytes of a process's arguments and environment together, with the NUL of each string.
+pub const ARGUMENTS: usize = 128 * 1024;
 /// Maximum bytes of a [`Begin`] and everything that follows it.
-pub const BEGIN_BYTES: usize = 16 * 1024;
+pub const BEGIN_BYTES: usize = ARGUMENTS + 16 * 1024;
 /// Maximum number of files passed to a new process.
 pub const BEGIN_FILES: usize = 64;
 /// [`BeginFile::descriptor`] of the directory that the program's path is relative to. The new
@@ -140,6 +142,8 @@ pub const BEGIN_SIGNALS: u32 = 1;
 /// Flag of a [`Begin`]: its directories except `/` were passed on purpose, so the program gets them
 /// even if its manifest names others.
 pub const BEGIN_FOLDERS: u32 = 1 << 1;
+/// Flag of a [`Begin`], with [`BEGIN_FOLDERS`]: its `/` was passed on purpose, too.
+pub const BEGIN_ROOT: u32 = 1 << 2;
 
 /// Start data of a new process. It is followed by `files` x [`BeginFile`], then the path of the
 /// program, its arguments, its environment and the names of the preopened directories in the order
@@ -161,7 +165,7 @@ pub struct Begin {
     pub descriptors: u32,
     /// Maximum bytes of memory; 0: as the manifest says.
     pub memory: u64,
-    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`].
+    /// [`BEGIN_SIGNALS`], [`BEGIN_FOLDERS`], [`BEGIN_ROOT`].
     pub flags: u32,
     /// Must be 0.
     pub reserved: u32,

@@ -21,6 +21,7 @@ pub mod edit;
 mod escape;
 mod exec;
 mod expand;
+pub mod full;
 mod glob;
 mod history;
 mod jobs;

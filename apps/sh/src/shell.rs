@@ -223,6 +223,11 @@ impl<S: System> Shell<S> {
         }
     }
 
+    /// The status of the last command.
+    pub fn last_status(&self) -> u32 {
+        self.state.status
+    }
+
     /// What the shell does last: `trap ... EXIT`.
     pub fn leave(&mut self, code: u32) -> u32 {
         let Some(action) = self.state.traps.remove("EXIT") else { return code & 0xff };

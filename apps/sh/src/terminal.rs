@@ -8,6 +8,8 @@ use std::io::Write;
 
 /// How wide a terminal is when nobody says.
 const WIDTH: usize = 80;
+/// The file systems, and how full each is.
+const MOUNTS: &str = "/proc/mounts";
 
 /// Reads and carries out lines until the end; the exit code.
 pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
@@ -44,6 +46,11 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
         let typed = std::mem::take(&mut text);
         if let Some(code) = shell.typed(&typed) {
             return code;
+        }
+        if shell.last_status() != 0
+            && let Ok(mounts) = std::fs::read_to_string(MOUNTS)
+        {
+            show(&File::lent(2), sh::full::remark(&mounts).as_bytes());
         }
     }
 }

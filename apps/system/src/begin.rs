@@ -6,9 +6,9 @@ use penumbra::{Command, End, Errno};
 
 /// Where the names are that other programs serve.
 const APPLETS: &str = "/bin/.applets";
-/// Bytes that a program's arguments and environment may have: a beginning is 16 KiB, files and the
-/// names of directories included.
-pub const ROOM: usize = 12 << 10;
+/// Bytes that a program's arguments and environment may have: 128 KiB, of which some are left for
+/// what a manifest or a script adds.
+pub const ROOM: usize = 120 << 10;
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

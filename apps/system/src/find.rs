@@ -5,14 +5,13 @@
 //! `-quit`, `-true` and `-false`. A directory is read whole before anything in it is looked at, and
 //! in its own order. How deep a walk is costs heap and no stack.
 
-mod about;
 mod entry;
 mod expression;
 mod reader;
 
+use crate::about::about;
 use crate::begin::{ROOM, Ran, begin, bytes};
 use crate::{Answer, NOBODY_READS};
-use about::about;
 use entry::Entry;
 use expression::{Links, Node, Plan};
 use penumbra::{End, Kind};

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_file_is_a_line() {
         let node = (1, 7);
-        let stat = Stat { kind: Kind::File, size: 12, modified: 5_000_000_001, node };
+        let stat = Stat { kind: Kind::File, links: 1, size: 12, modified: 5_000_000_001, node };
         let expected = "a: file, 12 bytes, number 7 of file system 1, written at 5.000000001\n";
         assert_eq!(shown("a", &stat), expected);
     }

@@ -4,15 +4,18 @@
 //! Processes come from the SDK's list. What else there is to see the system shows as files of
 //! `/proc`; where one is missing the tool says so.
 
+mod about;
 mod begin;
 mod files;
 mod find;
 mod glob;
 mod grep;
 mod look;
+mod ls;
 mod options;
 mod pattern;
 mod processes;
+mod uname;
 mod xargs;
 
 use std::io::Write;
@@ -26,6 +29,12 @@ type Tool = (&'static str, fn(&[String]) -> Answer, &'static str);
 
 /// 128 and the signal PIPE.
 const NOBODY_READS: u32 = 141;
+
+const LS: &str = "ls [-1aACdfFghilnopqrRsStUx] [--color] [FILE...]
+  -1 a line each; -C, -x columns; -l long; -g, -o, -n long without owner, without group, in numbers
+  -a all names; -A all but . and ..; -d directories themselves; -R what is in them, too
+  -t by time; -S by size; -U, -f as the directory has them; -r the other way round
+  -h sizes with a unit; -F, -p marks after names; -i numbers of files; -s KiB of each";
 
 const TOOLS: &[Tool] = &[
     ("ps", processes::ps, "ps"),
@@ -49,6 +58,11 @@ const TOOLS: &[Tool] = &[
         find::find,
         "find [-H | -L] [PATH...] [-name PATTERN | -type f | -exec PROGRAM {} \\; | ...]...",
     ),
+    ("ls", ls::ls, LS),
+    ("dir", ls::dir, "dir [OPTION...] [FILE...] (as ls -C)"),
+    ("vdir", ls::vdir, "vdir [OPTION...] [FILE...] (as ls -l)"),
+    ("uname", uname::uname, "uname [-asnrvmpio]"),
+    ("arch", uname::arch, "arch"),
     ("stat", look::stat, "stat FILE..."),
     ("du", look::du, "du [-s] [FILE...]"),
     ("clear", look::clear, "clear"),

@@ -27,7 +27,7 @@ pub fn pair(quad: Quad) -> Pair {
     Pair(quad, quad)
 }
 
-/// Four times `quad`.
+#[inline(always)]
 pub fn block(quad: Quad) -> Block {
     Block(pair(quad), pair(quad))
 }

@@ -30,8 +30,8 @@ global_asm!(
     r#"
     .section .text.vectors, "ax", %progbits
 
-    // Stores all but x0, x1, x29, x30 and sp, which the entries do themselves, and makes a
-    // frame record at the frame's end.
+    // Stores all registers except x0, x1 and sp, which the entries store, and makes a frame
+    // record at the end of the frame.
     .macro SAVE_REST
     stp x2, x3, [sp, #16]
     stp x4, x5, [sp, #32]
@@ -76,7 +76,7 @@ global_asm!(
     stp q30, q31, [x6, #480]
     .endm
 
-    // To 2 below unless one may store at \at, which is used up.
+    // Branches to 2 below if a store to \at would fault. Clobbers \at.
     .macro PROBE at
     at s1e1w, \at
     isb
@@ -139,7 +139,7 @@ global_asm!(
     bl {fault}
     b restore
 
-    2:                      // no room: the emergency stack, unless this is it already
+    2:                      // overflow: use the emergency stack, unless already on it
     adrp x0, {stacks}
     add x0, x0, :lo12:{stacks}
     sub x0, x1, x0

@@ -94,8 +94,8 @@ global_asm!(
     call {rust}
 
     ld t0, 256(sp)
-    addi t1, sp, 256        // ends a reservation of the handler's: the interrupted code's own
-    sc.d zero, t0, (t1)     // `sc` must fail; the word keeps its value either way
+    addi t1, sp, 256        // clear a reservation of the handler: an interrupted
+    sc.d zero, t0, (t1)     // lr/sc pair must fail; the word keeps its value
     csrw sepc, t0
     ld t0, 264(sp)
     csrw sstatus, t0

@@ -3,11 +3,12 @@
 use crate::device;
 use crate::error::{Place, Reason};
 use crate::file::{self, File};
-use crate::memory::{self, Placed, domain_index, range};
+use crate::memory::{self, Placed, range};
 use crate::power;
-use crate::types::{Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Mode, Role, Service};
+use crate::service;
+use crate::types::{Block, Board, Cost, Costs, Domain, Fabric, Isa, Kind, Role};
 use crate::window::Layout;
-use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS, MAX_SERVICES};
+use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS};
 use toml::Spanned;
 
 /// Vectors that any machine here can take (GICv2m has 64 lines; one word has 32 bits).
@@ -62,7 +63,7 @@ pub fn board(raw: File) -> Place<Board> {
         ram,
         fabric,
         devices: device::all(&raw.device, &fabric, &layout, &names)?,
-        services: services(&raw.services, &names)?,
+        services: service::all(&raw.services, &names)?,
         regions: placed.iter().map(|p| p.region).collect(),
         domains,
         layout,
@@ -135,12 +136,12 @@ fn domain_names(raw: &File) -> Place<Vec<String>> {
 fn one_main(domains: &[Spanned<file::Domain>]) -> Place<()> {
     let mut mains = domains.iter().filter(|d| *d.get_ref().role.get_ref() == Role::Main);
     if mains.next().is_none() {
-        let why = "no domain has the role main".to_string();
+        let why = "no domain has the role main; exactly one must".to_string();
         return Err((domains[0].get_ref().role.span().start, Reason::Missing(why)));
     }
     match mains.next() {
         Some(second) => {
-            let why = "a second domain with the role main".to_string();
+            let why = "a second domain with the role main; the others are shadow".to_string();
             Err((second.get_ref().role.span().start, Reason::Conflict(why)))
         }
         None => Ok(()),
@@ -156,14 +157,18 @@ fn domain(
 ) -> Place<Domain> {
     let (raw, at) = (entry.get_ref(), entry.span().start);
     if *raw.role.get_ref() == Role::Proxy {
-        return Err((raw.role.span().start, Reason::NotYet("proxy kernels")));
+        let why = "proxy kernels; role is main or shadow";
+        return Err((raw.role.span().start, Reason::NotYet(why)));
     }
     if !*raw.mmu.get_ref() {
-        return Err((raw.mmu.span().start, Reason::NotYet("cores without an MMU")));
+        return Err((
+            raw.mmu.span().start,
+            Reason::NotYet("cores without an MMU; leave `mmu` out"),
+        ));
     }
     let cores = between("cores", &raw.cores, 1, MAX_CORES as u32)?;
     if raw.cpu.get_ref().is_empty() {
-        let why = "cpu must name a core model of QEMU".to_string();
+        let why = "cpu must name a core model of QEMU, such as cortex-a76 or rv64".to_string();
         return Err((raw.cpu.span().start, Reason::Missing(why)));
     }
     let ram = memory::block("RAM window", &raw.ram.base, &raw.ram.size, 1 << 20)?;
@@ -288,52 +293,11 @@ pub fn take(
 ) -> Place<u32> {
     let v = between("vector", vector, 0, vectors - 1)?;
     if let Some((_, by)) = taken.iter().find(|(t, _)| *t == v) {
-        return Err((vector.span().start, Reason::VectorClash { vector: v, by: by.clone() }));
+        let free = (0..vectors).filter(|v| taken.iter().all(|(t, _)| t != v));
+        let free = free.map(|v| v.to_string()).collect::<Vec<_>>().join(", ");
+        let free = if free.is_empty() { "none; raise fabric.vectors".to_string() } else { free };
+        return Err((vector.span().start, Reason::VectorClash { vector: v, by: by.clone(), free }));
     }
     taken.push((v, who));
     Ok(v)
-}
-
-type Services = std::collections::BTreeMap<Spanned<String>, Spanned<file::Service>>;
-
-fn services(raw: &Services, names: &[String]) -> Place<Vec<Service>> {
-    let mut list = Vec::new();
-    for (name, entry) in raw {
-        let text = name_of(name)?;
-        count("services", list.len() + 1, MAX_SERVICES, name.span().start)?;
-        let service = entry.get_ref();
-        let home = match (&service.home, service.mode) {
-            (Some(home), Mode::Delegated) => Some(domain_index(home, names)?),
-            (None, Mode::Delegated) => {
-                let why = "a delegated service needs a home".to_string();
-                return Err((entry.span().start, Reason::Missing(why)));
-            }
-            (Some(home), _) => {
-                let why = "home is for delegated services only".to_string();
-                return Err((home.span().start, Reason::Conflict(why)));
-            }
-            (None, _) => None,
-        };
-        if let Some(why) = locks_up(&text, service.mode) {
-            return Err((entry.span().start, Reason::Conflict(why.to_string())));
-        }
-        list.push(Service { name: text, mode: service.mode, home });
-    }
-    Ok(list)
-}
-
-/// Why a service cannot be shared in that way.
-fn locks_up(service: &str, mode: Mode) -> Option<&'static str> {
-    match (service, mode) {
-        (_, Mode::Private | Mode::Independent) | ("frames", Mode::Shadowed) => None,
-        ("scheduler", _) => Some(
-            "the scheduler must be private or independent: a kernel that waits for another would \
-             need it to run what answers",
-        ),
-        ("frames", _) => Some(
-            "frames must be independent or shadowed: a kernel needs frames to receive the answer \
-             that would bring it some",
-        ),
-        _ => None,
-    }
 }

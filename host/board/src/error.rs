@@ -45,8 +45,13 @@ pub enum Reason {
         name: String,
     },
     /// A reference to a domain that does not exist.
-    #[error("there is no domain named \"{0}\" on this board")]
-    NoDomain(String),
+    #[error("there is no domain named \"{name}\" on this board; domains: {domains}")]
+    NoDomain {
+        /// The name.
+        name: String,
+        /// Those that exist.
+        domains: String,
+    },
     /// An address or size that is not a multiple of what it must be.
     #[error("{what} {value:#x} is not a multiple of {multiple:#x}")]
     Misaligned {
@@ -78,12 +83,26 @@ pub enum Reason {
         end: u64,
     },
     /// Two users of one doorbell vector.
-    #[error("vector {vector} is already taken by {by}")]
+    #[error("vector {vector} is already taken by {by}; free: {free}")]
     VectorClash {
         /// The vector.
         vector: u32,
-        /// Who has it.
+        /// Its user.
         by: String,
+        /// Those that are free.
+        free: String,
+    },
+    /// A service in a mode that it cannot have.
+    #[error("{service} cannot be {mode}: {why}; it can be {allowed}")]
+    Mode {
+        /// The service.
+        service: &'static str,
+        /// The mode.
+        mode: &'static str,
+        /// The reason.
+        why: &'static str,
+        /// Its modes.
+        allowed: String,
     },
     /// A board without something that it needs.
     #[error("{0}")]

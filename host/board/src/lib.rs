@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod memory;
 mod power;
+mod service;
 mod types;
 mod units;
 mod window;

@@ -77,8 +77,8 @@ fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<
     };
     match (raw.kind, owner) {
         (Kind::Local | Kind::Staging, None) => {
-            let why = "local and staging memory needs an owner".to_string();
-            Err((entry.span().start, Reason::Missing(why)))
+            let why = "local and staging memory needs an owner: owner = \"DOMAIN\"; domains: ";
+            Err((entry.span().start, Reason::Missing(format!("{why}{}", names.join(", ")))))
         }
         (Kind::Uncached | Kind::Global, Some(_)) => {
             let why = "uncached and global memory belongs to every domain: remove the owner";
@@ -111,7 +111,11 @@ pub fn domain_index(name: &Spanned<String>, names: &[String]) -> Place<usize> {
     names
         .iter()
         .position(|n| n == name.get_ref())
-        .ok_or_else(|| (name.span().start, Reason::NoDomain(name.get_ref().clone())))
+        .ok_or_else(|| (name.span().start, no_domain(name.get_ref(), names)))
+}
+
+fn no_domain(name: &str, names: &[String]) -> Reason {
+    Reason::NoDomain { name: name.to_string(), domains: names.join(", ") }
 }
 
 fn describe(region: &Region, names: &[String]) -> String {

@@ -104,6 +104,19 @@ pub enum Mode {
     Delegated,
 }
 
+impl Mode {
+    /// Name in board files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Private => "private",
+            Mode::Independent => "independent",
+            Mode::Shadowed => "shadowed",
+            Mode::Partitioned => "partitioned",
+            Mode::Delegated => "delegated",
+        }
+    }
+}
+
 /// What the soc does when a domain dies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -77,6 +77,13 @@ fn places_are_apart(board: &Board) {
 }
 
 #[test]
+fn the_board_to_copy_is_good() {
+    let board = board::read(&boards().join("../examples/board.toml")).unwrap();
+    assert_eq!((board.name.as_str(), board.domains.len()), ("example", 2));
+    board.blob().unwrap();
+}
+
+#[test]
 fn duo_is_as_documented() {
     let board = board::read(&boards().join("duo.toml")).unwrap();
     let names: Vec<_> = board.domains.iter().map(|d| (d.name.as_str(), d.cores, d.slot)).collect();
@@ -165,7 +172,8 @@ fn names_and_references() {
     check("home = \"main\"", "home = \"mine\"", "mine", "no domain named");
     check("role = \"shadow\"", "role = \"main\"", "role", "second domain with the role main");
     check("role = \"main\"", "role = \"shadow\"", "role", "no domain has the role main");
-    check("vector = 4", "vector = 3", "vector = 3", "taken by device \"console\"");
+    check("home = \"main\"", "home = \"mine\"", "mine", "domains: main, shadow");
+    check("vector = 4", "vector = 3", "vector = 3", "taken by device \"console\"; free: 4, 5");
     check("vector = 4", "vector = 2", "vector = 2", "taken by fabric.chip");
     check("kick = 4", "kick = 3", "kick = 3", "taken by device \"console\"");
     check("kick = 4", "kick = 0", "kick = 0", "requests to the soc");
@@ -216,6 +224,7 @@ fn services_costs_and_power_say_where_they_come_from() {
     let shared = "scheduler = { mode = \"shadowed\" }";
     check("scheduler = { mode = \"independent\" }", shared, "scheduler", "run what answers");
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
+    check("frames = {", "fraems = {", "fraems", "services: dma, frames, fs, net, processes, sched");
     check(
         "{ mode = \"independent\" }",
         "{ mode = \"private\", home = \"main\" }",
@@ -236,6 +245,26 @@ fn services_costs_and_power_say_where_they_come_from() {
         "source",
         "where the figure comes from",
     );
+}
+
+/// No service's requests have a key, so one kernel would execute all of them.
+#[test]
+fn a_partitioned_service_is_refused_with_the_modes_that_it_can_have() {
+    for service in ["dma", "fs", "net", "processes"] {
+        let line = format!("{service} = {{ mode = \"shadowed\" }}");
+        let partitioned = line.replace("shadowed", "partitioned");
+        check(&line, &partitioned, &partitioned, "its requests have no key");
+        let allowed = "it can be private, independent, shadowed, delegated";
+        check(&line, &partitioned, &partitioned, allowed);
+    }
+    for (service, allowed) in [
+        ("frames", "it can be private, independent, shadowed"),
+        ("scheduler", "it can be private, independent"),
+    ] {
+        let line = format!("{service} = {{ mode = \"independent\" }}");
+        let partitioned = line.replace("independent", "partitioned");
+        check(&line, &partitioned, &partitioned, allowed);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod key;
 mod sources;
 mod strip;
 
+use crate::building;
 use crate::place::Place;
 use crate::progress::Step;
 use anyhow::Context;
@@ -44,9 +45,28 @@ pub struct App {
     /// Does it keep the names of its functions, by which a kernel tells where it trapped?
     #[serde(default = "yes")]
     pub names: bool,
+    /// How `./pen test NAME` runs it, and what must come of it.
+    pub check: Option<Check>,
     /// What it is made of.
     #[serde(flatten)]
     pub source: Source,
+}
+
+/// A run of a program whose outcome is known.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// What it reads.
+    #[serde(default)]
+    pub input: String,
+    /// All that it writes to standard output.
+    pub output: String,
+    /// Its exit code.
+    #[serde(default)]
+    pub code: u8,
 }
 
 const fn yes() -> bool {
@@ -61,6 +81,8 @@ pub enum Source {
     Rust {
         /// Its name.
         package: String,
+        /// Its folder; `apps/PACKAGE` without.
+        folder: Option<PathBuf>,
     },
     /// A crate of others, with the versions that its own lock file has.
     Crate {
@@ -173,6 +195,20 @@ pub fn names(place: &Place) -> anyhow::Result<Vec<String>> {
     Ok(all.flat_map(|app| std::iter::once(app.name).chain(app.applets)).collect())
 }
 
+/// Programs of the system with a check.
+pub fn checks(place: &Place) -> anyhow::Result<Vec<(String, Check)>> {
+    Ok(checked(read(place, LIST)?))
+}
+
+/// The same of those that only tests run.
+pub fn test_checks(place: &Place) -> anyhow::Result<Vec<(String, Check)>> {
+    Ok(checked(read(place, CORPUS)?))
+}
+
+fn checked(all: Vec<App>) -> Vec<(String, Check)> {
+    all.into_iter().filter_map(|app| Some((app.name, app.check?))).collect()
+}
+
 /// Builds one that only tests run.
 pub fn build_for_test(place: &Place, name: &str) -> anyhow::Result<Built> {
     let all = read(place, CORPUS)?;
@@ -191,6 +227,7 @@ fn build_of(
         return Err(AppError::Unknown(name.clone(), list, known.join(", ")).into());
     }
     let tools = Tools::find(place)?;
+    let _alone = building::alone();
     let chosen = all.iter().filter(|app| names.is_empty() || names.contains(&app.name));
     Ok(chosen.map(|app| build_one(place, &tools, app)).collect::<Result<Vec<Built>, _>>()?)
 }
@@ -256,7 +293,8 @@ mod tests {
         let text = include_str!("../../../apps/apps.toml");
         let all = list(text).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["sh", "system", "coreutils", "sed", "hello"]);
+        // `pen new program` adds to them.
+        assert_eq!(names[..5], ["sh", "system", "coreutils", "sed", "hello"]);
         let mut served: Vec<&String> = all.iter().flat_map(|app| &app.applets).collect();
         let count = served.len();
         served.sort();
@@ -265,14 +303,16 @@ mod tests {
         let nameless: Vec<&str> =
             all.iter().filter(|app| !app.names).map(|app| app.name.as_str()).collect();
         assert_eq!(nameless, ["coreutils", "sed"]);
-        assert!(applets(&all).contains("ls coreutils\n") && applets(&all).contains("ps system\n"));
+        assert!(applets(&all).contains("cat coreutils\n") && applets(&all).contains("ls system\n"));
     }
 
     #[test]
     fn so_is_the_list_for_tests() {
         let all = list(include_str!("../../../apps/corpus.toml")).unwrap();
         let names: Vec<&str> = all.iter().map(|app| app.name.as_str()).collect();
-        assert_eq!(names, ["lua", "zlib", "sqlite", "varisat", "folder", "records"]);
+        let published = ["lua", "zlib", "sqlite", "varisat", "folder", "records"];
+        assert_eq!(names[..6], published);
+        assert_eq!(names[6..], ["program-rust", "program-c"]);
         assert!(all.iter().all(|app| app.applets.is_empty()));
     }
 

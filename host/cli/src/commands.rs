@@ -4,6 +4,7 @@ use crate::instance::{Instance, InstanceError, VSOCK};
 use crate::kernels::{self, Built, Profile};
 use crate::lab::findings;
 use crate::place::Place;
+use crate::processes;
 use crate::progress::Step;
 use crate::{How, Which, console, image, lab, system, transfer};
 use abi::soc::state;
@@ -190,7 +191,8 @@ fn living(instance: &Instance) -> bool {
 /// `pen ps`
 pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
     let running: Vec<Instance> = Instance::all(place).into_iter().filter(living).collect();
-    if running.is_empty() {
+    let strays = processes::strays(place);
+    if running.is_empty() && strays.is_empty() {
         println!("no board is running");
     }
     for instance in running {
@@ -215,6 +217,9 @@ pub fn ps(place: &Place) -> anyhow::Result<ExitCode> {
                 println!("  {:<28} {uj:>14.3} uJ", format!("energy of {name}"));
             }
         }
+    }
+    for stray in strays {
+        println!("{}; {}", stray.text(), stray.end());
     }
     Ok(ExitCode::SUCCESS)
 }

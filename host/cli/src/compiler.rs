@@ -13,6 +13,7 @@ mod call;
 pub mod release;
 
 use crate::apps::{sum, sums};
+use crate::building;
 use crate::place::Place;
 use crate::progress::Step;
 use anyhow::{Context, bail};
@@ -73,6 +74,7 @@ pub fn code_by(
             break;
         }
     }
+    let _alone = building::alone();
     let compiler = ready(place, wanted)?;
     let each = isas.iter().map(|&isa| store.made(&compiler, isa, file));
     each.collect()

@@ -2,6 +2,9 @@
 
 use crate::instance::Instance;
 use crate::place::Place;
+use crate::processes;
+use crate::scenario;
+use crate::test;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -9,8 +12,14 @@ use std::process::{Command, ExitCode};
 const DISK: u64 = 6 << 30;
 /// Two QEMUs, a compiler.
 const MEMORY: u64 = 1 << 30;
-/// A socket's path has room for so many bytes; the longest of ours needs 48 behind the root.
-const ROOT: usize = 107 - 48;
+/// A socket's path has room for so many bytes.
+const SOCKET: usize = 107;
+
+/// Those that the longest of ours leaves for the root.
+fn root() -> usize {
+    let names = scenario::ALL.iter().map(|scenario| test::sanitized(scenario).len());
+    SOCKET - names.max().unwrap_or(0) - "/target/tests//control.sock".len()
+}
 
 /// `pen doctor`
 pub fn doctor(place: &Place) -> anyhow::Result<ExitCode> {
@@ -43,7 +52,7 @@ pub fn doctor(place: &Place) -> anyhow::Result<ExitCode> {
     line(free >= MEMORY, &format!("{} MiB of memory available", free >> 20), "end something large");
     let length = place.root.as_os_str().len();
     let what = format!("the tree's path has {length} characters");
-    line(length <= ROOT, &what, "sockets need short paths: move the tree");
+    line(length <= root(), &what, "sockets need short paths: move the tree");
     for instance in Instance::all(place) {
         match (instance.soc().is_some(), instance.machines().len()) {
             (true, n) => line(true, &format!("board {} runs, {n} QEMUs", instance.name), ""),
@@ -53,6 +62,9 @@ pub fn doctor(place: &Place) -> anyhow::Result<ExitCode> {
                 line(false, &what, &format!("./pen down {} ends them", instance.name));
             }
         }
+    }
+    for stray in processes::strays(place) {
+        line(stray.keeper.is_some(), &stray.text(), &stray.end());
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

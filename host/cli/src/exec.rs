@@ -22,16 +22,18 @@ use crate::instance::Instance;
 use crate::place::Place;
 use crate::transfer::{Sender, Stream};
 use crate::{How, commands, install};
-use abi::host::{Exec, Exit, Kind, LARGEST};
+use abi::host::{Exit, Kind, LARGEST};
 use abi::process::{End, signal};
-use abi::program::{ANY_KERNEL, FOLDER, trap};
+use abi::program::trap;
 use anyhow::{Context, bail, ensure};
-use board::Board;
+use board::Isa;
 use folders::{Folders, Serving};
+use request::{Program, begin, kernel, request};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, IntoBytes};
@@ -39,6 +41,7 @@ use zerocopy::{FromBytes, IntoBytes};
 mod find;
 mod folder;
 mod folders;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -60,20 +63,22 @@ pub struct Line {
     /// Of its environment; may come several times.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A folder of this host that it sees, writes included, and by which path; may come several
+    /// A folder of this host that it sees, writes included, and by which path: HOST itself where
+    /// GUEST is left out. With "/" as GUEST it is the root that the program sees. May come several
     /// times.
-    #[arg(long, value_name = "HOST:GUEST")]
+    #[arg(long, value_name = "HOST[::GUEST]")]
     dir: Vec<String>,
-    /// What it may do, where a file is installed first.
+    /// What it may do, where it is a file; without, as NAME.toml beside NAME.wasm says.
     #[arg(long)]
     manifest: Option<PathBuf>,
     /// Which board: one that runs, or one from boards/, which is started for as long as this takes
     /// (as `pen run` does, on a copy of its disk).
     #[arg(long)]
     board: Option<String>,
-    /// A .wasm (or .wat) file, which is installed first, or a name in the board's /bin. For a name,
-    /// the programs of the system are built, where that was not done: minutes, once.
-    program: String,
+    /// A file: any path with a "/" in it, or that ends with .wasm or .wat. Nothing of it stays on
+    /// the board. Or the name of a program in the board's /bin; for one, the programs of the system
+    /// are built, where that was not done: minutes, once.
+    program: OsString,
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -149,32 +154,42 @@ fn listen(session: &Arc<Session>) -> anyhow::Result<()> {
 }
 
 fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8> {
-    let is_file = [".wasm", ".wat"].iter().any(|end| line.program.ends_with(end));
-    let file = Some(Path::new(&line.program)).filter(|_| is_file);
-    let name = match file {
-        Some(file) => install::name_of(file)?,
-        None => install::named(&line.program)?,
-    };
-    ensure!(file.is_some() || line.manifest.is_none(), "--manifest is for a .wasm file");
-    ensure!(file.is_none_or(Path::exists), "{}: no such file", line.program);
+    let program = Program::of(&line.program)?;
+    let is_file = matches!(program, Program::File(_));
+    ensure!(is_file || line.manifest.is_none(), "--manifest is for a .wasm file");
     let folders = Folders::open(&line.dir)?;
-    let wanted = Some(name.as_str()).filter(|_| file.is_none());
-    let instance = board(place, line.board.as_deref(), wanted, session)?;
-    let kernel = kernel(&instance.board()?, line.on.as_deref())?;
-    let program = match file {
-        Some(file) => {
-            install::put(place, &instance, file, line.manifest.as_deref(), &name)?;
-            name.clone()
-        }
-        None => find::program(&instance, &name)?,
+    let name = program.name();
+    let instance = board(place, line.board.as_deref(), (!is_file).then_some(&*name), session)?;
+    let on = kernel(&instance.board()?, line.on.as_deref())?;
+    let images = images(place, &instance, line, &program, on)?;
+    let path = match &program {
+        Program::File(_) => None,
+        Program::Name(name) => Some(find::program(&instance, name)?),
     };
-    let request = request(line, (&program, &name), kernel)?;
+    let request = request(line, path.as_deref(), &name, on)?;
     let serving = folders.serve(&instance)?;
     let mut stream = Stream::open(&instance)?;
-    begin(&mut stream, &request, &serving, session)?;
+    begin(&mut stream, (&images, &request), &serving, session)?;
+    drop(images);
     let session = session.clone();
     std::thread::spawn(move || input(std::io::stdin(), &session));
     output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
+}
+
+/// Those of a file, which go to the board with the request.
+fn images(
+    place: &Place,
+    instance: &Instance,
+    line: &Line,
+    program: &Program,
+    on: u32,
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    match program {
+        Program::File(file) => {
+            install::images_on(place, instance, file, line.manifest.as_deref(), on)
+        }
+        Program::Name(_) => Ok(vec![]),
+    }
 }
 
 /// The board that was asked for, or the only one that runs, or one that is started now, with the
@@ -201,66 +216,6 @@ fn board(
     let lent = format!("{}{}", commands::BORROWED, std::process::id());
     *lock(&session.borrowed) = Some(Instance::named(place, &lent)?);
     commands::up(place, &How::lent(name, lent, wanted.is_some()))
-}
-
-/// The number of the kernel called `name`.
-fn kernel(board: &Board, name: Option<&str>) -> anyhow::Result<u32> {
-    let Some(name) = name else { return Ok(ANY_KERNEL) };
-    let names: Vec<&str> = board.domains.iter().map(|domain| domain.name.as_str()).collect();
-    let place = names.iter().position(|found| *found == name);
-    let names = names.join(", ");
-    Ok(place.with_context(|| format!("there is no kernel \"{name}\" on it; there are: {names}"))?
-        as u32)
-}
-
-/// What the board is asked: an [`Exec`] and its strings. A program, and by which name it is called.
-fn request(line: &Line, (program, name): (&str, &str), kernel: u32) -> anyhow::Result<Vec<u8>> {
-    let path = format!("/{FOLDER}/{program}");
-    let mut arguments = ended(name)?;
-    for argument in &line.arguments {
-        arguments.extend(ended(argument)?);
-    }
-    let mut environment = vec![];
-    for variable in &line.env {
-        let named = variable.split_once('=').is_some_and(|(name, _)| !name.is_empty());
-        ensure!(named, "--env {variable}: write NAME=VALUE");
-        environment.extend(ended(variable)?);
-    }
-    let head = Exec {
-        kernel: kernel.into(),
-        path: (path.len() as u32).into(),
-        arguments: (arguments.len() as u32).into(),
-        environment: (environment.len() as u32).into(),
-    };
-    let request = [head.as_bytes(), path.as_bytes(), &arguments, &environment].concat();
-    let room = LARGEST - size_of::<Exec>() - path.len();
-    ensure!(
-        request.len() <= LARGEST,
-        "arguments and environment are {} bytes together; at most {room} go through",
-        arguments.len() + environment.len()
-    );
-    Ok(request)
-}
-
-fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
-    ensure!(!text.contains('\0'), "arguments and environment have no NUL");
-    Ok([text.as_bytes(), b"\0"].concat())
-}
-
-/// Asks for the program; from here on it is who is told of signals.
-fn begin(
-    stream: &mut Stream,
-    request: &[u8],
-    serving: &Serving,
-    session: &Session,
-) -> anyhow::Result<()> {
-    let mut sender = stream.sender()?;
-    for number in serving.numbers() {
-        sender.send(Kind::UseFolder, number)?;
-    }
-    sender.send(Kind::Exec, request)?;
-    *lock(&session.sender) = Some(sender);
-    Ok(())
 }
 
 /// Sends all of `from`, and that it ended.
@@ -290,6 +245,10 @@ fn output(
         let written = match kind {
             Kind::Out => out.write_all(&data).and_then(|()| out.flush()),
             Kind::Err => err.write_all(&data).and_then(|()| err.flush()),
+            Kind::RootFull => {
+                eprintln!("pen: {}", stream.full(&data));
+                Ok(())
+            }
             Kind::Exit => {
                 let exit = Exit::read_from_bytes(&data).ok();
                 let (code, why) = ending(&exit.context("the board sends an end without sense")?);
@@ -355,18 +314,20 @@ pub struct Begun {
     _serving: Serving,
 }
 
-/// Begins what is installed.
+/// Begins a file, or what is installed.
 pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
     let session = Arc::new(Session::default());
     let on = kernel(&instance.board()?, line.on.as_deref())?;
+    let program = Program::of(&line.program)?;
+    let (name, images) = (program.name(), images(&Place::find()?, instance, line, &program, on)?);
     let _serving = Folders::open(&line.dir)?.serve(instance)?;
     let mut stream = Stream::open(instance)?;
-    let request = request(line, (&line.program, &line.program), on)?;
-    begin(&mut stream, &request, &_serving, &session)?;
+    let request = request(line, images.is_empty().then_some(name.as_str()), &name, on)?;
+    begin(&mut stream, (&images, &request), &_serving, &session)?;
     Ok(Begun { stream, session, _serving })
 }
 
-/// Runs what is installed with `input`, as `pen exec` does.
+/// Runs a file, or what is installed, with `input`, as `pen exec` does.
 pub fn captured(
     instance: &Instance,
     line: &Line,
@@ -378,7 +339,8 @@ pub fn captured(
         std::thread::spawn(move || self::input(&bytes[..], &session));
     }
     let (mut out, mut err) = (vec![], vec![]);
-    let code = output(&mut begun.stream, &line.program, &mut out, &mut err)?;
+    let name = line.program.to_string_lossy();
+    let code = output(&mut begun.stream, &name, &mut out, &mut err)?;
     Ok(Captured { code, out, err })
 }
 
@@ -401,7 +363,7 @@ impl Line {
             dir: vec![],
             manifest: None,
             board: None,
-            program: program.to_string(),
+            program: program.into(),
             arguments: arguments.iter().map(ToString::to_string).collect(),
         }
     }

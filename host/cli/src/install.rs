@@ -71,6 +71,22 @@ pub fn put(
     Ok(installed)
 }
 
+/// The images of a program for the kernel `on` of a board that runs, or for all of its kernels.
+pub fn images_on(
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    on: u32,
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    let (board, key) = (instance.board()?, instance.program_key()?);
+    let isas = match board.domains.get(on as usize) {
+        Some(domain) => vec![domain.isa],
+        None => kernels::isas(&board),
+    };
+    images_for(place, wasm, manifest, isas, &key)
+}
+
 /// The images of a program for a board, sealed with its key.
 pub fn images(
     place: &Place,
@@ -79,9 +95,18 @@ pub fn images(
     board: &Board,
     key: &[u8; 32],
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
+    images_for(place, wasm, manifest, kernels::isas(board), key)
+}
+
+fn images_for(
+    place: &Place,
+    wasm: &Path,
+    manifest: Option<&Path>,
+    isas: Vec<Isa>,
+    key: &[u8; 32],
+) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let manifest = manifest_of(wasm, manifest)?;
     let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
-    let isas = kernels::isas(board);
     let codes = compiler::code(place, wasm, &bytes, &isas)?;
     let source = program::source_hash(&bytes);
     let seal = |(isa, code): (Isa, Vec<u8>)| {
@@ -104,8 +129,9 @@ fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
 
 /// The name of a program in `file`.
 pub fn name_of(file: &Path) -> anyhow::Result<String> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str());
-    named(stem.with_context(|| format!("{}: say --name", file.display()))?)
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let what = || format!("{}: give the program another name with --name", file.display());
+    named(&stem).with_context(what)
 }
 
 /// `name`, if it can be one.

@@ -11,14 +11,16 @@
 
 use crate::given::KEY_FILE;
 use crate::image::{self, ImageError};
+use crate::interrupt;
 use crate::kernels::Built;
 use crate::lab::model::{self, Choice};
 use crate::machine::{self, Options};
 use crate::place::Place;
+use crate::processes::{self, Part, is_zombie};
 use ::lab::model::{CACHE, KEPT, Lab};
 use abi::boot::BlobError;
 use abi::soc::{ChipPage, DomainStatus, unpack_state};
-use board::{Board, BoardError, DeviceKind, Restart};
+use board::{Board, BoardError};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use soc::config;
 use std::os::unix::fs::FileExt;
@@ -150,14 +152,21 @@ impl Instance {
         self.folder.join(name)
     }
 
-    /// The soc's process, if it lives: the number in soc.pid, and that process is a soc of ours.
+    /// The soc's process, if it lives: the one of soc.pid, or whichever works in this folder.
     pub fn soc(&self) -> Option<Pid> {
-        let number: i32 =
-            std::fs::read_to_string(self.path("soc.pid")).ok()?.trim().parse().ok()?;
-        let line = std::fs::read(format!("/proc/{number}/cmdline")).ok()?;
-        let folder = self.folder.to_str()?.as_bytes();
-        let ours = line.split(|&b| b == 0).any(|argument| argument == folder);
-        if ours { Pid::from_raw(number) } else { None }
+        let text = std::fs::read_to_string(self.path("soc.pid")).unwrap_or_default();
+        let told = text.trim().parse().ok().and_then(Pid::from_raw);
+        told.filter(|pid| processes::is_soc(*pid, &self.folder)).or_else(|| self.socs().pop())
+    }
+
+    /// Every soc that works in this folder, by what the system says.
+    fn socs(&self) -> Vec<Pid> {
+        self.parts(Part::Soc)
+    }
+
+    fn parts(&self, part: Part) -> Vec<Pid> {
+        let all = processes::within(&self.folder).into_iter();
+        all.filter(|process| process.part == part).map(|process| process.pid).collect()
     }
 
     /// The board that was started here.
@@ -174,8 +183,7 @@ impl Instance {
         options: &Options,
     ) -> Outcome<()> {
         let board = board::read(board_file)?;
-        // Under icount an emulator's read-modify-writes are atomic among its own cores only.
-        // Kernels reach across domains by loads and stores alone: one core a domain is enough.
+        // Under icount read-modify-writes are atomic within one emulator and core only.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
         if options.icount && !single {
             return Err(InstanceError::OneCore);
@@ -183,13 +191,14 @@ impl Instance {
         self.begin(board_file)?;
         for built in kernels {
             self.copy(&built.stub, &format!("stub-{}", built.isa.name()))?;
+            file(&built.kernel, crate::debug::keep(built, &self.folder))?;
         }
         self.stage(&board, kernels)?;
         let arguments = options.arguments.as_deref().unwrap_or(&board.arguments);
         if let Some((choice, _)) = &options.lab {
             self.model(&board, *choice, kernels)?;
         }
-        let config = config_of(&board, options);
+        let config = machine::config(&board, options);
         self.launch(soc, &board, (arguments, options.is_exact()), &config)
     }
 
@@ -204,7 +213,7 @@ impl Instance {
     ) -> Outcome<()> {
         let board = self.begin(board_file)?;
         lab.write(&self.folder)?;
-        let mut config = config_of(&board, &Options::default());
+        let mut config = machine::config(&board, &Options::default());
         config.lab = true;
         config.exact = true;
         for domain in &mut config.domains {
@@ -290,7 +299,8 @@ impl Instance {
     }
 
     /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
-    /// neither ctrl-c nor the end of this terminal reaches it. `exact`: the run must repeat.
+    /// neither ctrl-c nor the end of this terminal reaches it; if it is tied, the end of this
+    /// process does. `exact`: the run must repeat.
     fn launch(
         &self,
         soc: &Path,
@@ -306,11 +316,15 @@ impl Instance {
         let log_path = self.path("soc.out");
         let log = file(&log_path, std::fs::File::create(&log_path))?;
         let errors = file(&log_path, log.try_clone())?;
+        let input = match config.tied {
+            true => file(&log_path, interrupt::lifeline())?,
+            false => Stdio::null(),
+        };
         let mut child = Command::new("setsid")
             .arg(soc)
             .arg(&self.folder)
             .current_dir(&self.folder)
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(log)
             .stderr(errors)
             .spawn()
@@ -339,8 +353,7 @@ impl Instance {
 
     /// Ends the board: the soc is asked, then killed, and no QEMU stays.
     pub fn stop(&self) -> Outcome<()> {
-        let soc = self.soc();
-        if let Some(pid) = soc {
+        for pid in self.socs() {
             // It may have ended just now; then there is nothing to signal.
             let _ = kill_process(pid, Signal::TERM);
             if !self.gone(pid, STOP) {
@@ -363,7 +376,7 @@ impl Instance {
 
     fn gone(&self, pid: Pid, patience: Duration) -> bool {
         let start = Instant::now();
-        while test_kill_process(pid).is_ok() && !zombie(pid) {
+        while test_kill_process(pid).is_ok() && !is_zombie(pid) {
             if start.elapsed() > patience {
                 return false;
             }
@@ -374,15 +387,7 @@ impl Instance {
 
     /// QEMUs whose working directory is this folder, by what the system says.
     pub fn machines(&self) -> Vec<Pid> {
-        let Ok(folder) = self.folder.canonicalize() else { return Vec::new() };
-        processes()
-            .filter(|&number| {
-                let here = std::fs::read_link(format!("/proc/{number}/cwd"));
-                let name = std::fs::read_to_string(format!("/proc/{number}/comm"));
-                here.is_ok_and(|h| h == folder) && name.is_ok_and(|n| n.starts_with("qemu-system"))
-            })
-            .filter_map(Pid::from_raw)
-            .collect()
+        self.parts(Part::Emulator)
     }
 
     /// The QEMU of one domain.
@@ -417,84 +422,10 @@ impl Instance {
     }
 }
 
-fn processes() -> impl Iterator<Item = i32> {
-    std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-}
-
-fn zombie(pid: Pid) -> bool {
-    std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
-        .is_ok_and(|s| s.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
-}
-
 /// The last `lines` lines of a log, indented.
 pub fn tail(path: &Path, lines: usize) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].iter().map(|l| format!("    {l}\n")).collect()
-}
-
-fn config_of(board: &Board, options: &Options) -> config::Config {
-    let domains = board.domains.iter().map(|d| config::Domain {
-        name: d.name.clone(),
-        slot: d.slot as u16,
-        slot_socket: machine::slot_socket(d).into(),
-        qmp: machine::qmp(d).into(),
-        command: machine::command(board, d, &format!("stub-{}", d.isa.name()), options),
-        log: format!("{}.qemu.log", d.name).into(),
-        stub_table_pa: d.stub + abi::boot::STUB_TABLE,
-        image: Some(format!("{}.img", d.name).into()),
-        staging_pa: d.staging.base,
-        staging_size: d.staging.size,
-        restart: d.restart == Restart::Always,
-        essential: d.restart == Restart::Never,
-        start: config::Start::On,
-    });
-    let devices = board.devices.iter().map(|d| config::Device {
-        name: d.name.clone(),
-        kind: match d.kind {
-            DeviceKind::Console => config::DeviceKind::Console,
-            DeviceKind::Block => config::DeviceKind::Block,
-            DeviceKind::Rng => config::DeviceKind::Rng,
-            DeviceKind::Dma => config::DeviceKind::Dma,
-            DeviceKind::Vsock => config::DeviceKind::Vsock,
-        },
-        vector: d.vector as u16,
-        kick: d.kick as u16,
-        registers: d.registers,
-        path: match d.kind {
-            DeviceKind::Console => Some(CONSOLE.into()),
-            DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
-            DeviceKind::Vsock => Some(VSOCK.into()),
-            DeviceKind::Rng | DeviceKind::Dma => None,
-        },
-        log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
-        read_only: false,
-        dma: d.dma.as_ref().map(|dma| config::Dma {
-            channels: dma.channels.value as u16,
-            home: d.home as u16,
-            rings: d.memory.base,
-            setup_ns: dma.setup_ns.value,
-            bandwidth_mbps: dma.bandwidth_mbps.value,
-        }),
-    });
-    config::Config {
-        soc_slot: Board::SOC_SLOT as u16,
-        vectors: board.fabric.vectors as u16,
-        blob: "blob.bin".into(),
-        blob_pa: board.layout.blob,
-        bar2_size: 4096,
-        max_deaths: 1000,
-        boot_patience_ms: 60_000,
-        lab: options.takes_turns(),
-        watched: options.is_watched(),
-        exact: options.is_exact(),
-        ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
-        domains: domains.collect(),
-        devices: devices.collect(),
-    }
 }

@@ -2,6 +2,7 @@
 //! tell a restart from an end.
 
 use crate::instance::{Instance, START};
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -31,24 +32,39 @@ impl Instance {
     }
 
     /// Connects to a socket of the board; one that is starting again is waited for.
+    ///
+    /// Of a board's sockets the soc opens `control.sock` last and closes it first, and counts
+    /// lives in between. So a connection belongs to a life that goes on if the control socket was
+    /// open before it, and the count stayed.
     pub fn connect(&self, name: &str) -> std::io::Result<UnixStream> {
-        // Opened last and closed first: while it is there, so are the others.
         let is_whole = || UnixStream::connect(self.path("control.sock")).is_ok();
         let (start, mut misses) = (Instant::now(), 0);
         loop {
+            let life = self.life();
             let before = is_whole();
             let why = match UnixStream::connect(self.path(name)) {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) if before && !life.is_over() => return Ok(stream),
+                Ok(_) => ErrorKind::ConnectionReset.into(),
                 Err(why) => why,
             };
             // A life that was whole before may have ended, and the next one be whole by now.
-            misses = if before && is_whole() { misses + 1 } else { 0 };
-            if misses == MISSES || self.soc().is_none() || start.elapsed() >= START {
-                return Err(why);
+            misses = if before && is_whole() && !life.is_over() { misses + 1 } else { 0 };
+            if self.soc().is_none() {
+                return Err(told(&why, "the board is not running"));
+            } else if misses == MISSES {
+                return Err(told(&why, &format!("the board does not serve {name}")));
+            } else if start.elapsed() >= START {
+                let seconds = START.as_secs();
+                let text = format!("the board has not opened {name} in {seconds} s; see soc.log");
+                return Err(told(&why, &text));
             }
             std::thread::sleep(LOOK);
         }
     }
+}
+
+fn told(why: &std::io::Error, text: &str) -> std::io::Error {
+    std::io::Error::new(why.kind(), format!("{text} ({why})"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! Command lines of the QEMU that plays a domain.
+//! Command lines of the QEMU that plays a domain, and the rest of what the soc is told.
 //!
 //! Two rules that must never be broken (each loses atomic updates between processes): a machine
 //! never has `maxcpus` 1, and never the single-threaded TCG, except under `--icount`.
 //! Paths are relative to the run folder, which is the working directory.
 
+use crate::instance::{CONSOLE, VSOCK};
 use crate::lab::model::Choice;
 use ::lab::model::Mode;
-use board::{Board, Domain, Isa};
+use board::{Board, DeviceKind, Domain, Isa, Restart};
+use soc::config;
 use std::path::PathBuf;
 
 /// What a person may choose at start.
@@ -18,6 +20,8 @@ pub struct Options {
     pub lab: Option<(Choice, PathBuf)>,
     /// Command line of the kernels; the board's own without one.
     pub arguments: Option<String>,
+    /// The board survives `pen`; otherwise it ends with it, as in tests and measurements.
+    pub outlives: bool,
 }
 
 impl Options {
@@ -61,6 +65,16 @@ pub fn qmp(domain: &Domain) -> String {
     format!("{}.qmp", domain.name)
 }
 
+/// Path of the socket of the domain's gdbstub in the run folder.
+pub fn gdb(domain: &Domain) -> String {
+    format!("{}.gdb", domain.name)
+}
+
+/// Path of the kernel's symbols in the run folder.
+pub fn symbols(isa: Isa) -> String {
+    format!("kernel-{}.elf", isa.name())
+}
+
 /// The complete command, program first.
 pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) -> Vec<String> {
     let (program, machine) = match domain.isa {
@@ -90,6 +104,8 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         format!("ivshmem-doorbell,chardev=iv,vectors={}{eventfds}", board.fabric.vectors),
         "-qmp".to_string(),
         format!("unix:{},server=on,wait=off", qmp(domain)),
+        "-gdb".to_string(),
+        format!("unix:{},server=on,wait=off", gdb(domain)),
     ]);
     if let Some((_, plugin)) = &options.lab {
         line.push("-plugin".to_string());
@@ -104,4 +120,67 @@ pub fn command(board: &Board, domain: &Domain, stub: &str, options: &Options) ->
         line.extend(["-accel", "tcg,thread=multi"].map(String::from));
     }
     line
+}
+
+/// What the soc is told of `board`.
+pub fn config(board: &Board, options: &Options) -> config::Config {
+    let domains = board.domains.iter().map(|d| config::Domain {
+        name: d.name.clone(),
+        slot: d.slot as u16,
+        slot_socket: slot_socket(d).into(),
+        qmp: qmp(d).into(),
+        command: command(board, d, &format!("stub-{}", d.isa.name()), options),
+        log: format!("{}.qemu.log", d.name).into(),
+        stub_table_pa: d.stub + abi::boot::STUB_TABLE,
+        image: Some(format!("{}.img", d.name).into()),
+        staging_pa: d.staging.base,
+        staging_size: d.staging.size,
+        restart: d.restart == Restart::Always,
+        essential: d.restart == Restart::Never,
+        start: config::Start::On,
+    });
+    let devices = board.devices.iter().map(|d| config::Device {
+        name: d.name.clone(),
+        kind: match d.kind {
+            DeviceKind::Console => config::DeviceKind::Console,
+            DeviceKind::Block => config::DeviceKind::Block,
+            DeviceKind::Rng => config::DeviceKind::Rng,
+            DeviceKind::Dma => config::DeviceKind::Dma,
+            DeviceKind::Vsock => config::DeviceKind::Vsock,
+        },
+        vector: d.vector as u16,
+        kick: d.kick as u16,
+        registers: d.registers,
+        path: match d.kind {
+            DeviceKind::Console => Some(CONSOLE.into()),
+            DeviceKind::Block => Some(format!("{}.disk", d.name).into()),
+            DeviceKind::Vsock => Some(VSOCK.into()),
+            DeviceKind::Rng | DeviceKind::Dma => None,
+        },
+        log: (d.kind == DeviceKind::Console).then(|| "console.log".into()),
+        read_only: false,
+        dma: d.dma.as_ref().map(|dma| config::Dma {
+            channels: dma.channels.value as u16,
+            home: d.home as u16,
+            rings: d.memory.base,
+            setup_ns: dma.setup_ns.value,
+            bandwidth_mbps: dma.bandwidth_mbps.value,
+        }),
+    });
+    config::Config {
+        soc_slot: Board::SOC_SLOT as u16,
+        vectors: board.fabric.vectors as u16,
+        blob: "blob.bin".into(),
+        blob_pa: board.layout.blob,
+        bar2_size: 4096,
+        max_deaths: 1000,
+        boot_patience_ms: 60_000,
+        lab: options.takes_turns(),
+        watched: options.is_watched(),
+        exact: options.is_exact(),
+        tied: !options.outlives,
+        ram: config::Ram { path: "ram".into(), size: board.ram.size, base_pa: board.ram.base },
+        domains: domains.collect(),
+        devices: devices.collect(),
+    }
 }

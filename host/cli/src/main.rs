@@ -4,10 +4,12 @@
 
 mod apps;
 mod bench;
+mod building;
 mod check;
 mod commands;
 mod compiler;
 mod console;
+mod debug;
 mod doctor;
 mod exec;
 mod ext2;
@@ -21,7 +23,9 @@ mod kernels;
 mod lab;
 mod life;
 mod machine;
+mod new;
 mod place;
+mod processes;
 mod progress;
 mod reference;
 mod report;
@@ -112,7 +116,12 @@ impl How {
             mode: self.mode,
         };
         let lab = if self.lab { Some((choice, lab::plugin()?)) } else { None };
-        Ok(machine::Options { icount: self.icount, lab, arguments: self.arguments.clone() })
+        Ok(machine::Options {
+            icount: self.icount,
+            lab,
+            arguments: self.arguments.clone(),
+            outlives: self.lent.is_none(),
+        })
     }
 }
 
@@ -161,6 +170,8 @@ enum Verb {
     Exec(exec::Line),
     /// List boards that run, with the state of each domain.
     Ps,
+    /// Look at a kernel with gdb: a running one, or what is left of one that died.
+    Debug(debug::Line),
     /// Build kernels and stage their images.
     Build(Which),
     /// Build programs that run on the boards: `target/apps/NAME.wasm`.
@@ -175,12 +186,18 @@ enum Verb {
         /// The long ones too.
         #[arg(long)]
         nightly: bool,
+        /// Where boards have their folders; target/tests without.
+        #[arg(long)]
+        folder: Option<PathBuf>,
     },
-    /// Check what no test can: formatting, style, layers, licences, lints, bans in services, what
-    /// the fault path reaches, layouts of shared state, advisories.
+    /// Check what no test can: formatting, style, words, layers, licences, lints, bans in services,
+    /// what the fault path reaches, layouts of shared state, advisories.
     Check {
         /// One of them only.
         name: Option<String>,
+        /// `check words`: record the counts of rejected phrasings, which may only fall.
+        #[arg(long)]
+        update: bool,
     },
     /// Let libFuzzer look for calls that do harm; needs a C++ compiler.
     Fuzz {
@@ -207,6 +224,8 @@ enum Verb {
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
+    /// Start a program, a board, a scenario or a service from an example that works.
+    New(new::Line),
     /// Look at tools, room and leftovers, and say what to do.
     Doctor,
     /// Install what is missing (the script does this before the tools are built).
@@ -245,14 +264,18 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }),
         Verb::Exec(line) => Ok(exec::exec(&place, &line)),
         Verb::Ps => commands::ps(&place),
+        Verb::Debug(line) => debug::debug(&place, &line),
         Verb::Build(which) => commands::build(&place, &which),
         Verb::Apps { names } => apps::apps(&place, &names),
-        Verb::Test { filter, nightly } => test::test(&place, filter.as_deref(), nightly),
-        Verb::Check { name } => check::check(&place, name.as_deref()),
+        Verb::Test { filter, nightly, folder } => {
+            test::test(&place, &test::Wanted { filter: filter.as_deref(), nightly, folder })
+        }
+        Verb::Check { name, update } => check::check(&place, name.as_deref(), update),
         Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
         Verb::Lab(line) => lab::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
+        Verb::New(line) => new::new(&place, &line),
         Verb::Doctor => doctor::doctor(&place),
         Verb::Setup => Ok(ExitCode::SUCCESS),
     }

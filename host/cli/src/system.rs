@@ -15,16 +15,18 @@ use crate::progress::Step;
 use crate::{apps, ext2, install};
 use anyhow::Context;
 use board::{Board, DeviceKind};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The device that it is on.
 const DISK: &str = "disk";
 /// Bytes of a new one; only what is used takes room here.
-const BYTES: u64 = 128 << 20;
+const BYTES: u64 = 1 << 30;
 /// Small ones, for the file service's memory is bounded, and its cache is so many blocks.
 const BLOCK: u64 = 2048;
 /// What the tree puts there.
@@ -35,8 +37,6 @@ const FOLDERS: &[&str] = &["bin", "dev", "etc", "home", "mnt", "proc", "sys", "t
 const VERSION: &str = "etc/system";
 /// How that begins on our disks.
 const OURS: &str = "penumbra ";
-/// Bytes of a copy's steps: what is all zeros there takes no room.
-const PIECE: usize = 64 << 10;
 
 /// Can a board have it?
 pub fn fits(board: &Board) -> bool {
@@ -141,19 +141,25 @@ fn mend(image: &Path) -> anyhow::Result<()> {
     ext2::tool("e2fsck", &["-p"], image, 1).with_context(what).map(|_| ())
 }
 
-/// Copies an image, which is mostly zeros.
+/// Copies an image, which is mostly holes: at once where both lie on a file system that shares
+/// blocks, else what is no hole.
 fn copy_image(from: &Path, to: &Path) -> std::io::Result<()> {
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    if rustix::fs::ioctl_ficlone(&to, &from).is_ok() {
+        return Ok(());
+    }
     to.set_len(from.metadata()?.len())?;
-    let mut bytes = vec![0; PIECE];
+    let mut at = 0;
     loop {
-        let count = from.read(&mut bytes)?;
-        let piece = &bytes[..count];
-        match count {
-            0 => return Ok(()),
-            _ if piece.iter().all(|&byte| byte == 0) => to.seek_relative(count as i64)?,
-            _ => to.write_all(piece)?,
-        }
+        let data = match rustix::fs::seek(&from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(why) => return Err(why.into()),
+        };
+        at = rustix::fs::seek(&from, SeekFrom::Hole(data))?;
+        from.seek(std::io::SeekFrom::Start(data))?;
+        to.seek(std::io::SeekFrom::Start(data))?;
+        std::io::copy(&mut (&from).take(at - data), &mut to)?;
     }
 }
 
@@ -303,6 +309,27 @@ mod tests {
         assert_eq!(lend(&place, &none, &other, &board, false).unwrap(), "root=disk");
         assert_eq!(std::fs::metadata(other.path("disk.disk")).unwrap().len(), BYTES);
         assert!(is_at(&other) && !is_at(&none));
+    }
+
+    #[test]
+    fn a_copy_has_the_same_bytes_and_holes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        let file = File::create(&from).unwrap();
+        file.set_len(64 << 20).unwrap();
+        for at in [0, 5 << 20, (64 << 20) - 3] {
+            file.write_all_at(b"abc", at).unwrap();
+        }
+        copy_image(&from, &to).unwrap();
+        assert!(std::fs::read(&from).unwrap() == std::fs::read(&to).unwrap());
+        let blocks =
+            |path| std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).unwrap());
+        assert!(blocks(&to) <= blocks(&from) + 16, "{} of {}", blocks(&to), blocks(&from));
+        // One that ends with a hole.
+        file.set_len(80 << 20).unwrap();
+        copy_image(&from, &to).unwrap();
+        assert_eq!(std::fs::metadata(&to).unwrap().len(), 80 << 20);
+        assert!(std::fs::read(&from).unwrap() == std::fs::read(&to).unwrap());
     }
 
     #[test]

@@ -94,8 +94,26 @@ impl Stream {
         self.fill(&mut data)?;
         match kind {
             Kind::Failed => bail!("{}: {}", self.board, String::from_utf8_lossy(&data)),
+            Kind::Full => bail!(self.full(&data)),
             kind => Ok((kind, data)),
         }
+    }
+
+    /// What a board says of a file system that is full, and what to do about it.
+    pub fn full(&self, said: &[u8]) -> String {
+        let (board, said) = (&self.board, String::from_utf8_lossy(said));
+        let advice = if board.starts_with(crate::commands::BORROWED) {
+            "this board has a copy of another one's disk: start that one (`./pen up`) and remove \
+             files there"
+                .to_string()
+        } else {
+            format!(
+                "remove files there (`./pen exec --board {board} df` shows what is used), or \
+                 `./pen down {board}` and remove run/{board}/disk.disk: the next start makes a new \
+                 disk, without what was written to the old one"
+            )
+        };
+        format!("{board}: {said}\n{advice}")
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> anyhow::Result<()> {

@@ -18,12 +18,12 @@ use crate::virtio::cut::Cut;
 use crate::virtio::rng::Rng;
 use crate::virtio::vsock::Vsock;
 use crate::virtio::{self, Model};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why a board could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -224,18 +224,41 @@ fn served(config: &Config) -> Vec<usize> {
     kicks.chain([REQUEST_KICK]).map(usize::from).collect()
 }
 
-/// SIGTERM and SIGINT as something readable.
-fn signals() -> std::io::Result<UnixStream> {
+/// How long a board may take to end in order when its starter is gone.
+const LAST: Duration = Duration::from_secs(10);
+
+/// SIGTERM and SIGINT as something readable; and the end of standard input, for a board that is
+/// tied to its starter.
+fn signals(tied: bool) -> std::io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
+    if tied {
+        let to = theirs.try_clone()?;
+        std::thread::Builder::new().name("starter".into()).spawn(move || follow(to))?;
+    }
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
     }
     Ok(ours)
 }
 
+/// Requests the board's end when its starter is gone, and exits if the board does not end in time:
+/// QEMUs die with this process.
+fn follow(mut signals: UnixStream) {
+    // Input is ignored; an error counts as the end.
+    while matches!(std::io::stdin().read(&mut [0; 64]), Ok(1..)) {}
+    log::warn!("The process that started this board has ended.");
+    let asked = signals.write_all(&[0]);
+    std::thread::sleep(LAST);
+    log::error!("The board does not end in order ({asked:?}): it is cut off.");
+    std::process::exit(1);
+}
+
 /// Runs the board of `folder` to its end; the calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
+    // Before any socket is there: a client that has connected may signal.
+    let signals = signals(config.tied).map_err(host("signals"))?;
+    let late = signals.try_clone().map_err(host("signals"))?;
     let chip = memory(&config, folder, start)?;
     let [vectors, soc_slot] = [config.vectors, config.soc_slot].map(usize::from);
     let gate = Gate::of(&config, folder, start)?;
@@ -258,8 +281,6 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let mut sockets = devices.sockets.clone();
     sockets.push(control_path);
     sockets.extend(config.domains.iter().flat_map(|d| [d.slot_socket.clone(), d.qmp.clone()]));
-    let signals = signals().map_err(host("signals"))?;
-    let late = signals.try_clone().map_err(host("signals"))?;
     let parts = Parts {
         config,
         folder: folder.to_owned(),

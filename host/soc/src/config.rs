@@ -39,6 +39,9 @@ pub struct Config {
     /// The run must repeat to the bit.
     #[serde(default)]
     pub exact: bool,
+    /// The board ends when standard input reaches its end, and so with the process that started it.
+    #[serde(default)]
+    pub tied: bool,
     /// The RAM file.
     pub ram: Ram,
     /// Domains; the index is the domain's index in the blob.

@@ -225,3 +225,35 @@ fn a_domain_without_power_starts_when_woken() {
     let refused = soc.ask(json!({"op": "power", "domain": "none", "action": "wake"}));
     assert_eq!(refused["ok"], json!(false));
 }
+
+/// Numbers of the processes that play its domains.
+fn emulators(soc: &Soc) -> Vec<u64> {
+    let status = soc.ask(json!({"op": "status"}));
+    (0..2).map(|d| status["domains"][d]["pid"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_tied_board_ends_with_its_starter_in_any_life() {
+    for lives in 1..=2 {
+        let mut soc = Soc::start(&two());
+        if lives == 2 {
+            assert_eq!(soc.ask(json!({"op": "reboot"})), json!({"ok": true}));
+            again(&mut soc, 2);
+        }
+        let emulators = emulators(&soc);
+        drop(soc.process.stdin.take());
+        assert_eq!(soc.ended(), Some(0), "{}", soc.log());
+        for pid in emulators {
+            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} is left");
+        }
+    }
+}
+
+#[test]
+fn a_board_that_is_not_tied_outlives_its_starter() {
+    let mut soc = Soc::start(&soc::config::Config { tied: false, ..two() });
+    drop(soc.process.stdin.take());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(soc.state(0), (1, state::BOOTING));
+    assert!(soc.process.try_wait().unwrap().is_none());
+}

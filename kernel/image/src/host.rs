@@ -6,17 +6,20 @@
 
 mod exec;
 mod folders;
+mod full;
+mod images;
 
 use crate::devices::streams::Gone;
-use crate::files::{self, explain, with_client};
+use crate::files::{self, explain};
 use crate::kernel::Kernel;
 use crate::session::{Failure, Session};
-use abi::fs::{Errno, flag};
+use abi::fs::{Errno, Reply, flag};
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
 use alloc::format;
 use alloc::vec::Vec;
 use drivers::streams::Id;
+use fs::client::Client;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -34,6 +37,7 @@ fn accept(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     // Who came before finds the same files as who comes later.
     crate::disk::await_root(kernel);
+    images::clean(&Session::at(kernel, Level(0)));
     while let Some(id) = kernel.devices.streams.accept(kernel) {
         if kernel.spawn("stream", None, serve, id.number()).is_err() {
             kernel.devices.streams.close(kernel, id);
@@ -55,6 +59,8 @@ enum Trouble {
     Gone,
     /// To be told.
     Failed(Failure),
+    /// To be told: there is no space left where this path leads.
+    Full(Vec<u8>),
 }
 
 impl From<Gone> for Trouble {
@@ -89,8 +95,7 @@ impl Stream {
         let done = self.receive(&mut bytes).and_then(|kind| match kind {
             Kind::Push => self.push(&bytes),
             Kind::Pull => self.pull(&bytes),
-            Kind::Exec => self.exec(&bytes, &[]),
-            Kind::UseFolder => self.exec_with_folders(&mut bytes),
+            Kind::Exec | Kind::UseFolder | Kind::Image => self.program(kind, &mut bytes),
             Kind::Folder => self.folder(&bytes),
             Kind::Sync => self.settle(),
             _ => Err(NONSENSE),
@@ -99,6 +104,10 @@ impl Stream {
             Ok(()) => Ok(()),
             Err(Trouble::Gone) => Err(Gone),
             Err(Trouble::Failed(why)) => self.send(Kind::Failed, why.text().as_bytes()),
+            Err(Trouble::Full(path)) => {
+                let why = full::explain(&self.session, &path);
+                self.send(Kind::Full, why.as_bytes())
+            }
         }
     }
 
@@ -121,37 +130,52 @@ impl Stream {
         Ok(kind)
     }
 
+    /// Asks the file service for something at `path`.
+    fn files<R>(
+        &self,
+        path: &[u8],
+        work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Trouble> {
+        let (lost, fs) = (Reply::error(Errno::Io), &self.session.kernel.services.fs);
+        match fs.asking(&self.session, lost, |ask| work(&mut Client(ask))) {
+            (Ok(result), None) => Ok(result),
+            (_, Some(why)) => Err(Trouble::Failed(Failure::Failed(why.text()))),
+            (Err(Errno::Nospc), None) => Err(Trouble::Full(path.to_vec())),
+            (Err(why), None) => Err(Trouble::Failed(Failure::Failed(explain(why)))),
+        }
+    }
+
     /// A file comes: under another name first, so that whoever looks finds the old or the new one.
     fn push(&self, path: &[u8]) -> Result<(), Trouble> {
         let path = relative(path);
         let part = [path, format!("{PART}{}", self.id.number()).as_bytes()].concat();
-        let session = &self.session;
-        let root = with_client(session, |client| client.root())?;
+        let root = self.files(path, |client| client.root())?;
         if path.starts_with(FOLDER.as_bytes()) {
             // The folder of programs is there when the first one comes, also when files began anew.
-            let _ = with_client(session, |client| client.mkdir(root, FOLDER.as_bytes()));
+            let _ = self.files(path, |client| client.mkdir(root, FOLDER.as_bytes()));
         }
-        let done = self.fill(root, &part).and_then(|()| {
-            Ok(with_client(session, |client| client.rename(root, &part, root, path))?)
-        });
+        let done = self
+            .fill(root, &part)
+            .and_then(|()| self.files(path, |client| client.rename(root, &part, root, path)));
         if done.is_err() {
             // It may not be there.
-            let _ = with_client(session, |client| client.unlink(root, &part));
+            let _ = self.files(path, |client| client.unlink(root, &part));
         }
-        with_client(session, |client| client.close(root))?;
+        self.files(path, |client| client.close(root))?;
         done?;
         Ok(self.send(Kind::Done, &[])?)
     }
 
-    fn fill(&self, root: u64, part: &[u8]) -> Result<(), Trouble> {
+    /// Writes what comes into a new file.
+    fn fill(&self, root: u64, path: &[u8]) -> Result<(), Trouble> {
         let flags = flag::WRITE | flag::CREATE | flag::TRUNCATE;
-        let file = with_client(&self.session, |client| client.open(root, part, flags))?;
-        let done = self.fill_file(file);
-        with_client(&self.session, |client| client.close(file))?;
+        let file = self.files(path, |client| client.open(root, path, flags))?;
+        let done = self.fill_file(file, path);
+        self.files(path, |client| client.close(file))?;
         done
     }
 
-    fn fill_file(&self, file: u64) -> Result<(), Trouble> {
+    fn fill_file(&self, file: u64, path: &[u8]) -> Result<(), Trouble> {
         let mut bytes = Vec::new();
         loop {
             match self.receive(&mut bytes)? {
@@ -159,7 +183,7 @@ impl Stream {
                 Kind::End => return Ok(()),
                 _ => return Err(NONSENSE),
             }
-            with_client(&self.session, |client| client.write_all(file, &bytes))?;
+            self.files(path, |client| client.write_all(file, &bytes))?;
         }
     }
 
@@ -169,21 +193,20 @@ impl Stream {
     }
 
     fn pull(&self, path: &[u8]) -> Result<(), Trouble> {
-        let (session, path) = (&self.session, relative(path));
-        let root = with_client(session, |client| client.root())?;
-        let file =
-            with_client(session, |client| client.open(root, path, flag::READ | flag::FOLLOW));
-        with_client(session, |client| client.close(root))?;
+        let path = relative(path);
+        let root = self.files(path, |client| client.root())?;
+        let file = self.files(path, |client| client.open(root, path, flag::READ | flag::FOLLOW));
+        self.files(path, |client| client.close(root))?;
         let file = file?;
-        let done = self.drain(file);
-        with_client(session, |client| client.close(file))?;
+        let done = self.drain(file, path);
+        self.files(path, |client| client.close(file))?;
         done
     }
 
-    fn drain(&self, file: u64) -> Result<(), Trouble> {
+    fn drain(&self, file: u64, path: &[u8]) -> Result<(), Trouble> {
         let mut bytes = alloc::vec![0; LARGEST / 2];
         loop {
-            match with_client(&self.session, |client| client.read(file, &mut bytes))? {
+            match self.files(path, |client| client.read(file, &mut bytes))? {
                 0 => return Ok(self.send(Kind::End, &[])?),
                 count => self.send(Kind::Data, &bytes[..count])?,
             }

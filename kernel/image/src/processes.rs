@@ -281,7 +281,10 @@ pub fn explain(why: Errno) -> Failure {
         Errno::Notcapable => {
             "a directory of its manifest is not there; the kernel's log says which"
         }
-        Errno::Toobig => "its arguments and environment are too long",
+        Errno::Toobig => {
+            "its arguments and environment are too long: at most 128 KiB together, and 3 KiB where \
+             another kernel has the process table"
+        }
         Errno::Hostunreach => "that kernel is not there",
         Errno::Restarted => "the process table began anew meanwhile; ask again",
         Errno::Inval => "that makes no sense",

@@ -8,8 +8,8 @@ use crate::errno::Errno;
 use crate::wasi::rights;
 use abi::fs::PATH;
 use abi::program::{
-    BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_SIGNALS, Begin,
-    BeginFile,
+    ARGUMENTS, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_FILES, BEGIN_FOLDERS, BEGIN_MAGIC, BEGIN_ROOT,
+    BEGIN_SIGNALS, Begin, BeginFile,
 };
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
@@ -52,6 +52,47 @@ impl Limits {
     }
 }
 
+/// Directories that were passed on purpose: a program gets them even if its manifest names others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Folders {
+    /// None.
+    #[default]
+    Usual,
+    /// All but `/`.
+    Wanted,
+    /// All.
+    WantedWithRoot,
+}
+
+impl Folders {
+    /// `None` if the flags contradict each other.
+    fn of(flags: u32) -> Option<Folders> {
+        match (flags & BEGIN_FOLDERS != 0, flags & BEGIN_ROOT != 0) {
+            (false, false) => Some(Folders::Usual),
+            (true, false) => Some(Folders::Wanted),
+            (true, true) => Some(Folders::WantedWithRoot),
+            (false, true) => None,
+        }
+    }
+
+    fn flags(self) -> u32 {
+        match self {
+            Folders::Usual => 0,
+            Folders::Wanted => BEGIN_FOLDERS,
+            Folders::WantedWithRoot => BEGIN_FOLDERS | BEGIN_ROOT,
+        }
+    }
+
+    /// Was the directory of this name passed on purpose?
+    pub fn has(self, name: &[u8]) -> bool {
+        match self {
+            Folders::Usual => false,
+            Folders::Wanted => name != b"/",
+            Folders::WantedWithRoot => true,
+        }
+    }
+}
+
 /// Decoded start data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartData<'a> {
@@ -64,8 +105,8 @@ pub struct StartData<'a> {
     pub limits: Limits,
     /// The parent may signal any process.
     pub signals: bool,
-    /// The directories except `/` were passed on purpose.
-    pub folders: bool,
+    /// Which directories were passed on purpose.
+    pub folders: Folders,
     files: &'a [u8],
     names: &'a [u8],
 }
@@ -126,6 +167,11 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&0) && core::str::from_utf8(name).is_ok()
 }
 
+/// Do arguments and environment fit into one process?
+pub fn has_room(arguments: &[u8], environment: &[u8]) -> bool {
+    arguments.len().saturating_add(environment.len()) <= ARGUMENTS
+}
+
 /// Takes `length` bytes off the front of `rest`.
 fn cut<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Errno> {
     let (front, behind) = rest.split_at_checked(length).ok_or(Errno::INVAL)?;
@@ -138,7 +184,8 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         return Err(Errno::TOOBIG);
     }
     let (head, mut rest) = Begin::read_from_prefix(bytes).map_err(|_| Errno::INVAL)?;
-    let odd = head.reserved != 0 || head.flags & !(BEGIN_SIGNALS | BEGIN_FOLDERS) != 0;
+    let known = BEGIN_SIGNALS | BEGIN_FOLDERS | BEGIN_ROOT;
+    let odd = head.reserved != 0 || head.flags & !known != 0;
     if head.magic != BEGIN_MAGIC || odd || head.files as usize > BEGIN_FILES {
         return Err(Errno::INVAL);
     }
@@ -150,11 +197,14 @@ pub fn decode(bytes: &[u8]) -> Result<StartData<'_>, Errno> {
         names: cut(&mut rest, head.names as usize)?,
         limits: Limits { memory: head.memory, descriptors: head.descriptors },
         signals: head.flags & BEGIN_SIGNALS != 0,
-        folders: head.flags & BEGIN_FOLDERS != 0,
+        folders: Folders::of(head.flags).ok_or(Errno::INVAL)?,
     };
     let blocks = [start_data.arguments, start_data.environment, start_data.names];
     if !rest.is_empty() || !is_path(start_data.path) || !blocks.into_iter().all(is_block) {
         return Err(Errno::INVAL);
+    }
+    if !has_room(start_data.arguments, start_data.environment) {
+        return Err(Errno::TOOBIG);
     }
     check_files(&start_data)?;
     Ok(start_data)
@@ -187,19 +237,20 @@ pub struct Plan<'a> {
     pub limits: Limits,
     /// The parent may signal any process.
     pub signals: bool,
-    /// The directories except `/` were passed on purpose.
-    pub folders: bool,
+    /// Which directories were passed on purpose.
+    pub folders: Folders,
     pub files: &'a [PassedFile<'a>],
 }
 
-/// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`] or [`BEGIN_FILES`].
+/// Fails with [`Errno::TOOBIG`] above [`BEGIN_BYTES`], [`BEGIN_FILES`] or [`ARGUMENTS`].
 pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
     let names = plan.files.iter().filter_map(|file| file.name);
     let names = names.fold(0usize, |sum, name| sum.saturating_add(name.len()).saturating_add(1));
     let parts = [plan.path.len(), plan.arguments.len(), plan.environment.len(), names];
     let fixed = HEAD.saturating_add(plan.files.len().saturating_mul(FILE));
     let total = parts.into_iter().fold(fixed, usize::saturating_add);
-    if plan.files.len() > BEGIN_FILES || total > BEGIN_BYTES {
+    let is_long = total > BEGIN_BYTES || !has_room(plan.arguments, plan.environment);
+    if plan.files.len() > BEGIN_FILES || is_long {
         return Err(Errno::TOOBIG);
     }
     let mut bytes = Vec::new();
@@ -213,7 +264,7 @@ pub fn encode(plan: &Plan<'_>) -> Result<Vec<u8>, Errno> {
         names: names as u32,
         descriptors: plan.limits.descriptors,
         memory: plan.limits.memory,
-        flags: set(plan.signals, BEGIN_SIGNALS) | set(plan.folders, BEGIN_FOLDERS),
+        flags: set(plan.signals, BEGIN_SIGNALS) | plan.folders.flags(),
         reserved: 0,
     };
     bytes.extend_from_slice(head.as_bytes());

@@ -4,7 +4,7 @@
 //! caller's limits. The handles in its start data are the caller's; the caller waits until the
 //! child has duplicated them.
 
-use crate::begin::{Limits, PassedFile, Plan, encode, is_block, is_path};
+use crate::begin::{Folders, Limits, PassedFile, Plan, encode, is_block, is_path};
 use crate::ending::ends_process;
 use crate::errno::{Done, Errno, Halt, Stop};
 use crate::memory::{check, entry, load, piece, store, store_u32};
@@ -60,7 +60,7 @@ impl Process {
         }
         let limits = Limits { memory: what.memory, descriptors: what.descriptors };
         let (limits, signals) = (limits.within(self.limits), self.signals);
-        let (folders, files) = (false, &files[..]);
+        let (folders, files) = (Folders::Usual, &files[..]);
         let plan = Plan { path, arguments, environment, limits, signals, folders, files };
         let mut beginning = encode(&plan)?;
         let request = Request {

@@ -80,7 +80,7 @@ impl Process {
         self.add_arguments(from.arguments)?;
         self.environment.add(from.environment)?;
         for file in from.files().filter(|file| file.descriptor != BEGIN_DIRECTORY) {
-            let is_wanted = from.folders && file.name.is_some_and(|name| name != b"/");
+            let is_wanted = file.name.is_some_and(|name| from.folders.has(name));
             if !folders && !is_wanted && is_directory(system, file.handle)? {
                 continue;
             }

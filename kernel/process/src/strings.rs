@@ -5,7 +5,7 @@ use crate::errno::{Done, Errno};
 use crate::memory::{check, entry, store, store_u32};
 use crate::process::Process;
 use crate::system::System;
-use abi::program::BEGIN_BYTES;
+use abi::program::{ARGUMENTS, IMAGE_STRINGS};
 use alloc::vec::Vec;
 
 /// Strings in one block, each NUL terminated.
@@ -21,8 +21,8 @@ impl Strings {
         if !is_block(block) {
             return Err(Errno::INVAL);
         }
-        // Twice the maximum of the start data, because a manifest may add as much.
-        if self.bytes.len().saturating_add(block.len()) > 2 * BEGIN_BYTES {
+        // Those of the start data, and those of a manifest.
+        if self.bytes.len().saturating_add(block.len()) > ARGUMENTS + IMAGE_STRINGS {
             return Err(Errno::TOOBIG);
         }
         self.bytes.try_reserve(block.len()).map_err(|_| Errno::NOMEM)?;

@@ -1,6 +1,6 @@
 //! Begins programs.
 
-use crate::layout::{ANY_KERNEL, BEGIN_BYTES, FILES, InheritedFile, NEW_GROUP, Spawn};
+use crate::layout::{ANY_KERNEL, ARGUMENTS, FILES, InheritedFile, NEW_GROUP, Spawn};
 use crate::process::Child;
 use crate::{Errno, ffi, file};
 use alloc::string::String;
@@ -119,7 +119,7 @@ impl Command {
         let (directory, path) = file::resolve(&self.path)?;
         let arguments = joined(&self.arguments)?;
         let environment = joined(&self.environment)?;
-        if path.len() + arguments.len() + environment.len() > BEGIN_BYTES {
+        if arguments.len() + environment.len() > ARGUMENTS {
             return Err(Errno::TOOBIG);
         }
         let preopens = self.preopens.clone().unwrap_or_else(file::preopens);

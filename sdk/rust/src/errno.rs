@@ -30,7 +30,7 @@ macro_rules! errors {
 }
 
 errors! {
-    TOOBIG = 1, "too many arguments";
+    TOOBIG = 1, "arguments and environment are too long";
     ACCES = 2, "not allowed";
     AGAIN = 6, "not now";
     BADF = 8, "no such descriptor";

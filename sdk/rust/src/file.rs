@@ -213,6 +213,8 @@ pub enum Keys {
 pub struct Stat {
     /// File, directory and so on.
     pub kind: Kind,
+    /// How many names it has.
+    pub links: u64,
     /// Bytes.
     pub size: u64,
     /// Time of the last write, in ns.
@@ -228,7 +230,8 @@ impl Stat {
         let (directory, rest) = resolve(path)?;
         let raw = ffi::filestat(directory, rest, follow)?;
         let kind = Kind::from_code(raw.kind);
-        Ok(Stat { kind, size: raw.size, modified: raw.modified, node: (raw.device, raw.node) })
+        let (links, node) = (raw.links, (raw.device, raw.node));
+        Ok(Stat { kind, links, size: raw.size, modified: raw.modified, node })
     }
 }
 

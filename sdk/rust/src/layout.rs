@@ -11,8 +11,8 @@ pub const NO_HANG: u32 = 1;
 pub const NAME: usize = 32;
 /// Most files that are handed over.
 pub const FILES: usize = 64;
-/// Most bytes of path, arguments, environment and files of a new process.
-pub const BEGIN_BYTES: usize = 16 * 1024;
+/// Most bytes of arguments and environment of a new process.
+pub const ARGUMENTS: usize = 128 * 1024;
 
 /// What `spawn` gets. Each (address, bytes) pair is a piece of the program's memory.
 #[repr(C)]

@@ -34,7 +34,7 @@ fn numbers_are_the_same() {
     assert_eq!(layout::NEW_GROUP, u32::from(abi::process::flag::NEW_GROUP));
     assert_eq!(layout::NAME, abi::process::NAME);
     assert_eq!(layout::FILES, abi::program::BEGIN_FILES);
-    assert_eq!(layout::BEGIN_BYTES, abi::program::BEGIN_BYTES);
+    assert_eq!(layout::ARGUMENTS, abi::program::ARGUMENTS);
     let signals = [
         (penumbra::process::signal::INT, abi::process::signal::INT),
         (penumbra::process::signal::KILL, abi::process::signal::KILL),

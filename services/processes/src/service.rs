@@ -30,7 +30,7 @@ pub const WAITS: usize = 1024;
 /// Most askers who wait for a process to begin, or have not come for the answer.
 pub const SPAWNS: usize = 2 * PROCESSES;
 /// Most bytes of beginnings that no kernel has fetched.
-pub const BEGINNINGS: usize = 16 * BEGIN_BYTES;
+pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
 /// Bytes of an arena that hold all of the table when everything is full.
 pub const ARENA: usize = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! An expression as `find` is given it, word by word.
 
-use super::about::about;
 use super::expression::{Count, Links, Node, Plan};
+use crate::about::about;
 use crate::glob::Glob;
 use penumbra::Kind;
 

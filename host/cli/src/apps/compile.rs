@@ -123,7 +123,7 @@ fn run_cargo(cargo: Command, what: &str, step: &Step) -> Result<(), AppError> {
 /// Builds a program; where it is then.
 pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<PathBuf, AppError> {
     match &app.source {
-        Source::Rust { package } => {
+        Source::Rust { package, .. } => {
             let mut cargo = cargo(place, tools, "build");
             cargo.args(["--package", package, "--bin", package]);
             run_cargo(cargo, &app.name, step)?;

@@ -15,7 +15,8 @@ pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> 
     let (tools, settings) = (&tools.versions, settings(app));
     let text = format!("{:?}\n{tools}\n{settings}\nnames: {}\n", app.source, app.names);
     let own = match &app.source {
-        Source::Rust { package } => vec![PathBuf::from("apps").join(package)],
+        Source::Rust { folder: Some(folder), .. } => vec![folder.clone()],
+        Source::Rust { package, .. } => vec![PathBuf::from("apps").join(package)],
         Source::Crate { .. } => vec![],
         Source::C { folder, .. } => vec![folder.clone()],
         // With the headers beside them.

@@ -56,6 +56,7 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
             icount: first.icount,
             lab,
             arguments: has_files.then(|| IN_MEMORY.to_string()),
+            ..Options::default()
         },
     })?;
     rig.expect(&format!("{}> ", board.main().name), PATIENCE)?;

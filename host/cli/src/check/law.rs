@@ -131,3 +131,18 @@ fn check_package<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dependency_is_explained_in_the_docs() {
+        let law: Law = toml::from_str(include_str!("../../../../tests/law.toml")).unwrap();
+        let docs = include_str!("../../../../docs/dependencies.md");
+        let (taken, _) = docs.split_once("## Considered and not taken").unwrap();
+        let missing: Vec<&String> =
+            law.external.keys().filter(|name| !taken.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "docs/dependencies.md does not say why: {missing:?}");
+    }
+}

@@ -14,6 +14,7 @@ mod links;
 mod reach;
 mod style;
 mod tools;
+mod words;
 
 use crate::place::Place;
 use std::cell::LazyCell;
@@ -38,19 +39,22 @@ impl From<Vec<String>> for Verdict {
 /// A check's name, and how it is made.
 type Named<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<Verdict>);
 
-/// `pen check`
-pub fn check(place: &Place, only: Option<&str>) -> anyhow::Result<ExitCode> {
+/// `pen check`; with `update`, the counts of words are recorded instead of compared.
+pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(!update || only == Some("words"), "--update is for `./pen check words` only");
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 10] = [
+    let all: [Named<'_>; 12] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
+        ("words", &|| if update { words::update(place) } else { words::check(place) }),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
         ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
         ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
+        ("docs", &|| tools::docs(place)),
         ("bans", &|| bans::check(place)),
         ("reach", &|| reach::check(place)),
         ("layouts", &|| layouts::check(place)),

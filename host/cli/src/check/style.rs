@@ -12,9 +12,7 @@ const LAW: &str = "tests/law.toml";
 
 /// Checks every text file of the tree.
 pub fn check(place: &Place, law: &Law) -> anyhow::Result<Verdict> {
-    let mut files = Vec::new();
-    collect(&place.root, &place.root, &mut files)?;
-    files.sort();
+    let files = files(place)?;
     let banned = law.style.banned();
     let mut findings = Vec::new();
     for name in &files {
@@ -26,6 +24,14 @@ pub fn check(place: &Place, law: &Law) -> anyhow::Result<Verdict> {
         findings.push(format!("{LAW}: the exception {name} is no file"));
     }
     Ok(findings.into())
+}
+
+/// Every file of the tree, as a path from its root.
+pub fn files(place: &Place) -> anyhow::Result<Vec<String>> {
+    let mut files = Vec::new();
+    collect(&place.root, &place.root, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 pub(super) fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow::Result<()> {

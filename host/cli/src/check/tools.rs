@@ -1,4 +1,4 @@
-//! Checks that other tools make: rustfmt, clippy, cargo-audit or cargo-deny.
+//! Checks that other tools make: rustfmt, clippy, rustdoc, cargo-audit or cargo-deny.
 
 use super::Verdict;
 use crate::place::Place;
@@ -51,6 +51,22 @@ pub fn clippy(place: &Place) -> anyhow::Result<Verdict> {
     Ok(match status.success() {
         true => Verdict::Good,
         false => Verdict::Bad(vec!["clippy: see the messages above".to_string()]),
+    })
+}
+
+/// rustdoc's own warnings, of which broken links are most: private items too, since nearly all
+/// readers of this tree read the source.
+pub fn docs(place: &Place) -> anyhow::Result<Verdict> {
+    let step = Step::begin("docs");
+    let status = place
+        .cargo()
+        .args(["doc", "-q", "--no-deps", "--document-private-items"])
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .status()?;
+    step.done();
+    Ok(match status.success() {
+        true => Verdict::Good,
+        false => Verdict::Bad(vec!["rustdoc: see the messages above".to_string()]),
     })
 }
 

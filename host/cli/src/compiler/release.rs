@@ -5,6 +5,7 @@
 //! file. Nothing is installed.
 
 use crate::apps::sum;
+use crate::building;
 use crate::place::Place;
 use crate::progress::Step;
 use abi::program::engine;
@@ -29,6 +30,10 @@ pub fn fetched(place: &Place) -> Option<PathBuf> {
 
 /// Returns the binary, fetched now if it was not before.
 pub fn fetch(place: &Place) -> anyhow::Result<PathBuf> {
+    if let Some(program) = fetched(place) {
+        return Ok(program);
+    }
+    let _alone = building::alone();
     if let Some(program) = fetched(place) {
         return Ok(program);
     }

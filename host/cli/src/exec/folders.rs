@@ -13,7 +13,7 @@ use crate::transfer::{Sender, Stream};
 use abi::fs::{Errno, PATH};
 use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use abi::served::Job;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -35,21 +35,24 @@ impl Drop for Serving {
 }
 
 impl Folders {
-    /// Each `HOST:GUEST`.
+    /// Each `HOST`, `HOST::GUEST` or `HOST:GUEST`.
     pub fn open(lines: &[String]) -> anyhow::Result<Folders> {
         ensure!(lines.len() <= FOLDERS, "--dir: {} folders; at most {FOLDERS}", lines.len());
         let mut all: Vec<(String, Folder)> = vec![];
         for line in lines {
-            let (host, guest) =
-                line.rsplit_once(':').with_context(|| format!("--dir {line}: write HOST:GUEST"))?;
-            ensure!(!host.is_empty(), "--dir {line}: write HOST:GUEST");
-            check(guest).with_context(|| format!("--dir {line}"))?;
-            let is_twice = all.iter().any(|(other, _)| other == guest);
+            let (host, guest) = parse(line).with_context(|| format!("--dir {line}"))?;
+            let is_twice = all.iter().any(|(other, _)| *other == guest);
             ensure!(!is_twice, "--dir {line}: there is another folder {guest}");
             let folder = Folder::open(Path::new(host));
-            all.push((guest.to_string(), folder.with_context(|| format!("--dir {line}: {host}"))?));
+            all.push((guest, folder.with_context(|| format!("--dir {line}: {host}"))?));
         }
         Ok(Folders(all))
+    }
+
+    /// The paths that the program knows them by.
+    #[cfg(test)]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// Serves them to the board, each by a thread.
@@ -77,18 +80,24 @@ impl Serving {
     }
 }
 
-/// Is this a path that a program may know a folder by?
-fn check(guest: &str) -> anyhow::Result<()> {
-    let Some(names) = guest.strip_prefix('/') else {
-        bail!("the program's name for it, \"{guest}\", is to begin with /");
-    };
-    let is_plain = names.split('/').all(|name| !matches!(name, "" | "." | ".."));
-    ensure!(
-        is_plain,
-        "the program's name for it, \"{guest}\", is to be names behind /, no . or .."
-    );
-    ensure!(guest.len() <= PATH && !guest.contains('\0'), "a name that no program can use");
-    Ok(())
+/// A folder of the host, and the path by which the program knows it. A path of the host that has a
+/// colon needs `::` after it.
+fn parse(line: &str) -> anyhow::Result<(&str, String)> {
+    let parts = line.rsplit_once("::").or_else(|| line.rsplit_once(':'));
+    let (host, guest) = parts.unwrap_or((line, line));
+    ensure!(!host.is_empty(), "write HOST, HOST::GUEST or HOST:GUEST");
+    ensure!(!guest.is_empty(), "the program's path for it is empty; \"/\" is its root");
+    let leads_up = parts.is_some() && guest.split('/').any(|name| name == "..");
+    ensure!(!leads_up, "the program's path for it, \"{guest}\", must not have \"..\" in it");
+    let guest = absolute(guest);
+    ensure!(guest.len() <= PATH && !guest.contains('\0'), "a path that no program can use");
+    Ok((host, guest))
+}
+
+/// A path as a program finds it, whose current directory is its root.
+fn absolute(guest: &str) -> String {
+    let names: Vec<&str> = guest.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    format!("/{}", names.join("/"))
 }
 
 /// Does what comes, until there is nobody who asks.

@@ -1,7 +1,10 @@
 //! A program's life as the host sees it, against a board that a test plays.
 
 use super::*;
-use abi::host::Frame;
+use abi::host::{Exec, Frame};
+use abi::program::{ANY_KERNEL, ARGUMENTS};
+use board::Isa;
+use std::ffi::OsStr;
 use std::io::BufRead;
 use std::os::unix::net::UnixStream;
 
@@ -13,7 +16,7 @@ fn line(arguments: &[&str], env: &[&str]) -> Line {
         dir: vec![],
         manifest: None,
         board: None,
-        program: "it".to_string(),
+        program: "it".into(),
         arguments: own(arguments),
     }
 }
@@ -61,7 +64,7 @@ fn played(
     let session = Session::default();
     begin(
         &mut stream,
-        &request(&line(&[], &[]), ("it", "it"), ANY_KERNEL).unwrap(),
+        (&[], &request(&line(&[], &[]), Some("it"), "it", ANY_KERNEL).unwrap()),
         &Serving::default(),
         &session,
     )
@@ -122,7 +125,8 @@ fn each_end_has_its_exit_code() {
 
 #[test]
 fn a_request_has_its_name_first() {
-    let bytes = request(&line(&["-v", "two words", ""], &["A=1", "B="]), ("it", "it"), 1).unwrap();
+    let bytes = request(&line(&["-v", "two words", ""], &["A=1", "B="]), Some("it"), "it", 1);
+    let bytes = bytes.unwrap();
     let (head, rest) = Exec::read_from_prefix(&bytes).unwrap();
     assert_eq!(head.kernel.get(), 1);
     let (path, rest) = rest.split_at(head.path.get() as usize);
@@ -136,15 +140,68 @@ fn a_request_has_its_name_first() {
 #[test]
 fn what_does_not_go_through_is_told_before() {
     let refused = |arguments: &[&str], env: &[&str]| {
-        format!("{:#}", request(&line(arguments, env), ("it", "it"), ANY_KERNEL).unwrap_err())
+        format!("{:#}", request(&line(arguments, env), None, "it", ANY_KERNEL).unwrap_err())
     };
-    assert!(refused(&[&"a".repeat(5000)], &[]).contains("at most 4073 go through"));
+    let long = "a".repeat(ARGUMENTS - "it\0".len());
+    assert!(
+        refused(&[&long], &[]).contains("131073 bytes together, and a process has at most 131072")
+    );
     assert!(refused(&[], &["A"]).contains("NAME=VALUE"));
     assert!(refused(&[], &["=A"]).contains("NAME=VALUE"));
     assert!(refused(&["a\0b"], &[]).contains("NUL"));
-    let fits = "a".repeat(LARGEST - 16 - "/bin/it".len() - "it\0".len() - 1);
-    let request = request(&line(&[&fits], &[]), ("it", "it"), ANY_KERNEL);
-    assert_eq!(request.unwrap().len(), LARGEST);
+    let bytes = request(&line(&[&long[1..]], &[]), None, "it", ANY_KERNEL).unwrap();
+    assert_eq!(bytes.len(), size_of::<Exec>() + ARGUMENTS);
+}
+
+#[test]
+fn images_and_long_requests_go_in_pieces() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let long = "a".repeat(2 * LARGEST);
+    let whole = request(&line(&[&long], &[]), None, "it", ANY_KERNEL).unwrap();
+    let expected = whole.clone();
+    let side = std::thread::spawn(move || {
+        let mut reader = std::io::BufReader::new(theirs.try_clone().unwrap());
+        reader.read_line(&mut String::new()).unwrap();
+        (&theirs).write_all(b"OK 1\n").unwrap();
+        assert_eq!(frame(&mut reader), (Kind::Image, b"riscv64".to_vec()));
+        let (first, second) = (frame(&mut reader), frame(&mut reader));
+        assert_eq!((first.0, first.1.len()), (Kind::Data, LARGEST));
+        assert_eq!((second.0, second.1.len()), (Kind::Data, 5));
+        assert_eq!(frame(&mut reader).0, Kind::End);
+        let (kind, mut found) = frame(&mut reader);
+        assert_eq!(kind, Kind::Exec);
+        while found.len() < expected.len() {
+            let (kind, data) = frame(&mut reader);
+            assert_eq!(kind, Kind::Data);
+            found.extend(data);
+        }
+        assert_eq!(found, expected);
+    });
+    let mut stream = Stream::on(ours, "test").unwrap();
+    let images = [(Isa::Riscv64, vec![7; LARGEST + 5])];
+    let serving = Serving::default();
+    begin(&mut stream, (&images, &whole), &serving, &Session::default()).unwrap();
+    side.join().unwrap();
+}
+
+#[test]
+fn any_file_is_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = format!("{}.v1 ä", "long ".repeat(20));
+    for name in ["plain.wasm", "g++.wat", "none", &long, ".wasm", "-x.wasm"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "").unwrap();
+        let found = Program::of(path.as_os_str()).unwrap();
+        assert!(matches!(found, Program::File(_)), "{name}");
+        let stem = if name == long { "long ".repeat(20) } else { found.name() };
+        assert_eq!(found.name(), stem);
+    }
+    let refused = |name: &str| format!("{:#}", Program::of(OsStr::new(name)).unwrap_err());
+    assert!(refused("none.wasm").contains("none.wasm: no such file"));
+    assert!(refused("./none").contains("no such file"));
+    assert!(refused(&folder.path().display().to_string()).contains("a directory"));
+    assert!(refused("a b").contains("cannot be a program's name"));
+    assert_eq!(Program::of(OsStr::new("ls")).unwrap().name(), "ls");
 }
 
 #[test]
@@ -154,19 +211,24 @@ fn folders_that_cannot_be_are_told_before() {
         let lines: Vec<String> = lines.iter().map(|line| line.replace("HERE", &folder)).collect();
         format!("{:#}", Folders::open(&lines).unwrap_err())
     };
-    for line in ["HERE", "", ":", ":/guest"] {
-        assert!(refused(&[line]).contains("write HOST:GUEST"), "{line}");
+    for line in ["", ":", "::", ":/guest", "::/guest"] {
+        assert!(refused(&[line]).contains("write HOST, HOST::GUEST or HOST:GUEST"), "{line}");
     }
-    for line in ["HERE:", "HERE:guest", "HERE:./guest"] {
-        assert!(refused(&[line]).contains("is to begin with /"), "{line}");
+    for line in ["HERE:", "HERE::"] {
+        assert!(refused(&[line]).contains("is empty"), "{line}");
     }
-    for line in ["HERE:/", "HERE:/guest/", "HERE:/a//b", "HERE:/a/../b", "HERE:/."] {
-        assert!(refused(&[line]).contains("no . or .."), "{line}");
+    for line in ["HERE:/a/../b", "HERE::.."] {
+        assert!(refused(&[line]).contains("must not have \"..\""), "{line}");
     }
     let missing = refused(&["HERE/no-such-folder:/guest"]);
     assert!(missing.contains("no-such-folder: No such file"), "{missing}");
     assert!(refused(&["Cargo.toml:/guest"]).contains("Not a directory"));
     assert!(refused(&["HERE:/one", "HERE:/one"]).contains("another folder /one"));
     assert!(refused(&["HERE:/one"; 9]).contains("at most 8"));
-    assert!(Folders::open(&[format!("{folder}:/a/b"), format!("{folder}:/c")]).is_ok());
+    assert!(refused(&["HERE:/one", "HERE::one/."]).contains("another folder /one"));
+    assert!(refused(&[".", "HERE:/"]).contains("another folder /"));
+    let names = |lines: &[String]| Folders::open(lines).unwrap().names().join(" ");
+    let all = ["HERE:/a/b", "HERE::/c//d/", "HERE::guest", "HERE", ".", ".."];
+    let all = all.map(|line| line.replace("HERE", &folder));
+    assert_eq!(names(&all), format!("/a/b /c/d /guest {folder} / /.."));
 }

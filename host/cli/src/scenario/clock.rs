@@ -88,7 +88,7 @@ fn on_time(rig: &mut Rig, round: u64) -> Result<(), Failure> {
         if (from.saturating_sub(WRONG_NS)..to + WRONG_NS).contains(&now) {
             return Ok(());
         }
-        if start.elapsed() > Duration::from_secs(5) {
+        if start.elapsed() > PATIENCE {
             let text = format!("stop {round}: the shadow says {now}, the soc {from} to {to}");
             return Err(Failure::Wrong(text));
         }

@@ -33,6 +33,7 @@ pub fn served(rig: &mut Rig) -> Result<(), Failure> {
     for kernel in ["main", "shadow"] {
         let host = Host::new(rig, kernel)?;
         both_ways(rig, kernel, &host)?;
+        rooted(rig, kernel, &host)?;
         refused(rig, kernel, &host)?;
         many(rig, kernel, &host)?;
         removed(rig, kernel, &host)?;
@@ -161,6 +162,21 @@ fn both_ways(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
         return Err(wrong("what the host finds", (names, found)));
     }
     Ok(())
+}
+
+/// A folder as the root of what the program sees, and one without a name of its own.
+fn rooted(rig: &Rig, kernel: &str, host: &Host) -> Result<(), Failure> {
+    let (one, other) = (host.one.display(), host.other.display());
+    let names = "absolute cut in out sub up within";
+    let text = fs::read_to_string(host.other.join("beside"))?;
+    let arguments = ["ls", "/", "ls", ".", "cat", "/mnt/beside", "cat", "/bin/sh.aarch64"];
+    let line = Line::on(kernel, PROGRAM, &arguments);
+    let line = line.with(&[format!("{one}:/"), format!("{other}::mnt")]);
+    let no = "cat /bin/sh.aarch64: No such file or directory";
+    says(rig, line, format!("{names}\n{names}\n{text}{no}\n").as_bytes())?;
+    let path = host.other.join("beside").display().to_string();
+    let line = Line::on(kernel, PROGRAM, &["cat", &path]).with(&[other.to_string()]);
+    says(rig, line, text.as_bytes())
 }
 
 /// What is not to be is an error, and nothing else happens.

@@ -11,13 +11,17 @@ mod calls;
 mod clock;
 mod corpus;
 mod crowd;
+mod debug;
 mod disk;
 mod dma;
+mod file;
 mod files;
 mod folders;
 mod forged;
+mod found;
 mod host;
 mod hostile;
+mod left;
 mod machine;
 mod net;
 mod notes;
@@ -32,6 +36,7 @@ mod system;
 mod twins;
 mod weak;
 
+pub use found::found;
 pub use rig::{Failure, Parts, Rig};
 use services::Ends;
 use std::time::Duration;
@@ -45,8 +50,8 @@ pub struct Scenario {
     pub name: &'static str,
     /// The board that it needs.
     pub board: &'static str,
-    /// Only under `--nightly`.
-    pub nightly: bool,
+    /// Why it runs only under `--nightly`; `None`: it is a daily one.
+    pub nightly: Option<&'static str>,
     /// What happens.
     pub run: Run,
 }
@@ -54,12 +59,22 @@ pub struct Scenario {
 type Run = fn(&mut Rig) -> Result<(), Failure>;
 
 const fn on(name: &'static str, board: &'static str, run: Run) -> Scenario {
-    Scenario { name, board, nightly: false, run }
+    Scenario { name, board, nightly: None, run }
 }
 
-const fn nightly(name: &'static str, board: &'static str, run: Run) -> Scenario {
-    Scenario { name, board, nightly: true, run }
+const fn nightly(name: &'static str, board: &'static str, why: &'static str, run: Run) -> Scenario {
+    Scenario { name, board, nightly: Some(why), run }
 }
+
+const CUTS: &str = "200 power cuts, each with two boots, instead of 20";
+const KILLS: &str = "50 kills under load, each with a boot, instead of 15";
+const LOST: &str = "200 rounds instead of 8; a quarter of an hour";
+const ASLEEP: &str = "50 rounds instead of 4";
+const STRONG: &str = "50 rounds instead of 2";
+const STOPPED: &str = "200 rounds instead of 6";
+const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
+const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
+const HEAVY: &str = "megabytes to sort and a proof to find: minutes of emulation";
 
 /// All of them, in order.
 pub const ALL: &[Scenario] = &[
@@ -68,6 +83,7 @@ pub const ALL: &[Scenario] = &[
     on("boot.duo", "duo", boot::to_prompt),
     on("boot.duo-1x1", "duo-1x1", boot::to_prompt),
     on("boot.twin", "twin", boot::to_prompt),
+    on("tests.left", "duo-1x1", left::nothing),
     on("memory.protection", "duo", machine::protection),
     on("memory.balloon", "duo", balloon::to_and_fro),
     on("cores.threads", "solo", machine::threads),
@@ -88,7 +104,7 @@ pub const ALL: &[Scenario] = &[
     on("disk.ext2-solo", "solo", disk::alone),
     on("disk.root", "duo", disk::root),
     on("disk.cuts", "duo", |rig| disk::cuts(rig, 1..21)),
-    nightly("disk.cuts-often", "duo", |rig| disk::cuts(rig, 100..300)),
+    nightly("disk.cuts-often", "duo", CUTS, |rig| disk::cuts(rig, 100..300)),
     on("disk.lost", "duo", disk::lost),
     on("disk.reboot", "solo", reboot::kept),
     on("files.dev", "duo", |rig| files::dev(rig, &["main", "shadow"])),
@@ -111,10 +127,10 @@ pub const ALL: &[Scenario] = &[
     on("services.stopped", "duo", |rig| services::stopped(rig, 6)),
     on("services.twins", "duo-twins", twins::followed),
     on("services.strays", "duo", twins::refused),
-    nightly("services.lost-often", "duo", |rig| services::loses(rig, Ends::Killed, 200)),
-    nightly("services.asleep-often", "duo", |rig| services::sleeps(rig, 50)),
-    nightly("services.strong-asleep-often", "duo", |rig| services::strong_sleeps(rig, 50)),
-    nightly("services.stopped-often", "duo", |rig| services::stopped(rig, 200)),
+    nightly("services.lost-often", "duo", LOST, |rig| services::loses(rig, Ends::Killed, 200)),
+    nightly("services.asleep-often", "duo", ASLEEP, |rig| services::sleeps(rig, 50)),
+    nightly("services.strong-asleep-often", "duo", STRONG, |rig| services::strong_sleeps(rig, 50)),
+    nightly("services.stopped-often", "duo", STOPPED, |rig| services::stopped(rig, 200)),
     on("programs.solo", "solo", |rig| programs::exec(rig, &["main"])),
     on("programs.shadowed", "duo", |rig| programs::exec(rig, &["main", "shadow"])),
     on("programs.delegated", "duo-delegated", |rig| programs::exec(rig, &["main", "shadow"])),
@@ -123,15 +139,16 @@ pub const ALL: &[Scenario] = &[
     on("programs.killed", "duo", programs::killed),
     on("programs.lost", "duo", programs::lost),
     on("exec.dir", "duo", folders::served),
+    on("exec.file", "duo", file::executed),
     on("exec.alone", "duo", alone::started),
     on("system.shell", "duo", system::shell),
     on("system.down", "duo", system::down),
-    nightly("system.reboot", "duo", system::restarted),
+    nightly("system.reboot", "duo", REBOOT, system::restarted),
     on("programs.hostile", "duo", |rig| hostile::endured(rig, 1, 20)),
-    nightly("programs.hostile-often", "duo", |rig| hostile::endured(rig, 2, 500)),
+    nightly("programs.hostile-often", "duo", HOSTILE, |rig| hostile::endured(rig, 2, 500)),
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
-    nightly("corpus.heavy", "duo", corpus::heavy),
+    nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
     on("programs.allowed", "duo", allowed::manifests),
@@ -140,11 +157,13 @@ pub const ALL: &[Scenario] = &[
     on("net.solo", "solo", net::alone),
     on("net.delegated", "duo-delegated", net::together),
     on("net.shadowed", "duo", net::shared),
+    on("domain.debug", "duo", debug::seen),
     on("domain.power", "duo", peers::power),
     on("domain.off-twice", "duo", peers::off_twice),
     on("domain.off-busy", "duo-1x3", peers::off_busy),
     on("domain.panic", "duo", peers::panic),
-    on("domain.kills", "duo", peers::kills),
+    on("domain.kills", "duo", |rig| peers::kills(rig, 15)),
+    nightly("domain.kills-often", "duo", KILLS, |rig| peers::kills(rig, 50)),
     on("domain.main-killed", "duo", peers::main_killed),
     on("domain.soc-killed", "duo", peers::soc_killed),
 ];

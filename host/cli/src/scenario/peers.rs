@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 /// Index of the weak domain on the boards used here.
 const SHADOW: usize = 1;
-/// Times the weak domain is killed under load.
-const KILLS: u64 = 50;
 
 /// Storms from all cores of both kernels at once: no wrong answer, nothing lost.
 pub fn storm(rig: &mut Rig) -> Result<(), Failure> {
@@ -117,11 +115,11 @@ pub fn off_busy(rig: &mut Rig) -> Result<(), Failure> {
 
 /// The weak domain's QEMU is killed again and again under a storm: no wrong answer, no hang, and
 /// the weak kernel is back each time, under a new epoch.
-pub fn kills(rig: &mut Rig) -> Result<(), Failure> {
+pub fn kills(rig: &mut Rig, rounds: u64) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     let mut epoch = wait_for(rig, "ran", |_, now| now == state::RUNNING)?;
     let mut lost = 0;
-    for round in 0..if rig.watched { KILLS / 5 } else { KILLS } {
+    for round in 0..if rig.watched { rounds / 5 } else { rounds } {
         rig.send(&format!("rpc 200 {round}"))?;
         // Somewhere in the storm, elsewhere each time.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60));

@@ -40,6 +40,9 @@ pub enum Failure {
     /// Talking to it.
     #[error("the console: {0}")]
     Console(#[from] std::io::Error),
+    /// It needs something that is not installed.
+    #[error("left out: {0}")]
+    LeftOut(&'static str),
     /// Anything else that a scenario finds wrong.
     #[error("{0}")]
     #[allow(dead_code, reason = "for scenarios with findings of their own")]
@@ -115,6 +118,11 @@ impl Rig {
             replaced,
         };
         Ok(rig)
+    }
+
+    /// What it was made from.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// The command line of kernels from the next start on.

@@ -67,6 +67,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
         lab: false,
         watched: false,
         exact: false,
+        tied: true,
         soc_slot: 0,
         vectors: VECTORS,
         blob: "blob.bin".into(),
@@ -94,6 +95,8 @@ impl Soc {
         std::fs::write(folder.path().join("soc.toml"), toml::to_string(config).unwrap()).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_soc"))
             .arg(folder.path())
+            // Held as long as we live: it does not outlive a test that is killed.
+            .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

@@ -8,16 +8,17 @@
 //! A host that goes away hangs up: the program's group gets HUP.
 
 use super::folders::Held;
-use super::{NONSENSE, Stream, Trouble, file};
+use super::images::Images;
+use super::{NONSENSE, Stream, Trouble, file, full};
 use crate::devices::streams::Gone;
 use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
 use crate::session::{Failure, Session};
-use abi::fs::{Errno as FileError, Poll, flag, ready};
+use abi::fs::{Errno as FileError, PATH, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
-use abi::process::{Errno, signal};
-use abi::program::ANY_KERNEL;
+use abi::process::{End, Errno, signal};
+use abi::program::{ANY_KERNEL, ARGUMENTS};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -71,6 +72,13 @@ impl Drop for Handles<'_> {
     }
 }
 
+/// Bytes that an [`Exec`] says its strings have; `None`: more than there may be.
+fn strings_of(head: &Exec) -> Option<usize> {
+    let (path, arguments) = (head.path.get() as usize, head.arguments.get() as usize);
+    let block = arguments.saturating_add(head.environment.get() as usize);
+    (path <= PATH && block <= ARGUMENTS).then_some(path + block)
+}
+
 /// What the host asked for, in pieces.
 struct Asked<'a> {
     kernel: u32,
@@ -91,9 +99,32 @@ impl<'a> Asked<'a> {
 }
 
 impl Stream {
+    /// Receives the strings that did not fit into the frame of an [`Exec`].
+    pub(super) fn rest(&self, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
+        let (head, _) = Exec::read_from_prefix(bytes).map_err(|_| NONSENSE)?;
+        let whole = size_of::<Exec>() + strings_of(&head).ok_or(NONSENSE)?;
+        let mut more = Vec::new();
+        while bytes.len() < whole {
+            match self.receive(&mut more)? {
+                Kind::Data if !more.is_empty() => bytes.extend_from_slice(&more),
+                _ => return Err(NONSENSE),
+            }
+        }
+        Ok(())
+    }
+
     /// Runs what `bytes` ask for; the program gets `folders`.
-    pub(super) fn exec(&self, bytes: &[u8], folders: &[Held]) -> Result<(), Trouble> {
-        let asked = Asked::parse(bytes).ok_or(NONSENSE)?;
+    pub(super) fn exec(
+        &self,
+        bytes: &[u8],
+        folders: &[Held],
+        images: &mut Images<'_>,
+    ) -> Result<(), Trouble> {
+        let mut asked = Asked::parse(bytes).ok_or(NONSENSE)?;
+        let sent = images.program();
+        if asked.path.is_empty() {
+            asked.path = sent.as_ref().ok_or(NONSENSE)?.as_bytes();
+        }
         let mut handles = Handles { session: &self.session, all: Vec::new() };
         let (input, feed) = handles.pipe()?;
         let (output, out) = handles.pipe()?;
@@ -104,6 +135,7 @@ impl Stream {
             handles.keep(folder.handle);
         }
         let pid = self.begin(&asked, [input, out, err, root], folders)?;
+        images.remove();
         let given = folders.iter().map(|folder| folder.handle);
         [input, out, err].into_iter().chain(given).for_each(|handle| handles.close(handle));
         let feed = Arc::new(Feed { id: self.id, pid, input: feed, over: AtomicBool::new(false) });
@@ -116,6 +148,11 @@ impl Stream {
         let (end, status) = end_of(&self.session, pid);
         feed.over.store(true, Ordering::Release);
         relayed?;
+        if (end, status) != (End::Exit, 0)
+            && let Some(why) = full::root(&self.session)
+        {
+            self.send(Kind::RootFull, why.as_bytes())?;
+        }
         let exit = Exit { kind: (end as u32).into(), status: status.into() };
         Ok(self.send(Kind::Exit, exit.as_bytes())?)
     }

@@ -9,6 +9,7 @@
 //! no handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and
 //! the file system disappears. Its number is free when nobody takes jobs by it any more.
 
+use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file};
 use crate::files::with_files;
 use crate::procfs::post::{Post, Taken};
@@ -51,10 +52,11 @@ pub(super) struct Held {
 }
 
 impl Stream {
-    /// A program with folders: their numbers come first.
-    pub(super) fn exec_with_folders(&self, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
-        let mut held = Vec::new();
-        let done = self.collect(bytes, &mut held).and_then(|()| self.exec(bytes, &held));
+    /// A program: the numbers of its folders, and its images, come first.
+    pub(super) fn program(&self, kind: Kind, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
+        let (mut held, mut images) = (Vec::new(), Images::new(self));
+        let collected = self.collect(kind, bytes, &mut held, &mut images);
+        let done = collected.and_then(|()| self.exec(bytes, &held, &mut images));
         // Those that a program got are closed, which does no harm.
         for folder in held {
             let _ = with_files(&self.session, |client| client.close(folder.handle));
@@ -62,18 +64,24 @@ impl Stream {
         done
     }
 
-    fn collect(&self, bytes: &mut Vec<u8>, held: &mut Vec<Held>) -> Result<(), Trouble> {
+    fn collect(
+        &self,
+        mut kind: Kind,
+        bytes: &mut Vec<u8>,
+        held: &mut Vec<Held>,
+        images: &mut Images<'_>,
+    ) -> Result<(), Trouble> {
         loop {
-            let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| NONSENSE)?;
-            if held.len() == FOLDERS {
-                return Err(NONSENSE);
-            }
-            held.push(self.held(u32::from_le_bytes(number).into())?);
-            match self.receive(bytes)? {
-                Kind::UseFolder => {}
-                Kind::Exec => return Ok(()),
+            match kind {
+                Kind::UseFolder if held.len() < FOLDERS => {
+                    let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| NONSENSE)?;
+                    held.push(self.held(u32::from_le_bytes(number).into())?);
+                }
+                Kind::Image => images.receive(bytes)?,
+                Kind::Exec => return self.rest(bytes),
                 _ => return Err(NONSENSE),
             }
+            kind = self.receive(bytes)?;
         }
     }
 

@@ -8,11 +8,14 @@ use crate::session::Session;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
-use kernel_process::begin::{Limits, PassedFile, Plan, encode};
+use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
 use kernel_process::wasi::rights;
 
 /// How long a process table that began anew may take to hear of what runs.
 const HEARSAY_NS: u64 = 2_000_000_000;
+
+/// What a process calls its root directory.
+const ROOT: &[u8] = b"/";
 
 /// What is to run.
 pub struct Launch<'a> {
@@ -28,7 +31,7 @@ pub struct Launch<'a> {
     pub streams: [u64; 3],
     /// A handle of the root directory.
     pub root: u64,
-    /// Handles of more directories, and what it calls each.
+    /// Handles of more directories, and what it calls each. One that is called `/` is its root.
     pub folders: &'a [(u64, &'a [u8])],
 }
 
@@ -58,16 +61,18 @@ impl Launch<'_> {
             descriptor,
             name: Some(name),
         };
-        let root = directory(3, self.root, b"/".as_slice());
-        let mut files = Vec::from([stream(0, input), stream(1, out), stream(2, err), root]);
-        files.extend((4..).zip(self.folders).map(|(at, &(it, name))| directory(at, it, name)));
+        let mut files = Vec::from([stream(0, input), stream(1, out), stream(2, err)]);
+        let usual = (self.root, ROOT);
+        let has_root = self.folders.iter().any(|&(_, name)| name == ROOT);
+        let all = (!has_root).then_some(&usual).into_iter().chain(self.folders);
+        files.extend((3..).zip(all).map(|(at, &(it, name))| directory(at, it, name)));
         let plan = Plan {
             path: self.path,
             arguments: self.arguments,
             environment: self.environment,
             limits: Limits::default(),
             signals: true,
-            folders: true,
+            folders: if has_root { Folders::WantedWithRoot } else { Folders::Wanted },
             files: &files,
         };
         encode(&plan).map_err(|why| match why {

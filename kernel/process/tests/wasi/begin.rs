@@ -1,11 +1,12 @@
 //! Start data of a process.
 
 use crate::common::*;
-use abi::program::{BEGIN_BYTES, BEGIN_DIRECTORY};
+use abi::program::{ARGUMENTS, BEGIN_BYTES, BEGIN_DIRECTORY, BEGIN_ROOT, Begin};
 use base::prng::Prng;
-use kernel_process::begin::{Limits, PassedFile, Plan, decode, encode};
+use kernel_process::begin::{Folders, Limits, PassedFile, Plan, decode, encode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno, Halt, Installed, Process};
+use zerocopy::{FromBytes, IntoBytes};
 
 const GIVEN: PassedFile<'static> =
     PassedFile { handle: 1, rights: rights::FILE, inheriting: 0, descriptor: 0, name: None };
@@ -26,7 +27,7 @@ fn encoded_start_data_decode_to_the_same() {
         environment: b"A=1\0",
         limits: Limits { memory: 77, descriptors: 9 },
         signals: true,
-        folders: true,
+        folders: Folders::Wanted,
         files: &files,
     };
     let bytes = encode(&plan).unwrap();
@@ -36,7 +37,7 @@ fn encoded_start_data_decode_to_the_same() {
         (plan.path, plan.arguments, plan.environment)
     );
     assert_eq!((found.limits, found.directory()), (plan.limits, Some(9)));
-    assert!(found.signals && found.folders);
+    assert_eq!((found.signals, found.folders), (true, Folders::Wanted));
     assert_eq!(found.files().collect::<Vec<_>>(), files);
     let bare = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
     assert_eq!(decode(&bare).unwrap().directory(), None);
@@ -142,6 +143,41 @@ fn the_lower_limit_applies_and_zero_is_no_limit() {
     assert_eq!(own.or(limits(7, 256)), limits(100, 256));
 }
 
+#[test]
+fn arguments_and_environment_share_one_limit() {
+    let string = |bytes: usize| [vec![b'a'; bytes - 1], vec![0]].concat();
+    let (arguments, environment) = (string(ARGUMENTS - 100), string(100));
+    let path = [b'p'; abi::fs::PATH];
+    let plan = Plan { path: &path, arguments: &arguments, ..Plan::default() };
+    let fits = Plan { environment: &environment, ..plan };
+    let bytes = encode(&fits).unwrap();
+    let mut world = World::new();
+    let process = Process::begin(&mut world, &decode(&bytes).unwrap(), INSTALLED);
+    process.unwrap().close_all(&mut world);
+    let longer = string(101);
+    assert_eq!(encode(&Plan { environment: &longer, ..plan }), Err(Errno::TOOBIG));
+    let (mut head, rest) = Begin::read_from_prefix(&bytes).unwrap();
+    head.environment += 1;
+    let forged = [head.as_bytes(), rest, &[0]].concat();
+    assert_eq!(decode(&forged), Err(Errno::TOOBIG));
+}
+
+#[test]
+fn a_wanted_root_is_a_wanted_folder() {
+    for (folders, name, wanted) in [
+        (Folders::Usual, "/data", false),
+        (Folders::Wanted, "/data", true),
+        (Folders::Wanted, "/", false),
+        (Folders::WantedWithRoot, "/", true),
+    ] {
+        assert_eq!(folders.has(name.as_bytes()), wanted, "{folders:?} {name}");
+    }
+    let bytes = encode(&Plan { path: b"x", ..Plan::default() }).unwrap();
+    let (mut head, rest) = Begin::read_from_prefix(&bytes).unwrap();
+    head.flags = BEGIN_ROOT;
+    assert_eq!(decode(&[head.as_bytes(), rest].concat()), Err(Errno::INVAL));
+}
+
 /// A program whose manifest names directories gets those, not the root.
 #[test]
 fn a_manifest_with_directories_excludes_the_root() {
@@ -153,12 +189,14 @@ fn a_manifest_with_directories_excludes_the_root() {
     let files: Vec<_> = (3..).zip(names).map(|(at, name)| named(at, name)).collect();
     let confined = Installed { folders: false, ..INSTALLED };
     let before = world.vfs.census();
-    // Directories passed on purpose: but not the root, nor one without a name.
-    for (folders, count) in [(false, 0), (true, 2)] {
+    // Those that were passed on purpose, but none without a name.
+    let expected = [(Folders::Usual, 0), (Folders::Wanted, 2), (Folders::WantedWithRoot, 3)];
+    for (folders, count) in expected {
         let plan = Plan { path: b"x", folders, files: &files, ..Plan::default() };
         let bytes = encode(&plan).unwrap();
         let mut process = Process::begin(&mut world, &decode(&bytes).unwrap(), confined).unwrap();
-        assert_eq!((process.descriptors(), process.free_descriptor(3)), (count, Ok(3)));
+        let first = if folders == Folders::WantedWithRoot { 6 } else { 3 };
+        assert_eq!((process.descriptors(), process.free_descriptor(3)), (count, Ok(first)));
         process.close_all(&mut world);
         assert_eq!(world.vfs.census(), before);
     }

@@ -39,5 +39,6 @@ fn stat(path: &str, follow: bool) -> Result<Stat, Errno> {
     };
     let modified = u64::try_from(found.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
     let modified = modified.saturating_add(u64::try_from(found.mtime_nsec()).unwrap_or(0));
-    Ok(Stat { kind, size: found.len(), modified, node: (found.dev(), found.ino()) })
+    let (links, node) = (found.nlink(), (found.dev(), found.ino()));
+    Ok(Stat { kind, links, size: found.len(), modified, node })
 }

@@ -1,0 +1,97 @@
+//! Checks of `[services]`: which services there are, and in which modes each can be shared.
+
+use crate::error::{Place, Reason};
+use crate::file;
+use crate::memory::domain_index;
+use crate::types::{Mode, Service};
+use abi::boot::MAX_SERVICES;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// A service that the kernels have.
+struct Known {
+    name: &'static str,
+    modes: &'static [Mode],
+    /// Why no other mode.
+    why: &'static str,
+}
+
+/// Why no service is partitioned. `Mode::place` would find the owner of a key, but no service's
+/// requests carry one: it would always be 0, and the first kernel would own everything.
+const NO_KEY: &str =
+    "its requests have no key that would say which kernel owns what they are about";
+
+/// Modes of a service with one state for all kernels, or one for each.
+const ANYWHERE: &[Mode] = &[Mode::Private, Mode::Independent, Mode::Shadowed, Mode::Delegated];
+
+/// Every service that a board may name.
+const KNOWN: &[Known] = &[
+    Known { name: "dma", modes: ANYWHERE, why: NO_KEY },
+    Known {
+        name: "frames",
+        modes: &[Mode::Private, Mode::Independent, Mode::Shadowed],
+        why: "a kernel needs frames to receive the answer that would bring it some",
+    },
+    Known { name: "fs", modes: ANYWHERE, why: NO_KEY },
+    Known { name: "net", modes: ANYWHERE, why: NO_KEY },
+    Known { name: "processes", modes: ANYWHERE, why: NO_KEY },
+    Known {
+        name: "scheduler",
+        modes: &[Mode::Private, Mode::Independent],
+        why: "a kernel that waits for another one would need it to run the thread that answers",
+    },
+];
+
+/// Services as written, by name.
+pub type Written = BTreeMap<Spanned<String>, Spanned<file::Service>>;
+
+/// All services of a board; `domains` are the names of its domains.
+pub fn all(written: &Written, domains: &[String]) -> Place<Vec<Service>> {
+    const { assert!(KNOWN.len() <= MAX_SERVICES) };
+    written.iter().map(|(name, entry)| one(name, entry, domains)).collect()
+}
+
+fn one(
+    name: &Spanned<String>,
+    entry: &Spanned<file::Service>,
+    domains: &[String],
+) -> Place<Service> {
+    let (text, service) = (name.get_ref(), entry.get_ref());
+    let Some(known) = KNOWN.iter().find(|known| known.name == text) else {
+        let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+        let why = format!("there is no service \"{text}\"; services: {}", names.join(", "));
+        return Err((name.span().start, Reason::Missing(why)));
+    };
+    // Before the mode: a mode that needs a home is described with it.
+    let home = home(entry, domains)?;
+    if !known.modes.contains(&service.mode) {
+        return Err((entry.span().start, refused(known, service.mode)));
+    }
+    Ok(Service { name: text.clone(), mode: service.mode, home })
+}
+
+fn home(entry: &Spanned<file::Service>, domains: &[String]) -> Place<Option<usize>> {
+    let service = entry.get_ref();
+    match (&service.home, service.mode) {
+        (Some(home), Mode::Delegated) => Ok(Some(domain_index(home, domains)?)),
+        (None, Mode::Delegated) => {
+            let why = "a delegated service needs a home: home = \"DOMAIN\"; domains: ";
+            Err((entry.span().start, Reason::Missing(format!("{why}{}", domains.join(", ")))))
+        }
+        (Some(home), _) => {
+            let why = "home is for delegated services only".to_string();
+            Err((home.span().start, Reason::Conflict(why)))
+        }
+        (None, _) => Ok(None),
+    }
+}
+
+fn refused(known: &Known, mode: Mode) -> Reason {
+    let modes: Vec<&str> = known.modes.iter().map(|mode| mode.name()).collect();
+    Reason::Mode {
+        service: known.name,
+        mode: mode.name(),
+        why: known.why,
+        allowed: modes.join(", "),
+    }
+}

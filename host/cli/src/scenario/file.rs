@@ -1,0 +1,78 @@
+//! `pen exec FILE`: any name, many arguments, and nothing stays on the board.
+
+use super::programs::{Running, wrong};
+use super::{Failure, PATIENCE, Rig};
+use crate::exec::{Line, begun};
+use crate::place::Place;
+use std::time::Instant;
+
+/// Its arguments are at its top.
+const TOOL: &str = "tests/programs/tool.wat";
+/// Longer than any name that a process shows, with what no name in `/bin` has.
+const NAME: &str = "a name with blanks, dots.v1 and äöü, longer than thirty-two.wat";
+/// Nearly all that arguments and environment may have.
+const LONG: usize = (128 << 10) - 1000;
+
+/// A file runs on both kernels, ends by itself or with its `pen`, and leaves nothing.
+pub fn executed(rig: &mut Rig) -> Result<(), Failure> {
+    rig.expect("main> ", PATIENCE)?;
+    let file = rig.instance.path(NAME);
+    std::fs::copy(Place::find()?.root.join(TOOL), &file)?;
+    let file = file.display().to_string();
+    let first = Line::anywhere(&file, &["args"]);
+    Running::of(&rig.instance, first, b"").end()?;
+    let before = listed(rig)?;
+    for kernel in ["main", "shadow"] {
+        let long = "x".repeat(LONG);
+        let line = Line::on(kernel, &file, &["args", &long, "last"]);
+        let found = Running::of(&rig.instance, line, b"").end()?;
+        if (found.code, found.out) != (0, format!("{long}\nlast\n").into_bytes()) {
+            return Err(wrong("a file with many arguments", (kernel, found.code, found.err)));
+        }
+        let line = Line::on(kernel, &file, &["exit", "7"]);
+        let code = Running::of(&rig.instance, line, b"").end()?.code;
+        if code != 7 {
+            return Err(wrong("exit 7", (kernel, code)));
+        }
+        abandoned(rig, kernel, &file)?;
+    }
+    let after = listed(rig)?;
+    if before == after { Ok(()) } else { Err(wrong("what stays", (before, after))) }
+}
+
+/// The `pen exec` of a program that waits for its input is killed.
+fn abandoned(rig: &mut Rig, kernel: &str, file: &str) -> Result<(), Failure> {
+    let line = Line::on(kernel, file, &["cat"]);
+    let running = begun(&rig.instance, &line).map_err(|why| wrong("exec", format!("{why:#}")))?;
+    // What `ps` shows of such a name ends within a letter's bounds.
+    let name = "a name with blanks, dots.v1 and";
+    await_processes(rig, "begins", |said| said.contains(name))?;
+    drop(running);
+    await_processes(rig, "ends", |said| !said.contains(name))
+}
+
+fn await_processes(rig: &mut Rig, what: &str, holds: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        let said = rig.ask("main", "ps", PATIENCE)?;
+        if holds(&said) {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(wrong(what, said));
+        }
+    }
+}
+
+/// What is in the folders where something might lie: programs, images that came, parts of files.
+fn listed(rig: &mut Rig) -> Result<[String; 3], Failure> {
+    let mut said = [String::new(), String::new(), String::new()];
+    for (said, path) in said.iter_mut().zip([".", "bin", "tmp"]) {
+        *said = rig.ask("main", &format!("fs ls {path}"), PATIENCE)?;
+        // Nothing was ever installed there.
+        if path != "bin" && said.contains("! ") {
+            return Err(wrong(path, said));
+        }
+    }
+    Ok(said)
+}

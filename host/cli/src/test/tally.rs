@@ -1,0 +1,85 @@
+//! What came of the tests, and where the time went.
+
+use std::time::Duration;
+
+/// So many of the slowest are named.
+const SLOWEST: usize = 10;
+
+/// Results so far.
+#[derive(Default)]
+pub struct Tally {
+    passed: usize,
+    failed: usize,
+    /// What failed and why: said again at the end, where a long log is read first.
+    failures: Vec<String>,
+    stages: Vec<(String, Duration)>,
+    times: Vec<(String, Duration)>,
+}
+
+impl Tally {
+    /// One has passed.
+    pub fn passed(&mut self, name: &str, took: Duration) {
+        self.passed += 1;
+        self.took(name, took);
+    }
+
+    /// One has failed.
+    pub fn failed(&mut self, name: &str, took: Duration, why: &str) {
+        self.failed += 1;
+        self.took(name, took);
+        self.failures.push(format!("{name}: {why}"));
+    }
+
+    fn took(&mut self, name: &str, took: Duration) {
+        self.times.push((name.to_string(), took));
+    }
+
+    /// How long a stage took.
+    pub fn stage(&mut self, name: &str, took: Duration) {
+        self.stages.push((name.to_string(), took));
+    }
+
+    /// How many have passed and failed.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.passed, self.failed)
+    }
+
+    /// What failed, and why.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Where the time went: the stages in their order, and the slowest tests.
+    pub fn report(&self) -> String {
+        let mut slowest: Vec<_> = self.times.iter().collect();
+        slowest.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        slowest.truncate(SLOWEST);
+        let line = |(name, took): &(String, Duration)| {
+            format!("  {name:<60} {:>7.1} s\n", took.as_secs_f64())
+        };
+        let stages: String = self.stages.iter().map(line).collect();
+        let slowest: String = slowest.into_iter().map(line).collect();
+        format!("where the time went, two tests at a time:\n{stages}the slowest tests:\n{slowest}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_are_named_first() {
+        let mut tally = Tally::default();
+        for number in 0..20 {
+            tally.passed(&format!("test-{number:02}"), Duration::from_secs(number));
+        }
+        tally.failed("test-20", Duration::from_secs(99), "it is wrong");
+        tally.stage("scenarios", Duration::from_secs(7));
+        let report = tally.report();
+        assert!(report.contains("scenarios") && report.contains("7.0 s"));
+        let place = |name: &str| report.find(name);
+        assert!(place("test-20") < place("test-19") && place("test-19") < place("test-12"));
+        assert_eq!((place("test-09"), tally.counts()), (None, (20, 1)));
+        assert_eq!(tally.failures(), ["test-20: it is wrong"]);
+    }
+}
