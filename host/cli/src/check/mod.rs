@@ -5,6 +5,8 @@
 
 mod bans;
 mod calls;
+mod cycles;
+mod imports;
 mod law;
 mod layouts;
 mod licences;
@@ -48,6 +50,7 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
         ("style", &|| style::check(place, &law)),
         ("words", &|| if update { words::update(place) } else { words::check(place) }),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
+        ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
         ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
