@@ -60,7 +60,7 @@ pub enum Unsupported {
     ImportModule { module: String, name: String },
     #[error(
         "the module imports \"{module}.{name}\", which {module} does not have \
-         (docs/programs.md lists what programs may call)"
+         (docs/design/programs.md lists what programs may call)"
     )]
     ImportName { module: String, name: String },
     #[error(

@@ -63,7 +63,7 @@ pub trait Procedures: Sync {
 
     /// Runs a blockable request on a handler thread; may sleep and call on. What may block tells
     /// the pool first, and calls at the level below the request's: rules 4 and 5 of
-    /// `docs/messages.md`.
+    /// `docs/design/messages.md`.
     fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal>;
 
     /// The request was served and its answer written: does what had to wait for that.
