@@ -12,6 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// How a kernel names a file system that is on no disk.
+const IN_MEMORY: &str = "the file system in memory";
+
 /// A stream with a board, before or within one request.
 pub struct Stream {
     reader: BufReader<UnixStream>,
@@ -102,15 +105,17 @@ impl Stream {
     /// What a board says of a file system that is full, and what to do about it.
     pub fn full(&self, said: &[u8]) -> String {
         let (board, said) = (&self.board, String::from_utf8_lossy(said));
-        let advice = if board.starts_with(crate::commands::BORROWED) {
+        let look = format!("remove files there (`./pen exec --board {board} df` shows what is used)");
+        let advice = if said.starts_with(IN_MEMORY) {
+            look
+        } else if board.starts_with(crate::commands::BORROWED) {
             "this board has a copy of another one's disk: start that one (`./pen up`) and remove \
              files there"
                 .to_string()
         } else {
             format!(
-                "remove files there (`./pen exec --board {board} df` shows what is used), or \
-                 `./pen down {board}` and remove run/{board}/disk.disk: the next start makes a new \
-                 disk, without what was written to the old one"
+                "{look}, or `./pen down {board}` and remove run/{board}/disk.disk: the next start \
+                 makes a new disk, without what was written to the old one"
             )
         };
         format!("{board}: {said}\n{advice}")
