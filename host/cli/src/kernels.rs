@@ -13,11 +13,9 @@ use thiserror::Error;
 /// How the kernels are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
-    /// Optimised: what people run.
+    /// Optimised.
     Kernel,
-    /// The same with commands for tests and measurements.
-    KernelTrials,
-    /// With these commands, lock-order checks and other debug assertions.
+    /// Optimised, with lock-order checks and other debug assertions.
     KernelCheck,
 }
 
@@ -25,17 +23,8 @@ impl Profile {
     /// Name of the cargo profile.
     pub const fn name(self) -> &'static str {
         match self {
-            Profile::Kernel | Profile::KernelTrials => "kernel",
+            Profile::Kernel => "kernel",
             Profile::KernelCheck => "kernel-check",
-        }
-    }
-}
-
-impl Profile {
-    const fn features(self) -> &'static [&'static str] {
-        match self {
-            Profile::Kernel => &[],
-            Profile::KernelTrials | Profile::KernelCheck => &["--features", "kernel/trials"],
         }
     }
 }
@@ -54,9 +43,6 @@ pub enum BuildError {
     /// cargo is not there.
     #[error("cannot run {0}: {1}; `./pen setup` installs what is missing")]
     Cargo(PathBuf, std::io::Error),
-    /// Built, and not kept.
-    #[error("cannot write {0}: {1}")]
-    Copy(PathBuf, std::io::Error),
     /// cargo has said why.
     #[error("the kernels do not compile; see the messages above")]
     Failed,
@@ -83,7 +69,7 @@ pub fn isas(board: &Board) -> Vec<Isa> {
 
 /// Builds for `isas`.
 pub fn build(place: &Place, isas: &[Isa], profile: Profile) -> Result<Vec<Built>, BuildError> {
-    build_with(place, isas, profile, profile.features())
+    build_with(place, isas, profile, &[])
 }
 
 /// Kernels with planted bugs, in a folder of their own.
@@ -110,7 +96,7 @@ fn build_with(
         return Err(BuildError::Failed);
     }
     step.done();
-    isas.iter().map(|&isa| built(place, isa, profile)).collect()
+    Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
 }
 
 /// A call of cargo for code of kernels, which is still to be told what of it.
@@ -130,16 +116,9 @@ pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
     cargo
 }
 
-fn built(place: &Place, isa: Isa, profile: Profile) -> Result<Built, BuildError> {
+fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
     let folder = place.target.join(triple(isa)).join(profile.name());
-    let (mut kernel, stub) = (folder.join("kernel"), folder.join("stub"));
-    if profile == Profile::KernelTrials {
-        // Its cargo profile is the other kernel's, which is put in the same place.
-        let own = folder.join("kernel-trials");
-        std::fs::copy(&kernel, &own).map_err(|why| BuildError::Copy(own.clone(), why))?;
-        kernel = own;
-    }
-    Ok(Built { isa, kernel, stub })
+    Built { isa, kernel: folder.join("kernel"), stub: folder.join("stub") }
 }
 
 /// One set of flags for kernel and stub of an ISA, so that core is built once.

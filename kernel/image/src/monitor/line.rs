@@ -1,6 +1,7 @@
 //! The monitor's line editor: bytes in, echo and lines out. No I/O of its own.
 
-use crate::commands::LINE;
+/// Longest line.
+pub const LINE: usize = 200;
 
 /// A line under edit.
 pub struct Line {
