@@ -1,6 +1,6 @@
-//! Which heap an allocation comes from, with the kernel's own routing (`arch::hold`): a step uses its
-//! arena, a nested step that of its service, an interrupt the kernel's heap, and each core has a
-//! current heap of its own. Memory is freed to the heap it came from.
+//! Which heap an allocation comes from, with the kernel's own routing (`arch::hold`): a step uses
+//! its arena, a nested step that of its service, an interrupt the kernel's heap, and each core has
+//! a current heap of its own. Memory is freed to the heap it came from.
 //!
 //! A separate test binary, because the global allocator is chosen per binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -1,3 +1,5 @@
+//! The lock on the host: one holder at a time, in the order of the ranks.
+
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

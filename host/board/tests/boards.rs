@@ -222,7 +222,12 @@ fn services_costs_and_power_say_where_they_come_from() {
     let shared = "frames = { mode = \"delegated\", home = \"main\" }";
     check("frames = { mode = \"independent\" }", shared, "frames", "needs frames to receive");
     let shared = "scheduler = { mode = \"shadowed\" }";
-    check("scheduler = { mode = \"independent\" }", shared, "scheduler", "run the thread that answers");
+    check(
+        "scheduler = { mode = \"independent\" }",
+        shared,
+        "scheduler",
+        "run the thread that answers",
+    );
     check("{ mode = \"independent\" }", "{ mode = \"delegated\" }", "delegated", "needs a home");
     check("frames = {", "fraems = {", "fraems", "services: dma, frames, fs, net, processes, sched");
     check(

@@ -105,7 +105,8 @@ impl Stream {
     /// What a board says of a file system that is full, and what to do about it.
     pub fn full(&self, said: &[u8]) -> String {
         let (board, said) = (&self.board, String::from_utf8_lossy(said));
-        let look = format!("remove files there (`./pen exec --board {board} df` shows what is used)");
+        let look =
+            format!("remove files there (`./pen exec --board {board} df` shows what is used)");
         let advice = if said.starts_with(IN_MEMORY) {
             look
         } else if board.starts_with(crate::commands::BORROWED) {

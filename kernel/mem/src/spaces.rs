@@ -271,8 +271,8 @@ impl Spaces {
     }
 }
 
-/// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the pages
-/// that ever had memory.
+/// Frees the tables of a slot without pages, except the first one. `mapped_end` is the end of the
+/// pages that ever had memory.
 fn free_tables(at: VirtAddr, mapped_end: u64, from: PageSource<'_>, flush: &dyn Fn(VirtAddr, u64)) {
     let mut end = mapped_end.next_multiple_of(TABLE);
     while end > TABLE {

@@ -9,8 +9,8 @@
 //! Pure code over one port, [`System`], without threads or globals and independent of the engine.
 //! Each function takes the program's memory as bytes and its arguments as numbers. Whatever they
 //! are, the function succeeds or returns an error number; nothing that a program passes can cause a
-//! panic. A function that ends the program returns [`Stop`]. `docs/reference/abi.md` has numbers and
-//! layouts.
+//! panic. A function that ends the program returns [`Stop`]. `docs/reference/abi.md` has numbers
+//! and layouts.
 //!
 //! - [`errno`]: error numbers, and the results of functions
 //! - [`wasi`]: flags, rights and file types of preview 1

@@ -1,9 +1,9 @@
 //! Checks that every link of a Markdown file, and every mention of a page under `docs/`, leads to
 //! something in the tree.
 //!
-//! A link is `](TARGET)` outside a code block: its path must exist, and its anchor must be a heading
-//! of the page. A mention is the path of a page in any text file, from the root of the tree. Web
-//! addresses are not looked at.
+//! A link is `](TARGET)` outside a code block: its path must exist, and its anchor must be a
+//! heading of the page. A mention is the path of a page in any text file, from the root of the
+//! tree. Web addresses are not looked at.
 
 use super::{Verdict, style};
 use crate::place::Place;

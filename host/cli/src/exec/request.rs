@@ -81,8 +81,8 @@ pub fn request(
     let all = arguments.len() + environment.len();
     ensure!(
         all <= ARGUMENTS,
-        "arguments and environment are {all} bytes together, and a process has at most {ARGUMENTS}: \
-         hand the rest over in a file (--dir), or as input"
+        "arguments and environment are {all} bytes together, and a process has at most \
+         {ARGUMENTS}: hand the rest over in a file (--dir), or as input"
     );
     let head = Exec {
         kernel: kernel.into(),

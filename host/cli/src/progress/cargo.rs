@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn progress_is_read_and_only_what_matters_is_shown() {
         let said = "   Compiling abi v0.1.0\n\r    Building [==>   ] 45/101: core, abi\r\u{1b}[K\
-                    \u{1b}[1m\u{1b}[33mwarning\u{1b}[0m: unused\n --> a.rs:1:2\n\n    Finished `x`\n";
+                    \u{1b}[1m\u{1b}[33mwarning\u{1b}[0m: unused\n --> a.rs:1:2\n\n\
+                    \u{20}   Finished `x`\n";
         let (mut counts, mut shown) = (vec![], vec![]);
         follow(said.as_bytes(), |a, b| counts.push((a, b)), |line| shown.push(line.to_string()));
         assert_eq!(counts, [(45, 101)]);

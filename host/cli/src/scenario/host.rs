@@ -48,7 +48,11 @@ pub fn files(rig: &mut Rig) -> Result<(), Failure> {
     refused(rig, "no such file", pull(&rig.instance, "missing").err())?;
     refused(rig, "no such file", push(&rig.instance, &bytes[..], "no/where").err())?;
     let endless = std::io::Read::take(std::io::repeat(7), TOO_LARGE);
-    refused(rig, "the file system in memory at / is full", push(&rig.instance, endless, "large").err())?;
+    refused(
+        rig,
+        "the file system in memory at / is full",
+        push(&rig.instance, endless, "large").err(),
+    )?;
     at_once(rig)?;
     same_name(rig)?;
     given_up(rig)
