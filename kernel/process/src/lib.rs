@@ -12,14 +12,14 @@
 //! panic. A function that ends the program returns [`Stop`]. `docs/reference/abi.md` has numbers
 //! and layouts.
 //!
-//! - [`errno`]: error numbers, and the results of functions
-//! - [`wasi`]: flags, rights and file types of preview 1
-//! - [`memory`]: bounds-checked access to the program's memory
-//! - [`system`]: the port
-//! - [`table`]: descriptors
-//! - [`begin`]: encoding of the start data of a process
-//! - [`process`]: a process; the functions are its methods
-//! - [`functions`]: the list of all functions, for engines and tests
+//! - [`errno`] - error numbers, and the results of functions
+//! - [`wasi`] - flags, rights and file types of preview 1
+//! - [`memory`] - bounds-checked access to the program's memory
+//! - [`system`] - the port
+//! - [`table`] - descriptors
+//! - [`begin`] - encoding of the start data of a process
+//! - [`process`] - a process; the functions are its methods
+//! - [`functions`] - the list of all functions, for engines and tests
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
