@@ -5,7 +5,7 @@
 //! - [`place`]    where the simulated window holds what; the barriers that can be left out
 //! - [`kernel`]   a simulated kernel: threads, handlers, pool, one core that attends
 //! - [`op`]       what it can do in one go
-//! - [`world`]    the chip around the kernels, and what counts as right
+//! - `world`      the chip around the kernels, and what counts as right
 //! - [`payload`]  payloads that show whether they are whole
 //! - [`explore`]  one step of an operation, for model checkers
 //! - [`dsm`]      the same for the DSM protocol, with pages and their values
