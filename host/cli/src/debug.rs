@@ -95,6 +95,10 @@ fn find(place: &Place, line: &Line) -> anyhow::Result<Subject> {
              NAME is that of its folder under run/",
         )?,
     };
+    if !instance.path("board.toml").exists() {
+        let folder = instance.folder.display();
+        bail!("no board was started in {folder}; `./pen ps` lists those that run");
+    }
     let board = instance.board()?;
     let Some(index) = board.domains.iter().position(|it| it.name == line.domain) else {
         let names: Vec<&str> = board.domains.iter().map(|it| it.name.as_str()).collect();
@@ -150,7 +154,7 @@ fn look(
     line: &Line,
 ) -> anyhow::Result<ExitCode> {
     require_gdb()?;
-    let memory = remains::Memory::open(&subject.instance.path("ram"), &subject.board)?;
+    let mut memory = remains::Memory::open(&subject.instance.path("ram"), &subject.board)?;
     let frame = ending.and_then(|it| memory.frame(subject.domain(), &it.addresses));
     match (ending, &frame) {
         (None, _) => eprintln!("pen: its log has no panic; registers are unknown"),

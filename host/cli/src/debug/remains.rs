@@ -8,14 +8,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes that are searched at once.
-const CHUNK: usize = 4096;
+const PAGE: u64 = 4096;
 /// Most of the memory was never written.
-const NOTHING: [u8; CHUNK] = [0; CHUNK];
+const NOTHING: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// Registers of a frame: where it was, and how it goes on outwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
+    /// In the call that it did not return from: what comes after may be another function.
     pub pc: u64,
     /// The frame pointer.
     pub fp: u64,
@@ -30,56 +30,80 @@ pub struct Memory {
     file: File,
     base: u64,
     size: u64,
+    stack: Option<Stack>,
 }
+
+/// Threads' stacks are mapped outside the linear map, each in one piece: its first virtual address,
+/// and the physical one.
+#[derive(Clone, Copy)]
+struct Stack {
+    va: u64,
+    pa: u64,
+}
+
+/// Pages that a stack has at most, with the guard below it (`kernel_mem::stacks`).
+const STACK_PAGES: u64 = 9;
+/// Its first address is a multiple of this.
+const SLOT: u64 = 64 << 10;
 
 impl Memory {
     pub fn open(path: &Path, board: &Board) -> anyhow::Result<Memory> {
         let file = File::open(path).with_context(|| path.display().to_string())?;
-        Ok(Memory { file, base: board.ram.base, size: board.ram.size })
+        Ok(Memory { file, base: board.ram.base, size: board.ram.size, stack: None })
     }
 
-    /// Bytes at a virtual address of any kernel; None where nothing is mapped.
+    /// Bytes at a virtual address of the kernel; None where nothing is known to be mapped.
     pub fn read(&self, va: u64, length: usize) -> Option<Vec<u8>> {
-        let offset = va.checked_sub(VA_OFFSET)?.checked_sub(self.base)?;
+        let inside = |stack: &Stack| va.checked_sub(stack.va).filter(|&at| at < STACK_PAGES * PAGE);
+        let on_stack = self.stack.and_then(|stack| Some(stack.pa + inside(&stack)?));
+        self.at(on_stack.or(va.checked_sub(VA_OFFSET))?, length)
+    }
+
+    /// The same at a physical one.
+    fn at(&self, pa: u64, length: usize) -> Option<Vec<u8>> {
+        let offset = pa.checked_sub(self.base)?;
         let inside = offset.checked_add(length as u64)? <= self.size;
         let mut bytes = vec![0; if inside { length } else { return None }];
         self.file.read_exact_at(&mut bytes, offset).ok()?;
         Some(bytes)
     }
 
-    fn pair(&self, va: u64) -> Option<[u64; 2]> {
-        Some(pair_of(&self.read(va, 16)?))
-    }
-
     /// The frame with the first of `addresses`: its record holds the frame pointer of the next one
     /// and the address it was called from, and so on for each. Two must agree, since one value can
-    /// be anywhere.
-    pub fn frame(&self, domain: &Domain, addresses: &[u64]) -> Option<Frame> {
+    /// be anywhere. The stack they are on can be read from then on.
+    pub fn frame(&mut self, domain: &Domain, addresses: &[u64]) -> Option<Frame> {
         let &[first, second, ..] = addresses else { return None };
+        let align = if domain.isa == board::Isa::Riscv64 { 2 } else { 4 };
+        let pc = first - first % align;
         // The log says one byte less than the return address.
         let (first, second) = (first + 1, second + 1);
         // RV64's frame pointers point after their record, AArch64's at it.
         let back = if domain.isa == board::Isa::Riscv64 { 16 } else { 0 };
-        let start = VA_OFFSET + domain.image.base;
-        let end = VA_OFFSET + domain.ram.base + domain.ram.size;
-        let mut va = start;
-        while va < end {
-            let bytes = self.read(va, CHUNK)?;
+        for page in (domain.image.base..domain.ram.base + domain.ram.size).step_by(PAGE as usize) {
+            let bytes = self.at(page, PAGE as usize)?;
             let whole = if bytes == NOTHING { &bytes[..0] } else { &bytes[..] };
-            for (at, words) in whole.windows(16).step_by(8).enumerate() {
+            for (index, words) in whole.windows(16).step_by(8).enumerate() {
                 let [next, ra] = pair_of(words);
-                let follows = || {
-                    let next = self.pair(next.checked_sub(back)?)?;
-                    (next[1] == second).then_some(())
-                };
-                if ra == first && follows().is_some() {
-                    let sp = va + at as u64 * 8 + 16;
-                    return Some(Frame { pc: first, fp: next, sp, ra: second });
-                }
+                let pa = page + 8 * index as u64;
+                let found =
+                    (ra == first).then(|| self.caller(page, next.wrapping_sub(back), second));
+                let Some(shift) = found.flatten() else { continue };
+                let va = pa.wrapping_add(shift);
+                let start = va - va % SLOT;
+                self.stack = Some(Stack { va: start, pa: start.wrapping_sub(shift) });
+                return Some(Frame { pc, fp: next, sp: va + 16, ra: second });
             }
-            va += CHUNK as u64;
         }
         None
+    }
+
+    /// Looks for the record at virtual address `record`, of a frame that `ra` was called from, on
+    /// the stack that has `page`. Returns how much higher virtual addresses are there.
+    fn caller(&self, page: u64, record: u64, ra: u64) -> Option<u64> {
+        (0..STACK_PAGES)
+            .map(|further| page + further * PAGE + record % PAGE)
+            .find(|&pa| self.at(pa, 16).is_some_and(|bytes| pair_of(&bytes)[1] == ra))
+            .map(|pa| record.wrapping_sub(pa))
     }
 }
 
@@ -113,11 +137,19 @@ mod tests {
         put(pa + 0x100, [VA_OFFSET + pa + 0x900, 0x1001]);
         put(pa + 0x2010, [VA_OFFSET + pa + 0x2040, 0x1001]);
         put(pa + 0x2040, [0, 0x2001]);
-        let memory = Memory::open(&path, &board).unwrap();
+        // A thread's stack, over two pages.
+        let thread = 0xffff_c000_0001_0000;
+        put(pa + 0x8f80, [thread + 0x2010, 0x5001]);
+        put(pa + 0x9010, [0, 0x6001]);
+        let mut memory = Memory::open(&path, &board).unwrap();
         let frame = memory.frame(domain, &[0x1000, 0x2000, 0x3000]).unwrap();
         let at = VA_OFFSET + pa;
-        assert_eq!(frame, Frame { pc: 0x1001, fp: at + 0x2040, sp: at + 0x2020, ra: 0x2001 });
+        assert_eq!(frame, Frame { pc: 0x1000, fp: at + 0x2040, sp: at + 0x2020, ra: 0x2001 });
         assert_eq!(memory.frame(domain, &[0x1000]), None);
+        assert_eq!(memory.read(thread + 0x2010, 16), None);
+        let frame = memory.frame(domain, &[0x5000, 0x6000]).unwrap();
+        assert_eq!((frame.fp, frame.sp), (thread + 0x2010, thread + 0x1f90));
+        assert_eq!(pair_of(&memory.read(thread + 0x2010, 16).unwrap()), [0, 0x6001]);
         assert_eq!(memory.read(VA_OFFSET + board.ram.base + board.ram.size - 8, 16), None);
         assert_eq!(memory.read(0, 8), None);
     }

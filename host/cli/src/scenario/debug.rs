@@ -14,8 +14,8 @@ pub fn seen(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for domain in ["main", "shadow"] {
         let said = gdb(rig, domain, &["info threads", "bt"])?;
-        // Idle, most likely; whatever it does, the outermost functions have names.
-        demand(&said, &["#0 ", " kernel::"])?;
+        // Idle, most likely; below that, each core began in the same functions.
+        demand(&said, &["#0 ", "boot_main ()"])?;
         rig.ask("main", &format!("on {domain} help"), PATIENCE)?;
     }
     rig.send("panic")?;
