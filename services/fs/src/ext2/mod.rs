@@ -7,7 +7,7 @@
 //! the indexes of the directories in use ([`index`]), and 16 bytes for each inode that was freed.
 //!
 //! - [`layout`]   offsets and geometry
-//! - [`memory`]   how much of it a file system takes
+//! - [`mod@memory`] how much of it a file system takes
 //! - [`mount`]    how it begins
 //! - [`device`]   what is asked of the device
 //! - [`cache`]    blocks in memory
@@ -16,7 +16,7 @@
 //! - [`writing`]  generations, and in which order they are written
 //! - [`tidy`]     what is done behind the requests
 //! - [`alloc`], [`inode`], [`map`], [`entries`], [`index`]  bitmaps, inodes, trees, names
-//! - [`file`], [`names`]  the operations
+//! - [`mod@file`], [`names`]  the operations
 
 mod alloc;
 mod cache;
