@@ -21,7 +21,7 @@ pub(crate) enum Life {
 pub(crate) struct Peer {
     pub epoch: Epoch,
     pub life: Life,
-    /// Round and base of an unanswered [`Message::Ask`].
+    /// Round and base of an unanswered `Message::Ask`.
     pub asked: Option<(u8, Page)>,
 }
 
@@ -97,7 +97,7 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
         self.chip_page_read == ChipPageRead::Needed
     }
 
-    /// Encodes all known lives as in [`Message::Ask`].
+    /// Encodes all known lives as in `Message::Ask`.
     pub(crate) fn lives(&self) -> u64 {
         let known = |peer: &Peer| match peer.life {
             Life::Unknown => 0,
@@ -130,16 +130,16 @@ impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     }
 }
 
-/// In [`Message::Ask`]: this life has ended.
+/// In `Message::Ask`: this life has ended.
 const DEAD: u64 = 0x80;
 
-/// Truncates `epoch` for [`Message::Ask`]. Values repeat after 128 lives; no domain's knowledge is
+/// Truncates `epoch` for `Message::Ask`. Values repeat after 128 lives; no domain's knowledge is
 /// 64 lives old.
 const fn life(epoch: Epoch) -> u64 {
     epoch.0 as u64 & 0x7f
 }
 
-/// Encodes `epoch` for [`Message::Home`]; never 0.
+/// Encodes `epoch` for `Message::Home`; never 0.
 pub(crate) const fn byte(epoch: Epoch) -> u64 {
     (epoch.0 as u64 - 1) % 255 + 1
 }

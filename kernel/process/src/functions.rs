@@ -1,6 +1,6 @@
 //! The list of all functions that a program may import, stated once.
 //!
-//! [`for_each_function`] passes the list to a macro, from which an engine makes typed calls.
+//! `for_each_function` passes the list to a macro, from which an engine makes typed calls.
 //! [`FUNCTIONS`] is the same list as data, and [`call`] calls a function by its index there.
 //! Arguments are 32 or 64 bits wide, in the order of the import.
 

@@ -61,7 +61,10 @@ pub fn docs(place: &Place) -> anyhow::Result<Verdict> {
     let status = place
         .cargo()
         .args(["doc", "-q", "--no-deps", "--document-private-items"])
-        .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")
+        .env(
+            "RUSTDOCFLAGS",
+            "-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::broken_intra_doc_links",
+        )
         .status()?;
     step.done();
     Ok(match status.success() {
