@@ -5,6 +5,10 @@ use crate::place::Place;
 use crate::progress::Step;
 use std::process::Command;
 
+/// Broken links do not fail yet.
+const RUSTDOC: &str = "-D warnings -A rustdoc::private_intra_doc_links \
+                       -A rustdoc::broken_intra_doc_links";
+
 /// Is `cargo NAME` there? Any cargo of the path may have it, not only the one that builds.
 pub fn available(name: &str) -> bool {
     Command::new("cargo")
