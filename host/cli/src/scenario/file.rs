@@ -8,6 +8,8 @@ use std::time::Instant;
 
 /// Its arguments are at its top.
 const TOOL: &str = "tests/programs/tool.wat";
+/// Writes its arguments as they are.
+const ARGUMENTS: &str = "tests/programs/long.wat";
 /// Longer than any name that a process shows, with what no name in `/bin` has.
 const NAME: &str = "a name with blanks, dots.v1 and äöü, longer than thirty-two.wat";
 /// Nearly all that arguments and environment may have.
@@ -23,12 +25,7 @@ pub fn executed(rig: &mut Rig) -> Result<(), Failure> {
     Running::of(&rig.instance, first, b"").end()?;
     let before = listed(rig)?;
     for kernel in ["main", "shadow"] {
-        let long = "x".repeat(LONG);
-        let line = Line::on(kernel, &file, &["args", &long, "last"]);
-        let found = Running::of(&rig.instance, line, b"").end()?;
-        if (found.code, found.out) != (0, format!("{long}\nlast\n").into_bytes()) {
-            return Err(wrong("a file with many arguments", (kernel, found.code, found.err)));
-        }
+        long(rig, kernel)?;
         let line = Line::on(kernel, &file, &["exit", "7"]);
         let code = Running::of(&rig.instance, line, b"").end()?.code;
         if code != 7 {
@@ -38,6 +35,18 @@ pub fn executed(rig: &mut Rig) -> Result<(), Failure> {
     }
     let after = listed(rig)?;
     if before == after { Ok(()) } else { Err(wrong("what stays", (before, after))) }
+}
+
+/// A program gets many arguments as they were given.
+fn long(rig: &Rig, kernel: &str) -> Result<(), Failure> {
+    let file = Place::find()?.root.join(ARGUMENTS).display().to_string();
+    let long = "x".repeat(LONG);
+    let found = Running::of(&rig.instance, Line::on(kernel, &file, &[&long, "last"]), b"").end()?;
+    let wanted = format!("long\0{long}\0last\0").into_bytes();
+    if (found.code, found.out) == (0, wanted) {
+        return Ok(());
+    }
+    Err(wrong("a file with many arguments", (kernel, found.code, found.err)))
 }
 
 /// The `pen exec` of a program that waits for its input is killed.
