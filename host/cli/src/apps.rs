@@ -275,9 +275,16 @@ fn put_manifest(app: &App, path: &Path) -> Result<(), AppError> {
     }
 }
 
+/// Writes what is not there yet. Scenarios that run at the same time read these files while another
+/// one builds, so a file has its old contents or its new ones at each moment.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), AppError> {
+    if std::fs::read(path).is_ok_and(|known| known == bytes) {
+        return Ok(());
+    }
+    let beside = path.with_added_extension(format!("{}.part", std::process::id()));
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, bytes)).map_err(|e| AppError::File(path.into(), e))
+    let put = made.and_then(|()| std::fs::write(&beside, bytes));
+    put.and_then(|()| std::fs::rename(&beside, path)).map_err(|e| AppError::File(path.into(), e))
 }
 
 #[cfg(test)]

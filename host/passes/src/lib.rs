@@ -18,7 +18,7 @@ mod plain;
 mod stop;
 mod wide;
 
-pub use check::{Unsupported, used};
+pub use check::{Unsupported, unsupported, used};
 pub use pack::packed;
 pub use wide::widened;
 

@@ -96,8 +96,11 @@ pub fn signals(rig: &mut Rig) -> Result<(), Failure> {
 /// or the kernel for it; the kernel and whoever else runs there go on.
 pub fn short(rig: &mut Rig) -> Result<(), Failure> {
     const LEFT: &str = "1024";
+    // Less than a block of the pool: no balloon can move it to the kernel that is short.
+    const OTHER_LEFT: &str = "8192";
     ready(rig)?;
-    for (kernel, on) in [("main", ""), ("shadow", "on shadow ")] {
+    for (kernel, on, other) in [("main", "", "on shadow "), ("shadow", "on shadow ", "")] {
+        rig.ask("main", &format!("{other}hoard {OTHER_LEFT}"), PATIENCE)?;
         let witness = Running::begin(&rig.instance, kernel, &["zzz"], b"");
         let pid = number_of_one(rig)?;
         for by in ["0", "1", "2"] {
@@ -119,6 +122,7 @@ pub fn short(rig: &mut Rig) -> Result<(), Failure> {
         if code != TERMINATED {
             return Err(wrong("the witness", code));
         }
+        rig.ask("main", &format!("{other}hoard"), PATIENCE)?;
     }
     Ok(())
 }

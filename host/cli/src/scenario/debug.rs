@@ -14,8 +14,8 @@ pub fn seen(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     for domain in ["main", "shadow"] {
         let said = gdb(rig, domain, &["info threads", "bt"])?;
-        // Idle, most likely; below that, each core began in the same functions.
-        demand(&said, &["#0 ", "boot_main ()"])?;
+        // Idle, most likely; below that, each core began in the same file.
+        demand(&said, &["#0 ", "kernel/image/src/boot.rs"])?;
         rig.ask("main", &format!("on {domain} help"), PATIENCE)?;
     }
     rig.send("panic")?;
