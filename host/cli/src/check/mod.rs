@@ -45,7 +45,7 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 12] = [
+    let all: [Named<'_>; 13] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
         ("words", &|| if update { words::update(place) } else { words::check(place) }),
