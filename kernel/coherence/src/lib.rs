@@ -3,11 +3,11 @@
 //! ```text
 //!   a load or store faults --> access --> Complete here, or Get to the home
 //!                                              |  waits, attending: serves others meanwhile
-//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access goes on
+//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access continues
 //!                                         \--> Revoke: unmapped, flushed, cleaned, answered
 //! ```
 //! The fault path runs with interrupts masked on whatever stack faulted, allocates nothing, and
-//! takes one leaf lock, which is never held across a wait. Who waits takes it by `try_lock`.
+//! takes one leaf lock, which is never held across a wait. A waiting core takes it by `try_lock`.
 //!
 //! A page that goes is unmapped first and cleaned then, through a second mapping that is uncached,
 //! and never read or written through: caches are maintained by physical line, and a mapping that
@@ -50,7 +50,7 @@ const PAGES: u32 = (BLOCK / PAGE) as u32;
 /// How long a granted page stays at least, and at most.
 const HOLD_NS: u64 = 2_000;
 const LIMIT_NS: u64 = 50_000;
-/// A page that moves so often within so many ns is told of.
+/// A page that moves so often within so many ns is reported.
 const THRASH: kernel_dsm::thrash::Limit =
     kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
 /// Between two complaints.
@@ -59,7 +59,7 @@ const COMPLAIN_NS: u64 = 1_000_000_000;
 const ROUNDS: u32 = 4;
 /// Looks at the links in such a round.
 const LOOKS: u32 = 64;
-/// Rounds after which whoever could end the wait is thought to stand still.
+/// Rounds after which the kernels that could end the wait are assumed to be stopped.
 const STALLED: u32 = 64;
 /// How often a domain that is to leave has lost pages mended first.
 const LEAVES: usize = 4;
@@ -347,14 +347,14 @@ impl<P: Ports> Coherence<P> {
         self.wait(|state| Some(result(state)).filter(|&result| result != wait::PENDING))
     }
 
-    /// Waits until `look` finds something. Who may have stopped somewhere with what that takes is
-    /// woken: all of them, for only the home knows who has a page.
+    /// Waits until `look` finds something. Wakes all stopped kernels when that takes long: one of
+    /// them may have the page, and only its home knows which.
     fn wait<T>(&self, mut look: impl FnMut(&State<P>) -> Option<T>) -> T {
         let (mut found, mut rounds) = (None, 0);
         loop {
             arch::attend::until(|| {
                 if let Some(mut state) = self.state.try_lock() {
-                    // Whoever else takes messages may have taken this one.
+                    // Another core may have handled this message.
                     found = look(&state);
                     if found.is_none() {
                         self.round(&mut state, &mut rounds);
@@ -371,8 +371,8 @@ impl<P: Ports> Coherence<P> {
         }
     }
 
-    /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
-    /// it looks often. Nor does anybody for a change of the chip page, for a fault waits with
+    /// What a waiting core does beside [`Coherence::serve`]: no doorbell announces its answer, so
+    /// it looks often. Nor does one announce a change of the chip page, for a fault waits with
     /// interrupts masked.
     fn round(&self, state: &mut Guard<'_, State<P>>, rounds: &mut u32) {
         *rounds += 1;
