@@ -3,11 +3,11 @@
 //! ```text
 //!   a load or store faults --> access --> Complete here, or Get to the home
 //!                                              |  waits, attending: serves others meanwhile
-//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access goes on
+//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access continues
 //!                                         \--> Revoke: unmapped, flushed, cleaned, answered
 //! ```
 //! The fault path runs with interrupts masked on whatever stack faulted, allocates nothing, and
-//! takes one leaf lock, which is never held across a wait. Who waits takes it by `try_lock`.
+//! takes one leaf lock, which is never held across a wait. A waiting core takes it by `try_lock`.
 //!
 //! A page that goes is unmapped first and cleaned then, through a second mapping that is uncached,
 //! and never read or written through: caches are maintained by physical line, and a mapping that
@@ -22,30 +22,27 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod board;
 mod machine;
 mod ports;
 #[cfg(test)]
 mod tests;
 
-use abi::boot::{BLOCK, Blob, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
+use abi::boot::{BLOCK, MAX_CORES, MAX_DOMAINS};
 use abi::soc::{state, unpack_state};
 use alloc::vec;
-use alloc::vec::Vec;
 use arch::lock::{Guard, Lock, Rank};
-use arch::mmu::{PageTable, Pages};
-use arch::shared::Window;
 use arch::types::{Fault, Mapping, Memory, Rights};
 use base::addr::{PAGE, PhysAddr, VirtAddr};
-use base::id::{CoreId, DomainId, Epoch};
-use base::port::Frames;
+use base::id::{CoreId, Epoch};
+use board::{Block, Links};
+pub use board::{new, place};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_dsm::instruction::Instruction;
 use kernel_dsm::types::LeaveError;
-use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Protocol, Start, Want};
-use kernel_mem::mapping;
-use machine::{By, Chip, Leaving, Link, Machine, Outboxes, State, wait};
+use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Start, Want};
+use machine::{By, Chip, Leaving, Machine, State, wait};
 pub use ports::Ports;
 
 /// Pages of the shared block.
@@ -53,7 +50,7 @@ const PAGES: u32 = (BLOCK / PAGE) as u32;
 /// How long a granted page stays at least, and at most.
 const HOLD_NS: u64 = 2_000;
 const LIMIT_NS: u64 = 50_000;
-/// A page that moves so often within so many ns is told of.
+/// A page that moves so often within so many ns is reported.
 const THRASH: kernel_dsm::thrash::Limit =
     kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
 /// Between two complaints.
@@ -62,7 +59,7 @@ const COMPLAIN_NS: u64 = 1_000_000_000;
 const ROUNDS: u32 = 4;
 /// Looks at the links in such a round.
 const LOOKS: u32 = 64;
-/// Rounds after which whoever could end the wait is thought to stand still.
+/// Rounds after which the kernels that could end the wait are assumed to be stopped.
 const STALLED: u32 = 64;
 /// How often a domain that is to leave has lost pages mended first.
 const LEAVES: usize = 4;
@@ -122,93 +119,6 @@ pub struct Coherence<P: Ports> {
     complained: AtomicU64,
     /// The [`Trip`] of the last fault.
     trip: [AtomicU64; 3],
-}
-
-/// Where the block lies and how it is reached.
-struct Block {
-    base: PhysAddr,
-    index: usize,
-    pages: Pages,
-}
-
-/// Links to the other kernels, both ways, and the doorbell that announces messages.
-struct Links {
-    outboxes: Outboxes,
-    links: Vec<Link>,
-    vector: u32,
-}
-
-/// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
-pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
-    let global = mapping::global(blob)?;
-    let index = (global.size / BLOCK / 2) as usize;
-    Some((PhysAddr(global.base + index as u64 * BLOCK), index))
-}
-
-/// Which protocol the board wants: `dsm=two-state` on its command line, or the other.
-fn protocol(blob: &Blob) -> Protocol {
-    let arguments = abi::boot::text(&blob.arguments);
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    match before.split_whitespace().any(|word| word == "dsm=two-state") {
-        true => Protocol::TwoState,
-        false => Protocol::ThreeState,
-    }
-}
-
-/// The protocol's settings for kernel `me` of `domains`, each of `cores` cores at most.
-fn config(protocol: Protocol, me: DomainId, domains: u8, cores: u8) -> Config {
-    let (pages, hold, limit, thrash) = (PAGES, HOLD_NS, LIMIT_NS, THRASH);
-    Config { protocol, me, domains, cores, pages, hold, limit, thrash }
-}
-
-/// An empty block for kernel `me` of epoch `epoch`, mapped by `table`; `None` on a board without
-/// one. `rank` is its lock's.
-pub fn new<P: Ports>(
-    blob: &Blob,
-    (me, epoch): (DomainId, Epoch),
-    ports: P,
-    rank: Rank,
-    (table, frames): (&mut PageTable, &dyn Frames),
-) -> Option<Coherence<P>> {
-    let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
-    let (base, index) = place(blob)?;
-    if !blob.services().iter().any(shadowed) {
-        return None;
-    }
-    let alias = VirtAddr(base.to_virt().0.wrapping_add(MAINTENANCE_OFFSET));
-    let pages = table.pages(frames, base.to_virt(), base, BLOCK, Memory::Cached).ok()?;
-    table.map(frames, alias, base, BLOCK, Memory::Uncached, Rights::ReadWrite).ok()?;
-    let domains = blob.domains();
-    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
-    let config = config(protocol(blob), me, domains.len() as u8, cores as u8);
-    let slots = abi::dsm::slots(domains.len(), cores) as u32;
-    let link = |from: DomainId, to: DomainId| {
-        let index = u64::from(from.0) * domains.len() as u64 + u64::from(to.0);
-        let bytes = blob.window.dsm_link_size;
-        Window::uncached(blob, PhysAddr(blob.window.dsm + index * bytes), bytes)
-    };
-    let slot = |id: DomainId| domains[id.index()].slot;
-    let links = links(&config, epoch, slots, link, slot, blob.vector_dsm)?;
-    Coherence::over(config, epoch, (ports, rank), Block { base, index, pages }, links)
-}
-
-/// Both ways to all other domains. `link` is the memory of the way from one domain to another,
-/// `slot` where a domain's doorbell is.
-fn links(
-    config: &Config,
-    epoch: Epoch,
-    slots: u32,
-    link: impl Fn(DomainId, DomainId) -> Option<Window>,
-    slot: impl Fn(DomainId) -> u32,
-    vector: u32,
-) -> Option<Links> {
-    let me = config.me;
-    let (mut outboxes, mut links) = ([const { None }; MAX_DOMAINS], Vec::new());
-    for id in (0..config.domains).map(DomainId).filter(|&id| id != me) {
-        outboxes[id.index()] = Some((Outbox::new(epoch, slots), link(me, id)?, slot(id)));
-        links.push(Link { id, inbox: Inbox::new(epoch, slots), theirs: link(id, me)? });
-    }
-    Some(Links { outboxes, links, vector })
 }
 
 impl<P: Ports> Coherence<P> {
@@ -437,14 +347,14 @@ impl<P: Ports> Coherence<P> {
         self.wait(|state| Some(result(state)).filter(|&result| result != wait::PENDING))
     }
 
-    /// Waits until `look` finds something. Who may have stopped somewhere with what that takes is
-    /// woken: all of them, for only the home knows who has a page.
+    /// Waits until `look` finds something. Wakes all stopped kernels when that takes long: one of
+    /// them may have the page, and only its home knows which.
     fn wait<T>(&self, mut look: impl FnMut(&State<P>) -> Option<T>) -> T {
         let (mut found, mut rounds) = (None, 0);
         loop {
             arch::attend::until(|| {
                 if let Some(mut state) = self.state.try_lock() {
-                    // Whoever else takes messages may have taken this one.
+                    // Another core may have handled this message.
                     found = look(&state);
                     if found.is_none() {
                         self.round(&mut state, &mut rounds);
@@ -461,8 +371,8 @@ impl<P: Ports> Coherence<P> {
         }
     }
 
-    /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
-    /// it looks often. Nor does anybody for a change of the chip page, for a fault waits with
+    /// What a waiting core does beside [`Coherence::serve`]: no doorbell announces its answer, so
+    /// it looks often. Nor does one announce a change of the chip page, for a fault waits with
     /// interrupts masked.
     fn round(&self, state: &mut Guard<'_, State<P>>, rounds: &mut u32) {
         *rounds += 1;

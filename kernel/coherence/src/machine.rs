@@ -47,7 +47,7 @@ pub struct Link {
     pub theirs: Window,
 }
 
-/// The way to each peer: a link, its memory, and whom to ring.
+/// The way to each peer: a link, its memory, and the slot of its doorbell.
 pub type Outboxes = [Option<(Outbox, Window, u32)>; MAX_DOMAINS];
 
 /// What effects act upon.
@@ -71,13 +71,13 @@ pub struct Machine<P: Ports> {
     /// Pages were lost, and maybe not mended yet.
     pub lost: bool,
     pub leaving: Leaving,
-    /// The last page that went to and fro too often, and how often, until somebody is told.
+    /// The last page that went to and fro too often, and how often, until it is reported.
     pub thrashing: Option<(Page, u32)>,
     /// Messages sent, pages given up, pages of them cleaned, thrashing.
     pub counts: [u64; 4],
 }
 
-/// Who polls.
+/// What caused a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A doorbell, which interrupted the code at `pc`.
@@ -119,12 +119,12 @@ pub struct State<P: Ports> {
     pub machine: Machine<P>,
     /// What faulted last on each core.
     pub instructions: [Instruction; MAX_CORES],
-    /// State words of the chip page that the protocol was told of.
+    /// State words of the chip page that the protocol has seen.
     pub told: [u64; MAX_DOMAINS],
 }
 
 impl<P: Ports> Perform for Machine<P> {
-    // Whoever asks for an effect knows which: only that one is left there.
+    // Inlined, so that each caller keeps only the effect that it asks for.
     #[inline(always)]
     fn perform(&mut self, effect: Effect) {
         match effect {
@@ -193,7 +193,7 @@ impl<P: Ports> Machine<P> {
         }
     }
 
-    /// Nobody rings for what is awaited.
+    /// A message that is awaited needs no doorbell.
     fn send(&mut self, to: DomainId, words: [u64; 3], awaited: bool) {
         let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) else { return };
         outbox.send_words(mine, words);
@@ -374,7 +374,7 @@ impl<P: Ports> State<P> {
             || self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs))
     }
 
-    /// What came while this domain was off was for nobody.
+    /// Drops messages that came while this domain was off: they were for its last life.
     pub fn drop_messages(&mut self) {
         for link in &mut self.links {
             while !matches!(link.inbox.peek(&link.theirs), Ok(None)) {
@@ -383,7 +383,7 @@ impl<P: Ports> State<P> {
         }
     }
 
-    /// Lets pins end; one that is about to is waited for, since nobody rings when it does.
+    /// Lets pins end; one that is about to is waited for, since no doorbell announces it.
     fn tick(&mut self) {
         let Some(mut due) = self.dsm.due() else { return };
         let end = arch::time::local_ns() + 2 * LIMIT_NS;
@@ -402,8 +402,8 @@ impl<P: Ports> State<P> {
 
     /// What the chip page says, all of it. From the fault path too, so without an allocation.
     fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
-        let nobody = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
-        let (mut news, mut count) = ([nobody; MAX_DOMAINS], 0);
+        let empty = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
+        let (mut news, mut count) = ([empty; MAX_DOMAINS], 0);
         for domain in self.chip.others() {
             let word = self.chip.ports.state_word(domain);
             self.told[domain.index()] = word;
@@ -416,7 +416,7 @@ impl<P: Ports> State<P> {
             news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };
             count += 1;
         }
-        arch::words::barrier(); // who left has cleaned its pages before it said so
+        arch::words::barrier(); // a domain that left has cleaned its pages before it said so
         (news, count)
     }
 

@@ -11,7 +11,7 @@ pub trait Ports: Copy + Send + Sync {
     /// Epoch and state of a domain, as the chip page has them.
     fn state_word(self, domain: DomainId) -> u64;
 
-    /// Wakes a domain that was stopped wherever it was; may be in vain.
+    /// Wakes a domain that was stopped wherever it was. It may fail; the caller tries again.
     fn wake_stopped(self, domain: DomainId);
 
     /// Flushes translations of `[start, start + bytes)` here, and asks the other cores to.
@@ -20,6 +20,6 @@ pub trait Ports: Copy + Send + Sync {
     /// Have all cores done so?
     fn is_flushed(self, flushed: Self::Flushed) -> bool;
 
-    /// Does what this core flushes by itself reach all of its domain?
+    /// Does a flush on this core reach all cores of its domain?
     fn is_alone(self) -> bool;
 }

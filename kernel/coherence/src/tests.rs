@@ -1,9 +1,15 @@
 //! Two kernels in one process, each on a machine of its own: links are words of this process, and
 //! page tables models.
 
+use super::board::{Block, config, links};
 use super::*;
 use abi::soc::pack_state;
+use arch::mmu::PageTable;
+use arch::shared::Window;
 use arch::types::Access as Touch;
+use base::id::DomainId;
+use base::port::Frames;
+use kernel_dsm::Protocol;
 use std::boxed::Box;
 use std::sync::atomic::AtomicBool;
 use std::thread;

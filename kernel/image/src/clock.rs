@@ -21,7 +21,7 @@ pub fn look_at_chip(kernel: &Kernel) {
 }
 
 /// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
-/// (`power` does so itself when it comes back, before anybody runs: a power-off may reset the counter.)
+/// (`power` does so itself after a power-off, before other threads run: it may reset the counter.)
 fn keep_clock(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     loop {

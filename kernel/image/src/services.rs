@@ -7,8 +7,8 @@
 //!    |        +--> what the step woke: threads here, notices to other kernels
 //!    +--> there: the same by message, `share::codec`
 //! ```
-//! A service's timer is kept by the kernel that executed the step which asked for it: [`Services::keep`]
-//! executes the step when it is time, or a little early.
+//! A service's timer is kept by the kernel that executed the step which asked for it:
+//! [`Services::keep`] executes the step when it is time, or a little early.
 //!
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second. Who
 //! listens ([`Served::listen`]) is woken once more by the service instead.

@@ -140,7 +140,7 @@ fn after_string(chars: &[char], mut at: usize) -> usize {
     chars.len()
 }
 
-/// A character, or a lifetime, whose name becomes a word of its own and harms nobody.
+/// A character literal, or a lifetime, whose name becomes an identifier of its own.
 fn after_quote(chars: &[char], at: usize) -> usize {
     match (chars.get(at + 1), chars.get(at + 2)) {
         (Some('\\'), _) => {
@@ -194,7 +194,7 @@ fn without_tests(tokens: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// Behind the bracket that closes the one at `open`.
+/// The index after the bracket that closes the one at `open`.
 fn after_group(tokens: &[String], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -210,7 +210,7 @@ fn after_group(tokens: &[String], open: usize) -> usize {
     tokens.len()
 }
 
-/// Behind an item, or a field or arm, that begins at `at`.
+/// The index after an item, or a field or arm, that begins at `at`.
 fn after_item(tokens: &[String], mut at: usize) -> usize {
     while let Some(token) = tokens.get(at) {
         match token.as_str() {
@@ -453,7 +453,8 @@ mod tests {
 
     #[test]
     fn no_text_makes_it_panic() {
-        let text = "#[path = \"x\"] mod z; #[cfg(test)] mod a { use b::{c, r#\"d\"#, 'e', '\\''}; } /* \" */ # ! [ ( :: use";
+        let text = "#[path = \"x\"] mod z; #[cfg(test)] mod a { use b::{c, r#\"d\"#, 'e'}; } \
+                    '\\'' /* \" */ # ! [ ( :: use";
         for end in 0..text.len() {
             let source = Source::of("", &text[..end]);
             resolve(&[source]);

@@ -1,7 +1,7 @@
 //! Commands: words in, text out. The monitor, `/proc` and other kernels (`on`) run them alike.
 //!
-//! A command gets its words and a place to write; it does not know where it was typed. Nothing typed
-//! can panic this kernel, except the command that says so.
+//! A command gets its words and a place to write; it does not know where it was typed. Nothing
+//! typed can panic this kernel, except the command that says so.
 
 mod balloon;
 mod chip;
