@@ -134,12 +134,21 @@ fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
     Ok(all)
 }
 
+/// The kernel that a record is taken from: what every kernel says of itself, from the one that
+/// people run.
+fn profile(bench: &Bench) -> Profile {
+    match bench.measure == Measure::Prompt || bench.command.starts_with("record ") {
+        true => Profile::Kernel,
+        false => Profile::KernelTrials,
+    }
+}
+
 /// Benchmarks that share a boot: same board, same way of counting.
 fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     let mut groups: Vec<Vec<Bench>> = Vec::new();
     for bench in all {
         let own = |b: &Bench| [Measure::Lab, Measure::Program].iter().position(|m| *m == b.measure);
-        let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, own(b));
+        let kind = |b: &Bench| (b.board.clone(), b.icount, b.lab, own(b), profile(b));
         let same = |g: &&mut Vec<Bench>| kind(&g[0]) == kind(bench);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(bench.clone()),
@@ -159,7 +168,7 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     if first.measure == Measure::Program {
         return programs::measure(place, group);
     }
-    let (board, kernels) = commands::prepare(place, &first.board, Profile::Kernel)?;
+    let (board, kernels) = commands::prepare(place, &first.board, profile(first))?;
     let prompt = format!("{}> ", board.main().name);
     let parts = Parts {
         folder: place.target.join("benches").join(&first.board),

@@ -13,9 +13,11 @@ use thiserror::Error;
 /// How the kernels are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
-    /// Optimised.
+    /// Optimised: what people run.
     Kernel,
-    /// Optimised, with lock-order checks and other debug assertions.
+    /// The same with commands for tests and measurements.
+    KernelTrials,
+    /// With these commands, lock-order checks and other debug assertions.
     KernelCheck,
 }
 
@@ -23,8 +25,17 @@ impl Profile {
     /// Name of the cargo profile.
     pub const fn name(self) -> &'static str {
         match self {
-            Profile::Kernel => "kernel",
+            Profile::Kernel | Profile::KernelTrials => "kernel",
             Profile::KernelCheck => "kernel-check",
+        }
+    }
+}
+
+impl Profile {
+    const fn features(self) -> &'static [&'static str] {
+        match self {
+            Profile::Kernel => &[],
+            Profile::KernelTrials | Profile::KernelCheck => &["--features", "kernel/trials"],
         }
     }
 }
@@ -43,6 +54,9 @@ pub enum BuildError {
     /// cargo is not there.
     #[error("cannot run {0}: {1}; `./pen setup` installs what is missing")]
     Cargo(PathBuf, std::io::Error),
+    /// Built, and not kept.
+    #[error("cannot write {0}: {1}")]
+    Copy(PathBuf, std::io::Error),
     /// cargo has said why.
     #[error("the kernels do not compile; see the messages above")]
     Failed,
@@ -69,7 +83,7 @@ pub fn isas(board: &Board) -> Vec<Isa> {
 
 /// Builds for `isas`.
 pub fn build(place: &Place, isas: &[Isa], profile: Profile) -> Result<Vec<Built>, BuildError> {
-    build_with(place, isas, profile, &[])
+    build_with(place, isas, profile, profile.features())
 }
 
 /// Kernels with planted bugs, in a folder of their own.
@@ -96,7 +110,7 @@ fn build_with(
         return Err(BuildError::Failed);
     }
     step.done();
-    Ok(isas.iter().map(|&isa| built(place, isa, profile)).collect())
+    isas.iter().map(|&isa| built(place, isa, profile)).collect()
 }
 
 /// A call of cargo for code of kernels, which is still to be told what of it.
@@ -116,9 +130,16 @@ pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
     cargo
 }
 
-fn built(place: &Place, isa: Isa, profile: Profile) -> Built {
+fn built(place: &Place, isa: Isa, profile: Profile) -> Result<Built, BuildError> {
     let folder = place.target.join(triple(isa)).join(profile.name());
-    Built { isa, kernel: folder.join("kernel"), stub: folder.join("stub") }
+    let (mut kernel, stub) = (folder.join("kernel"), folder.join("stub"));
+    if profile == Profile::KernelTrials {
+        // Its cargo profile is the other kernel's, which is put in the same place.
+        let own = folder.join("kernel-trials");
+        std::fs::copy(&kernel, &own).map_err(|why| BuildError::Copy(own.clone(), why))?;
+        kernel = own;
+    }
+    Ok(Built { isa, kernel, stub })
 }
 
 /// One set of flags for kernel and stub of an ISA, so that core is built once.

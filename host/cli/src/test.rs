@@ -197,7 +197,7 @@ impl Bench<'_> {
     /// The lab's own tests, with the kernels that it measures.
     fn lab(&mut self, chosen: &[&Check]) -> anyhow::Result<()> {
         let isas = [Isa::Aarch64, Isa::Riscv64];
-        let built = kernels::build(self.place, &isas, Profile::Kernel)?;
+        let built = kernels::build(self.place, &isas, Profile::KernelTrials)?;
         let (place, built) = (self.place, &built);
         let jobs = chosen.iter().map(|check| {
             let folder = self.folder.join(check.name);

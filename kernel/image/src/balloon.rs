@@ -12,10 +12,10 @@
 //!
 //! The thread sleeps until something happens: an idle kernel is not woken by its balloon.
 
-use crate::kernel::{self, Kernel};
 use crate::memory::{FRAMES, TABLE};
 use crate::movable;
-use crate::peers::{Ask, Terms};
+use crate::node::Node;
+use crate::peers::{Ask, Peers, Terms};
 use crate::soc::Soc;
 use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};
@@ -33,7 +33,7 @@ use kernel_mem::blocks::{Blocks, End, Lives};
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 use kernel_mem::manager::{Action, Event, Limits, Manager, Sample};
 use kernel_mem::mapping;
-use kernel_msg::{Level, Refusal as Refused};
+use kernel_msg::Level;
 use kernel_sched::WaitQueue;
 
 /// A peer that does not answer for this long has no block for us.
@@ -141,35 +141,35 @@ impl Balloons {
     }
 
     /// Blocks that are nobody's, as it looks now.
-    pub fn pool(&self, kernel: &Kernel) -> usize {
+    pub fn pool(&self, node: &Node) -> usize {
         let blocks = self.balloon.blocks();
         let free = |index: &usize| {
-            blocks.state(*index, &Chip(kernel.soc)) == kernel_mem::blocks::State::Free
+            blocks.state(*index, &Chip(node.soc)) == kernel_mem::blocks::State::Free
         };
         (0..blocks.count()).filter(free).count()
     }
 
     /// What holds for a block.
-    pub fn state(&self, kernel: &Kernel, index: usize) -> kernel_mem::blocks::State {
-        self.balloon.blocks().state(index, &Chip(kernel.soc))
+    pub fn state(&self, node: &Node, index: usize) -> kernel_mem::blocks::State {
+        self.balloon.blocks().state(index, &Chip(node.soc))
     }
 
     /// Takes a block from the pool.
-    pub fn deflate(&self, kernel: &'static Kernel) -> Result<usize, Failure> {
+    pub fn deflate(&self, node: &'static Node) -> Result<usize, Failure> {
         let _alone = self.begin()?;
-        let machine = Hardware { kernel, lock: &self.lock };
+        let machine = Hardware { node, lock: &self.lock };
         let taken = self.balloon.deflate(FRAMES.buddy(), &machine);
-        kernel.trace.event("deflate", u64::from(taken.is_ok()), taken.unwrap_or(0) as u64);
+        node.trace.event("deflate", u64::from(taken.is_ok()), taken.unwrap_or(0) as u64);
         taken.map_err(Failure::Refused)
     }
 
     /// Gives a block to the pool.
-    pub fn inflate(&self, kernel: &'static Kernel) -> Result<ReturnedBlock, Failure> {
+    pub fn inflate(&self, node: &'static Node) -> Result<ReturnedBlock, Failure> {
         let _alone = self.begin()?;
-        let machine = Hardware { kernel, lock: &self.lock };
+        let machine = Hardware { node, lock: &self.lock };
         let given = self.balloon.inflate(FRAMES.buddy(), &machine, &mut movable::Owner);
         let index = given.map_or(0, |given| given.index);
-        kernel.trace.event("inflate", u64::from(given.is_ok()), index as u64);
+        node.trace.event("inflate", u64::from(given.is_ok()), index as u64);
         given.map_err(Failure::Refused)
     }
 
@@ -181,79 +181,101 @@ impl Balloons {
     }
 
     /// The probe tripped; from the hook of released locks.
-    pub fn pressed(&self, kernel: &Kernel) {
+    pub fn pressed(&self, node: &Node) {
         self.news.store(true, Ordering::Release);
-        self.woken.wake_all(&kernel.scheduler);
+        self.woken.wake_all(&node.scheduler);
     }
 
     /// The chip page changed: is somebody over who was not?
-    pub fn look_at_chip(&self, kernel: &Kernel) {
-        for (domain, seen) in self.floors[..kernel.blob.domains().len()].iter().enumerate() {
-            let floor = Chip(kernel.soc).floor(DomainId(domain as u8));
+    pub fn look_at_chip(&self, node: &Node) {
+        for (domain, seen) in self.floors[..node.blob.domains().len()].iter().enumerate() {
+            let floor = Chip(node.soc).floor(DomainId(domain as u8));
             if seen.fetch_max(floor, Ordering::AcqRel) < floor {
                 self.died.store(true, Ordering::Release);
-                self.pressed(kernel);
+                self.pressed(node);
             }
+        }
+    }
+
+    /// What the balloon's thread does, for ever.
+    pub fn keep(&self, node: &'static Node, peers: &Peers) {
+        self.look_at_chip(node);
+        loop {
+            if self.died.swap(false, Ordering::AcqRel) {
+                self.recover(node, peers);
+            }
+            self.wake_at.store(u64::MAX, Ordering::Relaxed);
+            self.run(node, peers, self.sample(node));
+            self.publish(node);
+            let at = self.wake_at.load(Ordering::Relaxed);
+            let deadline = (at != u64::MAX).then_some(at);
+            // Who waits for its next round is not woken by each allocation until then.
+            let waits = deadline.is_some() && FRAMES.buddy().free_frames() < LIMITS.low;
+            FRAMES.buddy().set_low(if waits { 0 } else { LIMITS.low });
+            let news = || self.news.swap(false, Ordering::AcqRel);
+            node.scheduler.wait_until(&self.woken, deadline, news);
         }
     }
 
     /// A peer asks for a block; its handler waits here for the answer.
-    pub fn asked(&self, kernel: &'static Kernel, peer: DomainId) -> bool {
+    fn asked(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> bool {
         let Some(answer) = self.answers.get(peer.index()) else { return false };
         answer.store(UNKNOWN, Ordering::Release);
         // No sample here: that might ask a peer, which only the thread does.
-        self.run(kernel, Event::Asked(peer, FRAMES.buddy().free_frames()));
+        self.run(node, peers, Event::Asked(peer, FRAMES.buddy().free_frames()));
         let is_known = || answer.load(Ordering::Acquire) != UNKNOWN;
-        kernel.scheduler.wait(&self.answered, is_known);
+        node.scheduler.wait(&self.answered, is_known);
         answer.load(Ordering::Acquire) == GIVEN
     }
 
-    fn sample(&self, kernel: &Kernel) -> Event {
+    /// Serves [`Ask::GiveBlock`].
+    pub fn give_block(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> [u8; 8] {
+        let answer = if self.asked(node, peers, peer) { GIVEN } else { REFUSED };
+        answer.to_le_bytes()
+    }
+
+    fn sample(&self, node: &Node) -> Event {
         let mut spare = [None; MAX_DOMAINS];
-        for (index, slot) in spare[..kernel.blob.domains().len()].iter_mut().enumerate() {
-            let (epoch, now) = kernel.soc.state(DomainId(index as u8));
+        for (index, slot) in spare[..node.blob.domains().len()].iter_mut().enumerate() {
+            let (epoch, now) = node.soc.state(DomainId(index as u8));
             // Who sleeps is not woken for a block.
-            if index != kernel.me.index() && now == state::RUNNING {
+            if index != node.me.index() && now == state::RUNNING {
                 let word = self.table.load(spare_word(index));
                 *slot = Some(if word >> 48 == epoch & 0xffff { word as u32 } else { 0 });
             }
         }
-        Event::Sampled(Sample {
-            free: FRAMES.buddy().free_frames(),
-            pool: self.pool(kernel),
-            spare,
-        })
+        Event::Sampled(Sample { free: FRAMES.buddy().free_frames(), pool: self.pool(node), spare })
     }
 
     /// Tells the others what this kernel could do without.
-    fn publish(&self, kernel: &Kernel) {
+    fn publish(&self, node: &Node) {
         let free = FRAMES.buddy().free_frames();
         let spare = self.manager.lock().spare(free);
-        let word = u64::from(kernel.epoch.0) << 48 | u64::from(spare);
-        self.table.store(spare_word(kernel.me.index()), word);
+        let word = u64::from(node.epoch.0) << 48 | u64::from(spare);
+        self.table.store(spare_word(node.me.index()), word);
     }
 
     /// Steps the manager and does what it says, and what it says to that.
-    fn run(&self, kernel: &'static Kernel, event: Event) {
+    fn run(&self, node: &'static Node, peers: &Peers, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let now = arch::time::soc_time();
             let actions = self.manager.lock().step(now, event);
             for action in actions.iter() {
-                events.extend(self.act(kernel, action));
+                events.extend(self.act(node, peers, action));
             }
         }
     }
 
-    fn act(&self, kernel: &'static Kernel, action: Action) -> Option<Event> {
+    fn act(&self, node: &'static Node, peers: &Peers, action: Action) -> Option<Event> {
         match action {
-            Action::Deflate => Some(Event::Deflated(self.deflate(kernel).is_ok())),
-            Action::Inflate => Some(Event::Inflated(self.inflate(kernel).is_ok())),
-            Action::Ask(peer) => Some(Event::Answered(peer, ask(kernel, peer))),
+            Action::Deflate => Some(Event::Deflated(self.deflate(node).is_ok())),
+            Action::Inflate => Some(Event::Inflated(self.inflate(node).is_ok())),
+            Action::Ask(peer) => Some(Event::Answered(peer, ask(node, peers, peer))),
             Action::Answer(peer, gave) => {
                 let answer = if gave { GIVEN } else { REFUSED };
                 self.answers[peer.index()].store(answer, Ordering::Release);
-                self.answered.wake_all(&kernel.scheduler);
+                self.answered.wake_all(&node.scheduler);
                 None
             }
             Action::WakeAt(at) => {
@@ -263,20 +285,20 @@ impl Balloons {
         }
     }
 
-    fn recover(&self, kernel: &'static Kernel) {
-        let machine = Hardware { kernel, lock: &self.lock };
-        let freed = self.balloon.recover(&Chip(kernel.soc), &machine);
+    fn recover(&self, node: &'static Node, peers: &Peers) {
+        let machine = Hardware { node, lock: &self.lock };
+        let freed = self.balloon.recover(&Chip(node.soc), &machine);
         if freed > 0 {
-            kernel.trace.event("blocks freed", freed as u64, 0);
+            node.trace.event("blocks freed", freed as u64, 0);
         }
-        for peer in (0..kernel.blob.domains().len() as u8).map(DomainId) {
-            let (_, now) = kernel.soc.state(peer);
+        for peer in (0..node.blob.domains().len() as u8).map(DomainId) {
+            let (_, now) = node.soc.state(peer);
             let gone = state::is_over(now) || matches!(now, state::OFF | state::BOOTING);
-            if peer != kernel.me && gone {
-                self.run(kernel, Event::Lost(peer));
+            if peer != node.me && gone {
+                self.run(node, peers, Event::Lost(peer));
                 // The handler of its request has nobody to answer, but waits.
                 self.answers[peer.index()].store(REFUSED, Ordering::Release);
-                self.answered.wake_all(&kernel.scheduler);
+                self.answered.wake_all(&node.scheduler);
             }
         }
     }
@@ -296,24 +318,16 @@ fn spare_word(domain: usize) -> usize {
 }
 
 /// Asks a peer to give a block to the pool.
-fn ask(kernel: &Kernel, peer: DomainId) -> bool {
+fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
     let terms = Terms { level: Level(0), patience: Some(PATIENCE_NS) };
     let mut answer = [0; 8];
-    let called = kernel.peers.call(terms, peer, Ask::GiveBlock, &[], &mut answer);
+    let called = peers.call(node, terms, peer, Ask::GiveBlock, &[], &mut answer);
     called == Ok(8) && u64::from_le_bytes(answer) == GIVEN
-}
-
-/// Serves [`Ask::GiveBlock`].
-pub fn give_block(kernel: &'static Kernel, peer: DomainId) -> Result<[u8; 8], Refused> {
-    let balloons = kernel.balloons.as_ref().ok_or(Refused::Refused)?;
-    let _blocked = kernel.peers.handlers.will_block(kernel);
-    let answer = if balloons.asked(kernel, peer) { GIVEN } else { REFUSED };
-    Ok(answer.to_le_bytes())
 }
 
 /// What a balloon needs of this kernel.
 struct Hardware<'a> {
-    kernel: &'static Kernel,
+    node: &'static Node,
     lock: &'a HwLock,
 }
 
@@ -343,18 +357,18 @@ impl Machine for Hardware<'_> {
     }
 
     fn empty_caches(&self) {
-        let scheduler = &self.kernel.scheduler;
-        if self.kernel.domain().cores == 1 {
+        let scheduler = &self.node.scheduler;
+        if self.node.domain().cores == 1 {
             return FRAMES.flush_core();
         }
-        for core in 0..self.kernel.domain().cores as usize {
+        for core in 0..self.node.domain().cores as usize {
             // The cache of a core that is off keeps what is in it; then the block is refused.
             if !crate::shootdown::is_online(core) {
                 continue;
             }
             let core = Some(CoreId(core as u8));
             let flush = |_| FRAMES.flush_core();
-            if let Ok(thread) = self.kernel.spawn("caches", core, flush, 0) {
+            if let Ok(thread) = self.node.spawn("caches", core, flush, 0) {
                 scheduler.join(thread);
             }
         }
@@ -367,44 +381,7 @@ impl Machine for Hardware<'_> {
 }
 
 /// When a core releases its outermost lock: did the probe trip?
-pub fn look_at_probe(kernel: &Kernel) {
-    if FRAMES.buddy().was_pressed() {
-        pressed(kernel);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn pressed(kernel: &Kernel) {
-    if let Some(balloons) = &kernel.balloons {
-        balloons.pressed(kernel);
-    }
-}
-
-/// Starts the balloon's thread.
-pub fn start(kernel: &'static Kernel) {
-    if kernel.balloons.is_some() && kernel.spawn("balloon", None, thread, 0).is_err() {
-        crate::log!("no memory for the balloon");
-    }
-}
-
-fn thread(_: usize) {
-    let Some(kernel) = kernel::get() else { return };
-    let Some(balloons) = &kernel.balloons else { return };
-    balloons.look_at_chip(kernel);
-    loop {
-        if balloons.died.swap(false, Ordering::AcqRel) {
-            balloons.recover(kernel);
-        }
-        balloons.wake_at.store(u64::MAX, Ordering::Relaxed);
-        balloons.run(kernel, balloons.sample(kernel));
-        balloons.publish(kernel);
-        let at = balloons.wake_at.load(Ordering::Relaxed);
-        let deadline = (at != u64::MAX).then_some(at);
-        // Who waits for its next round is not woken by each allocation until then.
-        let waits = deadline.is_some() && FRAMES.buddy().free_frames() < LIMITS.low;
-        FRAMES.buddy().set_low(if waits { 0 } else { LIMITS.low });
-        let news = || balloons.news.swap(false, Ordering::AcqRel);
-        kernel.scheduler.wait_until(&balloons.woken, deadline, news);
-    }
+#[inline]
+pub fn was_pressed() -> bool {
+    FRAMES.buddy().was_pressed()
 }

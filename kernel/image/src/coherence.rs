@@ -1,462 +1,72 @@
-//! Memory that kernels share: the protocol of `kernel_dsm` meets page table, caches and doorbells.
-//!
-//! ```text
-//!   a load or store faults --> access --> Complete here, or Get to the home
-//!                                              |  waits, attending: serves others meanwhile
-//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access goes on
-//!                                         \--> Revoke: unmapped, flushed, cleaned, answered
-//! ```
-//! The fault path runs with interrupts masked on whatever stack faulted, allocates nothing, and
-//! takes one leaf lock, which is never held across a wait. Who waits takes it by `try_lock`.
-//!
-//! A page that goes is unmapped first and cleaned then, through a second mapping that is uncached,
-//! and never read or written through: caches are maintained by physical line, and a mapping that
-//! caches could bring lines back.
-//!
-//! A page that died with its kernel faults until its service has had it mended.
+//! The shared block of this kernel: what its driver, `kernel_coherence`, needs of it.
 
-mod machine;
-
-use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
-use abi::boot::{BLOCK, Blob, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
-use abi::soc::state;
-use alloc::vec;
-use alloc::vec::Vec;
-use arch::lock::{Guard, Lock};
+use crate::ranks;
+use crate::shootdown::{self, Flushed};
+use crate::soc::Soc;
+use abi::boot::Blob;
 use arch::shared::Window;
-use arch::types::{Fault, Mapping, Memory, Rights};
-use base::addr::{PAGE, PhysAddr, VirtAddr};
-use base::id::{CoreId, DomainId, Epoch};
-use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
-use kernel_dsm::instruction::Instruction;
-use kernel_dsm::types::LeaveError;
-use kernel_dsm::wire::{Inbox, Outbox};
-use kernel_dsm::{Access, AccessError, Config, Dsm, Hold, Page, PeerFault, Protocol, Start, Want};
-use kernel_mem::blocks::Kind;
-use kernel_mem::mapping;
-use machine::{By, Leaving, Link, Machine, State, wait};
+use base::addr::VirtAddr;
+use base::id::{DomainId, Epoch};
+pub use kernel_coherence::Met;
+#[cfg(feature = "trials")]
+pub use kernel_coherence::Trip;
+use kernel_coherence::{Ports, Thrashing};
+use kernel_mem::blocks::{Blocks, Kind};
 
-/// Pages of the shared block.
-const PAGES: u32 = (BLOCK / PAGE) as u32;
-/// How long a granted page stays at least, and at most.
-const HOLD_NS: u64 = 2_000;
-const LIMIT_NS: u64 = 50_000;
-/// A page that moves so often within so many ns is told of.
-const THRASH: kernel_dsm::thrash::Limit =
-    kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
-/// Between two complaints.
-const COMPLAIN_NS: u64 = 1_000_000_000;
-/// Rounds of a waiting core between two looks at the chip page.
-const ROUNDS: u32 = 4;
-/// Looks at the links in such a round.
-const LOOKS: u32 = 64;
-/// Rounds after which whoever could end the wait is thought to stand still.
-const STALLED: u32 = 64;
-/// How often a domain that is to leave has lost pages mended first.
-const LEAVES: usize = 4;
+/// This kernel, as the driver sees it.
+#[derive(Clone, Copy)]
+pub struct Here(&'static Soc);
 
-/// What became of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
-    /// The page is here now.
-    Page,
-    /// It died with its kernel.
-    Loss,
-    /// It is none of these.
-    Other,
-}
+impl Ports for Here {
+    type Flushed = Flushed;
 
-/// When the last fault here entered, asked for its page, and had it: ticks of this domain.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Trip {
-    pub entered: u64,
-    pub asked: u64,
-    pub done: u64,
-}
+    #[inline]
+    fn state_word(self, domain: DomainId) -> u64 {
+        self.0.state_word(domain)
+    }
 
-/// The shared block of this kernel.
-pub struct Coherence {
-    base: PhysAddr,
-    index: usize,
-    state: Lock<State>,
-    /// Of the whole chip, when this domain left.
-    lives_over: AtomicU64,
-    faults: AtomicU64,
-    broken: AtomicU64,
-    /// When a page was complained about last.
-    complained: AtomicU64,
-    /// The [`Trip`] of the last fault.
-    trip: [AtomicU64; 3],
-}
+    fn wake_stopped(self, domain: DomainId) {
+        self.0.rouse(domain);
+    }
 
-/// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
-pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
-    let global = mapping::global(blob)?;
-    let index = (global.size / BLOCK / 2) as usize;
-    Some((PhysAddr(global.base + index as u64 * BLOCK), index))
-}
+    #[inline]
+    fn flush(self, start: VirtAddr, bytes: u64) -> Flushed {
+        shootdown::flush_shared(start, bytes)
+    }
 
-/// Which protocol the board wants: `dsm=two-state` on its command line, or the other.
-fn protocol(blob: &Blob) -> Protocol {
-    let arguments = abi::boot::text(&blob.arguments);
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    match before.split_whitespace().any(|word| word == "dsm=two-state") {
-        true => Protocol::TwoState,
-        false => Protocol::ThreeState,
+    #[inline]
+    fn is_flushed(self, flushed: Flushed) -> bool {
+        shootdown::is_flushed(flushed)
+    }
+
+    #[inline]
+    fn is_alone(self) -> bool {
+        shootdown::is_alone()
     }
 }
 
-/// An empty place for kernel `me` of epoch `epoch`; `None` on a board without one.
-pub fn new(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<Coherence> {
-    let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
-    let (base, index) = place(blob)?;
-    if !blob.services().iter().any(shadowed) {
-        return None;
-    }
+/// The driver in this kernel.
+pub type Coherence = kernel_coherence::Coherence<Here>;
+
+/// An empty block; `None` on a board without one.
+pub fn new(blob: &Blob, kernel: (DomainId, Epoch), soc: &'static Soc) -> Option<Coherence> {
     let table = &mut *TABLE.get()?.lock();
-    let alias = VirtAddr(base.to_virt().0.wrapping_add(MAINTENANCE_OFFSET));
-    let pages = table.pages(&FRAMES, base.to_virt(), base, BLOCK, Memory::Cached).ok()?;
-    table.map(&FRAMES, alias, base, BLOCK, Memory::Uncached, Rights::ReadWrite).ok()?;
-    let domains = blob.domains();
-    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
-    let config = Config {
-        protocol: protocol(blob),
-        me,
-        domains: domains.len() as u8,
-        cores: cores as u8,
-        pages: PAGES,
-        hold: HOLD_NS,
-        limit: LIMIT_NS,
-        thrash: THRASH,
-    };
-    let words = kernel_dsm::table::words(config.protocol, config.domains, PAGES);
-    let dsm = Dsm::new(config, epoch, vec![0; words])?;
-    let slots = abi::dsm::slots(domains.len(), cores) as u32;
-    let link = |from: DomainId, to: DomainId| {
-        let index = u64::from(from.0) * domains.len() as u64 + u64::from(to.0);
-        let bytes = blob.window.dsm_link_size;
-        Window::uncached(blob, PhysAddr(blob.window.dsm + index * bytes), bytes)
-    };
-    let mut outboxes = [const { None }; MAX_DOMAINS];
-    let mut links = Vec::new();
-    for id in (0..domains.len() as u8).map(DomainId).filter(|&id| id != me) {
-        let slot = domains[id.index()].slot;
-        outboxes[id.index()] = Some((Outbox::new(epoch, slots), link(me, id)?, slot));
-        links.push(Link { id, inbox: Inbox::new(epoch, slots), theirs: link(id, me)? });
-    }
-    let machine = Machine::new(outboxes, blob.vector_dsm, base, pages);
-    Some(Coherence {
-        base,
-        index,
-        state: Lock::new(
-            crate::ranks::COHERENCE,
-            State {
-                dsm,
-                links,
-                machine,
-                instructions: [Instruction::default(); MAX_CORES],
-                told: [0; MAX_DOMAINS],
-            },
-        ),
-        lives_over: AtomicU64::new(0),
-        faults: AtomicU64::new(0),
-        broken: AtomicU64::new(0),
-        complained: AtomicU64::new(0),
-        trip: [const { AtomicU64::new(0) }; 3],
-    })
+    kernel_coherence::new(blob, kernel, Here(soc), ranks::COHERENCE, (table, &FRAMES))
 }
 
-/// Lives of all domains that are over.
-fn lives_over(kernel: &Kernel) -> u64 {
-    let over = |id| {
-        let (epoch, now) = kernel.soc.state(DomainId(id));
-        epoch.max(1) + u64::from(state::is_over(now))
-    };
-    (0..kernel.blob.domains().len() as u8).map(over).sum()
+/// Takes the block out of the pool, in the kernel that does so for all.
+pub fn claim(coherence: &Coherence, me: DomainId, blocks: Option<&Blocks<Window>>) {
+    if me.0 == 0
+        && let Some(blocks) = blocks
+        && let Err(why) = blocks.claim(coherence.index(), Kind::Coherent)
+    {
+        crate::log!("the shared block is not to be had: {why:?}");
+    }
 }
 
-impl Coherence {
-    /// Comes to the others, after a boot.
-    pub fn start(&self, kernel: &Kernel) {
-        let blocks = kernel.balloons.as_ref().map(|balloons| *balloons.pure().blocks());
-        if kernel.me.0 == 0
-            && let Some(blocks) = blocks
-            && let Err(why) = blocks.claim(self.index, Kind::Coherent)
-        {
-            crate::log!("the shared block is not to be had: {why:?}");
-        }
-        let start = if kernel.epoch.0 == 1 { Start::Founding } else { Start::Join };
-        self.come(kernel, start);
-    }
-
-    /// Comes to the others again, after a power-off.
-    pub fn come_back(&self, kernel: &Kernel) {
-        let mut state = self.state.lock();
-        state.machine.leaving = Leaving::No;
-        state.drop_messages();
-        drop(state);
-        let running = |id| {
-            let (_, now) = kernel.soc.state(id);
-            now != state::OFF && !state::is_over(now)
-        };
-        let lost = lives_over(kernel) != self.lives_over.load(Ordering::Relaxed);
-        let alone = !kernel.peers.ids().any(running);
-        self.come(kernel, if alone { Start::First { lost } } else { Start::Join });
-    }
-
-    fn come(&self, kernel: &Kernel, start: Start) {
-        let mut state = self.state.lock();
-        state.chip(kernel);
-        state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
-        self.poll_locked(&mut state);
-    }
-
-    /// Hands all pages over, before a power-off; no other core of this domain runs. What is lost
-    /// is mended by `mend`. False: this domain is needed, and stays.
-    pub fn leave(&self, kernel: &Kernel, mend: impl Fn()) -> bool {
-        for _ in 0..LEAVES {
-            let mut begun = Err(LeaveError::Busy);
-            arch::attend::until(|| {
-                if let Some(mut state) = self.state.try_lock() {
-                    state.machine.leaving = Leaving::No;
-                    begun = state.step(|dsm, out| dsm.leave(out));
-                    self.poll_locked(&mut state);
-                }
-                begun != Err(LeaveError::Busy)
-            });
-            if begun.is_ok() && self.has_left(kernel) {
-                self.lives_over.store(lives_over(kernel), Ordering::Relaxed);
-                return true;
-            }
-            mend();
-        }
-        false
-    }
-
-    fn has_left(&self, kernel: &Kernel) -> bool {
-        let ended = |now: &Leaving| *now != Leaving::No;
-        self.wait(kernel, |state| Some(state.machine.leaving).filter(ended)) == Leaving::Left
-    }
-
-    /// Index of the shared block in the global region.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Runs `work` while no page comes or goes, with a judge of mappings of the shared block: is it
-    /// held like that? Others it does not mind.
-    pub fn still<R>(&self, work: impl FnOnce(&dyn Fn(&Mapping) -> bool) -> R) -> R {
-        let state = self.state.lock();
-        let held = |leaf: &Mapping| {
-            let at = leaf.phys.0.wrapping_sub(self.base.0);
-            let wanted = match leaf.rights {
-                Rights::Read => Hold::Read,
-                _ => Hold::Write,
-            };
-            leaf.memory != Memory::Cached
-                || at >= BLOCK
-                || state.dsm.hold((at / PAGE) as Page) >= Some(wanted)
-        };
-        work(&held)
-    }
-
-    /// The first byte of the shared block.
-    pub fn base(&self) -> VirtAddr {
-        self.base.to_virt()
-    }
-
-    fn poll_locked(&self, state: &mut Guard<'_, State>) {
-        self.judge(state.poll(By::Other));
-    }
-
-    fn judge(&self, polled: Result<(), PeerFault>) {
-        if polled.is_err() {
-            self.broken.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A doorbell of the protocol rang, and interrupted the code at `pc`.
-    pub fn heard(&self, pc: u64) {
-        let mut state = self.state.lock();
-        let (begun, before) = (arch::cpu::clock(), state.machine.counts[1]);
-        self.judge(state.poll(By::Doorbell { pc }));
-        let machine = &mut state.machine;
-        let given = machine.counts[1] - before;
-        if given > 0 {
-            machine.served.0 += given;
-            machine.served.1 += arch::cpu::clock().wrapping_sub(begun);
-        }
-    }
-
-    /// Between two looks of a waiting core.
-    pub fn serve(&self) {
-        if let Some(mut state) = self.state.try_lock()
-            && state.has_work()
-        {
-            self.poll_locked(&mut state);
-        }
-    }
-
-    /// The chip page may have changed.
-    pub fn look_at_chip(&self, kernel: &Kernel) {
-        let mut state = self.state.lock();
-        state.chip(kernel);
-        self.poll_locked(&mut state);
-    }
-
-    /// This core released a service: its pages may go.
-    pub fn released(&self) {
-        let (now, core) = (arch::time::local_ns(), arch::cpu::core());
-        let mut state = self.state.lock();
-        state.step(|dsm, out| dsm.released(now, core, out));
-        let thrashing = state.machine.thrashing.take();
-        drop(state);
-        if let Some((page, moves)) = thrashing {
-            self.complain(now, page, moves);
-        }
-    }
-
-    /// Kernels take a page from each other all the time: says so, once a second at most.
-    fn complain(&self, now: u64, page: Page, moves: u32) {
-        let last = self.complained.load(Ordering::Relaxed);
-        if last == 0 || now.saturating_sub(last) > COMPLAIN_NS {
-            self.complained.store(now, Ordering::Relaxed);
-            let Some(kernel) = crate::kernel::get() else { return };
-            let service = crate::services::at(kernel.blob, u64::from(page) * PAGE);
-            let ms = THRASH.window / 1_000_000;
-            let times = format_args!("{moves} times within {ms} ms");
-            crate::log!("{service}: page {page} of the shared block moved {times}");
-        }
-    }
-
-    /// The instruction at `pc` cannot reach a byte of the shared block: waits for its page.
-    pub fn fault(&self, kernel: &Kernel, pc: u64, fault: Fault) -> Met {
-        let Fault::Page { address, access } = fault else { return Met::Other };
-        let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
-            return Met::Other;
-        };
-        let want = match access {
-            arch::types::Access::Read => Want::Read,
-            arch::types::Access::Write => Want::Write,
-            arch::types::Access::Execute => return Met::Other,
-        };
-        let entered = arch::cpu::clock();
-        self.faults.fetch_add(1, Ordering::Relaxed);
-        let begin = |state: &mut State, core: CoreId| {
-            let lower = state.instructions[core.index()].faulted(pc, at, PAGE);
-            let page = (lower.unwrap_or(at) / PAGE) as Page;
-            let access = Access { page, crosses: lower.is_some(), want };
-            state.step(|dsm, out| dsm.access(arch::time::local_ns, core, access, out))
-        };
-        let (met, asked) = self.request(kernel, begin);
-        let times = [entered, asked, arch::cpu::clock()];
-        self.trip.iter().zip(times).for_each(|(word, time)| word.store(time, Ordering::Relaxed));
-        if met { Met::Page } else { Met::Loss }
-    }
-
-    /// Of the last fault.
-    pub fn trip(&self) -> Trip {
-        let [entered, asked, done] = [0, 1, 2].map(|at| self.trip[at].load(Ordering::Relaxed));
-        Trip { entered, asked, done }
-    }
-
-    /// Pages given up for others so far, and the ns that took.
-    pub fn served(&self) -> (u64, u64) {
-        let (pages, ticks) = self.state.lock().machine.served;
-        (pages, arch::time::to_ns(ticks, arch::cpu::clock_hz()))
-    }
-
-    /// Begins something that ends with a `Complete` for this core, and waits for that. Did it end
-    /// well, and when did it begin to wait?
-    fn request(
-        &self,
-        kernel: &Kernel,
-        begin: impl FnOnce(&mut State, CoreId) -> Result<(), AccessError>,
-    ) -> (bool, u64) {
-        let core = arch::cpu::core();
-        let begun = {
-            let mut state = self.state.lock();
-            state.machine.waits[core.index()] = wait::PENDING;
-            begin(&mut state, core)
-        };
-        let asked = arch::cpu::clock();
-        (begun.is_ok() && self.await_core(kernel, core) == wait::DONE, asked)
-    }
-
-    fn await_core(&self, kernel: &Kernel, core: CoreId) -> u64 {
-        let result = |state: &State| state.machine.waits[core.index()];
-        self.wait(kernel, |state| Some(result(state)).filter(|&result| result != wait::PENDING))
-    }
-
-    /// Waits until `look` finds something. Who may have stopped somewhere with what that takes is
-    /// woken: all of them, for only the home knows who has a page.
-    fn wait<T>(&self, kernel: &Kernel, mut look: impl FnMut(&State) -> Option<T>) -> T {
-        let (mut found, mut rounds) = (None, 0);
-        loop {
-            arch::attend::until(|| {
-                if let Some(mut state) = self.state.try_lock() {
-                    // Whoever else takes messages may have taken this one.
-                    found = look(&state);
-                    if found.is_none() {
-                        self.round(kernel, &mut state, &mut rounds);
-                        found = look(&state);
-                    }
-                }
-                found.is_some() || rounds == STALLED
-            });
-            if let Some(found) = found.take() {
-                return found;
-            }
-            rounds = 0;
-            kernel.rouse();
-        }
-    }
-
-    /// What a waiting core does beside [`Coherence::serve`]: nobody rings for what it waits for, so
-    /// it looks often. Nor does anybody for a change of the chip page, for a fault waits with
-    /// interrupts masked.
-    fn round(&self, kernel: &Kernel, state: &mut Guard<'_, State>, rounds: &mut u32) {
-        *rounds += 1;
-        self.judge(state.watch(LOOKS));
-        if rounds.is_multiple_of(ROUNDS) && state.is_behind(kernel) {
-            state.chip(kernel);
-            self.poll_locked(state);
-        }
-    }
-
-    /// The pages of `bytes` bytes at `at`.
-    fn pages(&self, at: usize, bytes: usize) -> Range<Page> {
-        let first = (at as u64).saturating_sub(self.base().0) / PAGE;
-        first as Page..PAGES.min((first + bytes as u64 / PAGE) as Page)
-    }
-
-    /// Is none of those bytes known to be lost? The home knows; others meet a loss when they
-    /// touch it.
-    pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
-        let mut state = self.state.lock();
-        if !state.machine.lost || !state.dsm.is_home() {
-            return true;
-        }
-        state.machine.lost = (0..PAGES).any(|page| state.dsm.is_lost(page));
-        !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
-    }
-
-    /// Makes memory of those bytes again, of any contents: their service was discarded.
-    pub fn mend(&self, kernel: &Kernel, at: usize, bytes: usize) {
-        let pages = self.pages(at, bytes);
-        self.look_at_chip(kernel);
-        self.request(kernel, |state, core| {
-            let (now, count) = (arch::time::local_ns(), pages.len() as u32);
-            state.step(|dsm, out| dsm.reset(now, core, pages.start, count, out))
-        });
-    }
-
-    /// Faults, messages, pages given up, cleaned, thrashing, sessions broken.
-    pub fn counts(&self) -> [u64; 6] {
-        let [sent, given, cleaned, thrashed] = self.state.lock().machine.counts;
-        let faults = self.faults.load(Ordering::Relaxed);
-        [faults, sent, given, cleaned, thrashed, self.broken.load(Ordering::Relaxed)]
-    }
+/// Says that kernels take a page of `owner` from each other all the time.
+pub fn complain(owner: &str, Thrashing { page, moves, window }: Thrashing) {
+    let ms = window / 1_000_000;
+    crate::log!("{owner}: page {page} of the shared block moved {moves} times within {ms} ms");
 }

@@ -8,7 +8,7 @@ mod disk;
 pub mod dma;
 pub mod streams;
 
-use crate::kernel::Kernel;
+use crate::node::Node;
 use abi::boot::{Device, device};
 use arch::attend::Attending;
 use arch::lock::Lock;
@@ -21,6 +21,7 @@ use drivers::console::Console;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
 use kernel_sched::WaitQueue;
+use share::Mode;
 
 /// A driver and the threads that wait for its device.
 pub struct Slot<T> {
@@ -39,11 +40,11 @@ impl<T> Slot<T> {
     }
 
     /// What happened while nobody listened did not ring: all look once more.
-    fn unmask(&self, kernel: &Kernel) {
+    fn unmask(&self, node: &Node) {
         let started = self.driver.lock().is_some();
         if started {
             arch::irq::unmask(Vector(self.vector as u8));
-            self.waiting.wake_all(&kernel.scheduler);
+            self.waiting.wake_all(&node.scheduler);
         }
     }
 }
@@ -60,24 +61,13 @@ pub struct Devices {
     dma: dma::Slot,
 }
 
-fn kick(vector: u32) {
-    if let Some(kernel) = crate::kernel::get() {
-        arch::doorbell::ring(kernel.blob.soc_slot, vector);
-    }
-}
-
 /// Every domain has to do with the DMA engine.
 fn is_mine(found: &Device, me: DomainId) -> bool {
     found.kind == device::DMA || found.home == u32::from(me.0)
 }
 
-fn bus(kernel: &Kernel) -> Bus<'static, Window> {
-    Bus {
-        words: kernel.window,
-        window: kernel.blob.window.base,
-        attend: &Attending,
-        kick: &(kick as fn(u32)),
-    }
+fn bus(node: &Node) -> Bus<'_, Window> {
+    Bus { words: node.window, window: node.blob.window.base, attend: &Attending, kick: &*node.kick }
 }
 
 impl Devices {
@@ -105,12 +95,13 @@ impl Devices {
     }
 
     /// Starts them; one that does not start is reported and left alone.
-    pub fn start(&self, kernel: &'static Kernel) {
-        let bus = bus(kernel);
-        for found in kernel.blob.devices().iter().filter(|found| is_mine(found, kernel.me)) {
+    /// `dma` is how the driver of the DMA engine is shared.
+    pub fn start(&self, node: &'static Node, dma: Mode) {
+        let bus = bus(node);
+        for found in node.blob.devices().iter().filter(|found| is_mine(found, node.me)) {
             let name = abi::boot::text(&found.name);
             if found.kind == device::DMA {
-                match self.dma.start(kernel, found) {
+                match self.dma.start(node, found, dma) {
                     Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
                     Err(why) => crate::log!("device {name}: not started: {why:?}"),
                 }
@@ -125,7 +116,7 @@ impl Devices {
                 device::RNG => {
                     Rng::start(&bus, found).map(|rng| *self.rng.driver.lock() = Some(rng))
                 }
-                device::VSOCK => self.streams.start(kernel, found),
+                device::VSOCK => self.streams.start(node, found),
                 _ => continue,
             };
             match started {
@@ -136,14 +127,14 @@ impl Devices {
     }
 
     /// Listens again, after the controller was set up anew.
-    pub fn unmask(&self, kernel: &Kernel) {
-        self.console.unmask(kernel);
-        self.block.unmask(kernel);
-        self.rng.unmask(kernel);
-        self.streams.unmask(kernel);
+    pub fn unmask(&self, node: &Node) {
+        self.console.unmask(node);
+        self.block.unmask(node);
+        self.rng.unmask(node);
+        self.streams.unmask(node);
         if self.dma.is_there() {
             arch::irq::unmask(Vector(self.dma.vector as u8));
-            self.dma.waiting.wake_all(&kernel.scheduler);
+            self.dma.waiting.wake_all(&node.scheduler);
         }
     }
 
@@ -153,26 +144,26 @@ impl Devices {
     }
 
     /// A doorbell rang at `vector`.
-    pub fn interrupt(&self, kernel: &Kernel, vector: u32) {
+    pub fn interrupt(&self, node: &Node, vector: u32) {
         if vector == self.console.vector {
-            self.console.waiting.wake_all(&kernel.scheduler);
+            self.console.waiting.wake_all(&node.scheduler);
         } else if vector == self.block.vector {
-            self.block.waiting.wake_all(&kernel.scheduler);
+            self.block.waiting.wake_all(&node.scheduler);
         } else if vector == self.rng.vector {
-            self.rng.waiting.wake_all(&kernel.scheduler);
+            self.rng.waiting.wake_all(&node.scheduler);
         } else if vector == self.streams.vector {
-            self.streams.waiting.wake_all(&kernel.scheduler);
+            self.streams.waiting.wake_all(&node.scheduler);
         } else if vector == self.dma.vector {
-            self.dma.waiting.wake_all(&kernel.scheduler);
+            self.dma.waiting.wake_all(&node.scheduler);
         }
     }
 
     /// Input from the console; waits for some.
-    pub fn read(&self, kernel: &'static Kernel, into: &mut [u8]) -> usize {
+    pub fn read(&self, node: &'static Node, into: &mut [u8]) -> usize {
         let mut count = 0;
-        kernel.scheduler.wait(&self.console.waiting, || {
+        node.scheduler.wait(&self.console.waiting, || {
             if let Some(console) = &mut *self.console.driver.lock() {
-                count = console.read(&bus(kernel), into);
+                count = console.read(&bus(node), into);
             }
             count > 0
         });
@@ -180,21 +171,21 @@ impl Devices {
     }
 
     /// Bytes of programs on the console, line feeds as in [`Out`].
-    pub fn show(&self, kernel: &'static Kernel, bytes: &[u8]) {
+    pub fn show(&self, node: &'static Node, bytes: &[u8]) {
         for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
             if index > 0 {
-                self.write(kernel, b"\r\n");
+                self.write(node, b"\r\n");
             }
-            self.write(kernel, line);
+            self.write(node, line);
         }
     }
 
-    fn write(&self, kernel: &'static Kernel, mut from: &[u8]) {
+    fn write(&self, node: &'static Node, mut from: &[u8]) {
         while !from.is_empty() {
             let mut count = 0;
-            kernel.scheduler.wait(&self.console.waiting, || {
+            node.scheduler.wait(&self.console.waiting, || {
                 match &mut *self.console.driver.lock() {
-                    Some(console) => count = console.write(&bus(kernel), from),
+                    Some(console) => count = console.write(&bus(node), from),
                     None => count = from.len(),
                 }
                 count > 0
@@ -204,27 +195,27 @@ impl Devices {
     }
 
     /// Text on the console from a kernel that ends here: as much as fits without waiting.
-    pub fn last_words(&self, kernel: &'static Kernel, what: &dyn fmt::Display) {
+    pub fn last_words(&self, node: &'static Node, what: &dyn fmt::Display) {
         use core::fmt::Write;
-        let mut text = crate::panic::Text::<3000>::new();
+        let mut text = crate::print::Text::<3000>::new();
         // Text that does not fit is cut.
         let _ = write!(text, "\n{what}");
         if let Some(mut driver) = self.console.driver.try_lock()
             && let Some(console) = &mut *driver
         {
-            console.write(&bus(kernel), text.as_bytes());
+            console.write(&bus(node), text.as_bytes());
         }
     }
 
     /// Random bytes from the chip.
-    pub fn random(&self, kernel: &'static Kernel) -> Result<[u8; 32], &'static str> {
+    pub fn random(&self, node: &'static Node) -> Result<[u8; 32], &'static str> {
         let mut bytes = [0; 32];
         let (mut asked, mut count) = (false, None);
-        kernel.scheduler.wait(&self.rng.waiting, || match &mut *self.rng.driver.lock() {
+        node.scheduler.wait(&self.rng.waiting, || match &mut *self.rng.driver.lock() {
             None => true,
             Some(rng) => {
-                asked = asked || rng.request(&bus(kernel), 32);
-                count = if asked { rng.take(&bus(kernel), &mut bytes) } else { None };
+                asked = asked || rng.request(&bus(node), 32);
+                count = if asked { rng.take(&bus(node), &mut bytes) } else { None };
                 count.is_some()
             }
         });
@@ -237,11 +228,16 @@ impl Devices {
 }
 
 /// The system console as a place to write; line feeds become carriage return, line feed.
-pub struct Out(pub &'static Kernel);
+pub struct Out {
+    /// For the wait.
+    pub node: &'static Node,
+    /// Whose console.
+    pub devices: &'static Devices,
+}
 
 impl fmt::Write for Out {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.devices.show(self.0, text.as_bytes());
+        self.devices.show(self.node, text.as_bytes());
         Ok(())
     }
 }

@@ -10,8 +10,8 @@
 mod medium;
 
 use crate::kernel::Kernel;
-use crate::monitor::Session;
 use crate::services::{Patience, ServiceFailure};
+use crate::session::Session;
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;

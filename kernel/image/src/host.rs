@@ -10,9 +10,9 @@ mod full;
 mod images;
 
 use crate::devices::streams::Gone;
+use crate::files::{self, explain};
 use crate::kernel::Kernel;
-use crate::monitor::files::explain;
-use crate::monitor::{self, Failure, Session};
+use crate::session::{Failure, Session};
 use abi::fs::{Errno, Reply, flag};
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
@@ -73,6 +73,10 @@ impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Trouble::Failed(failure)
     }
+}
+
+fn file(why: Errno) -> Trouble {
+    Trouble::Failed(Failure::Failed(explain(why)))
 }
 
 const NONSENSE: Trouble =
@@ -184,7 +188,7 @@ impl Stream {
     }
 
     fn settle(&self) -> Result<(), Trouble> {
-        monitor::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
+        files::settle(&self.session).map_err(|why| Failure::Failed(explain(why)))?;
         Ok(self.send(Kind::Done, &[])?)
     }
 

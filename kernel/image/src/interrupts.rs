@@ -1,44 +1,19 @@
 //! Interrupts and faults of this kernel: who gets them.
 
 use crate::coherence::Met;
+use crate::counts::COUNTS;
+use crate::kernel::{self, Kernel};
+use crate::shootdown::{self, core_kind};
 use crate::twins::Met as Away;
-use crate::{idle, kernel, panic, processes, programs, shootdown};
+use crate::{clock, idle, panic, processes, programs};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
+use base::id::DomainId;
+use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};
-
-/// Kinds of core-to-core interrupts; 0 is the scheduler's own.
-pub mod core_kind {
-    /// Look what there is to do.
-    pub const LOOK: u8 = 0;
-    /// Look at the shootdown queue.
-    pub const SHOOTDOWN: u8 = 1;
-    /// Stop for ever: this kernel ends.
-    pub const STOP: u8 = 2;
-}
 
 /// What the trap code calls.
 pub static HANDLERS: Handlers = Handlers { interrupt, fault };
-
-/// Counts for `irq` on the monitor.
-pub struct Counts {
-    /// Timer interrupts.
-    pub timer: AtomicU64,
-    /// Core-to-core interrupts, by kind.
-    pub core: [AtomicU64; 4],
-    /// Doorbells, by vector.
-    pub doorbell: [AtomicU64; 32],
-    /// Nothing pending after all.
-    pub spurious: AtomicU64,
-}
-
-/// Since boot.
-pub static COUNTS: Counts = Counts {
-    timer: AtomicU64::new(0),
-    core: [const { AtomicU64::new(0) }; 4],
-    doorbell: [const { AtomicU64::new(0) }; 32],
-    spurious: AtomicU64::new(0),
-};
 
 fn count(counter: Option<&AtomicU64>) {
     if let Some(counter) = counter {
@@ -50,7 +25,7 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
     let Some(kernel) = kernel::get() else { return note(interrupt) };
     match interrupt {
-        Interrupt::Doorbell(vector) => kernel.doorbell(u32::from(vector.0), frame.pc()),
+        Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), frame.pc()),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
             shootdown::serve();
             if let Some(coherence) = &kernel.coherence {
@@ -67,6 +42,41 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     onward(kernel, frame);
 }
 
+/// A doorbell rang, and the code at `pc` was interrupted; interrupts are masked.
+fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
+    if vector == kernel.blob.vector_dsm {
+        if let Some(coherence) = &kernel.coherence {
+            coherence.heard(pc);
+        }
+        #[cfg(feature = "trials")]
+        crate::trials::pingpong::heard(kernel);
+    } else if vector == kernel.blob.vector_msg {
+        kernel.peers.poll(kernel);
+    } else if vector == kernel.blob.vector_chip {
+        chip_changed(kernel);
+    } else {
+        kernel.devices.interrupt(kernel, vector);
+    }
+}
+
+fn chip_changed(kernel: &Kernel) {
+    kernel.peers.look_at_chip(kernel);
+    if let Some(coherence) = &kernel.coherence {
+        coherence.look_at_chip();
+    }
+    kernel.services.look_at_chip(kernel);
+    if let Some(balloons) = &kernel.balloons {
+        balloons.look_at_chip(kernel);
+    }
+    kernel.peers.poll(kernel);
+    clock::look_at_chip(kernel);
+    for domain in (0..kernel.blob.domains().len() as u8).map(DomainId) {
+        if let Some(state) = kernel.soc.change(domain) {
+            kernel.trace.event("chip", domain.0.into(), state);
+        }
+    }
+}
+
 fn note(interrupt: Interrupt) {
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
@@ -79,13 +89,13 @@ fn note(interrupt: Interrupt) {
 /// What was interrupted goes on; if it is a program's, its core polls nothing from here on. One
 /// that is to be stopped goes on where it ends.
 #[inline(never)]
-fn onward(kernel: &'static kernel::Kernel, frame: &mut TrapFrame) {
+fn onward(kernel: &'static Kernel, frame: &mut TrapFrame) {
     // The interrupted code's stack is this one.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
         idle::to_program(kernel);
         if processes::some_stop() {
-            kernel.processes.divert(kernel, frame);
+            processes::divert(kernel, frame);
         }
     }
 }
@@ -95,7 +105,7 @@ fn onward(kernel: &'static kernel::Kernel, frame: &mut TrapFrame) {
 #[inline(never)]
 fn shared(pc: u64, fault: Fault) -> Met {
     let Some(kernel) = kernel::get() else { return Met::Other };
-    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(kernel, pc, fault))
+    kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(pc, fault))
 }
 
 /// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
@@ -122,7 +132,7 @@ fn hurries(fault: Fault) -> bool {
 #[inline(never)]
 fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
     let met = arch::probe::recover(frame, fault)
-        || programs::demand(frame, fault)
+        || programs::demand(frame, fault, processes::ran_short)
         || programs::trap(frame, fault);
     if !met {
         astray(frame, fault);

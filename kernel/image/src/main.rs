@@ -1,28 +1,38 @@
 //! One kernel, assembled: boots, wires the crates together, and holds the only global state.
 //!
-//! - [`boot`]        from `kernel_main` to the idle loop
-//! - [`kernel`]      everything a running kernel is made of
-//! - [`interrupts`], [`shootdown`], [`idle`]   who gets what happens to a core
-//! - [`soc`], [`power`], [`devices`]           this kernel and its chip
-//! - [`disk`]        what file systems ask of the disk
-//! - [`balloon`], [`movable`]                blocks of memory that come and go, pages that move
-//! - [`processes`]  processes that live here
-//! - [`programs`]  programs: their memory, their faults, the engine that runs them
-//! - [`peers`], [`handlers`], [`procs`]        this kernel and the others
-//! - [`twins`], [`planted`]                references into other kernels' images, and their test
-//! - [`monitor`]     the commands on the system console
-//! - [`panic`], [`symbols`], [`print`]         the end, and how it is told
+//! Modules import downwards only (`./pen check cycles`):
+//!
+//! - [`boot`], [`cores`], [`power`], [`clock`]   from `kernel_main` to the idle loop, and back
+//! - [`interrupts`], [`idle`], [`panic`]         who gets what happens to a core
+//! - [`monitor`], [`procs`]                      people, and other kernels, ask this one
+//! - [`trials`]                                  commands for tests and measurements only
+//! - [`commands`], [`procfs`]                    what can be asked, typed or read
+//! - [`host`], [`terminal`], [`disk`]            threads that serve others
+//! - [`processes`], [`programs`]                 processes that live here, and what runs them
+//! - [`files`], [`transfers`], [`session`]       services as this kernel's threads ask them
+//! - [`kernel`]                                  all parts, and the one place that finds them
+//! - [`services`]                                what kernels do for programs
+//! - [`platform`]                                what services stand on
+//! - [`peers`], [`coherence`], [`devices`], [`balloon`], [`twins`]   drivers
+//! - [`node`]                                    what every part knows of its kernel
+//! - [`soc`], [`shootdown`], [`memory`], [`arenas`], [`blob`], [`symbols`], [`print`], [`ranks`]
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
+mod arenas;
 mod balloon;
+mod blob;
 mod boot;
+mod clock;
 mod coherence;
+mod commands;
+mod cores;
+mod counts;
 mod devices;
 mod disk;
-mod handlers;
+mod files;
 mod host;
 mod idle;
 mod interrupts;
@@ -30,9 +40,10 @@ mod kernel;
 mod memory;
 mod monitor;
 mod movable;
+mod node;
 mod panic;
 mod peers;
-mod planted;
+mod platform;
 mod power;
 mod print;
 mod processes;
@@ -41,8 +52,13 @@ mod procs;
 mod programs;
 mod ranks;
 mod services;
+mod session;
 mod shootdown;
 mod soc;
 mod symbols;
 mod terminal;
+#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
+mod transfers;
+#[cfg(feature = "trials")]
+mod trials;
 mod twins;

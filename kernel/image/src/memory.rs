@@ -1,6 +1,5 @@
 //! This kernel's memory: frames, heap, stacks and the page table, and the frames before frames.
 
-use crate::services::CoreHeap;
 use arch::lock::{Lock, Once};
 use arch::mmu::PageTable;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
@@ -8,7 +7,20 @@ use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
-use share::Routed;
+use share::{Current, Routed};
+
+/// The heap that a core allocates from.
+pub struct CoreHeap;
+
+impl Current for CoreHeap {
+    #[inline]
+    fn heap() -> usize {
+        arch::hold::heap()
+    }
+    fn set_heap(heap: usize) -> usize {
+        arch::hold::set_heap(heap)
+    }
+}
 
 /// Page frames.
 pub static FRAMES: MemoryManager = MemoryManager::new();

@@ -6,8 +6,10 @@
 
 use crate::kernel::{self, Kernel};
 use crate::print;
+use crate::shootdown::core_kind;
 use crate::symbols::Named;
-use core::fmt::{self, Write};
+use base::id::CoreId;
+use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +34,7 @@ pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
     }
     let kernel = kernel::get();
     if let Some(kernel) = kernel {
-        kernel.stop_other_cores();
+        stop_other_cores(kernel);
     }
     let report = Report { kernel, why, fp, registers };
     print::unlocked(format_args!("{report}"));
@@ -43,6 +45,13 @@ pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
         soc.last_words(abi::soc::command::PANIC, 1, 0);
     }
     arch::cpu::halt();
+}
+
+/// All other cores halt: this kernel ends.
+fn stop_other_cores(kernel: &Kernel) {
+    let me = arch::cpu::core();
+    let cores = (0..kernel.domain().cores as u8).map(CoreId).filter(|&core| core != me);
+    cores.for_each(|core| arch::irq::send_core(core, core_kind::STOP));
 }
 
 /// What a panic prints.
@@ -57,7 +66,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, symbols) = match self.kernel {
             Some(kernel) => (kernel.name(), kernel.symbols),
-            None => ("(booting)", crate::boot::symbols()),
+            None => ("(booting)", crate::blob::symbols()),
         };
         writeln!(f, "panic: kernel {name}, core {}: {}", arch::cpu::core(), self.why)?;
         write!(f, "{}", self.registers)?;
@@ -69,33 +78,5 @@ impl fmt::Display for Report<'_> {
             depth += 1;
         });
         result
-    }
-}
-
-/// Text of bounded length without an allocator: for last words.
-pub struct Text<const N: usize> {
-    bytes: [u8; N],
-    length: usize,
-}
-
-impl<const N: usize> Text<N> {
-    /// Empty.
-    pub const fn new() -> Self {
-        Text { bytes: [0; N], length: 0 }
-    }
-
-    /// What was written, cut at N.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-impl<const N: usize> Write for Text<N> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = N - self.length;
-        let taken = &text.as_bytes()[..text.len().min(room)];
-        self.bytes[self.length..self.length + taken.len()].copy_from_slice(taken);
-        self.length += taken.len();
-        Ok(())
     }
 }

@@ -8,17 +8,17 @@
 //! A look takes at most one ring's worth of each peer, so that none that never stops sending keeps
 //! a core; what is left is found by the next look, which comes before the core sleeps.
 
+mod ask;
 mod calls;
+mod handlers;
 
-use crate::handlers::Handlers;
-use crate::kernel::Kernel;
-use crate::procs;
+use crate::node::Node;
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
 use abi::soc::DomainPage;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arch::lock::{Guard, Lock};
+use arch::lock::{Guard, Lock, Once};
 use arch::shared::Window;
 use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
@@ -27,8 +27,9 @@ use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
 use kernel_sched::{ThreadId, WaitQueue};
 
-pub use crate::procs::Ask;
+pub use ask::{Ask, Procedures, with_room};
 pub use calls::{CallFailure, Terms};
+use handlers::{Blocked, Handlers};
 
 /// One other kernel.
 pub struct Peer {
@@ -55,13 +56,15 @@ pub struct Peers {
     /// By domain; none for this one.
     peers: Vec<Option<Box<Peer>>>,
     /// The handler threads.
-    pub handlers: Handlers,
+    handlers: Handlers,
     /// Buffers for urgent requests, one a core.
     urgent: Vec<Lock<Scratch>>,
     vector: u32,
     /// Something ends or arrives; for those who wait for a peer's state.
     pub changed: WaitQueue,
     open: AtomicBool,
+    /// What this kernel does for them, from the beginning on.
+    procedures: Once<&'static dyn Procedures>,
 }
 
 /// How much a look at the urgent requests wants to see.
@@ -95,6 +98,7 @@ impl Peers {
             vector: blob.vector_msg,
             changed: WaitQueue::new(),
             open: AtomicBool::new(false),
+            procedures: Once::new(),
         })
     }
 
@@ -117,56 +121,96 @@ impl Peers {
         self.open.load(Ordering::Acquire)
     }
 
+    /// Makes the first handlers; `procedures` are what they do.
+    pub fn start(&self, procedures: &'static dyn Procedures) {
+        let _ = self.procedures.set(procedures);
+        self.handlers.start(procedures);
+    }
+
+    /// This thread, a handler, is about to block or to do what may; it counts as blocked until the
+    /// answer is dropped, also while it runs. Once: what it does meanwhile does not say so again.
+    pub fn will_block(&self, node: &Node) -> Blocked<'_> {
+        self.handlers.will_block(self, node)
+    }
+
+    /// A handler thread that [`Procedures::spawn_handler`] made, from its beginning to its end.
+    pub fn work(&self, node: &Node, procedures: &'static dyn Procedures, argument: usize) {
+        self.handlers.work(node, self, procedures, argument);
+    }
+
+    fn procedures(&self) -> Option<&'static dyn Procedures> {
+        self.procedures.get().copied()
+    }
+
     /// Serves from now on. Who has no peers has nothing to look at, ever.
-    pub fn open(&self, kernel: &Kernel) {
+    pub fn open(&self, node: &Node) {
         self.open.store(self.exist(), Ordering::Release);
-        self.look_at_chip(kernel);
-        self.poll(kernel);
+        self.look_at_chip(node);
+        self.poll(node);
     }
 
     /// The chip page may have changed: peers die, start, sleep.
-    pub fn look_at_chip(&self, kernel: &Kernel) {
+    pub fn look_at_chip(&self, node: &Node) {
         for peer in self.iter() {
-            peer.look(kernel);
+            peer.look(node);
         }
-        self.changed.wake_all(&kernel.scheduler);
+        self.changed.wake_all(&node.scheduler);
     }
 
     /// Between two looks of a waiting core: serves urgent requests, but waits for no lock.
     /// Interrupts masked.
-    pub fn serve_urgent(&self, kernel: &Kernel) {
+    pub fn serve_urgent(&self) {
         if self.open.load(Ordering::Acquire) {
-            self.look_at_urgent(kernel, Look::Free);
+            self.look_at_urgent(Look::Free);
         }
     }
 
-    fn look_at_urgent(&self, kernel: &Kernel, look: Look) {
+    fn look_at_urgent(&self, look: Look) {
         // Taken only when this core is serving already, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
             for _ in 0..LAYOUT.urgent_slots {
-                if !peer.serve_one_urgent(kernel, self.vector, look, &mut scratch) {
+                if !self.serve_one_urgent(peer, look, &mut scratch) {
                     break;
                 }
             }
         }
     }
 
+    fn serve_one_urgent(&self, peer: &Peer, look: Look, scratch: &mut Scratch) -> bool {
+        let server = match look {
+            Look::All => peer.server.lock(),
+            Look::Free => match peer.server.try_lock() {
+                Some(server) => server,
+                None => return false,
+            },
+        };
+        if !server.is_waiting(&peer.wires, Class::Urgent) {
+            return false;
+        }
+        let received = peer.received(server, Class::Urgent, &mut scratch.request);
+        let (Some(request), Some(procedures)) = (received, self.procedures()) else { return false };
+        let payload = &scratch.request[..request.bytes];
+        let result = procedures.urgent(&request, payload, &mut scratch.reply);
+        peer.reply(self.vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
+        true
+    }
+
     /// Looks at everything that may have come: replies, urgent requests, blockable ones.
     #[inline]
-    pub fn poll(&self, kernel: &Kernel) {
+    pub fn poll(&self, node: &Node) {
         if self.are_served() {
-            self.look_at_all(kernel);
+            self.look_at_all(node);
         }
     }
 
     #[inline(never)]
-    fn look_at_all(&self, kernel: &Kernel) {
-        self.look_at_urgent(kernel, Look::All);
+    fn look_at_all(&self, node: &Node) {
+        self.look_at_urgent(Look::All);
         for peer in self.iter() {
-            peer.wake_answered(kernel);
+            peer.wake_answered(node);
             if peer.blockable_waits() {
-                self.handlers.arrived(kernel, peer);
+                self.handlers.arrived(node, self, peer);
             }
         }
     }
@@ -218,12 +262,9 @@ impl Peers {
     }
 
     /// Waits until the chip page shows a state, for so long at most.
-    pub fn wait_for_state(&self, id: DomainId, wanted: u64, patience_ns: u64) -> bool {
-        let Some(kernel) = crate::kernel::get() else { return false };
+    pub fn wait_for_state(&self, node: &Node, id: DomainId, wanted: u64, patience_ns: u64) -> bool {
         let deadline = arch::time::soc_time() + patience_ns;
-        kernel
-            .scheduler
-            .wait_until(&self.changed, Some(deadline), || kernel.soc.state(id).1 == wanted)
+        node.scheduler.wait_until(&self.changed, Some(deadline), || node.soc.state(id).1 == wanted)
     }
 }
 
@@ -288,31 +329,6 @@ impl Peer {
         self.caller.lock().lose(epoch);
     }
 
-    fn serve_one_urgent(
-        &self,
-        kernel: &Kernel,
-        vector: u32,
-        look: Look,
-        scratch: &mut Scratch,
-    ) -> bool {
-        let server = match look {
-            Look::All => self.server.lock(),
-            Look::Free => match self.server.try_lock() {
-                Some(server) => server,
-                None => return false,
-            },
-        };
-        if !server.is_waiting(&self.wires, Class::Urgent) {
-            return false;
-        }
-        let received = self.received(server, Class::Urgent, &mut scratch.request);
-        let Some(request) = received else { return false };
-        let payload = &scratch.request[..request.bytes];
-        let result = procs::urgent(kernel, &request, payload, &mut scratch.reply);
-        self.reply(vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
-        true
-    }
-
     /// Answers a call. A notice that was refused is counted: its sender hears nothing.
     fn reply(&self, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
         let Some(to) = request.reply else {
@@ -333,7 +349,7 @@ impl Peer {
     }
 
     /// Wakes the threads whose calls have ended, and those that wait for room.
-    fn wake_answered(&self, kernel: &Kernel) {
+    fn wake_answered(&self, node: &Node) {
         let mut ended = [0; abi::msg::MAX_REPLIES];
         let mut count = 0;
         self.caller.lock().poll(&self.wires, &mut |_, token| {
@@ -341,18 +357,18 @@ impl Peer {
             count += 1;
         });
         for &token in ended[..count].iter().filter(|&&token| token != 0) {
-            kernel.scheduler.wake(ThreadId::from_token(token));
+            node.scheduler.wake(ThreadId::from_token(token));
         }
         if count > 0 {
-            self.room.wake_all(&kernel.scheduler);
+            self.room.wake_all(&node.scheduler);
         }
     }
 
     /// For a waiter that may run with interrupts masked, so that nobody looks at the chip page.
     /// The word is read under the lock that it is applied under: a core that was held up in between
     /// would bring an old epoch back.
-    fn look(&self, kernel: &Kernel) {
-        let epoch = || peer_epoch(kernel.soc.state_word(self.id));
+    fn look(&self, node: &Node) {
+        let epoch = || peer_epoch(node.soc.state_word(self.id));
         {
             let mut caller = self.caller.lock();
             caller.peer_changed(&self.wires, epoch());

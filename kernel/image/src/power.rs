@@ -11,8 +11,8 @@
 //! is behind afterwards.
 
 use crate::coherence::Coherence;
-use crate::kernel::Kernel;
-use crate::{boot, log, shootdown};
+use crate::kernel::{self, Kernel};
+use crate::{cores, log, shootdown};
 use abi::soc::command;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -30,31 +30,6 @@ const PRIORITY: u8 = 31;
 const OUT_NS: u64 = 1_000_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
-static CLOCK: WaitQueue = WaitQueue::new();
-
-/// Starts the thread that keeps the clock.
-pub fn start(kernel: &'static Kernel) {
-    if kernel.spawn("clock", None, keep_clock, 0).is_err() {
-        log!("no memory for the clock thread: chip time will be wrong after a sleep");
-    }
-}
-
-/// The chip page may have changed: does it say that this domain slept?
-pub fn look_at_clock(kernel: &Kernel) {
-    if kernel.soc.has_slept() {
-        CLOCK.wake_all(&kernel.scheduler);
-    }
-}
-
-/// Calibrates again whenever this domain was stopped: its counter stood still meanwhile.
-/// ([`come_back`] does so itself, before anybody runs: a power-off may reset the counter.)
-fn keep_clock(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    loop {
-        kernel.scheduler.wait(&CLOCK, || kernel.soc.has_slept());
-        kernel.calibrate_clock();
-    }
-}
 
 /// Why this domain does not go off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +68,7 @@ impl Kernel {
 }
 
 fn power_off(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel::get() else { return };
     kernel.scheduler.wait(&GATE, || ANSWERED.swap(false, Ordering::AcqRel));
     let stopped = stop_others(kernel);
     if stopped && has_handed_over(kernel) {
@@ -113,8 +88,7 @@ fn power_off(_: usize) {
 
 /// Gives pages that kernels share to the others.
 fn has_handed_over(kernel: &'static Kernel) -> bool {
-    let hand_over =
-        |coherence: &Coherence| coherence.leave(kernel, || kernel.services.look(kernel));
+    let hand_over = |coherence: &Coherence| coherence.leave(|| kernel.services.look(kernel));
     kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
@@ -144,7 +118,7 @@ fn start_others(kernel: &Kernel) {
         let give_up = arch::time::soc_time() + OUT_NS;
         let mut started = Ok(());
         arch::attend::until(|| {
-            started = boot::start_core(core, stack, online);
+            started = cores::start(core, stack, online);
             started.is_ok() || arch::time::soc_time() > give_up
         });
         if let Err(why) = started {
@@ -160,7 +134,7 @@ static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
 fn offline(_: usize) {
     arch::cpu::irqs_off();
     let core = arch::cpu::core().index();
-    if let Some(kernel) = crate::kernel::get() {
+    if let Some(kernel) = kernel::get() {
         // Other kernels ring, if this one comes back without this core.
         kernel.attendance[core].lock().leave(&kernel.own_page, || false);
     }
@@ -171,10 +145,8 @@ fn offline(_: usize) {
 
 /// The core is back, on the stack of its `offline` thread, which ends.
 extern "C" fn online(core: usize) -> ! {
-    arch::trap::install(&crate::interrupts::HANDLERS);
-    arch::irq::init_core();
-    boot::core_up(core);
-    match crate::kernel::get() {
+    cores::enter(core);
+    match kernel::get() {
         Some(kernel) => {
             kernel.scheduler.core_powered_on();
             kernel.scheduler.exit()
@@ -212,14 +184,14 @@ fn come_back(kernel: &Kernel) {
     }
     kernel.soc.resume();
     kernel.calibrate_clock();
-    boot::unmask_doorbells(kernel.blob);
+    cores::unmask_doorbells(kernel.blob);
     kernel.devices.unmask(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
         log!("the soc does not take READY after the sleep");
     }
     kernel.peers.look_at_chip(kernel);
     if let Some(coherence) = &kernel.coherence {
-        coherence.come_back(kernel);
+        coherence.come_back();
     }
     kernel.peers.poll(kernel);
     kernel.trace.event("back from off", u64::from(kernel.epoch.0), 0);

@@ -74,6 +74,34 @@ fn write(out: &mut dyn Write, now: u64, arguments: fmt::Arguments) {
     let _ = writeln!(out, "[{:5}.{:06}] {arguments}", now / 1_000_000_000, now / 1000 % 1_000_000);
 }
 
+/// Text of bounded length without an allocator: for last words.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    /// Empty.
+    pub const fn new() -> Self {
+        Text { bytes: [0; N], length: 0 }
+    }
+
+    /// What was written, cut at N.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = N - self.length;
+        let taken = &text.as_bytes()[..text.len().min(room)];
+        self.bytes[self.length..self.length + taken.len()].copy_from_slice(taken);
+        self.length += taken.len();
+        Ok(())
+    }
+}
+
 /// A line of the early log.
 #[macro_export]
 macro_rules! log {

@@ -18,16 +18,17 @@ pub mod launch;
 mod pipes;
 mod place;
 
-use crate::interrupts::core_kind;
 use crate::kernel::Kernel;
-use crate::monitor::{Failure, Session};
 use crate::programs::{Loaded, Programs, Short, is_inside};
 use crate::services::{Patience, ServiceFailure};
+use crate::session::{Failure, Session};
 use crate::shootdown;
+use crate::shootdown::core_kind;
 use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
 use abi::process::{Errno, Reply, Request, flag, signal};
 use abi::program::BEGIN_BYTES;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -39,7 +40,6 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
 use kernel_sched::{ThreadId, WaitQueue};
-pub use pipes::MOST_BYTES as PIPE_BYTES;
 use pipes::Pipes;
 pub use place::place;
 
@@ -104,7 +104,7 @@ pub fn some_stop() -> bool {
 #[inline(never)]
 pub fn ran_short(frame: &TrapFrame) -> Short {
     let by_program = is_inside(frame.pc());
-    let found = crate::kernel::get().and_then(|kernel| kernel.processes.mine(kernel));
+    let found = crate::kernel::get().and_then(|kernel| get()?.mine(kernel));
     let Some(life) = found else { return Short::Kernel };
     let before = life.short.fetch_add(1, Ordering::Relaxed);
     match life.program.get() {
@@ -142,6 +142,23 @@ pub struct Processes {
     some: WaitQueue,
     /// Pipes that only they know.
     pipes: Pipes,
+}
+
+static PROCESSES: Once<Box<Processes>> = Once::new();
+
+/// Those of this kernel, from [`start`] on.
+pub fn get() -> Option<&'static Processes> {
+    PROCESSES.get().map(Box::as_ref)
+}
+
+/// An interrupt of a program, or of what it has called, is over: if its process is to end, it
+/// goes on there, or comes back there.
+#[cold]
+#[inline(never)]
+pub fn divert(kernel: &Kernel, frame: &mut TrapFrame) {
+    if let Some(processes) = get() {
+        processes.divert(kernel, frame);
+    }
 }
 
 impl Default for Processes {
@@ -208,11 +225,7 @@ impl Processes {
         }
     }
 
-    /// An interrupt of a program, or of what it has called, is over: if its process is to end, it
-    /// goes on there, or comes back there.
-    #[cold]
-    #[inline(never)]
-    pub fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
+    fn divert(&self, kernel: &Kernel, frame: &mut TrapFrame) {
         let stopped = self.mine(kernel).filter(|life| life.stop_signal().is_some());
         let Some(life) = stopped else { return };
         let Some(program) = life.program.get() else { return };
@@ -289,7 +302,7 @@ fn interrupt_cores() {
 
 /// Hears what this kernel is to do, for ever.
 pub fn listen(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let (Some(kernel), Some(processes)) = (crate::kernel::get(), get()) else { return };
     let session = Session::at(kernel, Level(0));
     let mut room = vec![0; BEGIN_BYTES];
     let mut due = 0;
@@ -306,12 +319,12 @@ pub fn listen(_: usize) {
         let news = with_table(&session, &patience, |table| table.next(&mut room));
         match news {
             Ok(News::Begin { pid, parent, group, bytes }) => {
-                begin::begin(&session, (pid, parent, group), &room[..bytes]);
+                begin::begin(&session, processes, (pid, parent, group), &room[..bytes]);
             }
-            Ok(News::Stop { pid, signal }) => kernel.processes.stop(kernel, pid, signal),
-            Ok(News::Group { pid, group }) => kernel.processes.regroup(pid, group),
+            Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
+            Ok(News::Group { pid, group }) => processes.regroup(pid, group),
             Err(Errno::Intr) => {}
-            Err(Errno::Restarted) => name_all(&session),
+            Err(Errno::Restarted) => name_all(&session, processes),
             Err(_) => {
                 let pause = if some_stop() { STOP_NS } else { AWAY_NS };
                 kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
@@ -326,9 +339,9 @@ const STOP_NS: u64 = 10_000_000;
 const AWAY_NS: u64 = 1_000_000_000;
 
 /// The table began anew: it hears what runs here.
-fn name_all(session: &Session) {
+fn name_all(session: &Session, processes: &Processes) {
     let kernel = session.kernel;
-    let all: Vec<_> = kernel.processes.living.lock().values().cloned().collect();
+    let all: Vec<_> = processes.living.lock().values().cloned().collect();
     for life in all {
         let watched = if life.parent == 0 { flag::WATCHED } else { 0 };
         let doomed = if life.stop_signal().is_some() { flag::KILLED } else { 0 };
@@ -349,6 +362,8 @@ fn name_all(session: &Session) {
 
 /// Begins to listen, and to tell.
 pub fn start(kernel: &'static Kernel) {
+    // Once: boot does.
+    let _ = PROCESSES.set(Box::default());
     if kernel.spawn("processes", None, listen, 0).is_err() {
         crate::log!("no memory for the thread that begins processes");
     }

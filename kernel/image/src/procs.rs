@@ -1,81 +1,56 @@
 //! What this kernel does for others: the procedures behind [`Ask`].
 
-use crate::kernel::Kernel;
-use crate::monitor::Session;
-use crate::peers::Terms;
+use crate::kernel::{self, Kernel};
+use crate::peers::{Ask, Procedures, with_room};
 use crate::power::OffError;
+use crate::session::Session;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
-use kernel_msg::{Class, Refusal, Request};
+use base::id::CoreId;
+use kernel_msg::{Refusal, Request};
+use kernel_sched::{PRIORITY_SERVE, SpawnError};
 
-/// Procedures of a kernel; the number goes into the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub enum Ask {
-    /// The payload back; any context.
-    Echo = 1,
-    /// The payload back, after sleeping a moment.
-    SlowEcho = 2,
-    /// The payload back, after asking the caller the same as often as its first word says.
-    Nest = 3,
-    /// Runs a line of the monitor; answers its text.
-    Run = 4,
-    /// Powers this domain off, memory kept, right after the answer.
-    PowerOff = 5,
-    /// Executes a request of a service ([`share::codec`]).
-    Serve = 6,
-    /// Wakes whoever is parked under a token. A notice: nothing comes back.
-    Wake = 7,
-    /// Gives a block to the pool; answers whether it did.
-    GiveBlock = 8,
-}
-
-impl Ask {
-    const ALL: [Ask; 8] = [
-        Ask::Echo,
-        Ask::SlowEcho,
-        Ask::Nest,
-        Ask::Run,
-        Ask::PowerOff,
-        Ask::Serve,
-        Ask::Wake,
-        Ask::GiveBlock,
-    ];
-
-    /// How it may be run.
-    pub fn class(self) -> Class {
-        match self {
-            Ask::Echo | Ask::Wake => Class::Urgent,
-            _ => Class::Blockable,
+impl Procedures for Kernel {
+    fn urgent(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        reply: &mut [u8],
+    ) -> Result<usize, Refusal> {
+        match Ask::from_code(request.proc)? {
+            Ask::Echo => {
+                let reply = reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?;
+                reply.copy_from_slice(payload);
+                Ok(payload.len())
+            }
+            Ask::Wake => self.services.heard_wake(self, payload),
+            _ => Err(Refusal::Refused),
         }
     }
 
-    fn from_code(code: u16) -> Result<Ask, Refusal> {
-        Ask::ALL.into_iter().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
+    fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        blockable(self, request, payload)
     }
-}
 
-/// Runs an urgent request: no wait, no lock that is not a leaf.
-pub fn urgent(
-    kernel: &Kernel,
-    request: &Request,
-    payload: &[u8],
-    reply: &mut [u8],
-) -> Result<usize, Refusal> {
-    match Ask::from_code(request.proc)? {
-        Ask::Echo => {
-            reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?.copy_from_slice(payload);
-            Ok(payload.len())
+    fn answered(&self, request: &Request) {
+        if Ask::from_code(request.proc) == Ok(Ask::PowerOff) {
+            self.answered_power_off();
         }
-        Ask::Wake => kernel.services.heard_wake(kernel, payload),
-        _ => Err(Refusal::Refused),
+    }
+
+    fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError> {
+        let made = self.scheduler.spawn("handler", PRIORITY_SERVE, Some(core), handler, argument);
+        made.map(|_| ())
     }
 }
 
-/// Runs a blockable request on a handler thread; may sleep and call on. What may block tells the
-/// pool first, and calls at the level below the request's: rules 4 and 5 of
-/// `docs/design/messages.md`.
-pub fn blockable(
+/// A handler thread.
+fn handler(argument: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    kernel.peers.work(kernel, kernel, argument);
+}
+
+fn blockable(
     kernel: &'static Kernel,
     request: &Request,
     mut payload: Vec<u8>,
@@ -85,21 +60,24 @@ pub fn blockable(
         Ask::Serve => kernel.services.serve(kernel, request, &payload),
         Ask::SlowEcho => {
             let moment = 20_000 + payload.len() as u64 * 50;
-            let _blocked = kernel.peers.handlers.will_block(kernel);
+            let _blocked = kernel.peers.will_block(kernel);
             kernel.scheduler.sleep_until(arch::time::soc_time() + moment);
             Ok(payload)
         }
-        Ask::Nest => nest(kernel, request, payload),
+        #[cfg(feature = "trials")]
+        Ask::Nest => crate::trials::nest(kernel, request, payload),
         Ask::Run => {
             let line = core::str::from_utf8(&payload).map_err(|_| Refusal::Refused)?;
             let mut text = Answer(with_room(MAX_PAYLOAD)?);
-            let _blocked = kernel.peers.handlers.will_block(kernel);
+            let _blocked = kernel.peers.will_block(kernel);
             let session = Session::at(kernel, request.level.deeper());
-            crate::monitor::run(&session, &mut text, line);
+            crate::commands::run(&session, &mut text, line);
             Ok(text.0)
         }
         Ask::GiveBlock => {
-            let answer = crate::balloon::give_block(kernel, request.from)?;
+            let balloons = kernel.balloons.as_ref().ok_or(Refusal::Refused)?;
+            let _blocked = kernel.peers.will_block(kernel);
+            let answer = balloons.give_block(kernel, &kernel.peers, request.from);
             payload.clear();
             payload.extend_from_slice(&answer);
             Ok(payload)
@@ -113,38 +91,6 @@ pub fn blockable(
             Ok(payload)
         }
     }
-}
-
-/// The request was served and its answer written: does what had to wait for that.
-pub fn answered(kernel: &Kernel, request: &Request) {
-    if Ask::from_code(request.proc) == Ok(Ask::PowerOff) {
-        kernel.answered_power_off();
-    }
-}
-
-fn nest(kernel: &'static Kernel, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-    let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
-    if depth > 0 {
-        let (mut onward, mut back) = (with_room(payload.len())?, with_room(payload.len())?);
-        onward.extend_from_slice(&(depth - 1).to_le_bytes());
-        onward.extend_from_slice(&payload[8..]);
-        back.resize(payload.len(), 0);
-        let _blocked = kernel.peers.handlers.will_block(kernel);
-        let terms = Terms { level: request.level.deeper(), patience: None };
-        let called = kernel.peers.call(terms, request.from, Ask::Nest, &onward, &mut back);
-        let bytes = called.map_err(|_| Refusal::Fault)?;
-        if back[..bytes] != onward {
-            return Err(Refusal::Fault);
-        }
-    }
-    Ok(payload)
-}
-
-/// Memory for what another kernel asked for: it may ask when there is none.
-fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
-    Ok(room)
 }
 
 /// Text of an answer, cut where a reply ends; it has that much room from the start.

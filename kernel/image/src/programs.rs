@@ -19,7 +19,6 @@ pub mod stack;
 use crate::balloon;
 use crate::kernel::Kernel;
 use crate::memory::{FRAMES, TABLE};
-use crate::processes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -35,7 +34,10 @@ pub static SPACES: Spaces = Spaces::new();
 
 /// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, what each
 /// core has put by, and what private pipes hold.
-const KEPT: u64 = (4 << 20) + crate::processes::PIPE_BYTES;
+const KEPT: u64 = (4 << 20) + PIPE_BYTES;
+/// Most pipes that only programs of one kernel know, and what they may take of its heap.
+pub const PIPES: usize = 64;
+const PIPE_BYTES: u64 = (PIPES * fs::vfs::pipe::CAPACITY) as u64;
 /// What is not for pages of programs.
 const LAST: u64 = 2 << 20;
 /// How often, and after how long, who found a block on its way looks again.
@@ -126,16 +128,19 @@ fn release(start: VirtAddr) {
     }
 }
 
+/// Says for whom there is no memory any more, and sees to it that its process ends.
+pub type RanShort = fn(&TrapFrame) -> Short;
+
 /// A fault in an open part of a program's memory: its page comes, and the instruction is tried
 /// again. Any context of the fault handler; waits for locks only, and who touches a program's
 /// memory holds none.
 #[cold]
 #[inline(never)]
-pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
+pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool {
     let Fault::Page { address, .. } = fault else { return false };
     let Some(from) = memory().filter(|_| is_inside(address)) else { return false };
     match is_short() && SPACES.is_open(address) {
-        true => demand_short(frame, address, from),
+        true => demand_short(frame, address, from, ran_short),
         false => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
     }
 }
@@ -143,8 +148,13 @@ pub fn demand(frame: &mut TrapFrame, fault: Fault) -> bool {
 /// The same where there is no memory any more.
 #[cold]
 #[inline(never)]
-fn demand_short(frame: &mut TrapFrame, address: u64, from: PageSource<'_>) -> bool {
-    match processes::ran_short(frame) {
+fn demand_short(
+    frame: &mut TrapFrame,
+    address: u64,
+    from: PageSource<'_>,
+    ran_short: RanShort,
+) -> bool {
+    match ran_short(frame) {
         Short::Code => false,
         Short::Kernel => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
         Short::Much(way_out) => {

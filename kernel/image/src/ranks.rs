@@ -35,7 +35,8 @@ pub const PROGRAMS: Rank = Rank::new(43, "programs");
 pub const STACKS: Rank = Rank::new(42, "stacks");
 /// Where programs trapped.
 pub const TRACES: Rank = Rank::new(53, "traces");
-/// For the monitor's stress commands.
+/// For commands of tests.
+#[cfg(feature = "trials")]
 pub const TEST: Rank = Rank::new(48, "test");
 /// The balloon's manager.
 pub const BALLOON: Rank = Rank::leaf(47, "balloon");

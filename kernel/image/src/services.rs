@@ -7,47 +7,41 @@
 //!    |        +--> what the step woke: threads here, notices to other kernels
 //!    +--> there: the same by message, `share::codec`
 //! ```
-//! A service's timer is kept by the kernel that executed the step which asked for it: [`keeper`]
-//! executes the step when it is time, or a little early.
+//! A service's timer is kept by the kernel that executed the step which asked for it:
+//! [`Services::keep`] executes the step when it is time, or a little early.
 //!
 //! A wake can be lost with the kernel that sent it, or without memory; that costs a second. Who
 //! listens ([`Served::listen`]) is woken once more by the service instead.
 
+mod caller;
 mod frames;
 mod keeping;
 mod patience;
 mod served;
 
-use crate::kernel::Kernel;
+use crate::node::Node;
 use crate::peers::{Ask, CallFailure};
-use crate::planted::Planted;
+use crate::platform::Platform;
 use ::processes::Processes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
+pub use caller::Caller;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-pub use frames::{SharedFrames, kind as frames_kind};
+use frames::SharedFrames;
+#[cfg(feature = "trials")]
+pub use frames::kind as frames_kind;
+#[cfg(feature = "trials")]
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
-pub use served::{Served, shared_keeping};
-use share::{Current, Mailboxes, Mode, Outbox, Service, Token, codec};
+pub use served::Served;
+#[cfg(feature = "trials")]
+pub use served::shared_keeping;
+use share::{Mailboxes, Mode, Outbox, Service, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
-
-/// The heap that a core allocates from.
-pub struct CoreHeap;
-
-impl Current for CoreHeap {
-    #[inline]
-    fn heap() -> usize {
-        arch::hold::heap()
-    }
-    fn set_heap(heap: usize) -> usize {
-        arch::hold::set_heap(heap)
-    }
-}
 
 /// Why a service did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +86,7 @@ pub struct Services {
     pub frames: Option<Served<SharedFrames>>,
     /// Whoever is parked waits in here.
     parked: WaitQueue,
-    /// Something for [`keeper`] to look at.
+    /// Something for [`Services::keep`] to look at.
     changed: WaitQueue,
     /// Epoch of each kernel, as far as the services have been told.
     known: Vec<AtomicU64>,
@@ -126,7 +120,7 @@ impl Services {
         Services {
             fs: Served::new(blob, me, |_| None),
             net: Served::new(blob, me, |_| None),
-            dma: Served::new(blob, me, crate::devices::dma::device),
+            dma: Served::new(blob, me, |platform| platform.devices.dma_device(platform)),
             processes: Box::new(Served::new(blob, me, |_| None)),
             frames: shares_frames(blob).then(|| Served::new(blob, me, |_| None)),
             parked: WaitQueue::new(),
@@ -140,36 +134,36 @@ impl Services {
     }
 
     /// All of them, for people.
-    pub fn lines(&self, kernel: &'static Kernel) -> Vec<Line> {
-        let (fs, net) = (self.fs.line(kernel), self.net.line(kernel));
-        let lines = [fs, net, self.dma.line(kernel), self.processes.line(kernel)];
-        let frames = self.frames.as_ref().map(|frames| frames.line(kernel));
+    pub fn lines(&self, platform: &'static Platform) -> Vec<Line> {
+        let (fs, net) = (self.fs.line(platform), self.net.line(platform));
+        let lines = [fs, net, self.dma.line(platform), self.processes.line(platform)];
+        let frames = self.frames.as_ref().map(|frames| frames.line(platform));
         lines.into_iter().chain(frames).collect()
     }
 
     /// Starts what needs the other kernels.
-    pub fn start(&self, kernel: &'static Kernel) {
-        self.fs.share(kernel);
-        self.net.share(kernel);
-        self.dma.share(kernel);
-        self.processes.share(kernel);
-        self.frames.iter().for_each(|frames| frames.share(kernel));
+    pub fn start(&self, platform: &'static Platform) {
+        self.fs.share(platform);
+        self.net.share(platform);
+        self.dma.share(platform);
+        self.processes.share(platform);
+        self.frames.iter().for_each(|frames| frames.share(platform));
     }
 
     /// Has those that lost their state begin anew.
-    pub fn look(&self, kernel: &'static Kernel) {
-        self.fs.look(kernel);
-        self.net.look(kernel);
-        self.dma.look(kernel);
-        self.processes.look(kernel);
-        self.frames.iter().for_each(|frames| frames.look(kernel));
+    pub fn look(&self, platform: &'static Platform) {
+        self.fs.look(self, platform);
+        self.net.look(self, platform);
+        self.dma.look(self, platform);
+        self.processes.look(self, platform);
+        self.frames.iter().for_each(|frames| frames.look(self, platform));
     }
 
     /// A token for the caller's next request.
-    fn token(&self, kernel: &Kernel) -> Token {
+    fn token(&self, platform: &Platform) -> Token {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
-        let thread = kernel.scheduler.current().token();
-        Token::new(kernel.me, kernel.epoch, thread, sequence)
+        let thread = platform.scheduler.current().token();
+        Token::new(platform.me, platform.epoch, thread, sequence)
     }
 
     fn woken(&self, token: Token) -> &AtomicU32 {
@@ -185,9 +179,9 @@ impl Services {
 
     /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`], or
     /// as long as it has patience. Only meanwhile may it be given anything: it is in no step.
-    fn sleep(&self, kernel: &Kernel, token: Token, all_woken: u64, patience: &Patience<'_>) {
+    fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
         self.given.open(place_of(token), token.sequence);
-        kernel.scheduler.wait_until(&self.parked, patience.next_look(), || {
+        platform.scheduler.wait_until(&self.parked, patience.next_look(), || {
             self.woken(token).load(Ordering::Relaxed) == token.sequence
                 || self.all_woken.load(Ordering::Relaxed) != all_woken
                 || patience.is_given_up()
@@ -195,8 +189,8 @@ impl Services {
     }
 
     /// Gives bytes to who waits here under this token, if it does.
-    fn give(&self, kernel: &Kernel, token: Token, bytes: &[u8]) -> bool {
-        let is_ours = token.kernel() == kernel.me && token.epoch() == kernel.epoch;
+    fn give(&self, node: &Node, token: Token, bytes: &[u8]) -> bool {
+        let is_ours = token.kernel() == node.me && token.epoch() == node.epoch;
         is_ours && self.given.put(place_of(token), token.sequence, bytes)
     }
 
@@ -205,41 +199,44 @@ impl Services {
         self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
     }
 
-    fn wake_all(&self, kernel: &Kernel) {
+    fn wake_all(&self, platform: &Platform) {
         self.all_woken.fetch_add(1, Ordering::Relaxed);
-        self.parked.wake_all(&kernel.scheduler);
+        self.parked.wake_all(&platform.scheduler);
     }
 
     /// Performs what a step asked for.
-    fn perform(&self, kernel: &Kernel, outbox: &Outbox) {
+    fn perform(&self, platform: &Platform, outbox: &Outbox) {
         for &token in outbox.wakes() {
-            self.wake(kernel, token);
+            self.wake(platform, token);
         }
         if outbox.wakes_all() {
-            self.wake_all(kernel);
+            self.wake_all(platform);
             let all = Token::default();
-            kernel.peers.ids().for_each(|peer| kernel.peers.tell(peer, Ask::Wake, all.as_bytes()));
+            platform
+                .peers
+                .ids()
+                .for_each(|peer| platform.peers.tell(peer, Ask::Wake, all.as_bytes()));
         }
     }
 
-    fn wake(&self, kernel: &Kernel, token: Token) {
-        if token.kernel() != kernel.me {
-            kernel.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
-        } else if token.epoch() == kernel.epoch {
+    fn wake(&self, platform: &Platform, token: Token) {
+        if token.kernel() != platform.me {
+            platform.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
+        } else if token.epoch() == platform.epoch {
             // A late wake of what its thread asked before is none of what it asks now.
             let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
             let order = Ordering::Relaxed;
             let _ = self.woken(token).compare_exchange(before, now, order, order);
-            kernel.scheduler.wake(ThreadId::from_token(token.thread));
+            platform.scheduler.wake(ThreadId::from_token(token.thread));
         }
     }
 
     /// Another kernel's step has woken a token of ours, or (an empty token) all. Any context.
-    pub fn heard_wake(&self, kernel: &Kernel, payload: &[u8]) -> Result<usize, Refusal> {
+    pub fn heard_wake(&self, platform: &Platform, payload: &[u8]) -> Result<usize, Refusal> {
         let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
         match token == Token::default() {
-            true => self.wake_all(kernel),
-            false if token.kernel() == kernel.me => self.wake(kernel, token),
+            true => self.wake_all(platform),
+            false if token.kernel() == platform.me => self.wake(platform, token),
             false => {}
         }
         Ok(0)
@@ -248,30 +245,30 @@ impl Services {
     /// Executes another kernel's request.
     pub fn serve(
         &self,
-        kernel: &'static Kernel,
+        platform: &'static Platform,
         request: &Request,
         payload: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
         let index = codec::service(payload).ok_or(Refusal::Refused)?;
         match index {
-            _ if index == self.fs.index() => self.fs.serve(kernel, request.from, payload),
-            _ if index == self.net.index() => self.net.serve(kernel, request.from, payload),
-            _ if index == self.dma.index() => self.dma.serve(kernel, request.from, payload),
+            _ if index == self.fs.index() => self.fs.serve(self, platform, request.from, payload),
+            _ if index == self.net.index() => self.net.serve(self, platform, request.from, payload),
+            _ if index == self.dma.index() => self.dma.serve(self, platform, request.from, payload),
             _ if index == self.processes.index() => {
-                self.processes.serve(kernel, request.from, payload)
+                self.processes.serve(self, platform, request.from, payload)
             }
             _ => Err(Refusal::NoSuchProc),
         }
     }
 
     /// The chip page may have changed. Any context.
-    pub fn look_at_chip(&self, kernel: &Kernel) {
-        self.changed.wake_all(&kernel.scheduler);
+    pub fn look_at_chip(&self, platform: &Platform) {
+        self.changed.wake_all(&platform.scheduler);
     }
 
     /// A service wants its timer earlier than before.
-    fn look_at_timers(&self, kernel: &Kernel) {
-        self.changed.wake_all(&kernel.scheduler);
+    fn look_at_timers(&self, platform: &Platform) {
+        self.changed.wake_all(&platform.scheduler);
     }
 
     /// When the first service wants its timer; `u64::MAX`: none does.
@@ -280,11 +277,38 @@ impl Services {
         timers.into_iter().min().unwrap_or(u64::MAX)
     }
 
+    /// Tells the services of kernels that died, and that the time has come which they asked for;
+    /// for ever.
+    pub fn keep(&self, platform: &'static Platform) {
+        loop {
+            let (mut ended, timer) = (Vec::new(), self.timer());
+            let deadline = (timer != u64::MAX).then_some(timer);
+            platform.scheduler.wait_until(&self.changed, deadline, || {
+                ended.extend(self.ended(platform));
+                !ended.is_empty() || self.timer() != timer
+            });
+            if !ended.is_empty() {
+                // What they were to answer or to wake is lost.
+                self.wake_all(platform);
+            }
+            for (id, epoch) in ended {
+                self.fs.gone(self, platform, (id, epoch));
+                self.net.gone(self, platform, (id, epoch));
+                self.dma.gone(self, platform, (id, epoch));
+                self.processes.gone(self, platform, (id, epoch));
+            }
+            self.fs.look_at_timer(self, platform);
+            self.net.look_at_timer(self, platform);
+            self.dma.look_at_timer(self, platform);
+            self.processes.look_at_timer(self, platform);
+        }
+    }
+
     /// Lives of other kernels that have ended since the last look.
-    fn ended(&self, kernel: &Kernel) -> impl Iterator<Item = (DomainId, Epoch)> {
-        let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != kernel.me);
+    fn ended(&self, platform: &Platform) -> impl Iterator<Item = (DomainId, Epoch)> {
+        let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != platform.me);
         let ended = ids.filter_map(|id| {
-            let now = peer_epoch(kernel.soc.state_word(id)).map_or(0, |epoch| epoch.0);
+            let now = peer_epoch(platform.soc.state_word(id)).map_or(0, |epoch| epoch.0);
             let before = self.known[id.index()].swap(now.into(), Ordering::Relaxed) as u16;
             (before != 0 && before != now).then_some((id, Epoch(before)))
         });
@@ -292,37 +316,10 @@ impl Services {
     }
 }
 
-/// Tells the services of kernels that died, and that the time has come which they asked for.
-pub fn keeper(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let services = &kernel.services;
-    loop {
-        let (mut ended, timer) = (Vec::new(), services.timer());
-        let deadline = (timer != u64::MAX).then_some(timer);
-        kernel.scheduler.wait_until(&services.changed, deadline, || {
-            ended.extend(services.ended(kernel));
-            !ended.is_empty() || services.timer() != timer
-        });
-        if !ended.is_empty() {
-            // What they were to answer or to wake is lost.
-            services.wake_all(kernel);
-        }
-        for (id, epoch) in ended {
-            services.fs.gone(kernel, id, epoch);
-            services.net.gone(kernel, id, epoch);
-            services.dma.gone(kernel, id, epoch);
-            services.processes.gone(kernel, id, epoch);
-        }
-        services.fs.look_at_timer(kernel);
-        services.net.look_at_timer(kernel);
-        services.dma.look_at_timer(kernel);
-        services.processes.look_at_timer(kernel);
-    }
-}
-
 /// Bytes of the DMA driver: its arena's head, its state, and what the arena's tables need.
 const DMA: u64 = 4 * base::addr::PAGE;
-/// Bytes for the monitor's `twins`.
+/// The service of the monitor's `twins`, which is on no board's list, and its bytes.
+pub const PLANTED_NAME: &str = "planted";
 const PLANTED: u64 = 8 * base::addr::PAGE;
 /// Bytes at the end of the shared block for measurements.
 pub const SPARE: u64 = base::addr::PAGE;
@@ -341,7 +338,7 @@ impl Shares {
             (Processes::NAME, ::processes::service::ARENA as u64),
             (net::Net::NAME, (2 << 20) - PLANTED - SPARE),
             (dma::Dma::NAME, DMA),
-            (Planted::NAME, PLANTED),
+            (PLANTED_NAME, PLANTED),
             (Shares::FRAMES, frames),
         ])
     }

@@ -10,12 +10,21 @@
 //! Only cores that are online are waited for. One that starts says so before it looks at the
 //! generation, the initiator counts before it looks who is online: at least one sees the other.
 
-use crate::interrupts::core_kind;
 use abi::boot::MAX_CORES;
 use arch::lock::Lock;
 use base::addr::VirtAddr;
 use base::id::CoreId;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Kinds of core-to-core interrupts; 0 is the scheduler's own.
+pub mod core_kind {
+    /// Look what there is to do.
+    pub const LOOK: u8 = 0;
+    /// Look at the shootdown queue.
+    pub const SHOOTDOWN: u8 = 1;
+    /// Stop for ever: this kernel ends.
+    pub const STOP: u8 = 2;
+}
 
 static INITIATOR: Lock<()> = Lock::new(crate::ranks::SHOOTDOWN, ());
 static START: AtomicU64 = AtomicU64::new(0);
@@ -150,6 +159,7 @@ pub fn is_online(core: usize) -> bool {
 }
 
 /// Ranges that were unmapped on every core, since boot.
+#[cfg(feature = "trials")]
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

@@ -9,11 +9,11 @@
 //! ```
 //! A file service that began anew knows no terminal: there is a new one then.
 
+use crate::files::with_files;
 use crate::kernel::Kernel;
-use crate::monitor::Session;
-use crate::monitor::files::with_files;
 use crate::processes::explain;
 use crate::processes::launch::{Launch, end_of, signal_group};
+use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};
 use abi::process::{End, signal};

@@ -20,7 +20,9 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_mem::mapping;
-use share::twins::{NoTwin, Tally, Twins};
+#[cfg(feature = "trials")]
+use share::twins::Tally;
+use share::twins::{NoTwin, Twins};
 
 /// The images of all other kernels.
 pub struct Others {
@@ -165,6 +167,7 @@ fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
 
 impl Others {
     /// All of them.
+    #[cfg(feature = "trials")]
     pub fn all(&self) -> &[Other] {
         &self.others
     }
@@ -212,16 +215,19 @@ impl Other {
     }
 
     /// Its functions, where the board has twins.
+    #[cfg(feature = "trials")]
     pub fn tally(&self) -> Option<Tally> {
         self.known.as_ref().map(|known| known.twins.tally())
     }
 
     /// Bytes of its code and its staged bytes that are mapped: 0 where nothing is.
+    #[cfg(feature = "trials")]
     pub fn code(&self) -> u64 {
         self.known.as_ref().map_or(0, |known| known.code)
     }
 
     /// Calls that went on here, those of them to an odd place for code of this ISA, and strays.
+    #[cfg(feature = "trials")]
     pub fn counts(&self) -> [u64; 3] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }

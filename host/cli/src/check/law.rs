@@ -14,6 +14,8 @@ pub struct Law {
     pub layers: BTreeMap<String, Vec<String>>,
     /// Like `layers`, for tests only.
     pub test_layers: BTreeMap<String, Vec<String>>,
+    /// How many modules of a crate are still in import cycles; no others may be.
+    pub cycles: BTreeMap<String, usize>,
     /// Direct dependencies on crates of others, each with its reason.
     pub external: BTreeMap<String, String>,
     /// Words of style.

@@ -5,6 +5,8 @@
 
 mod bans;
 mod calls;
+mod cycles;
+mod imports;
 mod law;
 mod layouts;
 mod licences;
@@ -43,11 +45,12 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 12] = [
+    let all: [Named<'_>; 13] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
         ("words", &|| if update { words::update(place) } else { words::check(place) }),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
+        ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
         ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),

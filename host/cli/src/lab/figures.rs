@@ -46,7 +46,7 @@ const FIGURES: [(&[&str], Figure); 12] = [
 
 /// Measures what the records of those names need.
 pub fn measure(place: &Place, names: &[String]) -> anyhow::Result<Vec<Said>> {
-    let (_, kernels) = commands::prepare(place, BOARD, Profile::Kernel)?;
+    let (_, kernels) = commands::prepare(place, BOARD, Profile::KernelTrials)?;
     let folder = place.target.join("benches").join("lab");
     let kit = Kit { place, kernels: &kernels, folder };
     let mut all = Vec::new();

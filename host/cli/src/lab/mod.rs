@@ -141,7 +141,7 @@ fn series(
     scenario: &Scenario,
     line: &Line,
 ) -> anyhow::Result<ExitCode> {
-    let (_, kernels) = commands::prepare(place, &scenario.board, Profile::Kernel)?;
+    let (_, kernels) = commands::prepare(place, &scenario.board, Profile::KernelTrials)?;
     let folder = place.target.join("lab");
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{title}.jsonl"));

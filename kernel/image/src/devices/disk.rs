@@ -1,7 +1,7 @@
 //! Requests to the disk: several at a time, each from its beginning to its end.
 
 use super::{Devices, bus};
-use crate::kernel::Kernel;
+use crate::node::Node;
 use core::sync::atomic::Ordering;
 use drivers::block::{BUFFER, Block, BlockError, Request, SECTOR, SLOTS, Token};
 
@@ -17,48 +17,48 @@ impl Devices {
     /// Whole sectors.
     pub fn disk_read(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         sector: u64,
         into: &mut [u8],
     ) -> Result<(), BlockError> {
         let pieces = into.chunks_mut(BUFFER).enumerate();
         let asked = pieces.map(|(at, into)| (piece(sector, at), Request::Read(into.len()), into));
-        self.transfer(kernel, asked)
+        self.transfer(node, asked)
     }
 
     /// Whole sectors.
     pub fn disk_write(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         sector: u64,
         data: &[u8],
     ) -> Result<(), BlockError> {
         let pieces = data.chunks(BUFFER).enumerate();
         let asked =
             pieces.map(|(at, data)| (piece(sector, at), Request::Write(data), Default::default()));
-        self.transfer(kernel, asked)
+        self.transfer(node, asked)
     }
 
     /// All that was written is durable.
-    pub fn disk_flush(&self, kernel: &'static Kernel) -> Result<(), BlockError> {
-        self.transfer(kernel, core::iter::once((0, Request::Flush, Default::default())))
+    pub fn disk_flush(&self, node: &'static Node) -> Result<(), BlockError> {
+        self.transfer(node, core::iter::once((0, Request::Flush, Default::default())))
     }
 
     /// All of these, as many at a time as there are places for. Only the first waits for a place:
     /// two who had some and waited for more would wait for each other.
     fn transfer<'a>(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         asked: impl Iterator<Item = Asked<'a>>,
     ) -> Result<(), BlockError> {
         let mut asked = asked.peekable();
         while let Some((sector, request, into)) = asked.next() {
             let mut flying = [const { None }; SLOTS];
-            flying[0] = Some((self.begin(kernel, sector, request)?, into));
+            flying[0] = Some((self.begin(node, sector, request)?, into));
             let mut ended = Ok(());
             for place in &mut flying[1..] {
                 let Some((sector, request, _)) = asked.peek() else { break };
-                match self.submit(kernel, *sector, *request) {
+                match self.submit(node, *sector, *request) {
                     Ok(token) => *place = asked.next().map(|(.., into)| (token, into)),
                     Err(BlockError::Busy) => break,
                     Err(why) => {
@@ -68,10 +68,10 @@ impl Devices {
                 }
             }
             for (token, into) in flying.into_iter().flatten() {
-                ended = self.finish(kernel, &token, into).and(ended);
+                ended = self.finish(node, &token, into).and(ended);
             }
             // There is room for who found none.
-            self.block.waiting.wake_all(&kernel.scheduler);
+            self.block.waiting.wake_all(&node.scheduler);
             ended?;
         }
         Ok(())
@@ -80,13 +80,13 @@ impl Devices {
     /// Submits it as soon as there is a place.
     fn begin(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         sector: u64,
         request: Request,
     ) -> Result<Token, BlockError> {
         let mut token = Err(BlockError::Busy);
-        kernel.scheduler.wait(&self.block.waiting, || {
-            token = self.submit(kernel, sector, request);
+        node.scheduler.wait(&self.block.waiting, || {
+            token = self.submit(node, sector, request);
             token != Err(BlockError::Busy)
         });
         token
@@ -95,14 +95,14 @@ impl Devices {
     /// Waits until it has ended.
     fn finish(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         token: &Token,
         into: &mut [u8],
     ) -> Result<(), BlockError> {
         let mut result = None;
-        kernel.scheduler.wait(&self.block.waiting, || {
+        node.scheduler.wait(&self.block.waiting, || {
             if let Some(block) = &mut *self.block.driver.lock() {
-                result = block.finish(&bus(kernel), token, into);
+                result = block.finish(&bus(node), token, into);
             }
             result.is_some()
         });
@@ -111,12 +111,12 @@ impl Devices {
 
     fn submit(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         sector: u64,
         request: Request,
     ) -> Result<Token, BlockError> {
         match &mut *self.block.driver.lock() {
-            Some(block) => block.submit(&bus(kernel), sector, request),
+            Some(block) => block.submit(&bus(node), sector, request),
             None => Err(BlockError::Unsupported),
         }
     }
@@ -132,7 +132,7 @@ impl Devices {
     }
 
     /// Writes, flushes and reads back the last sector, which it leaves as it was.
-    pub fn disk_check(&self, kernel: &'static Kernel) -> Result<u64, &'static str> {
+    pub fn disk_check(&self, node: &'static Node) -> Result<u64, &'static str> {
         let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
         if self.disk_is_taken.load(Ordering::Relaxed) {
             return Err("a file system has the disk: `fs df`");
@@ -148,11 +148,11 @@ impl Devices {
             BlockError::Unsupported => "the device does not support it",
             BlockError::Range | BlockError::Device => "the device reports an error",
         };
-        self.disk_read(kernel, last, &mut before).map_err(explain)?;
-        self.disk_write(kernel, last, &pattern).map_err(explain)?;
-        self.disk_flush(kernel).map_err(explain)?;
-        self.disk_read(kernel, last, &mut after).map_err(explain)?;
-        self.disk_write(kernel, last, &before).map_err(explain)?;
+        self.disk_read(node, last, &mut before).map_err(explain)?;
+        self.disk_write(node, last, &pattern).map_err(explain)?;
+        self.disk_flush(node).map_err(explain)?;
+        self.disk_read(node, last, &mut after).map_err(explain)?;
+        self.disk_write(node, last, &before).map_err(explain)?;
         if after == pattern { Ok(sectors) } else { Err("read back something else") }
     }
 }

@@ -3,7 +3,7 @@
 //! Whoever waits moves packets itself: each look takes what came and sends what can go.
 
 use super::{Slot, bus};
-use crate::kernel::Kernel;
+use crate::node::Node;
 use abi::boot::Device;
 use abi::host::PORT;
 use abi::vsock::DATA;
@@ -23,8 +23,8 @@ pub struct Link {
 }
 
 impl Link {
-    fn pump(&mut self, kernel: &'static Kernel) {
-        let bus = bus(kernel);
+    fn pump(&mut self, node: &'static Node) {
+        let bus = bus(node);
         while let Some((header, bytes)) = self.vsock.receive(&bus, &mut self.packet) {
             self.streams.received(&header, &self.packet[..bytes]);
         }
@@ -36,8 +36,8 @@ impl Link {
 }
 
 impl Slot<Link> {
-    pub(super) fn start(&self, kernel: &'static Kernel, found: &Device) -> Result<(), InitError> {
-        let vsock = Vsock::start(&bus(kernel), found)?;
+    pub(super) fn start(&self, node: &'static Node, found: &Device) -> Result<(), InitError> {
+        let vsock = Vsock::start(&bus(node), found)?;
         let link = Link { vsock, streams: Streams::new(PORT), packet: [0; DATA] };
         *self.driver.lock() = Some(link);
         Ok(())
@@ -51,30 +51,30 @@ impl Slot<Link> {
     /// Waits until `look` finds something.
     fn until<T>(
         &self,
-        kernel: &'static Kernel,
+        node: &'static Node,
         mut look: impl FnMut(&mut Streams) -> Option<T>,
     ) -> Option<T> {
         let mut found = None;
-        kernel.scheduler.wait(&self.waiting, || {
+        node.scheduler.wait(&self.waiting, || {
             let mut driver = self.driver.lock();
             let Some(link) = &mut *driver else { return true };
-            link.pump(kernel);
+            link.pump(node);
             found = look(&mut link.streams);
             // What it read made room, what it wrote may go.
-            link.pump(kernel);
+            link.pump(node);
             found.is_some()
         });
         found
     }
 
     /// The next stream that the host begins.
-    pub fn accept(&self, kernel: &'static Kernel) -> Option<Id> {
-        self.until(kernel, Streams::accept)
+    pub fn accept(&self, node: &'static Node) -> Option<Id> {
+        self.until(node, Streams::accept)
     }
 
     /// Bytes of a stream; 0: there are no more.
-    pub fn read(&self, kernel: &'static Kernel, id: Id, into: &mut [u8]) -> usize {
-        let read = self.until(kernel, |streams| match streams.read(id, into) {
+    pub fn read(&self, node: &'static Node, id: Id, into: &mut [u8]) -> usize {
+        let read = self.until(node, |streams| match streams.read(id, into) {
             Read::Bytes(bytes) => Some(bytes),
             Read::End => Some(0),
             Read::Wait => None,
@@ -83,14 +83,9 @@ impl Slot<Link> {
     }
 
     /// Fills `into`, or there are not so many bytes.
-    pub fn read_exact(
-        &self,
-        kernel: &'static Kernel,
-        id: Id,
-        mut into: &mut [u8],
-    ) -> Result<(), Gone> {
+    pub fn read_exact(&self, node: &'static Node, id: Id, mut into: &mut [u8]) -> Result<(), Gone> {
         while !into.is_empty() {
-            match self.read(kernel, id, into) {
+            match self.read(node, id, into) {
                 0 => return Err(Gone),
                 bytes => into = &mut into[bytes..],
             }
@@ -99,9 +94,9 @@ impl Slot<Link> {
     }
 
     /// Sends all of `from`.
-    pub fn write(&self, kernel: &'static Kernel, id: Id, mut from: &[u8]) -> Result<(), Gone> {
+    pub fn write(&self, node: &'static Node, id: Id, mut from: &[u8]) -> Result<(), Gone> {
         while !from.is_empty() {
-            let taken = self.until(kernel, |streams| match streams.write(id, from) {
+            let taken = self.until(node, |streams| match streams.write(id, from) {
                 Some(0) => None,
                 Some(bytes) => Some(Ok(bytes)),
                 None => Some(Err(Gone)),
@@ -112,12 +107,12 @@ impl Slot<Link> {
     }
 
     /// Done with it.
-    pub fn close(&self, kernel: &'static Kernel, id: Id) {
+    pub fn close(&self, node: &'static Node, id: Id) {
         if let Some(link) = &mut *self.driver.lock() {
             link.streams.close(id);
-            link.pump(kernel);
+            link.pump(node);
         }
         // Another thread may be reading it.
-        self.waiting.wake_all(&kernel.scheduler);
+        self.waiting.wake_all(&node.scheduler);
     }
 }

@@ -9,12 +9,12 @@
 
 use super::folders::Held;
 use super::images::Images;
-use super::{NONSENSE, Stream, Trouble, full};
+use super::{NONSENSE, Stream, Trouble, file, full};
 use crate::devices::streams::Gone;
-use crate::monitor::files::{explain, with_files};
-use crate::monitor::{Failure, Session};
+use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
+use crate::session::{Failure, Session};
 use abi::fs::{Errno as FileError, PATH, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{End, Errno, signal};
@@ -70,10 +70,6 @@ impl Drop for Handles<'_> {
             let _ = with_files(self.session, |client| client.close(handle));
         }
     }
-}
-
-pub(super) fn file(why: FileError) -> Trouble {
-    Trouble::Failed(Failure::Failed(explain(why)))
 }
 
 /// Bytes that an [`Exec`] says its strings have; `None`: more than there may be.

@@ -9,13 +9,12 @@
 //! no handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and
 //! the file system disappears. Its number is free when nobody takes jobs by it any more.
 
-use super::exec::file;
 use super::images::Images;
-use super::{NONSENSE, Stream, Trouble};
-use crate::monitor::files::with_files;
-use crate::monitor::{Failure, Session};
+use super::{NONSENSE, Stream, Trouble, file};
+use crate::files::with_files;
 use crate::procfs::post::{Post, Taken};
 use crate::services::ServiceFailure;
+use crate::session::{Failure, Session};
 use abi::fs::{Errno, PATH, flag};
 use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use alloc::collections::BTreeMap;

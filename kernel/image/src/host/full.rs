@@ -1,7 +1,7 @@
 //! What the host is told where a file system has no space left: which one, and how full it is.
 
-use crate::monitor::Session;
-use crate::monitor::files::with_files;
+use crate::files::with_files;
+use crate::session::Session;
 use abi::fs::source;
 use alloc::format;
 use alloc::string::String;

@@ -6,8 +6,8 @@
 //! begins to serve the host.
 
 use super::{NONSENSE, Stream, Trouble};
-use crate::monitor::Session;
-use crate::monitor::files::with_files;
+use crate::files::with_files;
+use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::flag;
 use alloc::format;

@@ -1,7 +1,6 @@
 //! The monitor's line editor: bytes in, echo and lines out. No I/O of its own.
 
-/// Longest line.
-pub const LINE: usize = 200;
+use crate::commands::LINE;
 
 /// A line under edit.
 pub struct Line {

@@ -1,8 +1,7 @@
 //! Our calls to the other kernels: how they are made, waited for, and given up.
 
-use super::{Peer, Peers};
-use crate::kernel::Kernel;
-use crate::procs::Ask;
+use super::{Ask, Peer, Peers};
+use crate::node::Node;
 use abi::soc::{command, state};
 use arch::time::soc_time;
 use base::id::DomainId;
@@ -75,16 +74,16 @@ impl Peers {
     /// Calls, and waits for the answer. From a thread without leaf locks.
     pub fn call(
         &self,
+        node: &Node,
         terms: Terms,
         id: DomainId,
         ask: Ask,
         payload: &[u8],
         buffer: &mut [u8],
     ) -> Result<usize, CallFailure> {
-        let kernel = crate::kernel::get().ok_or(CallFailure::PeerLost)?;
         let peer = self.peer(id).ok_or(CallFailure::PeerLost)?;
-        let call = Call { kernel, peer, vector: self.vector, terms, ask, payload };
-        peer.wake_if_asleep(kernel);
+        let call = Call { node, peer, vector: self.vector, terms, ask, payload };
+        peer.wake_if_asleep(node);
         match ask.class() {
             Class::Urgent => call.urgent(buffer),
             Class::Blockable => call.blockable(buffer),
@@ -118,7 +117,7 @@ impl<T, L: FnMut() -> Result<T, u64>> Search<T, L> {
 
 /// One call under way.
 struct Call<'a> {
-    kernel: &'a Kernel,
+    node: &'a Node,
     peer: &'a Peer,
     vector: u32,
     terms: Terms,
@@ -148,7 +147,7 @@ impl Call<'_> {
 
     /// Can the peer not answer: dead, or never started?
     fn is_gone(&self) -> bool {
-        peer_epoch(self.kernel.soc.state_word(self.peer.id)).is_none()
+        peer_epoch(self.node.soc.state_word(self.peer.id)).is_none()
     }
 
     fn sent(&self) {
@@ -165,8 +164,8 @@ impl Call<'_> {
     /// so who sleeps is looked at once more before it is woken for an answer that is there.
     fn gives_up(&self, retry: &mut RetryTimer, mut done: impl FnMut() -> bool) -> bool {
         let action = retry.action(soc_time());
-        if action == RetryAction::Ring && !(self.peer.is_asleep(self.kernel) && done()) {
-            self.peer.nudge(self.kernel, self.vector);
+        if action == RetryAction::Ring && !(self.peer.is_asleep(self.node) && done()) {
+            self.peer.nudge(self.node, self.vector);
         }
         action == RetryAction::GiveUp
     }
@@ -182,7 +181,7 @@ impl Call<'_> {
     /// Waits in `attend`: from any context without leaf locks. Nobody else runs on this core
     /// meanwhile, who might wait for the reply slot that this call holds, and take the core for it.
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
-        self.kernel.scheduler.unpreempted(|| {
+        self.node.scheduler.unpreempted(|| {
             let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
             self.sent();
             let ended = self.attend(|| self.finish(id, buffer));
@@ -192,7 +191,7 @@ impl Call<'_> {
 
     /// Sleeps; from a thread only.
     fn blockable(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
-        let scheduler = &self.kernel.scheduler;
+        let scheduler = &self.node.scheduler;
         let token = scheduler.current().token();
         let begun = self.sleep(&self.peer.room, || self.begin(token));
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
@@ -210,7 +209,7 @@ impl Call<'_> {
         let mut retry = RetryTimer::new(soc_time(), RING_AGAIN_NS, half);
         while !search.done() {
             let until = Some(soc_time() + search.again());
-            if self.kernel.scheduler.wait_until(queue, until, || search.done()) {
+            if self.node.scheduler.wait_until(queue, until, || search.done()) {
                 break;
             }
             if self.gives_up(&mut retry, || search.done()) {
@@ -229,22 +228,21 @@ impl Call<'_> {
 impl Peer {
     /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
     /// `PeerLost` or stays as it is until somebody tries again.
-    fn wake_if_asleep(&self, kernel: &Kernel) {
-        if self.is_asleep(kernel)
-            && kernel.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
+    fn wake_if_asleep(&self, node: &Node) {
+        if self.is_asleep(node) && node.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
         {
-            self.look(kernel);
+            self.look(node);
         }
     }
 
-    fn is_asleep(&self, kernel: &Kernel) -> bool {
-        matches!(kernel.soc.state(self.id).1, state::OFF | state::COLD | state::INACTIVE)
+    fn is_asleep(&self, node: &Node) -> bool {
+        matches!(node.soc.state(self.id).1, state::OFF | state::COLD | state::INACTIVE)
     }
 
     /// Rings again, in case the last ring was lost or the peer went to sleep over it.
-    fn nudge(&self, kernel: &Kernel, vector: u32) {
-        self.wake_if_asleep(kernel);
+    fn nudge(&self, node: &Node, vector: u32) {
+        self.wake_if_asleep(node);
         arch::doorbell::ring(self.slot, vector);
-        self.look(kernel);
+        self.look(node);
     }
 }

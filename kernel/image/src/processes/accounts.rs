@@ -6,8 +6,8 @@
 //! last look is a second behind the one that found no process, as a thread outlives its process.
 
 use super::{Life, with_table};
-use crate::monitor::Session;
 use crate::services::Patience;
+use crate::session::Session;
 use ::processes::client::Account;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -38,8 +38,8 @@ fn is_news(before: &Account, now: &Account) -> bool {
 
 /// Tells the table, for ever.
 pub fn keep(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
-    let (session, processes) = (Session::at(kernel, Level(0)), &kernel.processes);
+    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let session = Session::at(kernel, Level(0));
     let mut told: BTreeMap<u32, Account> = BTreeMap::new();
     let mut was_empty = true;
     loop {

@@ -7,11 +7,11 @@
 
 use super::accounts::account;
 use super::guest::Guest;
-use super::{Life, with_table};
+use super::{Life, Processes, with_table};
 use crate::kernel::Kernel;
-use crate::monitor::Session;
 use crate::programs::{Loaded, Manifest, stack};
 use crate::services::Patience;
+use crate::session::Session;
 use ::processes::client::Account;
 use ::processes::name;
 use abi::fs::{Errno as FileError, Op, Request, flag};
@@ -36,7 +36,12 @@ const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 }
 const FIRST_PREOPEN: u32 = 3;
 
 /// What the table gave: a thread for it, or why there is none.
-pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning: &[u8]) {
+pub fn begin(
+    session: &Session,
+    processes: &Processes,
+    (pid, parent, group): (u32, u32, u32),
+    beginning: &[u8],
+) {
     if !crate::programs::has_room_to_begin() {
         return tell(session, pid, Err(Errno::Nomem));
     }
@@ -55,15 +60,15 @@ pub fn begin(session: &Session, (pid, parent, group): (u32, u32, u32), beginning
         messages: AtomicU64::new(0),
         memory: AtomicU64::new(0),
     };
-    put(&kernel.processes.living, pid, Arc::new(life));
-    put(&kernel.processes.begun, pid, beginning.to_vec());
+    put(&processes.living, pid, Arc::new(life));
+    put(&processes.begun, pid, beginning.to_vec());
     if kernel.spawn("program", None, thread, pid as usize).is_err() {
-        take(&kernel.processes.living, pid);
-        take(&kernel.processes.begun, pid);
+        take(&processes.living, pid);
+        take(&processes.begun, pid);
         return tell(session, pid, Err(Errno::Nomem));
     }
-    kernel.processes.count.fetch_add(1, Ordering::Release);
-    kernel.processes.some.wake_all(&kernel.scheduler);
+    processes.count.fetch_add(1, Ordering::Release);
+    processes.some.wake_all(&kernel.scheduler);
 }
 
 /// What is taken out of a map is dropped without its lock.
@@ -82,27 +87,27 @@ fn tell(session: &Session, pid: u32, how: Result<u64, Errno>) {
 }
 
 fn thread(pid: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let pid = pid as u32;
-    if let Some(life) = kernel.processes.life(pid) {
+    if let Some(life) = processes.life(pid) {
         let me: ThreadId = kernel.scheduler.current();
         life.thread.store(me.token(), Ordering::Release);
     }
     if stack::run(live, pid as usize).is_err() {
         tell(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
     }
-    drop(take(&kernel.processes.begun, pid));
-    drop(take(&kernel.processes.living, pid));
+    drop(take(&processes.begun, pid));
+    drop(take(&processes.living, pid));
 }
 
 /// On the process's own stack.
 extern "C" fn live(pid: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let pid = pid as u32;
-    let (life, beginning) = (kernel.processes.life(pid), take(&kernel.processes.begun, pid));
+    let (life, beginning) = (processes.life(pid), take(&processes.begun, pid));
     let (Some(life), Some(beginning)) = (life, beginning) else { return };
     let session = Session::at(kernel, Level(0));
-    let prepared = prepare(&session, &life, &beginning);
+    let prepared = prepare(&session, processes, &life, &beginning);
     drop(beginning);
     let (loaded, process, guest, limits) = match prepared {
         Ok(prepared) => prepared,
@@ -112,9 +117,9 @@ extern "C" fn live(pid: usize) {
     // Set once: this is the only thread that does.
     drop(life.program.set(loaded.clone()));
     tell(&session, pid, Ok(0));
-    let (end, used) = run(kernel, &life, (loaded, process, guest, limits));
+    let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
     // Nobody can stop it any more.
-    drop(take(&kernel.processes.living, pid));
+    drop(take(&processes.living, pid));
     let (how, status) = told(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
@@ -124,10 +129,15 @@ extern "C" fn live(pid: usize) {
 
 type Prepared = (Arc<Loaded<Guest>>, Process, Guest, Limits);
 
-fn prepare(session: &Session, life: &Arc<Life>, beginning: &[u8]) -> Result<Prepared, Errno> {
+fn prepare(
+    session: &Session,
+    processes: &'static Processes,
+    life: &Arc<Life>,
+    beginning: &[u8],
+) -> Result<Prepared, Errno> {
     let kernel = session.kernel;
     let beginning = decode(beginning).map_err(|_| Errno::Inval)?;
-    let programs = kernel.processes.programs(kernel).ok_or(Errno::Nomem)?;
+    let programs = processes.programs(kernel).ok_or(Errno::Nomem)?;
     let load = || programs.load(session, beginning.directory(), beginning.path);
     let loaded = match load() {
         Err(Errno::Nomem) => {
@@ -136,7 +146,7 @@ fn prepare(session: &Session, life: &Arc<Life>, beginning: &[u8]) -> Result<Prep
         }
         other => other,
     }?;
-    let mut guest = Guest::new(kernel, life.clone());
+    let mut guest = Guest::new(kernel, processes, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);
     let made = furnish(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
@@ -214,10 +224,11 @@ fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
 
 fn run(
     kernel: &'static Kernel,
+    processes: &Processes,
     life: &Life,
     (loaded, process, guest, limits): Prepared,
 ) -> (End, Account) {
-    let Some(programs) = kernel.processes.programs.get() else {
+    let Some(programs) = processes.programs.get() else {
         return (End::NoMemory(String::from("there is no engine")), Account::default());
     };
     crate::idle::to_program(kernel);

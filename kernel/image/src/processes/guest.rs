@@ -6,13 +6,12 @@
 //! whatever the code above asked for. What a kernel asks on a program's behalf goes by
 //! [`Guest::root`] or by itself.
 
-use super::pipes::Way;
-use super::{Life, ask};
+use super::{Life, Processes, ask};
 use crate::idle;
 use crate::kernel::Kernel;
-use crate::monitor::Session;
 use crate::programs;
 use crate::services::{Patience, ServiceFailure};
+use crate::session::Session;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
@@ -22,19 +21,28 @@ use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_sched::ThreadId;
 
+/// Who answers.
+pub enum Way {
+    /// This is the answer; `None`: the deadline came first.
+    Here(Option<fs::Reply>),
+    /// The file service, when it is asked this.
+    Service(fs::Request),
+}
+
 /// Pieces of random bytes that this kernel has given out.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
 /// One process's.
 pub struct Guest {
     session: Session,
+    pub(super) processes: &'static Processes,
     life: Arc<Life>,
 }
 
 impl Guest {
     /// Of a process of this kernel, on whose thread it is used.
-    pub fn new(kernel: &'static Kernel, life: Arc<Life>) -> Guest {
-        Guest { session: Session::at(kernel, Level(0)), life }
+    pub fn new(kernel: &'static Kernel, processes: &'static Processes, life: Arc<Life>) -> Guest {
+        Guest { session: Session::at(kernel, Level(0)), processes, life }
     }
 
     pub(super) fn kernel(&self) -> &'static Kernel {

@@ -3,8 +3,8 @@
 //! manifests may say that root and signals are not for them.
 
 use super::{place, with_table};
-use crate::monitor::Session;
 use crate::services::Patience;
+use crate::session::Session;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;

@@ -5,22 +5,17 @@
 //! hands an end to another kernel has the pipe leave before; who comes meanwhile waits for that,
 //! and who has it leave waits for the service only, which never waits for a pipe of these.
 
-use super::guest::Guest;
+use super::guest::{Guest, Way};
 use crate::kernel::Kernel;
+use crate::programs::PIPES;
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
 use alloc::boxed::Box;
 use arch::lock::Lock;
 use core::sync::atomic::{AtomicU64, Ordering};
 use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
-use fs::vfs::pipe::CAPACITY;
 use kernel_process::Interrupted;
 use kernel_sched::WaitQueue;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// Most pipes of these: further ones are the service's from the beginning.
-const PIPES: usize = 64;
-/// What they may take of the kernel's heap, which it keeps for that.
-pub const MOST_BYTES: u64 = (PIPES * CAPACITY) as u64;
 
 struct Place {
     pipe: Lock<PrivatePipe>,
@@ -69,14 +64,6 @@ impl Pipes {
     }
 }
 
-/// Who answers.
-pub enum Way {
-    /// This is the answer; `None`: the deadline came first.
-    Here(Option<Reply>),
-    /// The file service, when it is asked this.
-    Service(Request),
-}
-
 impl Guest {
     /// What a private pipe has to do with a request to the file service: most have nothing.
     #[inline]
@@ -98,7 +85,7 @@ impl Guest {
 
     fn open_pipe(&mut self, request: Request) -> Way {
         let is_usual = request.flags & !flag::NONBLOCK == 0;
-        let opened = is_usual.then(|| self.kernel().processes.pipes.open(request.flags));
+        let opened = is_usual.then(|| self.processes.pipes.open(request.flags));
         opened.flatten().map_or(Way::Service(request), |reply| Way::Here(Some(reply)))
     }
 
@@ -141,7 +128,7 @@ impl Guest {
         bulk: &mut [u8],
     ) -> Result<Option<Result<u64, Errno>>, Interrupted> {
         let kernel = self.kernel();
-        let Some(place) = kernel.processes.pipes.place(request.handle) else { return Ok(None) };
+        let Some(place) = self.processes.pipes.place(request.handle) else { return Ok(None) };
         let side = Side::of(request.handle);
         let moved = self.attend((place, side), None, |pipe| match pipe.transfer(request, bulk) {
             Moved::Waits => None,
@@ -164,7 +151,7 @@ impl Guest {
         deadline: Option<u64>,
     ) -> Result<Way, Interrupted> {
         let kernel = self.kernel();
-        let Some(place) = kernel.processes.pipes.place(request.handle) else {
+        let Some(place) = self.processes.pipes.place(request.handle) else {
             return Ok(Way::Here(Some(Reply::error(Errno::Badf))));
         };
         let side = Side::of(request.handle);
@@ -228,7 +215,7 @@ impl Guest {
             Err(why) => (Err(parcel), Err(why)),
         };
         if done.is_ok() {
-            kernel.processes.pipes.left.fetch_add(1, Ordering::Relaxed);
+            self.processes.pipes.left.fetch_add(1, Ordering::Relaxed);
         }
         let close = place.pipe.lock().left(outcome);
         close.into_iter().flatten().for_each(|handle| self.close_at_service(handle));

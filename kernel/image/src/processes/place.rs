@@ -3,10 +3,10 @@
 
 use super::with_table;
 use crate::kernel::Kernel;
-use crate::monitor::Session;
-use crate::procs::Ask;
+use crate::peers::Ask;
 use crate::programs;
 use crate::services::Patience;
+use crate::session::Session;
 use abi::boot::{MAX_DOMAINS, role};
 use abi::process::Errno;
 use abi::program::{ANY_KERNEL, class};
@@ -31,7 +31,8 @@ pub fn place(
     let mut class = class::NORMAL;
     if wish.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
         // What is wrong with a program is told by the kernel that begins it.
-        class = kernel.processes.class(session, directory, path).unwrap_or(class);
+        let known = super::get().and_then(|all| all.class(session, directory, path));
+        class = known.unwrap_or(class);
         if needs_load(class, facts) {
             count(session, facts);
         }

@@ -1,8 +1,9 @@
 //! Which files a kernel shows of itself, where their texts come from, and what can be written.
 //!
-//! What the monitor can say is said by the monitor's commands: there is one text for both.
+//! What a command can say is said by it: there is one text for the monitor and for this.
 
-use crate::monitor::{self, Session};
+use crate::commands;
+use crate::session::Session;
 use abi::fs::Errno;
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -70,16 +71,16 @@ pub const FILES: &[File] = &[
     shows("version", version),
 ];
 
-/// What a command of the monitor says.
+/// What a command says.
 fn says(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
-    monitor::run(session, out, line);
+    commands::run(session, out, line);
     Ok(())
 }
 
-/// Has a command of the monitor done it; a line of what it says begins with `!` where it could not.
+/// Has a command done it; a line of what it says begins with `!` where it could not.
 fn does(session: &Session, line: &str) -> Result<(), Errno> {
     let mut said = Page::default();
-    monitor::run(session, &mut said, line);
+    commands::run(session, &mut said, line);
     let refused = said.0.lines().any(|line| line.starts_with("! "));
     if refused { Err(Errno::Inval) } else { Ok(()) }
 }
@@ -135,7 +136,7 @@ fn power(_: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
-        "sync" => monitor::settle(session),
+        "sync" => crate::files::settle(session),
         "poweroff" | "off" => does(session, "poweroff"),
         // Refused where a run must repeat.
         "reboot" => does(session, "reboot").map_err(|_| Errno::Notsup),
@@ -145,7 +146,7 @@ fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
 
 /// What was asked for; 0: nothing was.
 fn frequency(session: &Session, out: &mut Page) -> fmt::Result {
-    let asked = monitor::asked_frequency(session.kernel);
+    let asked = commands::asked_frequency(session.kernel);
     let nominal = u64::from(session.kernel.domain().khz) / 1000;
     writeln!(out, "{}", if asked == 0 { nominal } else { asked })
 }
@@ -156,7 +157,7 @@ fn set_frequency(session: &Session, word: &str) -> Result<(), Errno> {
 }
 
 fn idle(session: &Session, out: &mut Page) -> fmt::Result {
-    let gates = monitor::gates_idle(session.kernel);
+    let gates = commands::gates_idle(session.kernel);
     out.write_str(if gates { "clocked [gated]\n" } else { "[clocked] gated\n" })
 }
 

@@ -14,9 +14,9 @@
 mod files;
 pub mod post;
 
+use crate::files::with_files;
 use crate::kernel::Kernel;
-use crate::monitor::Session;
-use crate::monitor::files::with_files;
+use crate::session::Session;
 use abi::fs::{Errno, Stat, flag, kind, source};
 use abi::served::{DATA, Job, ROOT, Task};
 use alloc::collections::VecDeque;

@@ -1,8 +1,8 @@
 //! Jobs of a served file system, as a kernel takes and answers them (`abi::served`).
 
 use crate::kernel::Kernel;
-use crate::monitor::Session;
 use crate::services::{Patience, ServiceFailure};
+use crate::session::Session;
 use abi::fs::{Dirent, Errno, Op, Request, flag};
 use abi::served::{DATA, Job, ROOM};
 use alloc::vec;

@@ -6,9 +6,9 @@
 
 use super::Trace;
 use super::seam::{self, Buffer};
+use crate::files::with_files;
 use crate::kernel::Kernel;
-use crate::monitor::Session;
-use crate::monitor::files::with_files;
+use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;

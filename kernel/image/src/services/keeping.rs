@@ -5,7 +5,7 @@
 //! only, read by all, and left alone by the soc when it dies.
 
 use crate::coherence::Coherence;
-use crate::kernel::Kernel;
+use crate::node::Node;
 use alloc::vec::Vec;
 use arch::exclusion::Exclusion;
 use arch::shared::Window;
@@ -17,7 +17,7 @@ use share::{Arena, Custody, Marks};
 
 /// What a shared arena has besides.
 struct Shared {
-    kernel: &'static Kernel,
+    node: &'static Node,
     coherence: &'static Coherence,
     /// This service's mark, of each kernel.
     marks: Vec<Window>,
@@ -41,18 +41,18 @@ impl Keeping {
 
     /// Of memory that all kernels share; `between` is their lock. `index` names the service.
     pub fn shared(
-        kernel: &'static Kernel,
+        node: &'static Node,
         coherence: &'static Coherence,
         between: arch::shared::HwLock,
         index: usize,
         arena: Arena,
     ) -> Option<Keeping> {
-        let ids = (0..kernel.blob.domains().len() as u8).map(DomainId);
-        let marks = ids.map(|id| mark(kernel, id, index)).collect::<Option<Vec<_>>>()?;
+        let ids = (0..node.blob.domains().len() as u8).map(DomainId);
+        let marks = ids.map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
         let (base, bytes) = (arena.base(), arena.bytes());
         let begun = AtomicU32::new(0);
-        let shared = Shared { kernel, coherence, marks, base, bytes, begun };
-        if kernel.epoch.0 == 1 {
+        let shared = Shared { node, coherence, marks, base, bytes, begun };
+        if node.epoch.0 == 1 {
             // The chip has just begun: what the word holds nobody wrote.
             shared.say(0);
         }
@@ -69,18 +69,18 @@ impl Keeping {
     }
 }
 
-fn mark(kernel: &Kernel, id: DomainId, index: usize) -> Option<Window> {
-    let window = &kernel.blob.window;
-    let own = (id.index() * kernel.blob.domains().len() + id.index()) as u64;
+fn mark(node: &Node, id: DomainId, index: usize) -> Option<Window> {
+    let window = &node.blob.window;
+    let own = (id.index() * node.blob.domains().len() + id.index()) as u64;
     let at = index as u64 * 8;
     let fits = at < window.dsm_link_size;
     let word = PhysAddr(window.dsm + own * window.dsm_link_size + at);
-    fits.then(|| Window::uncached(kernel.blob, word, 8))?
+    fits.then(|| Window::uncached(node.blob, word, 8))?
 }
 
 impl Shared {
     fn say(&self, mark: u64) {
-        self.marks[self.kernel.me.index()].store(0, mark);
+        self.marks[self.node.me.index()].store(0, mark);
         arch::words::barrier();
     }
 }
@@ -122,7 +122,7 @@ impl Custody for Keeping {
 
     fn mend(&self) {
         if let Some(s) = &self.shared {
-            s.coherence.mend(s.kernel, s.base, s.bytes);
+            s.coherence.mend(s.base, s.bytes);
         }
     }
 

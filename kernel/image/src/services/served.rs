@@ -1,12 +1,13 @@
 //! One service as this kernel has it: asked, executed here or there, counted.
 
 use super::keeping::Keeping;
-use super::{CoreHeap, Line, Patience, ServiceFailure, chosen};
-use crate::boot;
-use crate::coherence::Coherence;
-use crate::kernel::Kernel;
-use crate::monitor::Session;
+use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
+use crate::arenas;
+use crate::coherence::{self, Coherence};
+use crate::memory::CoreHeap;
+use crate::node::Node;
 use crate::peers::Ask;
+use crate::platform::Platform;
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use abi::soc::Spinlock;
@@ -30,21 +31,22 @@ const FIRST_LOCK: usize = 8;
 type Local<S> = Instance<S, Keeping, CoreHeap>;
 
 /// How a service's device is reached from this kernel.
-type Drives = fn(&'static Kernel) -> Option<Device<'static>>;
+type Drives = fn(&'static Platform) -> Option<Device<'static>>;
 
 /// What a step asks for, and the device that it drives.
-struct Asked {
-    kernel: &'static Kernel,
+struct Asked<'a> {
+    services: &'a Services,
+    node: &'static Node,
     outbox: Outbox,
     device: Option<Device<'static>>,
 }
 
-impl Effects for Asked {
+impl Effects for Asked<'_> {
     fn wake(&mut self, token: Token) {
         self.outbox.wake(token);
     }
     fn give(&mut self, token: Token, bytes: &[u8]) -> bool {
-        let is_given = self.kernel.services.give(self.kernel, token, bytes);
+        let is_given = self.services.give(self.node, token, bytes);
         if is_given {
             self.outbox.wake(token);
         }
@@ -57,7 +59,7 @@ impl Effects for Asked {
         Effects::timer(&mut self.outbox, at);
     }
     fn time_of_day(&self, now: u64) -> u64 {
-        self.kernel.time_of_day(now)
+        self.node.time_of_day(now)
     }
     fn device(&self) -> Option<Device<'_>> {
         self.device
@@ -88,7 +90,7 @@ impl<S: Service + Shareable> Served<S> {
         let (index, mode) = chosen::<S>(blob);
         let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
         let instance = Once::new();
-        if is_here && let Some(local) = start::<S>(mode) {
+        if is_here && let Some(local) = start::<S>(blob, mode) {
             let _ = instance.set(local);
         }
         let zero = || AtomicU64::new(0);
@@ -98,27 +100,29 @@ impl<S: Service + Shareable> Served<S> {
     }
 
     /// Comes to where the state is shared. Whoever asks first starts the service.
-    pub fn share(&self, kernel: &'static Kernel) {
+    pub fn share(&self, platform: &'static Platform) {
         if !self.mode.is_shared() {
             return;
         }
-        match self.keeping(kernel) {
+        match self.keeping(platform) {
             Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
             None => crate::log!("{}: no memory to share it in", S::NAME),
         }
     }
 
-    fn keeping(&self, kernel: &'static Kernel) -> Option<Keeping> {
-        let coherence = kernel.coherence.as_ref()?;
-        shared_keeping(kernel, coherence, self.index as usize, S::NAME)
+    fn keeping(&self, platform: &'static Platform) -> Option<Keeping> {
+        let coherence = platform.coherence.as_ref()?;
+        shared_keeping(platform, coherence, self.index as usize, S::NAME)
     }
 
     /// A step is over: pages that it took may go.
-    fn released(&self, kernel: &Kernel) {
+    fn released(&self, platform: &Platform) {
         if self.mode.is_shared()
-            && let Some(coherence) = &kernel.coherence
+            && let Some(coherence) = &platform.coherence
         {
-            coherence.released();
+            if let Some(thrashing) = coherence.released() {
+                coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
+            }
         }
     }
 
@@ -135,11 +139,11 @@ impl<S: Service + Shareable> Served<S> {
     /// Asks, and waits for the answer. From a thread without locks.
     pub fn ask(
         &self,
-        session: &Session,
+        caller: &Caller,
         request: S::Request,
         bulk: &mut [u8],
     ) -> Result<S::Reply, ServiceFailure> {
-        let answer = self.ask_patiently(session, request, bulk, &Patience::ENDLESS)?;
+        let answer = self.ask_patiently(caller, request, bulk, &Patience::ENDLESS)?;
         answer.ok_or(ServiceFailure::Nonsense)
     }
 
@@ -147,24 +151,25 @@ impl<S: Service + Shareable> Served<S> {
     /// forgotten the request.
     pub fn ask_patiently(
         &self,
-        session: &Session,
+        caller: &Caller,
         request: S::Request,
         bulk: &mut [u8],
         patience: &Patience<'_>,
     ) -> Result<Option<S::Reply>, ServiceFailure> {
-        let kernel = session.kernel;
-        let token = kernel.services.token(kernel);
+        let (platform, services) = (caller.platform, caller.services);
+        let token = services.token(platform);
         let mut again = false;
         loop {
-            let all_woken = kernel.services.expect_wake(token);
-            let answer = match self.mode.route(kernel.me, kernel.blob.domains().len() as u8, 0) {
+            let all_woken = services.expect_wake(token);
+            let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0)
+            {
                 Route::Local => {
                     count(&self.here);
-                    self.step(kernel, event(again, token, request, bulk))?
+                    self.step(services, platform, event(again, token, request, bulk))?
                 }
                 Route::Remote(home) => {
                     count(&self.away);
-                    self.send(session, home, (asked(again), token), request, bulk)?
+                    self.send(caller, home, (asked(again), token), request, bulk)?
                 }
             };
             match answer {
@@ -172,13 +177,13 @@ impl<S: Service + Shareable> Served<S> {
                 Answer::Parked => count(&self.parked),
                 Answer::NoReply => return Err(ServiceFailure::Nonsense),
             }
-            kernel.services.sleep(kernel, token, all_woken, patience);
-            if let Some(length) = kernel.services.take_given(token, bulk) {
+            services.sleep(platform, token, all_woken, patience);
+            if let Some(length) = services.take_given(token, bulk) {
                 let reply = S::given(&request, length);
                 return reply.map(Some).ok_or(ServiceFailure::Nonsense);
             }
             if patience.is_over() {
-                return self.cancel(session, token, request).map(|()| None);
+                return self.cancel(caller, token, request).map(|()| None);
             }
             again = true;
         }
@@ -187,15 +192,15 @@ impl<S: Service + Shareable> Served<S> {
     /// Who asked under this token waits no more.
     fn cancel(
         &self,
-        session: &Session,
+        caller: &Caller,
         token: Token,
         request: S::Request,
     ) -> Result<(), ServiceFailure> {
-        let kernel = session.kernel;
-        match self.mode.route(kernel.me, kernel.blob.domains().len() as u8, 0) {
-            Route::Local => self.step(kernel, Event::Cancel(token)).map(|_| ()),
+        let platform = caller.platform;
+        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
             Route::Remote(home) => {
-                let sent = self.send(session, home, (codec::kind::CANCEL, token), request, &mut []);
+                let sent = self.send(caller, home, (codec::kind::CANCEL, token), request, &mut []);
                 sent.map(|_| ())
             }
         }
@@ -205,13 +210,13 @@ impl<S: Service + Shareable> Served<S> {
     /// then this says why.
     pub fn asking<R>(
         &self,
-        session: &Session,
+        caller: &Caller,
         lost: S::Reply,
         work: impl FnOnce(&mut dyn FnMut(S::Request, &mut [u8]) -> S::Reply) -> R,
     ) -> (R, Option<ServiceFailure>) {
         let mut failed = None;
         let result = work(&mut |request, bulk| {
-            self.ask(session, request, bulk).unwrap_or_else(|why| {
+            self.ask(caller, request, bulk).unwrap_or_else(|why| {
                 failed = Some(why);
                 lost
             })
@@ -221,26 +226,27 @@ impl<S: Service + Shareable> Served<S> {
 
     fn step(
         &self,
-        kernel: &'static Kernel,
+        services: &Services,
+        platform: &'static Platform,
         event: Event<'_, S::Request>,
     ) -> Result<Answer<S::Reply>, ServiceFailure> {
         let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
-        let device = (self.drives)(kernel);
-        let mut asked = Asked { kernel, outbox: Outbox::new(), device };
+        let device = (self.drives)(platform);
+        let mut asked = Asked { services, node: platform, outbox: Outbox::new(), device };
         let now = arch::time::soc_time();
-        let answer = kernel.scheduler.unpreempted(|| {
+        let answer = platform.scheduler.unpreempted(|| {
             let answer = instance.step(now, event, &mut asked);
             // On the core that took them.
-            self.released(kernel);
+            self.released(platform);
             answer
         });
         let outbox = &asked.outbox;
         if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
             crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
         }
-        kernel.services.perform(kernel, outbox);
+        services.perform(platform, outbox);
         if let Some(at) = outbox.timer() {
-            self.want_timer(kernel, at);
+            self.want_timer(services, platform, at);
         }
         answer.map_err(|why| match why {
             StepError::Restarted => ServiceFailure::Restarted,
@@ -250,9 +256,9 @@ impl<S: Service + Shareable> Served<S> {
 
     /// Steps of several cores may be told here in another order than they were made in, so the
     /// earliest time counts: who is called early says once more when it wants to be.
-    fn want_timer(&self, kernel: &Kernel, at: u64) {
+    fn want_timer(&self, services: &Services, platform: &Platform, at: u64) {
         if at < self.timer.fetch_min(at, Ordering::Relaxed) {
-            kernel.services.look_at_timers(kernel);
+            services.look_at_timers(platform);
         }
     }
 
@@ -262,17 +268,17 @@ impl<S: Service + Shareable> Served<S> {
     }
 
     /// Executes the step of the timer, if it is time.
-    pub fn look_at_timer(&self, kernel: &'static Kernel) {
+    pub fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
         if self.timer() <= arch::time::soc_time() {
             self.timer.store(u64::MAX, Ordering::Relaxed);
             // It runs here, so there is nobody to complain to.
-            let _ = self.step(kernel, Event::Timer);
+            let _ = self.step(services, platform, Event::Timer);
         }
     }
 
     fn send(
         &self,
-        session: &Session,
+        caller: &Caller,
         home: DomainId,
         (kind, token): (u32, Token),
         request: S::Request,
@@ -282,7 +288,7 @@ impl<S: Service + Shareable> Served<S> {
         let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
         let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
         let mut back = vec![0; MAX_PAYLOAD];
-        let answered = session.call(home, Ask::Serve, &message[..bytes], &mut back);
+        let answered = caller.call(home, Ask::Serve, &message[..bytes], &mut back);
         let answered = answered.map_err(ServiceFailure::Home)?;
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
@@ -290,7 +296,8 @@ impl<S: Service + Shareable> Served<S> {
     /// Executes a request that kernel `from` sent.
     pub fn serve(
         &self,
-        kernel: &'static Kernel,
+        services: &Services,
+        platform: &'static Platform,
         from: DomainId,
         message: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
@@ -305,7 +312,7 @@ impl<S: Service + Shareable> Served<S> {
             codec::kind::CANCEL => Event::Cancel(head.token),
             kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
         };
-        let answer = self.step(kernel, event).map_err(|_| Refusal::Fault)?;
+        let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
         let mut back = vec![0; MAX_PAYLOAD];
         let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
         back.truncate(bytes);
@@ -313,27 +320,32 @@ impl<S: Service + Shareable> Served<S> {
     }
 
     /// A kernel's life has ended.
-    pub fn gone(&self, kernel: &'static Kernel, id: DomainId, epoch: Epoch) {
+    pub fn gone(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        (id, epoch): (DomainId, Epoch),
+    ) {
         if self.instance.get().is_some() {
             // It runs here, so there is nobody to complain to.
-            let _ = self.step(kernel, Event::Gone(id, epoch));
+            let _ = self.step(services, platform, Event::Gone(id, epoch));
         }
     }
 
     /// Begins a new life, if the state was lost.
-    pub fn look(&self, kernel: &'static Kernel) {
+    pub fn look(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
-            let _ = self.step(kernel, Event::Cancel(Token::default()));
+            let _ = self.step(services, platform, Event::Cancel(Token::default()));
         }
     }
 
     /// For people.
-    pub fn line(&self, kernel: &'static Kernel) -> Line {
+    pub fn line(&self, platform: &'static Platform) -> Line {
         let usage = || self.instance.get().map(Instance::usage);
         let counters = [&self.here, &self.away, &self.for_others, &self.parked];
         Line {
             name: S::NAME,
-            usage: kernel.scheduler.unpreempted(usage),
+            usage: platform.scheduler.unpreempted(usage),
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
         }
     }
@@ -341,16 +353,16 @@ impl<S: Service + Shareable> Served<S> {
 
 /// The arena that a service, `index` in the board's list, has in memory that kernels share.
 pub fn shared_keeping(
-    kernel: &'static Kernel,
+    platform: &'static Platform,
     coherence: &'static Coherence,
     index: usize,
     name: &str,
 ) -> Option<Keeping> {
-    let arena = boot::shared_arena(coherence, name)?;
+    let arena = arenas::shared(coherence.base(), share_of(platform.blob, name)?)?;
     let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
-    let word = PhysAddr(kernel.blob.window.spinlocks + at as u64);
-    let between = HwLock::new(Window::uncached(kernel.blob, word, 8)?, kernel.me);
-    Keeping::shared(kernel, coherence, between, index, arena)
+    let word = PhysAddr(platform.blob.window.spinlocks + at as u64);
+    let between = HwLock::new(Window::uncached(platform.blob, word, 8)?, platform.me);
+    Keeping::shared(platform, coherence, between, index, arena)
 }
 
 fn asked(again: bool) -> u32 {
@@ -365,11 +377,12 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
 }
 
 /// A service of this kernel's own, in local memory.
-fn start<S: Service + Shareable>(mode: Mode) -> Option<Local<S>> {
+fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
     }
-    let Some(arena) = boot::arena(S::NAME) else {
+    let arena = share_of(blob, S::NAME).and_then(|(_, bytes)| arenas::local(bytes));
+    let Some(arena) = arena else {
         crate::log!("{}: no memory for it", S::NAME);
         return None;
     };

@@ -1,0 +1,104 @@
+//! What the board says of the shared block: where it lies, how it is mapped, and the links to the
+//! other kernels.
+
+use crate::machine::{Link, Outboxes};
+use crate::{Coherence, HOLD_NS, LIMIT_NS, PAGES, Ports, THRASH};
+use abi::boot::{BLOCK, Blob, MAINTENANCE_OFFSET, MAX_DOMAINS};
+use alloc::vec::Vec;
+use arch::lock::Rank;
+use arch::mmu::{PageTable, Pages};
+use arch::shared::Window;
+use arch::types::{Memory, Rights};
+use base::addr::{PhysAddr, VirtAddr};
+use base::id::{DomainId, Epoch};
+use base::port::Frames;
+use kernel_dsm::wire::{Inbox, Outbox};
+use kernel_dsm::{Config, Protocol};
+use kernel_mem::mapping;
+
+/// Where the block lies and how it is reached.
+pub struct Block {
+    pub base: PhysAddr,
+    pub index: usize,
+    pub pages: Pages,
+}
+
+/// Links to the other kernels, both ways, and the doorbell that announces messages.
+pub struct Links {
+    pub outboxes: Outboxes,
+    pub links: Vec<Link>,
+    pub vector: u32,
+}
+
+/// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
+pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
+    let global = mapping::global(blob)?;
+    let index = (global.size / BLOCK / 2) as usize;
+    Some((PhysAddr(global.base + index as u64 * BLOCK), index))
+}
+
+/// Which protocol the board wants: `dsm=two-state` on its command line, or the other.
+fn protocol(blob: &Blob) -> Protocol {
+    let arguments = abi::boot::text(&blob.arguments);
+    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
+    match before.split_whitespace().any(|word| word == "dsm=two-state") {
+        true => Protocol::TwoState,
+        false => Protocol::ThreeState,
+    }
+}
+
+/// The protocol's settings for kernel `me` of `domains`, each of `cores` cores at most.
+pub fn config(protocol: Protocol, me: DomainId, domains: u8, cores: u8) -> Config {
+    let (pages, hold, limit, thrash) = (PAGES, HOLD_NS, LIMIT_NS, THRASH);
+    Config { protocol, me, domains, cores, pages, hold, limit, thrash }
+}
+
+/// An empty block for kernel `me` of epoch `epoch`, mapped by `table`; `None` on a board without
+/// one. `rank` is its lock's.
+pub fn new<P: Ports>(
+    blob: &Blob,
+    (me, epoch): (DomainId, Epoch),
+    ports: P,
+    rank: Rank,
+    (table, frames): (&mut PageTable, &dyn Frames),
+) -> Option<Coherence<P>> {
+    let shadowed = |service: &abi::boot::Service| service.mode == abi::boot::mode::SHADOWED;
+    let (base, index) = place(blob)?;
+    if !blob.services().iter().any(shadowed) {
+        return None;
+    }
+    let alias = VirtAddr(base.to_virt().0.wrapping_add(MAINTENANCE_OFFSET));
+    let pages = table.pages(frames, base.to_virt(), base, BLOCK, Memory::Cached).ok()?;
+    table.map(frames, alias, base, BLOCK, Memory::Uncached, Rights::ReadWrite).ok()?;
+    let domains = blob.domains();
+    let cores = domains.iter().map(|domain| domain.cores as usize).max().unwrap_or(1);
+    let config = config(protocol(blob), me, domains.len() as u8, cores as u8);
+    let slots = abi::dsm::slots(domains.len(), cores) as u32;
+    let link = |from: DomainId, to: DomainId| {
+        let index = u64::from(from.0) * domains.len() as u64 + u64::from(to.0);
+        let bytes = blob.window.dsm_link_size;
+        Window::uncached(blob, PhysAddr(blob.window.dsm + index * bytes), bytes)
+    };
+    let slot = |id: DomainId| domains[id.index()].slot;
+    let links = links(&config, epoch, slots, link, slot, blob.vector_dsm)?;
+    Coherence::over(config, epoch, (ports, rank), Block { base, index, pages }, links)
+}
+
+/// Both ways to all other domains. `link` is the memory of the way from one domain to another,
+/// `slot` where a domain's doorbell is.
+pub fn links(
+    config: &Config,
+    epoch: Epoch,
+    slots: u32,
+    link: impl Fn(DomainId, DomainId) -> Option<Window>,
+    slot: impl Fn(DomainId) -> u32,
+    vector: u32,
+) -> Option<Links> {
+    let me = config.me;
+    let (mut outboxes, mut links) = ([const { None }; MAX_DOMAINS], Vec::new());
+    for id in (0..config.domains).map(DomainId).filter(|&id| id != me) {
+        outboxes[id.index()] = Some((Outbox::new(epoch, slots), link(me, id)?, slot(id)));
+        links.push(Link { id, inbox: Inbox::new(epoch, slots), theirs: link(id, me)? });
+    }
+    Some(Links { outboxes, links, vector })
+}

@@ -1,0 +1,440 @@
+//! What the protocol's effects do on this chip: page table, caches, links, waiting cores.
+
+use super::{LIMIT_NS, PAGES, Ports};
+use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
+use abi::soc::{state, unpack_state};
+use alloc::vec::Vec;
+use arch::mmu::Pages;
+use arch::shared::Window;
+use arch::types::Rights;
+use base::addr::{PAGE, PhysAddr, VirtAddr};
+use base::id::{DomainId, Epoch};
+use kernel_dsm::instruction::Instruction;
+use kernel_dsm::types::PeerStatus;
+use kernel_dsm::wire::{Inbox, Outbox};
+use kernel_dsm::{
+    Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
+};
+
+/// Revocations whose unmapping is under way.
+const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
+
+/// The protocol with its table.
+pub type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
+
+/// What a core waits for.
+pub mod wait {
+    pub const PENDING: u64 = 0;
+    pub const DONE: u64 = 1;
+    pub const LOST: u64 = 2;
+}
+
+/// How far this domain is in leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is not, or has not done.
+    No,
+    /// It holds nothing.
+    Left,
+    /// It cannot: pages are lost.
+    Stays,
+}
+
+/// One direction pair to a peer.
+pub struct Link {
+    pub id: DomainId,
+    pub inbox: Inbox,
+    pub theirs: Window,
+}
+
+/// The way to each peer: a link, its memory, and the slot of its doorbell.
+pub type Outboxes = [Option<(Outbox, Window, u32)>; MAX_DOMAINS];
+
+/// What effects act upon.
+pub struct Machine<P: Ports> {
+    ports: P,
+    outboxes: Outboxes,
+    vector: u32,
+    base: PhysAddr,
+    pages: Pages,
+    unmapping: [Option<(RequestId, P::Flushed)>; UNMAPS],
+    /// How many of them.
+    unmaps: usize,
+    all_flushed: Option<P::Flushed>,
+    /// Pages given up for a doorbell, and ticks that took.
+    pub served: (u64, u64),
+    /// Revocations whose unmapping is over.
+    completed: u64,
+    pub waits: [u64; MAX_CORES],
+    /// An access was completed in this poll.
+    answered: bool,
+    /// Pages were lost, and maybe not mended yet.
+    pub lost: bool,
+    pub leaving: Leaving,
+    /// The last page that went to and fro too often, and how often, until it is reported.
+    pub thrashing: Option<(Page, u32)>,
+    /// Messages sent, pages given up, pages of them cleaned, thrashing.
+    pub counts: [u64; 4],
+}
+
+/// What caused a poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A doorbell, which interrupted the code at `pc`.
+    Doorbell { pc: u64 },
+    /// Any other.
+    Other,
+}
+
+/// Which kernel this is, and where it reads what became of the others.
+#[derive(Clone, Copy)]
+pub struct Chip<P> {
+    pub ports: P,
+    pub me: DomainId,
+    /// Domains of the board.
+    pub count: u8,
+}
+
+impl<P: Ports> Chip<P> {
+    /// All kernels but this one.
+    pub fn others(self) -> impl Iterator<Item = DomainId> + use<P> {
+        (0..self.count).map(DomainId).filter(move |&id| id != self.me)
+    }
+
+    /// Lives of all domains that are over.
+    pub fn lives_over(self) -> u64 {
+        let over = |id| {
+            let (epoch, now) = unpack_state(self.ports.state_word(DomainId(id)));
+            epoch.max(1) + u64::from(state::is_over(now))
+        };
+        (0..self.count).map(over).sum()
+    }
+}
+
+/// All that the lock is around.
+pub struct State<P: Ports> {
+    pub chip: Chip<P>,
+    pub dsm: Protocol8,
+    pub links: Vec<Link>,
+    pub machine: Machine<P>,
+    /// What faulted last on each core.
+    pub instructions: [Instruction; MAX_CORES],
+    /// State words of the chip page that the protocol has seen.
+    pub told: [u64; MAX_DOMAINS],
+}
+
+impl<P: Ports> Perform for Machine<P> {
+    // Inlined, so that each caller keeps only the effect that it asks for.
+    #[inline(always)]
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { to, message } => {
+                self.send(to, message.encode(), message.is_awaited(to));
+            }
+            Effect::Map { page, rights } => self.pages.set(page.into(), Some(rights_of(rights))),
+            Effect::Unmap { page, keep, work } => self.unmap(page, keep, work),
+            Effect::UnmapAll => self.unmap_all(),
+            Effect::Clean { page } => self.maintain(page, arch::cache::clean),
+            Effect::CleanAndInvalidate { page } => {
+                self.counts[2] += 1;
+                self.maintain(page, arch::cache::clean_invalidate);
+            }
+            Effect::Invalidate { page } => self.maintain(page, arch::cache::invalidate),
+            Effect::Complete { core, result } => {
+                if let Some(wait) = self.waits.get_mut(core.index()) {
+                    *wait = if result.is_ok() { wait::DONE } else { wait::LOST };
+                }
+                self.answered = true;
+            }
+            Effect::Lost { .. } => self.lost = true,
+            Effect::Thrash { page, moves } => {
+                self.counts[3] += 1;
+                self.thrashing = Some((page, moves));
+            }
+            Effect::Left => self.leaving = Leaving::Left,
+            Effect::Stays => self.leaving = Leaving::Stays,
+        }
+    }
+
+    fn unmap_now(&mut self, page: Page, keep: Keep) -> bool {
+        self.pages.set(page.into(), kept(keep));
+        arch::mmu::flush(self.virt(page), PAGE);
+        let over = self.ports.is_alone();
+        self.counts[1] += u64::from(over);
+        over
+    }
+}
+
+impl<P: Ports> Machine<P> {
+    pub fn new(
+        ports: P,
+        outboxes: Outboxes,
+        vector: u32,
+        base: PhysAddr,
+        pages: Pages,
+    ) -> Machine<P> {
+        Machine {
+            ports,
+            outboxes,
+            vector,
+            base,
+            pages,
+            unmapping: [None; UNMAPS],
+            unmaps: 0,
+            all_flushed: None,
+            served: (0, 0),
+            completed: 0,
+            waits: [wait::PENDING; MAX_CORES],
+            answered: false,
+            lost: false,
+            leaving: Leaving::No,
+            thrashing: None,
+            counts: [0; 4],
+        }
+    }
+
+    /// A message that is awaited needs no doorbell.
+    fn send(&mut self, to: DomainId, words: [u64; 3], awaited: bool) {
+        let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) else { return };
+        outbox.send_words(mine, words);
+        self.counts[0] += 1;
+        if !awaited {
+            arch::doorbell::ring(*slot, self.vector);
+        }
+    }
+
+    fn unmap(&mut self, page: Page, keep: Keep, work: RequestId) {
+        self.pages.set(page.into(), kept(keep));
+        self.counts[1] += 1;
+        let flushed = self.ports.flush(self.virt(page), PAGE);
+        if let Some(free) = self.unmapping.iter_mut().find(|place| place.is_none()) {
+            *free = Some((work, flushed));
+            self.unmaps += 1;
+        }
+    }
+
+    fn unmap_all(&mut self) {
+        (0..u64::from(PAGES)).for_each(|page| self.pages.set(page, None));
+        self.all_flushed = Some(self.ports.flush(self.base.to_virt(), BLOCK));
+    }
+
+    /// Is the end of a shootdown awaited?
+    fn is_unmapping(&self) -> bool {
+        self.unmaps > 0 || self.all_flushed.is_some()
+    }
+
+    /// A revocation whose page no core of this domain reaches any more.
+    fn unmapped(&mut self) -> Option<RequestId> {
+        if self.unmaps == 0 {
+            return None;
+        }
+        let ports = self.ports;
+        let over = |place: &mut Option<(RequestId, P::Flushed)>| {
+            place.take_if(|(_, flushed)| ports.is_flushed(*flushed))
+        };
+        let (work, _) = self.unmapping.iter_mut().find_map(over)?;
+        self.unmaps -= 1;
+        self.completed += 1;
+        Some(work)
+    }
+
+    fn virt(&self, page: Page) -> VirtAddr {
+        self.base.plus(u64::from(page) * PAGE).to_virt()
+    }
+
+    /// Maintains the lines of a page through its second mapping.
+    #[inline(always)]
+    fn maintain(&self, page: Page, operation: fn(usize, usize)) {
+        let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
+        operation(at.0 as usize, PAGE as usize);
+    }
+}
+
+fn kept(keep: Keep) -> Option<Rights> {
+    (keep == Keep::Read).then_some(Rights::Read)
+}
+
+fn rights_of(held: Held) -> Rights {
+    match held {
+        Held::Read => Rights::Read,
+        Held::Write => Rights::ReadWrite,
+    }
+}
+
+impl<P: Ports> State<P> {
+    /// One call of the protocol, and the ends of the shootdowns that it began.
+    pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, &mut Machine<P>) -> R) -> R {
+        let State { dsm, machine, .. } = self;
+        let result = call(dsm, machine);
+        while let Some(work) = machine.unmapped() {
+            dsm.unmapped(arch::time::local_ns(), work, machine);
+        }
+        let ports = machine.ports;
+        if machine.all_flushed.take_if(|flushed| ports.is_flushed(*flushed)).is_some() {
+            dsm.all_unmapped(arch::time::local_ns(), machine);
+        }
+        result
+    }
+
+    /// Takes all messages that are there, and those that the ends of shootdowns make room for.
+    pub fn poll(&mut self, by: By) -> Result<(), PeerFault> {
+        match self.poll_quick(false) {
+            true => Ok(()),
+            false => self.poll_long(by),
+        }
+    }
+
+    /// The same, so many times, until one of them answers: for a core that waits for a page.
+    pub fn watch(&mut self, times: u32) -> Result<(), PeerFault> {
+        self.machine.answered = false;
+        for _ in 0..times {
+            if !self.poll_quick(true) {
+                return self.poll_long(By::Other);
+            }
+            if self.machine.answered {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// False: some message needs more than the short way, or is waited for by others.
+    #[inline(always)]
+    fn poll_quick(&mut self, waits: bool) -> bool {
+        let State { dsm, machine, links, .. } = self;
+        for link in links {
+            loop {
+                let body = match link.inbox.peek(&link.theirs) {
+                    Ok(Some(body)) => body,
+                    Ok(None) => break,
+                    Err(_) => return false,
+                };
+                let epoch = link.inbox.peer();
+                if !dsm.handle_fast(arch::time::local_ns, link.id, epoch, body, machine) {
+                    return false;
+                }
+                link.inbox.done();
+                if waits && machine.answered {
+                    return true;
+                }
+            }
+        }
+        !machine.is_unmapping() && dsm.is_idle()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_long(&mut self, by: By) -> Result<(), PeerFault> {
+        let core = arch::cpu::core();
+        if let By::Doorbell { pc } = by
+            && self.instructions[core.index()].has_retired(pc)
+        {
+            self.step(|dsm, out| dsm.retired(arch::time::local_ns(), core, out));
+        }
+        loop {
+            let before = self.machine.completed;
+            let stuck = self.take_messages()?;
+            if self.dsm.needs_chip_page() {
+                self.chip();
+                continue;
+            }
+            // Other cores may have flushed since.
+            self.step(|_, _| ());
+            self.tick();
+            if !stuck || self.machine.completed == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// True: some are to come again.
+    fn take_messages(&mut self) -> Result<bool, PeerFault> {
+        let mut stuck = false;
+        for index in 0..self.links.len() {
+            while let Link { id, inbox, theirs } = &self.links[index]
+                && let Some(body) = inbox.peek(theirs)?
+            {
+                let (id, epoch, message) = (*id, inbox.peer(), inbox.message(theirs, body)?);
+                let now = arch::time::local_ns();
+                if self.step(|dsm, out| dsm.handle(now, id, epoch, message, out))? == Handled::Later
+                {
+                    stuck = true;
+                    break;
+                }
+                self.links[index].inbox.done();
+            }
+        }
+        Ok(stuck)
+    }
+
+    /// Is there anything for [`State::poll`] to do? A load a link.
+    pub fn has_work(&self) -> bool {
+        self.machine.is_unmapping()
+            || !self.dsm.is_idle()
+            || self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs))
+    }
+
+    /// Drops messages that came while this domain was off: they were for its last life.
+    pub fn drop_messages(&mut self) {
+        for link in &mut self.links {
+            while !matches!(link.inbox.peek(&link.theirs), Ok(None)) {
+                link.inbox.done();
+            }
+        }
+    }
+
+    /// Lets pins end; one that is about to is waited for, since no doorbell announces it.
+    fn tick(&mut self) {
+        let Some(mut due) = self.dsm.due() else { return };
+        let end = arch::time::local_ns() + 2 * LIMIT_NS;
+        while due < end {
+            let now = arch::time::local_ns();
+            self.step(|dsm, out| dsm.tick(now, out));
+            due = self.dsm.due().unwrap_or(u64::MAX);
+            arch::cpu::relax();
+        }
+    }
+
+    /// Does the chip page say what it did?
+    pub fn is_behind(&self) -> bool {
+        self.chip.others().any(|id| self.chip.ports.state_word(id) != self.told[id.index()])
+    }
+
+    /// What the chip page says, all of it. From the fault path too, so without an allocation.
+    fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
+        let empty = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
+        let (mut news, mut count) = ([empty; MAX_DOMAINS], 0);
+        for domain in self.chip.others() {
+            let word = self.chip.ports.state_word(domain);
+            self.told[domain.index()] = word;
+            let (epoch, now) = unpack_state(word);
+            let down = match now {
+                now if state::is_over(now) => Some(Down::Died),
+                state::OFF => Some(Down::Slept),
+                _ => None,
+            };
+            news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };
+            count += 1;
+        }
+        arch::words::barrier(); // a domain that left has cleaned its pages before it said so
+        (news, count)
+    }
+
+    /// The chip page may have changed.
+    pub fn chip(&mut self) {
+        let (news, count) = self.news();
+        for news in &news[..count] {
+            let up = news.down.is_none() && news.epoch.0 != 0;
+            if up
+                && let Some(Some((outbox, ..))) = self.machine.outboxes.get_mut(news.domain.index())
+            {
+                outbox.start(news.epoch);
+            }
+            for link in self.links.iter_mut().filter(|link| up && link.id == news.domain) {
+                link.inbox.start(news.epoch);
+            }
+        }
+        let now = arch::time::local_ns();
+        self.step(|dsm, out| dsm.chip(now, &news[..count], out));
+    }
+}

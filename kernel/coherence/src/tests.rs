@@ -1,0 +1,172 @@
+//! Two kernels in one process, each on a machine of its own: links are words of this process, and
+//! page tables models.
+
+use super::board::{Block, config, links};
+use super::*;
+use abi::soc::pack_state;
+use arch::mmu::PageTable;
+use arch::shared::Window;
+use arch::types::Access as Touch;
+use base::id::DomainId;
+use base::port::Frames;
+use kernel_dsm::Protocol;
+use std::boxed::Box;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+const RANK: Rank = Rank::leaf(39, "coherence");
+const BASE: PhysAddr = PhysAddr(0x8000_0000);
+const CORES: u8 = 1;
+
+/// The chip page of a board of two.
+#[derive(Clone, Copy)]
+struct Chip2(&'static [AtomicU64; 2]);
+
+impl Ports for Chip2 {
+    type Flushed = ();
+
+    fn state_word(self, domain: DomainId) -> u64 {
+        self.0[domain.index()].load(Ordering::SeqCst)
+    }
+    fn wake_stopped(self, _: DomainId) {}
+    fn flush(self, _: VirtAddr, _: u64) {}
+    fn is_flushed(self, (): ()) -> bool {
+        true
+    }
+    fn is_alone(self) -> bool {
+        true
+    }
+}
+
+struct OneFrame;
+
+impl Frames for OneFrame {
+    fn allocate(&self, _: u8) -> Option<PhysAddr> {
+        Some(PhysAddr(0x1000))
+    }
+    fn free(&self, _: PhysAddr, _: u8) {}
+}
+
+fn words(bytes: usize) -> Window {
+    let words: std::vec::Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+    Window::over(Box::leak(words.into_boxed_slice()))
+}
+
+type Board = (Chip2, [Coherence<Chip2>; 2]);
+
+fn board() -> Board {
+    let running = || AtomicU64::new(pack_state(1, state::RUNNING));
+    let chip = Chip2(Box::leak(Box::new([running(), running()])));
+    let slots = abi::dsm::slots(2, CORES.into());
+    let ways: [[Window; 2]; 2] =
+        core::array::from_fn(|_| core::array::from_fn(|_| words(slots * abi::dsm::SLOT)));
+    let kernel = |me: u8| {
+        let config = config(Protocol::ThreeState, DomainId(me), 2, CORES);
+        let link = |from: DomainId, to: DomainId| Some(ways[from.index()][to.index()]);
+        let links = links(&config, Epoch(1), slots as u32, link, |id| id.0.into(), 1).unwrap();
+        let mut table = PageTable::new(&OneFrame).unwrap();
+        let pages = table.pages(&OneFrame, BASE.to_virt(), BASE, BLOCK, Memory::Cached).unwrap();
+        let block = Block { base: BASE, index: 0, pages };
+        Coherence::over(config, Epoch(1), (chip, RANK), block, links).unwrap()
+    };
+    (chip, [kernel(0), kernel(1)])
+}
+
+fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> Met {
+    let address = kernel.base().0 + page * PAGE;
+    // Each from an instruction of its own.
+    kernel.fault(0x1000 + page * 4, Fault::Page { address, access })
+}
+
+fn holds(kernel: &Coherence<Chip2>, page: u64, rights: Rights) -> bool {
+    let phys = BASE.plus(page * PAGE);
+    let virt = phys.to_virt();
+    kernel.still(|held| held(&Mapping { virt, phys, bytes: PAGE, memory: Memory::Cached, rights }))
+}
+
+fn enter() {
+    arch::cpu::machine::Machine::real_time().enter(CoreId(0));
+}
+
+/// Runs `work` in kernel `at`, while the other one serves.
+fn beside<R: Send>(
+    board: &Board,
+    at: usize,
+    work: impl FnOnce(&Coherence<Chip2>) -> R + Send,
+) -> R {
+    let (over, (_, kernels)) = (AtomicBool::new(false), board);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            enter();
+            while !over.load(Ordering::SeqCst) {
+                kernels[1 - at].serve();
+                thread::yield_now();
+            }
+        });
+        let worker = scope.spawn(|| {
+            enter();
+            let result = work(&kernels[at]);
+            over.store(true, Ordering::SeqCst);
+            result
+        });
+        worker.join().unwrap()
+    })
+}
+
+fn started() -> Board {
+    let board = board();
+    thread::scope(|scope| {
+        for kernel in &board.1 {
+            scope.spawn(|| {
+                enter();
+                kernel.start();
+            });
+        }
+    });
+    board
+}
+
+#[test]
+fn a_written_page_is_one_kernels_and_a_read_one_both() {
+    let board = started();
+    for (writer, reader) in [(1, 0), (0, 1), (1, 0)] {
+        assert_eq!(beside(&board, writer, |it| touch(it, 3, Touch::Write)), Met::Page);
+        assert!(holds(&board.1[writer], 3, Rights::ReadWrite));
+        assert!(!holds(&board.1[reader], 3, Rights::Read), "it is the writer's alone");
+        assert_eq!(beside(&board, reader, |it| touch(it, 3, Touch::Read)), Met::Page);
+        assert!(holds(&board.1[reader], 3, Rights::Read));
+        assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "the reader took its writing");
+    }
+}
+
+#[test]
+fn faults_elsewhere_are_none_of_ours() {
+    let board = started();
+    let fault = |fault| beside(&board, 0, move |it| it.fault(0x1000, fault));
+    let address = BASE.to_virt().0 + BLOCK;
+    assert_eq!(fault(Fault::Page { address, access: Touch::Read }), Met::Other);
+    let address = BASE.to_virt().0;
+    assert_eq!(fault(Fault::Page { address, access: Touch::Execute }), Met::Other);
+    assert_eq!(board.1[0].counts()[0], 0);
+}
+
+#[test]
+fn a_dead_owner_loses_its_dirty_pages_until_they_are_mended() {
+    let board = started();
+    assert_eq!(beside(&board, 1, |it| touch(it, 5, Touch::Write)), Met::Page);
+    board.0.0[1].store(pack_state(1, state::DEAD), Ordering::SeqCst);
+    let home = &board.1[0];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            enter();
+            home.look_at_chip();
+            let (at, bytes) = (home.base().0 as usize, 8 * PAGE as usize);
+            assert_eq!(touch(home, 5, Touch::Read), Met::Loss);
+            assert!(!home.is_whole(at, bytes));
+            assert!(home.is_whole(at + bytes, bytes), "only what it had is lost");
+            home.mend(at, bytes);
+            assert!(home.is_whole(at, bytes));
+            assert_eq!(touch(home, 5, Touch::Read), Met::Page);
+        });
+    });
+}

@@ -1,0 +1,40 @@
+//! The blob by which the soc describes the board to its kernels, and what it tells before there is
+//! a kernel.
+
+use crate::symbols::{Symbols, mapped_bytes};
+use abi::boot::{Blob, BlobError, FNV_START, fnv};
+use arch::lock::Once;
+use base::id::DomainId;
+use core::sync::atomic::{AtomicU8, Ordering};
+use zerocopy::{FromBytes, IntoBytes};
+
+static BLOB: Once<Blob> = Once::new();
+/// This domain, for a panic before there is a kernel.
+static ME: AtomicU8 = AtomicU8::new(0);
+
+/// Copies it from `pa`, where nobody writes any more.
+pub fn read(pa: u64) -> Result<&'static Blob, BlobError> {
+    let bytes = mapped_bytes(pa, size_of::<Blob>() as u64);
+    let mut blob = Blob::read_from_bytes(bytes).map_err(|_| BlobError::Magic)?;
+    let checksum = core::mem::take(&mut blob.checksum);
+    let sum = fnv(FNV_START, blob.as_bytes());
+    blob.checksum = checksum;
+    blob.check(sum)?;
+    BLOB.set(blob).map_err(|_| BlobError::Magic)
+}
+
+/// The blob, once it was read.
+pub fn get() -> Option<&'static Blob> {
+    BLOB.get()
+}
+
+/// Says which domain this is.
+pub fn set_me(me: DomainId) {
+    ME.store(me.0, Ordering::Relaxed);
+}
+
+/// Names of the running image's functions, once the blob tells where they are staged.
+pub fn symbols() -> Option<Symbols> {
+    let domain = BLOB.get()?.domains().get(usize::from(ME.load(Ordering::Relaxed)))?;
+    Symbols::staged(arch::image::staging_pa(), domain.staging_size)
+}

@@ -1,0 +1,133 @@
+//! Commands: words in, text out. The monitor, `/proc` and other kernels (`on`) run them alike.
+//!
+//! A command gets its words and a place to write; it does not know where it was typed. Nothing
+//! typed can panic this kernel, except the command that says so.
+
+mod balloon;
+mod chip;
+mod disks;
+mod files;
+mod inspect;
+mod records;
+mod tasks;
+mod watts;
+
+use crate::print::Text;
+use crate::session::{Failure, Outcome, Session};
+use alloc::vec::Vec;
+use arch::lock::Once;
+#[cfg(feature = "trials")]
+pub use balloon::{audit, explain as explain_balloon};
+#[cfg(feature = "trials")]
+pub use chip::first_peer;
+use core::fmt::Write;
+pub use watts::{asked_frequency, gates_idle};
+
+/// Most bytes of a command line.
+pub const LINE: usize = 200;
+/// Most words of a command line; the rest is refused.
+const WORDS: usize = 16;
+
+/// One command.
+pub struct Command {
+    /// Its first word.
+    pub name: &'static str,
+    /// How the others are meant.
+    pub arguments: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Does it, and writes what there is to say.
+    pub run: fn(&Session, &mut dyn Write, &[&str]) -> Outcome,
+}
+
+const HELP: Command =
+    Command { name: "help", arguments: "[COMMAND]", help: "this list", run: help };
+
+/// Of every kernel, in the order of `help`.
+const OURS: &[&[Command]] = &[
+    &[HELP],
+    inspect::COMMANDS,
+    chip::COMMANDS,
+    files::COMMANDS,
+    tasks::COMMANDS,
+    watts::COMMANDS,
+    balloon::COMMANDS,
+    records::COMMANDS,
+];
+
+/// Those of a kernel for tests and measurements.
+static MORE: Once<&'static [&'static [Command]]> = Once::new();
+
+/// Adds commands. Once: only the first time counts.
+#[cfg(feature = "trials")]
+pub fn extend(more: &'static [&'static [Command]]) {
+    let _ = MORE.set(more);
+}
+
+/// All commands, in the order of `help`.
+fn commands() -> impl Iterator<Item = &'static Command> {
+    let more = MORE.get().copied().unwrap_or_default();
+    OURS.iter().chain(more).copied().flatten()
+}
+
+/// Runs one command line; everything it has to say goes to `out`. What failed begins with `! `,
+/// here and in what another kernel answers, so that a script's reader sees it.
+pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
+    let mut words = [""; WORDS];
+    let mut count = 0;
+    for word in text.split_ascii_whitespace() {
+        if count == WORDS {
+            let _ = writeln!(out, "! more than {WORDS} words: nothing was done");
+            return;
+        }
+        words[count] = word;
+        count += 1;
+    }
+    let Some((&name, arguments)) = words[..count].split_first() else { return };
+    let Some(command) = commands().find(|c| c.name == name) else {
+        let _ = writeln!(out, "! no command `{name}`; `help` lists them");
+        return;
+    };
+    // Nothing is left to tell when the output itself fails.
+    let _ = match (command.run)(session, out, arguments) {
+        Ok(()) | Err(Failure::Output) => Ok(()),
+        Err(Failure::Usage) => writeln!(out, "! usage: {} {}", command.name, command.arguments),
+        Err(Failure::Failed(why)) => writeln!(out, "! {}: {why}", command.name),
+    };
+}
+
+fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let wanted = arguments.first();
+    for command in commands().filter(|c| wanted.is_none_or(|&name| c.name == name)) {
+        writeln!(out, "  {:<8}{:<32}{}", command.name, command.arguments, command.help)?;
+    }
+    if wanted.is_none() {
+        writeln!(out, "ctrl-a x leaves this terminal.")?;
+    }
+    Ok(())
+}
+
+/// Words as a command line again.
+pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
+    let mut line = Text::new();
+    let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
+    fits.map_err(|_| Failure::Failed("the command is too long"))?;
+    Ok(line)
+}
+
+/// Zeroed memory for a message.
+pub fn buffer(bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(bytes);
+    reserved.map_err(|_| Failure::Failed("no memory for a buffer"))?;
+    buffer.resize(bytes, 0);
+    Ok(buffer)
+}
+
+/// A number among the words, or how it is meant.
+pub fn number(arguments: &[&str], index: usize, default: u64) -> Result<u64, Failure> {
+    match arguments.get(index) {
+        None => Ok(default),
+        Some(word) => word.parse().map_err(|_| Failure::Usage),
+    }
+}

@@ -1,0 +1,49 @@
+//! Records of a kernel as people run it: what its boot took, and the memory in use after.
+
+use super::{Command, Failure, Outcome, Session};
+use crate::peers::Ask;
+use base::id::DomainId;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "record",
+    arguments: "boot|memory|used",
+    help: "print records: time to the monitor, memory of all kernels; used: of this one, a number",
+    run: records,
+}];
+
+fn records(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    match *arguments {
+        ["boot"] => {
+            let ticks = session.kernel.boot_ticks.load(Ordering::Relaxed);
+            let ns = arch::time::to_ns(ticks, arch::cpu::clock_hz());
+            Ok(writeln!(out, "record boot.instructions {ns} ns")?)
+        }
+        ["memory"] => memory(session, out),
+        ["used"] => Ok(writeln!(out, "{}", used())?),
+        _ => Err(Failure::Usage),
+    }
+}
+
+fn used() -> u64 {
+    crate::memory::Use::now().used()
+}
+
+/// Of this kernel, and of each other one that runs, under its name.
+fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
+    let kernel = session.kernel;
+    writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;
+    for (index, domain) in kernel.blob.domains().iter().enumerate() {
+        let peer = DomainId(index as u8);
+        if peer == kernel.me {
+            continue;
+        }
+        let mut answer = [0; 64];
+        let bytes = session.call(peer, Ask::Run, b"record used", &mut answer)?;
+        let text = core::str::from_utf8(&answer[..bytes]).unwrap_or("").trim_end();
+        let name = abi::boot::text(&domain.name);
+        writeln!(out, "record memory.after_boot_bytes.{name} {text} bytes")?;
+    }
+    Ok(())
+}

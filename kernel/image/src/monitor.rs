@@ -1,0 +1,81 @@
+//! The system monitor: lines from the system console, commands, text back.
+
+mod line;
+
+use crate::commands::run;
+use crate::kernel::{self, Kernel};
+use crate::session::Session;
+use crate::terminal::{self, Pressed};
+use core::fmt::Write;
+use kernel_msg::Level;
+use kernel_terminal::Keys;
+use line::{Edit, Line};
+
+/// The monitor thread: for ever.
+pub fn thread(_: usize) {
+    let Some(kernel) = kernel::get() else { return };
+    let mut line = Line::new();
+    greet(kernel);
+    scripted(kernel);
+    let (mut keys, shared) = (Keys::new(), terminal::start(kernel));
+    if !shared {
+        prompt(kernel);
+    }
+    loop {
+        let mut bytes = [0; 64];
+        let count = kernel.devices.read(kernel, &mut bytes);
+        for &byte in &bytes[..count] {
+            match shared.then(|| terminal::press(kernel, &mut keys, byte)) {
+                Some(Pressed::Taken) => {}
+                Some(Pressed::Away) => prompt(kernel),
+                Some(Pressed::Monitors) | None => typed(kernel, &mut line, byte),
+            }
+        }
+    }
+}
+
+fn greet(kernel: &'static Kernel) {
+    let mut out = kernel.console();
+    let board = abi::boot::text(&kernel.blob.name);
+    // A console that is gone has nobody to tell.
+    let _ = writeln!(out, "\nPenumbra on {board}: kernel {}", kernel.name());
+    let _ = writeln!(out, "`help` lists what this monitor can do.");
+}
+
+/// Runs what the board's command line says behind `run=`: commands with `;` between them.
+fn scripted(kernel: &'static Kernel) {
+    let arguments = abi::boot::text(&kernel.blob.arguments);
+    let Some((_, script)) = arguments.split_once("run=") else { return };
+    for line in script.split(';') {
+        let mut out = kernel.console();
+        let _ = writeln!(out, "{}> {}", kernel.name(), line.trim());
+        run(&Session::at(kernel, Level(0)), &mut out, line);
+    }
+}
+
+fn prompt(kernel: &'static Kernel) {
+    let _ = write!(kernel.console(), "{}> ", kernel.name());
+}
+
+fn typed(kernel: &'static Kernel, line: &mut Line, byte: u8) {
+    let mut out = kernel.console();
+    let _ = match line.feed(byte) {
+        Edit::Echo(byte) => out.write_char(byte as char),
+        Edit::Erase => out.write_str("\x08 \x08"),
+        Edit::EraseAll(count) => (0..count).try_for_each(|_| out.write_str("\x08 \x08")),
+        Edit::Cancel => {
+            let _ = out.write_str("^C\n");
+            prompt(kernel);
+            Ok(())
+        }
+        Edit::Refuse => out.write_char('\x07'),
+        Edit::Nothing => Ok(()),
+        Edit::Enter => {
+            let _ = out.write_char('\n');
+            run(&Session::at(kernel, Level(0)), &mut out, line.text());
+            line.reset();
+            prompt(kernel);
+            Ok(())
+        }
+    };
+}

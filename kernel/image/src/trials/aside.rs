@@ -1,0 +1,57 @@
+//! `aside`: a command on a thread of its own, for what has to go on while something else happens.
+
+use super::{Command, Failure, Outcome, Session};
+use crate::commands::LINE;
+use crate::print::Text;
+use arch::lock::Lock;
+use core::fmt::Write;
+use kernel_msg::Level;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "aside",
+    arguments: "COMMAND...",
+    help: "run a command on a thread of its own; it talks to the early log",
+    run: aside,
+}];
+
+/// Most bytes of what a command says that are kept.
+const SAID: usize = 1024;
+
+/// Commands that wait to begin, at most.
+const MOST: usize = 4;
+
+/// What each thread runs, until it has taken it; its place is the thread's argument.
+static LINES: Lock<[Option<Text<LINE>>; MOST]> =
+    Lock::new(crate::ranks::TEST, [const { None }; MOST]);
+
+fn aside(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
+    if words.is_empty() {
+        return Err(Failure::Usage);
+    }
+    let place =
+        claim(super::joined(words)?).ok_or(Failure::Failed("too many commands wait to begin"))?;
+    if session.kernel.spawn("aside", None, run, place).is_err() {
+        LINES.lock()[place] = None;
+        return Err(Failure::Failed("no memory for a thread"));
+    }
+    writeln!(out, "  begun; its answer goes to the early log")?;
+    Ok(())
+}
+
+fn claim(line: Text<LINE>) -> Option<usize> {
+    let mut lines = LINES.lock();
+    let place = lines.iter().position(Option::is_none)?;
+    lines[place] = Some(line);
+    Some(place)
+}
+
+/// Nobody waits for this thread, so it calls like any other of this kernel.
+fn run(place: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(line) = LINES.lock()[place].take() else { return };
+    let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
+    let mut said = Text::<SAID>::new();
+    crate::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
+    let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
+    crate::log!("{line}: {}", said.trim());
+}

@@ -1,0 +1,191 @@
+//! Memory that both kernels cache, handed to and fro by the rules, with one of them broken if the
+//! kernel has a planted bug (`arch::seeded`). Without one the sanitizer has nothing to say.
+//!
+//! ```text
+//! wait for the other's word -> invalidate -> read, write -> clean -> own word
+//! ```
+
+use super::first_peer;
+use super::{Command, Failure, Outcome, Session, number, pingpong};
+use crate::kernel::Kernel;
+use crate::memory::{FRAMES, TABLE};
+use crate::peers::Ask;
+use abi::boot::kind;
+use arch::cache;
+use arch::lock::Once;
+use arch::seeded::{Seed, SharedPage, is, run_code};
+use arch::shared::Window;
+use base::addr::{PAGE, PhysAddr};
+use base::port::Words;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "handover",
+        arguments: "code|ROUNDS",
+        help: "cached memory to and fro between two kernels; written code",
+        run: handover,
+    },
+    Command {
+        name: "follow",
+        arguments: "ROUNDS",
+        help: "the other side of handover, which asks for it",
+        run: follow,
+    },
+];
+
+/// Lines that are handed over.
+const LINES: usize = 4;
+const WORDS: usize = cache::LINE / 8;
+const BYTES: usize = LINES * cache::LINE;
+/// Looks at the peer's word before it is given up.
+const PATIENCE: u64 = 200_000;
+
+static GROUND: Once<SharedPage> = Once::new();
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+const NO_MEMORY: Failure = Failure::Failed("the page cannot be mapped");
+
+/// Page `index` of the memory that belongs to no kernel.
+fn page(kernel: &Kernel, index: u64) -> Result<PhysAddr, Failure> {
+    let global = kernel.blob.regions().iter().find(|region| region.kind == kind::GLOBAL);
+    let global = global.ok_or(Failure::Failed("this board has no global memory"))?;
+    Ok(PhysAddr(global.base + index * PAGE))
+}
+
+/// The page that goes to and fro.
+fn ground(kernel: &Kernel) -> Result<&'static SharedPage, Failure> {
+    if let Some(ground) = GROUND.get() {
+        return Ok(ground);
+    }
+    let table = TABLE.get().ok_or(NO_MEMORY)?;
+    let mapped = SharedPage::map(&mut table.lock(), &FRAMES, page(kernel, 0)?);
+    GROUND.set(mapped.map_err(|_| NO_MEMORY)?).map_err(|_| NO_MEMORY)
+}
+
+/// A kernel's side.
+struct Side {
+    ground: &'static SharedPage,
+    own: Window,
+    peer: Window,
+}
+
+impl Side {
+    fn of(kernel: &Kernel) -> Result<Side, Failure> {
+        let word = |domain| pingpong::word(kernel, domain, 1).ok_or(NO_MEMORY);
+        let (own, peer) = (word(kernel.me)?, word(first_peer(kernel)?)?);
+        Ok(Side { ground: ground(kernel)?, own, peer })
+    }
+
+    fn word(&self, line: usize, word: usize) -> &'static AtomicU64 {
+        &self.ground.words()[line * WORDS + word]
+    }
+
+    fn take(&self) {
+        cache::invalidate(self.ground.start(), BYTES);
+    }
+
+    fn give(&self) {
+        cache::clean(self.ground.start(), BYTES);
+    }
+
+    fn read(&self) -> u64 {
+        (0..LINES).map(|line| self.word(line, 0).load(Ordering::Relaxed)).sum()
+    }
+
+    fn write(&self, value: u64) {
+        (0..LINES).for_each(|line| self.word(line, 0).store(value, Ordering::Relaxed));
+    }
+
+    /// Waits until the other has played round `before`.
+    fn wait(&self, before: u64) -> bool {
+        (0..PATIENCE).any(|_| self.peer.consume(0) == before)
+    }
+
+    fn round(&self, before: u64, round: u64) -> bool {
+        if is(Seed::EarlyWrite) {
+            self.write(round);
+        }
+        if !self.wait(before) {
+            return false;
+        }
+        let blind = is(Seed::BlindWrite);
+        if !blind && !is(Seed::EarlyInvalidate) {
+            self.take();
+        }
+        let sum = if blind { round } else { self.read() };
+        if is(Seed::EarlyClean) {
+            self.give();
+        }
+        self.write(sum + 1);
+        self.count();
+        if !is(Seed::EarlyClean) {
+            self.give();
+        }
+        if is(Seed::EarlyInvalidate) {
+            self.take();
+            // As a cache that fetches ahead would.
+            core::hint::black_box(self.read());
+        }
+        self.own.publish(0, round);
+        if is(Seed::FalseSharing) {
+            self.word(LINES - 1, WORDS - 1).store(round, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// As if both counted here without a lock of theirs.
+    fn count(&self) {
+        let word = self.word(0, 1);
+        if is(Seed::Atomic) {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+        if is(Seed::Exclusive) {
+            let seen = word.load(Ordering::Relaxed);
+            // Whether it worked is not what this is about.
+            let _ = word.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    fn play(&self, rounds: u64, leads: bool) -> bool {
+        (1..=rounds).all(|round| self.round(round - u64::from(leads), round))
+    }
+}
+
+fn handover(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
+    if arguments == ["code"] {
+        let table = TABLE.get().ok_or(NO_MEMORY)?;
+        let done = run_code(&mut table.lock(), &FRAMES, page(kernel, 1 + u64::from(kernel.me.0))?);
+        done.map_err(|_| NO_MEMORY)?;
+        return Ok(writeln!(out, "written code was run")?);
+    }
+    let rounds = number(arguments, 0, 3)?;
+    let side = Side::of(kernel)?;
+    side.own.store(0, 0);
+    let mut answer = [0; 64];
+    let line = alloc::format!("follow {rounds}");
+    session.call(first_peer(kernel)?, Ask::Run, line.as_bytes(), &mut answer)?;
+    if !side.play(rounds, true) {
+        return Err(Failure::Failed("the peer stopped answering"));
+    }
+    Ok(writeln!(out, "handed over {rounds} times")?)
+}
+
+fn follow(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let side = Side::of(session.kernel)?;
+    side.own.store(0, 0);
+    ROUNDS.store(number(arguments, 0, 3)?, Ordering::Relaxed);
+    let spawned = session.kernel.spawn("follow", None, follow_thread, 0);
+    spawned.map_err(|_| Failure::Failed("no memory for a thread"))?;
+    Ok(writeln!(out, "ready")?)
+}
+
+fn follow_thread(_: usize) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    if let Ok(side) = Side::of(kernel) {
+        // Who does not answer any more has ended it.
+        side.play(ROUNDS.load(Ordering::Relaxed), false);
+    }
+}

@@ -1,0 +1,29 @@
+//! A call that calls back, as deep as it is told to.
+
+use crate::kernel::Kernel;
+use crate::peers::{Ask, Terms, with_room};
+use alloc::vec::Vec;
+use kernel_msg::{Refusal, Request};
+
+/// Serves [`Ask::Nest`].
+pub fn nest(
+    kernel: &'static Kernel,
+    request: &Request,
+    payload: Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
+    let depth = payload.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+    if depth > 0 {
+        let (mut onward, mut back) = (with_room(payload.len())?, with_room(payload.len())?);
+        onward.extend_from_slice(&(depth - 1).to_le_bytes());
+        onward.extend_from_slice(&payload[8..]);
+        back.resize(payload.len(), 0);
+        let _blocked = kernel.peers.will_block(kernel);
+        let terms = Terms { level: request.level.deeper(), patience: None };
+        let called = kernel.peers.call(kernel, terms, request.from, Ask::Nest, &onward, &mut back);
+        let bytes = called.map_err(|_| Refusal::Fault)?;
+        if back[..bytes] != onward {
+            return Err(Refusal::Fault);
+        }
+    }
+    Ok(payload)
+}

@@ -1,0 +1,212 @@
+//! Ping-pong between this kernel and its first peer, by the three ways in which two domains can
+//! touch: a doorbell, words that the other polls, a hardware spinlock. What a round trip takes is
+//! what the chip takes for it, and little else.
+//!
+//! Each domain writes its own page's `play` words only: how many rounds it has played.
+
+use super::first_peer;
+use super::{Command, Failure, Outcome, Session, number, record};
+use crate::kernel::Kernel;
+use crate::peers::Ask;
+use abi::soc::DomainPage;
+use arch::shared::{HwLock, Window};
+use base::addr::PhysAddr;
+use base::id::DomainId;
+use base::port::Words;
+use core::fmt::Write;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "ping-pong",
+        arguments: "doorbell|words|spinlock [ROUNDS]",
+        help: "round trips with the first peer, bare; prints a record",
+        run: play,
+    },
+    Command {
+        name: "pong",
+        arguments: "doorbell|words|spinlock ROUNDS",
+        help: "the other side of ping-pong, which asks for it",
+        run: join_in,
+    },
+];
+
+/// Looks at the peer's word before the game is given up.
+const PATIENCE: u64 = 20_000_000;
+/// The lock that the game is played under.
+const LOCK: u64 = 0;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Doorbell,
+    Words,
+    Spinlock,
+}
+
+impl Way {
+    const ALL: [(Way, &str); 3] =
+        [(Way::Doorbell, "doorbell"), (Way::Words, "words"), (Way::Spinlock, "spinlock")];
+
+    fn named(arguments: &[&str]) -> Result<Way, Failure> {
+        let found = Way::ALL.iter().find(|(_, name)| arguments.first() == Some(name));
+        found.map(|&(way, _)| way).ok_or(Failure::Usage)
+    }
+}
+
+/// Doorbells heard.
+static HEARD: AtomicU64 = AtomicU64::new(0);
+/// Slot + 1 of who is rung back; 0: nobody.
+static ECHO: AtomicU64 = AtomicU64::new(0);
+
+/// The doorbell of the game rang; interrupts are masked.
+pub fn heard(kernel: &Kernel) {
+    HEARD.fetch_add(1, Ordering::Relaxed);
+    if let Some(slot) = ECHO.load(Ordering::Relaxed).checked_sub(1) {
+        arch::doorbell::ring(slot as u32, kernel.blob.vector_dsm);
+    }
+}
+
+/// The words of a game.
+struct Board {
+    own: Window,
+    peer: Window,
+    lock: HwLock,
+}
+
+/// Word `index` of those in a domain's page that self-tests play with; `None`: not in the window.
+pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
+    let at = size_of::<DomainPage>() * domain.index() + offset_of!(DomainPage, play) + 8 * index;
+    Window::uncached(kernel.blob, PhysAddr(kernel.blob.window.domains + at as u64), 8)
+}
+
+impl Board {
+    fn of(kernel: &Kernel) -> Result<Board, Failure> {
+        let blob = kernel.blob;
+        let lock = Window::uncached(blob, PhysAddr(blob.window.spinlocks + LOCK), 8);
+        let (own, peer, lock) =
+            (word(kernel, kernel.me, 0), word(kernel, first_peer(kernel)?, 0), lock);
+        match (own, peer, lock) {
+            (Some(own), Some(peer), Some(lock)) => {
+                Ok(Board { own, peer, lock: HwLock::new(lock, kernel.me) })
+            }
+            _ => Err(Failure::Failed("the board's window is too small")),
+        }
+    }
+
+    /// Plays the rounds; the leader begins each. False: the peer did not answer.
+    fn play(&self, way: Way, rounds: u64, leads: bool) -> bool {
+        (1..=rounds).all(|round| {
+            // What the other has played before it is this one's turn.
+            let before = round - u64::from(leads);
+            match way {
+                Way::Words => {
+                    let turn = wait(|| self.peer.load(0) == before);
+                    self.own.store(0, round);
+                    turn
+                }
+                Way::Spinlock => wait(|| self.locked_turn(before, round)),
+                Way::Doorbell => true,
+            }
+        })
+    }
+
+    /// Under the lock: plays if the peer is as far as it has to be.
+    fn locked_turn(&self, before: u64, round: u64) -> bool {
+        let Some(_guard) = self.lock.try_acquire() else { return false };
+        let mine = self.peer.load(0) == before;
+        if mine {
+            self.own.store(0, round);
+        }
+        mine
+    }
+}
+
+fn wait(mut ready: impl FnMut() -> bool) -> bool {
+    (0..PATIENCE).any(|_| ready())
+}
+
+/// Rounds by doorbell: rings, and sleeps in the core's wait until the answer rings.
+fn ring(kernel: &Kernel, slot: u32, rounds: u64) -> bool {
+    for _ in 0..rounds {
+        let before = HEARD.load(Ordering::Relaxed);
+        arch::doorbell::ring(slot, kernel.blob.vector_dsm);
+        let mut waits = 0;
+        while HEARD.load(Ordering::Relaxed) == before {
+            let on = arch::cpu::irqs_off();
+            if HEARD.load(Ordering::Relaxed) == before {
+                arch::cpu::wait();
+            }
+            arch::cpu::irqs_restore(on);
+            waits += 1;
+            if waits > 1000 {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
+    let way = Way::named(arguments)?;
+    let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
+    let (board, peer) = (Board::of(kernel)?, first_peer(kernel)?);
+    board.own.store(0, 0);
+    let line = alloc::format!("pong {} {rounds}", arguments[0]);
+    let mut answer = [0; 64];
+    let bytes = session.call(peer, Ask::Run, line.as_bytes(), &mut answer)?;
+    if answer[..bytes] != *b"ready\n" {
+        return Err(Failure::Failed("the peer does not join in"));
+    }
+    let slot = kernel.blob.domains()[peer.index()].slot;
+    let start = arch::time::soc_time();
+    let good = match way {
+        Way::Doorbell => ring(kernel, slot, rounds),
+        Way::Words | Way::Spinlock => board.play(way, rounds, true),
+    };
+    let took = arch::time::soc_time() - start;
+    if !good {
+        return Err(Failure::Failed("the peer stopped answering"));
+    }
+    write!(out, "record ping-pong.{} ", arguments[0])?;
+    record(out, took, rounds)
+}
+
+/// The rounds of the thread that `pong` starts.
+static GAME: AtomicU64 = AtomicU64::new(0);
+
+fn join_in(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
+    let kernel = session.kernel;
+    let way = Way::named(arguments)?;
+    let rounds = number(arguments, 1, 0)?;
+    Board::of(kernel)?.own.store(0, 0);
+    let slot = kernel.blob.domains()[first_peer(kernel)?.index()].slot;
+    let echo = if way == Way::Doorbell { u64::from(slot) + 1 } else { 0 };
+    ECHO.store(echo, Ordering::Relaxed);
+    GAME.store(rounds, Ordering::Relaxed);
+    let entry = match way {
+        Way::Doorbell => return Ok(writeln!(out, "ready")?),
+        Way::Words => follow_words,
+        Way::Spinlock => follow_lock,
+    };
+    let no_memory = |_| Failure::Failed("no memory for a thread");
+    kernel.spawn("pong", None, entry, 0).map_err(no_memory)?;
+    Ok(writeln!(out, "ready")?)
+}
+
+fn follow_words(_: usize) {
+    follow(Way::Words);
+}
+
+fn follow_lock(_: usize) {
+    follow(Way::Spinlock);
+}
+
+fn follow(way: Way) {
+    let Some(kernel) = crate::kernel::get() else { return };
+    if let Ok(board) = Board::of(kernel) {
+        // Who does not answer any more has ended the game.
+        board.play(way, GAME.load(Ordering::Relaxed), false);
+    }
+}

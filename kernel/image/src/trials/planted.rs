@@ -1,0 +1,248 @@
+//! A shadowed service that breaks the law of shadowable.md: its state holds a function pointer, a
+//! trait object and a waker, which are places of the image of the kernel that put them there. For
+//! `twins` on the monitor, which has the other kernel call them.
+//!
+//! It is on no board's list; it takes the last place of a service, and pages at the end of the
+//! shared block.
+
+use crate::coherence::Coherence;
+use crate::memory::CoreHeap;
+use crate::platform::Platform;
+use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
+use abi::boot::MAX_SERVICES;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use arch::cpu::ISA;
+use arch::lock::Once;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::Waker;
+use share::shareable::Unchecked;
+use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
+
+/// What a request wants of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Want {
+    /// Put this kernel's there.
+    Plant,
+    /// Call the function.
+    Function,
+    /// Call the object's method.
+    Object,
+    /// Clone the waker, wake by it, and drop the clone.
+    Waker,
+    /// Drop everything.
+    Clear,
+    /// Call a function that only one ISA's image has.
+    Only,
+    /// Call one of two functions of one name.
+    Same,
+    /// Call the function as often as the argument says; answers the time of it in ns.
+    Many,
+}
+
+/// All of them, by number and by the monitor's word.
+pub const WANTS: [(&str, Want); 8] = [
+    ("plant", Want::Plant),
+    ("function", Want::Function),
+    ("object", Want::Object),
+    ("waker", Want::Waker),
+    ("clear", Want::Clear),
+    ("only", Want::Only),
+    ("same", Want::Same),
+    ("many", Want::Many),
+];
+
+/// The argument, and who computed: the ISA of the code that ran.
+#[inline(never)]
+fn mark(argument: u64) -> u64 {
+    core::hint::black_box(argument) * 10 + u64::from(ISA)
+}
+
+#[inline(never)]
+fn only<const OF: u32>(argument: u64) -> u64 {
+    mark(argument) + u64::from(OF)
+}
+
+/// Two functions of one name.
+fn same() -> [fn(u64) -> u64; 2] {
+    let first = {
+        #[inline(never)]
+        fn same(argument: u64) -> u64 {
+            mark(argument) + 3
+        }
+        same
+    };
+    let second = {
+        #[inline(never)]
+        fn same(argument: u64) -> u64 {
+            mark(argument) + 5
+        }
+        same
+    };
+    [first, second]
+}
+
+trait Shape: Send {
+    fn area(&self) -> u64;
+}
+
+/// Its side is allocated, so that dropping it is a call too.
+struct Square(Box<u64>);
+
+impl Shape for Square {
+    #[inline(never)]
+    fn area(&self) -> u64 {
+        mark(*self.0 * *self.0)
+    }
+}
+
+/// As another shape, so that no compiler knows which one it is.
+struct Line(u64);
+
+impl Shape for Line {
+    #[inline(never)]
+    fn area(&self) -> u64 {
+        mark(self.0) - mark(self.0)
+    }
+}
+
+/// Counts what it is woken.
+struct Bell(AtomicU64);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.fetch_add(u64::from(ISA), Ordering::Relaxed);
+    }
+}
+
+/// What no state may hold.
+struct Shelf {
+    function: fn(u64) -> u64,
+    only: fn(u64) -> u64,
+    same: [fn(u64) -> u64; 2],
+    object: Box<dyn Shape>,
+    waker: Waker,
+    bell: Arc<Bell>,
+}
+
+impl Shelf {
+    fn new(argument: u64) -> Shelf {
+        let bell = Arc::new(Bell(AtomicU64::new(0)));
+        let object: Box<dyn Shape> = match argument {
+            0 => Box::new(Line(argument)),
+            side => Box::new(Square(Box::new(side))),
+        };
+        let waker = Waker::from(bell.clone());
+        Shelf { function: mark, only: only::<ISA>, same: same(), object, waker, bell }
+    }
+
+    fn wake(&self) -> u64 {
+        let clone = self.waker.clone();
+        clone.wake_by_ref();
+        drop(clone);
+        self.bell.0.load(Ordering::Relaxed)
+    }
+
+    fn many(&self, count: u64) -> u64 {
+        let before = arch::time::soc_time();
+        for argument in 0..count {
+            core::hint::black_box((self.function)(argument));
+        }
+        arch::time::soc_time() - before
+    }
+}
+
+/// The service.
+#[derive(Default)]
+pub struct Planted(Option<Unchecked<Shelf>>);
+
+impl Service for Planted {
+    /// What, and an argument.
+    type Request = [u64; 2];
+    /// The answer, and 1; or nothing known, and 0.
+    type Reply = [u64; 2];
+
+    const NAME: &'static str = PLANTED_NAME;
+
+    fn start(_: u32) -> Self {
+        Planted::default()
+    }
+
+    fn sent(_: &[u64; 2], _: usize) -> usize {
+        0
+    }
+
+    fn filled(_: &[u64; 2]) -> usize {
+        0
+    }
+
+    fn step(
+        &mut self,
+        _: u64,
+        event: Event<'_, [u64; 2]>,
+        _: &mut dyn Effects,
+    ) -> Answer<[u64; 2]> {
+        let Event::Request { request: [what, argument], .. } = event else {
+            return Answer::NoReply;
+        };
+        let Some(&(_, want)) = WANTS.get(what as usize) else { return Answer::Done([0, 0]) };
+        match want {
+            Want::Plant => self.0 = Some(Unchecked(Shelf::new(argument))),
+            Want::Clear => self.0 = None,
+            _ => {}
+        }
+        let Some(Unchecked(shelf)) = &self.0 else { return Answer::Done([0, 0]) };
+        let value = match want {
+            Want::Plant | Want::Clear => 0,
+            Want::Function => (shelf.function)(argument),
+            Want::Object => shelf.object.area(),
+            Want::Waker => shelf.wake(),
+            Want::Only => (shelf.only)(argument),
+            Want::Same => (shelf.same[0])(argument) + (shelf.same[1])(argument),
+            Want::Many => shelf.many(argument),
+        };
+        Answer::Done([value, 1])
+    }
+}
+
+/// It, in this kernel.
+static PLANTED: Once<Instance<Planted, Keeping, CoreHeap>> = Once::new();
+
+fn instance(
+    platform: &'static Platform,
+    coherence: &'static Coherence,
+) -> Option<&'static Instance<Planted, Keeping, CoreHeap>> {
+    if PLANTED.get().is_none() {
+        let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, Planted::NAME)?;
+        // Whoever was quicker made the same.
+        let _ = PLANTED.set(Instance::new(keeping));
+    }
+    PLANTED.get()
+}
+
+/// Asks it. `None`: nothing is planted.
+pub fn ask(
+    platform: &'static Platform,
+    want: Want,
+    argument: u64,
+) -> Result<Option<u64>, ServiceFailure> {
+    let coherence = platform.coherence.as_ref().ok_or(ServiceFailure::Absent)?;
+    let instance = instance(platform, coherence).ok_or(ServiceFailure::Absent)?;
+    let request = [want as u64, argument];
+    let (now, mut outbox) = (arch::time::soc_time(), Outbox::new());
+    let event = Event::Request { token: Token::default(), request, bulk: &mut [] };
+    let answer = platform.scheduler.unpreempted(|| instance.step(now, event, &mut outbox));
+    let _ = coherence.released();
+    match answer {
+        Ok(Answer::Done([value, 1])) => Ok(Some(value)),
+        Ok(_) => Ok(None),
+        Err(StepError::Restarted) => Err(ServiceFailure::Restarted),
+        Err(StepError::Absent | StepError::NoMemory) => Err(ServiceFailure::Absent),
+    }
+}
