@@ -148,6 +148,9 @@ extern "C" fn secondary(core: usize) -> ! {
 }
 
 fn open_for_business(kernel: &'static Kernel) {
+    // Before a peer can ask for one.
+    #[cfg(feature = "trials")]
+    crate::commands::extend(crate::trials::COMMANDS);
     kernel.peers.start(kernel);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
@@ -173,8 +176,6 @@ fn open_for_business(kernel: &'static Kernel) {
     crate::host::start(kernel);
     crate::disk::start(kernel);
     crate::procfs::start(kernel);
-    #[cfg(feature = "trials")]
-    crate::commands::extend(crate::trials::COMMANDS);
     log!("kernel {} is up", kernel.name());
     if kernel.devices.has_console() {
         let waited = arch::attend::spent();

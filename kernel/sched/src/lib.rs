@@ -34,7 +34,10 @@ pub use wait::WaitQueue;
 pub const MAX_THREADS: usize = 512;
 /// Number of priorities. 0 is for idle threads; higher ones run first.
 pub const PRIORITIES: usize = 32;
-/// Priority of ordinary threads.
+/// Priority of threads of programs. A kernel's own threads run first, so that a person or the
+/// table of processes can end programs that use all cores.
+pub const PRIORITY_PROGRAM: u8 = 4;
+/// Priority of ordinary threads of a kernel.
 pub const PRIORITY_NORMAL: u8 = 8;
 /// Priority of threads that serve other kernels.
 pub const PRIORITY_SERVE: u8 = 16;

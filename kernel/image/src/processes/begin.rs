@@ -28,7 +28,7 @@ use kernel_msg::Level;
 use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
-use kernel_sched::{ThreadId, WaitQueue};
+use kernel_sched::{PRIORITY_PROGRAM, ThreadId, WaitQueue};
 
 /// Limits of a process where nobody says others.
 const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
@@ -62,7 +62,8 @@ pub fn begin(
     };
     put(&processes.living, pid, Arc::new(life));
     put(&processes.begun, pid, beginning.to_vec());
-    if kernel.spawn("program", None, thread, pid as usize).is_err() {
+    let place = pid as usize;
+    if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, thread, place).is_err() {
         take(&processes.living, pid);
         take(&processes.begun, pid);
         return tell(session, pid, Err(Errno::Nomem));
