@@ -198,7 +198,7 @@ pub const IMAGE_VERSION: u32 = 4;
 /// Directory of program images: `/bin/NAME.aarch64`, `/bin/NAME.riscv64`.
 pub const FOLDER: &str = "bin";
 /// Maximum size of an image in bytes.
-pub const IMAGE_BYTES: u64 = 64 << 20;
+pub const IMAGE_BYTES: u64 = 256 << 20;
 /// Alignment of the code in the file.
 pub const IMAGE_ALIGN: u64 = 4096;
 

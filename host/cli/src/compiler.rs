@@ -49,15 +49,15 @@ pub enum Kind {
     Own,
 }
 
-/// Returns the code of `wasm`, which was read from `file`, for each of `isas` in their order.
-pub fn code(place: &Place, file: &Path, wasm: &[u8], isas: &[Isa]) -> anyhow::Result<Vec<Vec<u8>>> {
+/// The compiler that the environment chooses.
+pub fn chosen() -> Kind {
     let own = std::env::var_os(CHOICE).is_some_and(|choice| choice == CHOOSES_OWN);
-    code_by(place, if own { Kind::Own } else { Kind::Release }, file, wasm, isas)
+    if own { Kind::Own } else { Kind::Release }
 }
 
-/// The same by the compiler that `wanted` names. Where the release cannot be had, `pen-compile`
-/// stands in.
-pub fn code_by(
+/// Returns the code of `wasm`, which was read from `file`, for each of `isas` in their order.
+/// Where the release is `wanted` and cannot be had, `pen-compile` stands in.
+pub fn code(
     place: &Place,
     wanted: Kind,
     file: &Path,
@@ -227,7 +227,7 @@ mod tests {
         for isa in isas {
             std::fs::write(store.path(Kind::Own, isa).unwrap(), isa.name()).unwrap();
         }
-        let code = |wasm: &[u8]| code_by(&place, Kind::Own, &file, wasm, &isas);
+        let code = |wasm: &[u8]| code(&place, Kind::Own, &file, wasm, &isas);
         assert_eq!(code(wasm).unwrap(), [b"riscv64".to_vec(), b"aarch64".to_vec()]);
         let refused = |wasm: &[u8]| {
             let why = code(wasm).unwrap_err();

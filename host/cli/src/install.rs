@@ -4,10 +4,11 @@
 //! A key is as old as the board's run folder; code is kept (`compiler.rs`), so that installing
 //! a program again costs a moment.
 
+use crate::compiler::{self, Kind};
 use crate::instance::Instance;
+use crate::kernels;
 use crate::place::Place;
 use crate::transfer::Stream;
-use crate::{compiler, kernels};
 use abi::program::FOLDER;
 use anyhow::{Context, bail, ensure};
 use board::{Board, Isa};
@@ -61,9 +62,29 @@ pub fn put(
     manifest: Option<&Path>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
-    let (board, key) = (instance.board()?, instance.program_key()?);
+    let board = instance.board()?;
+    put_images(instance, images(place, wasm, manifest, &board, &instance.program_key()?)?, name)
+}
+
+/// Installs a program without a manifest, compiled by `kind`.
+pub fn put_by(
+    kind: Kind,
+    place: &Place,
+    instance: &Instance,
+    wasm: &Path,
+    name: &str,
+) -> anyhow::Result<Vec<Installed>> {
+    let (isas, key) = (kernels::isas(&instance.board()?), instance.program_key()?);
+    put_images(instance, images_for(kind, place, wasm, None, isas, &key)?, name)
+}
+
+fn put_images(
+    instance: &Instance,
+    images: Vec<(Isa, Vec<u8>)>,
+    name: &str,
+) -> anyhow::Result<Vec<Installed>> {
     let mut installed = vec![];
-    for (isa, image) in images(place, wasm, manifest, &board, &key)? {
+    for (isa, image) in images {
         let path = format!("/{FOLDER}/{name}.{}", isa.name());
         let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
         installed.push(Installed { path, bytes });
@@ -84,7 +105,7 @@ pub fn images_on(
         Some(domain) => vec![domain.isa],
         None => kernels::isas(&board),
     };
-    images_for(place, wasm, manifest, isas, &key)
+    images_for(compiler::chosen(), place, wasm, manifest, isas, &key)
 }
 
 /// The images of a program for a board, sealed with its key.
@@ -95,10 +116,11 @@ pub fn images(
     board: &Board,
     key: &[u8; 32],
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
-    images_for(place, wasm, manifest, kernels::isas(board), key)
+    images_for(compiler::chosen(), place, wasm, manifest, kernels::isas(board), key)
 }
 
 fn images_for(
+    kind: Kind,
     place: &Place,
     wasm: &Path,
     manifest: Option<&Path>,
@@ -107,7 +129,7 @@ fn images_for(
 ) -> anyhow::Result<Vec<(Isa, Vec<u8>)>> {
     let manifest = manifest_of(wasm, manifest)?;
     let bytes = std::fs::read(wasm).with_context(|| wasm.display().to_string())?;
-    let codes = compiler::code(place, wasm, &bytes, &isas)?;
+    let codes = compiler::code(place, kind, wasm, &bytes, &isas)?;
     let source = program::source_hash(&bytes);
     let seal = |(isa, code): (Isa, Vec<u8>)| {
         let image = program::seal(&code, &manifest, isa.number(), source, key);

@@ -232,7 +232,22 @@ enum Verb {
     Setup,
 }
 
+/// `pen ... | head` ends like other tools when its reader has gone: quietly, by the code of SIGPIPE.
+/// (The signal stays ignored, as Rust has it: a console or a board that goes is an error to report.)
+fn end_with_the_reader() {
+    const CODE: i32 = 128 + 13;
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload_as_str().unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            std::process::exit(CODE);
+        }
+        report(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_with_the_reader();
     match run(Line::parse().command) {
         Ok(code) => code,
         Err(error) => {

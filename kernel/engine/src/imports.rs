@@ -16,8 +16,11 @@ pub struct Inside<G> {
     pub tables: u64,
 }
 
+/// Maximum number of a program's memories and tables.
+pub const MEMORIES: u32 = 1;
+pub const TABLES: u32 = 8;
 /// Maximum bytes of a program's tables, and bytes of an entry.
-const TABLES: u64 = 1 << 20;
+const TABLE_BYTES: u64 = 1 << 20;
 const ENTRY: u64 = 8;
 
 impl<G: Guest> ResourceLimiter for Inside<G> {
@@ -32,7 +35,7 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     fn table_growing(&mut self, has: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
         let more = (wanted as u64).saturating_sub(has as u64).saturating_mul(ENTRY);
         let tables = self.tables.saturating_add(more);
-        let fits = tables <= TABLES.min(self.limits.memory) && self.guest.has_room(more);
+        let fits = tables <= TABLE_BYTES.min(self.limits.memory) && self.guest.has_room(more);
         if fits {
             self.tables = tables;
         }
@@ -44,11 +47,11 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     }
 
     fn tables(&self) -> usize {
-        8
+        TABLES as usize
     }
 
     fn memories(&self) -> usize {
-        1
+        MEMORIES as usize
     }
 }
 

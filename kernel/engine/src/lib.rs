@@ -22,4 +22,5 @@ mod settings;
 mod short;
 
 pub use program::{LoadError, Program};
+pub use raw::{Memory, Publish, Seal};
 pub use run::{End, Engine, EngineError, Guest, Limits, Ran};

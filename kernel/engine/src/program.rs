@@ -1,18 +1,22 @@
 //! Loaded code, which any number of processes of this kernel can run.
 
-use crate::imports::Inside;
-use crate::raw;
+use crate::imports::{Inside, MEMORIES, TABLES};
+use crate::raw::{self, Loaded, Memory, Seal};
 use crate::run::{Engine, Guest};
 use crate::short;
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
-use kernel_seal::Image;
+use kernel_seal::{Image, Refused};
+use wasmtime::error::OutOfMemory;
 use wasmtime::{InstancePre, Module};
 
 /// Reason why an image cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
+    /// It is not sealed for this board.
+    Seal(Refused),
     /// Out of memory.
     NoMemory,
     /// wasmtime refuses it, with this message.
@@ -25,11 +29,12 @@ pub enum LoadError {
 
 /// A program. Shared by the processes that run it, and freed with the last of them.
 pub struct Program<G: Guest> {
-    pub(crate) module: Module,
     pub(crate) ready: InstancePre<Inside<G>>,
     functions: Functions,
     /// Offset in its contexts of the address of the clock ([`short::clock_of`]).
     pub(crate) clock: Option<u32>,
+    /// The last to be dropped: the code that all of the above refers to.
+    loaded: Loaded,
 }
 
 /// Addresses of a module's functions: in practice one range, but wasmtime does not promise that.
@@ -63,29 +68,56 @@ impl Functions {
     }
 }
 
+/// Refuses what could never begin.
+fn check(module: &Module) -> Result<(), LoadError> {
+    let needs = module.resources_required();
+    if needs.num_memories > MEMORIES {
+        let count = needs.num_memories;
+        let what = alloc::format!("it has {count} memories, and a program has one");
+        return Err(LoadError::Refused(what));
+    }
+    if needs.num_tables > TABLES {
+        let count = needs.num_tables;
+        let what = alloc::format!("it has {count} tables, and a program has {TABLES} at most");
+        return Err(LoadError::Refused(what));
+    }
+    match module.get_export_index("_start") {
+        Some(_) => Ok(()),
+        None => Err(LoadError::NoStart),
+    }
+}
+
 impl<G: Guest> Program<G> {
-    /// Loads an authenticated image.
-    pub fn load(engine: &Engine<G>, image: &Image<'_>) -> Result<Program<G>, LoadError> {
-        let module =
-            raw::load(&engine.wasmtime, image).map_err(|why| match why
-                .downcast_ref::<wasmtime::error::OutOfMemory>()
-            {
-                Some(_) => LoadError::NoMemory,
-                None => LoadError::Refused(why.to_string()),
-            })?;
-        if module.get_export_index("_start").is_none() {
-            return Err(LoadError::NoStart);
-        }
-        let ready = engine.linker.instantiate_pre(&module);
+    /// Loads the image in `memory` if it has this seal, and uses its code where it is. Also returns
+    /// what `read` made of the image.
+    pub fn load<R>(
+        engine: &Engine<G>,
+        memory: Box<dyn Memory>,
+        seal: Seal<'_>,
+        read: impl FnOnce(&Image<'_>) -> R,
+    ) -> Result<(Program<G>, R), LoadError> {
+        let refused = |why: wasmtime::Error| match why.downcast_ref::<OutOfMemory>() {
+            Some(_) => LoadError::NoMemory,
+            None => LoadError::Refused(why.to_string()),
+        };
+        let loaded = raw::load(&engine.wasmtime, memory, seal, read).map_err(LoadError::Seal)?;
+        let (loaded, found) = loaded.map_err(refused)?;
+        let module = &loaded.module;
+        check(module)?;
+        let ready = engine.linker.instantiate_pre(module);
         let ready = ready.map_err(|why| LoadError::Import(why.to_string()))?;
-        let functions = Functions::of(&module);
-        let clock = short::clock_of(&module);
-        Ok(Program { module, ready, functions, clock })
+        let functions = Functions::of(module);
+        let clock = short::clock_of(module);
+        Ok((Program { ready, functions, clock, loaded }, found))
+    }
+
+    pub(crate) fn module(&self) -> &Module {
+        &self.loaded.module
     }
 
     /// Returns whether `address` is in its code.
     pub fn holds(&self, address: u64) -> bool {
-        let text = self.module.text().as_ptr_range();
+        let text = self.module().text().as_ptr_range();
         (text.start as u64..text.end as u64).contains(&address)
     }
 
@@ -100,9 +132,9 @@ impl<G: Guest> Program<G> {
 
     /// Returns the function at an address of its code (name or number) and the offset in it.
     pub fn name_at(&self, address: u64) -> Option<(String, u64)> {
-        let offset = address.checked_sub(self.module.text().as_ptr() as u64)? as usize;
+        let offset = address.checked_sub(self.module().text().as_ptr() as u64)? as usize;
         let within = |f: &wasmtime::ModuleFunction| (f.offset..f.offset + f.len).contains(&offset);
-        let found = self.module.functions().find(within)?;
+        let found = self.module().functions().find(within)?;
         let name =
             found.name.unwrap_or_else(|| alloc::format!("function {}", found.index.as_u32()));
         Some((name, (offset - found.offset) as u64))

@@ -10,6 +10,7 @@
 
 use crate::imports::{self, Inside};
 use crate::program::Program;
+use crate::raw::Publish;
 use crate::settings;
 use crate::short;
 use abi::process::signal;
@@ -69,10 +70,11 @@ pub struct Engine<G: Guest> {
 }
 
 impl<G: Guest> Engine<G> {
-    /// Makes a runtime for code of `isa`, which is this kernel's own.
-    pub fn new(isa: u32) -> Result<Engine<G>, EngineError> {
+    /// Makes a runtime for code of `isa`, which is this kernel's own and which `publish` makes
+    /// executable.
+    pub fn new(isa: u32, publish: Publish) -> Result<Engine<G>, EngineError> {
         let failed = |why: wasmtime::Error| EngineError(why.to_string());
-        let wasmtime = wasmtime::Engine::new(&settings::config(isa)).map_err(failed)?;
+        let wasmtime = wasmtime::Engine::new(&settings::config(isa, publish)).map_err(failed)?;
         let mut linker = Linker::new(&wasmtime);
         imports::define(&mut linker).map_err(failed)?;
         Ok(Engine { wasmtime, linker })

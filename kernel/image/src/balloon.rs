@@ -12,7 +12,7 @@
 //!
 //! The thread sleeps until something happens: an idle kernel is not woken by its balloon.
 
-use crate::memory::{FRAMES, TABLE};
+use crate::memory::{FRAMES, SPACES, TABLE};
 use crate::movable;
 use crate::node::Node;
 use crate::peers::{Ask, Peers, Terms};
@@ -222,7 +222,7 @@ impl Balloons {
         let Some(answer) = self.answers.get(peer.index()) else { return false };
         answer.store(UNKNOWN, Ordering::Release);
         // No sample here: that might ask a peer, which only the thread does.
-        self.run(node, peers, Event::Asked(peer, FRAMES.buddy().free_frames()));
+        self.run(node, peers, Event::Asked(peer, unpromised()));
         let is_known = || answer.load(Ordering::Acquire) != UNKNOWN;
         node.scheduler.wait(&self.answered, is_known);
         answer.load(Ordering::Acquire) == GIVEN
@@ -232,6 +232,14 @@ impl Balloons {
     pub fn give_block(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> [u8; 8] {
         let answer = if self.asked(node, peers, peer) { GIVEN } else { REFUSED };
         answer.to_le_bytes()
+    }
+
+    /// Asks the other running kernels, one after the other, to give a block to the pool. Returns
+    /// whether one did. From a thread without locks.
+    pub fn ask_peers(&self, node: &Node, peers: &Peers) -> bool {
+        // A sleeping kernel is not woken for a block.
+        let mut awake = node.others().filter(|&peer| node.soc.state(peer).1 == state::RUNNING);
+        awake.any(|peer| ask(node, peers, peer))
     }
 
     fn sample(&self, node: &Node) -> Event {
@@ -244,13 +252,12 @@ impl Balloons {
                 *slot = Some(if word >> 48 == epoch & 0xffff { word as u32 } else { 0 });
             }
         }
-        Event::Sampled(Sample { free: FRAMES.buddy().free_frames(), pool: self.pool(node), spare })
+        Event::Sampled(Sample { free: unpromised(), pool: self.pool(node), spare })
     }
 
     /// Tells the others what this kernel could do without.
     fn publish(&self, node: &Node) {
-        let free = FRAMES.buddy().free_frames();
-        let spare = self.manager.lock().spare(free);
+        let spare = self.manager.lock().spare(unpromised());
         let word = u64::from(node.epoch.0) << 48 | u64::from(spare);
         self.table.store(spare_word(node.me.index()), word);
     }
@@ -302,6 +309,12 @@ impl Balloons {
             }
         }
     }
+}
+
+/// Returns the free frames that are not promised to a program.
+fn unpromised() -> usize {
+    let promised = SPACES.promised().div_ceil(PAGE) as usize;
+    FRAMES.buddy().free_frames().saturating_sub(promised)
 }
 
 /// The transfer under way.

@@ -5,6 +5,7 @@ use arch::mmu::PageTable;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use base::port::{self, Frames};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use kernel_mem::spaces::Spaces;
 use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
 use share::{Current, Routed};
@@ -29,6 +30,8 @@ pub static FRAMES: MemoryManager = MemoryManager::new();
 pub static HEAP: Routed<KernelHeap, CoreHeap> = Routed::new(KernelHeap::new());
 /// The page table of all cores.
 pub static TABLE: Once<Lock<PageTable>> = Once::new();
+/// Address space of all programs.
+pub static SPACES: Spaces = Spaces::new();
 static STACKS: Stacks = Stacks::new();
 
 /// Frames of the image itself, for the first page table: nothing else is mapped until it is active.

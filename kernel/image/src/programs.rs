@@ -18,6 +18,7 @@ pub mod stack;
 
 use crate::balloon;
 use crate::kernel::Kernel;
+pub use crate::memory::SPACES;
 use crate::memory::{FRAMES, TABLE};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -26,11 +27,8 @@ use arch::trap::TrapFrame;
 use arch::types::Fault;
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
-use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError, Spaces};
+use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
 pub use load::{Loaded, Manifest, Programs, refusal};
-
-/// Address space of all programs.
-pub static SPACES: Spaces = Spaces::new();
 
 /// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, what each
 /// core has put by, and what private pipes hold.
@@ -40,6 +38,8 @@ pub const PIPES: usize = 64;
 const PIPE_BYTES: u64 = (PIPES * fs::vfs::pipe::CAPACITY) as u64;
 /// What is not for pages of programs.
 const LAST: u64 = 2 << 20;
+/// Blocks of the pool that programs leave to the kernels.
+const POOL_KEPT: usize = 1;
 /// How often, and after how long, who found a block on its way looks again.
 const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
@@ -64,12 +64,15 @@ pub fn has_room(bytes: u64) -> bool {
     room() >= bytes
 }
 
-/// Sees to it that so many bytes may be promised, if blocks from the pool do it. From a thread
-/// without locks.
+/// Takes blocks from the pool until so many bytes may be promised; with nothing to spare there it
+/// asks the other kernels for blocks. From a thread without locks.
 fn make_room(kernel: &'static Kernel, bytes: u64) {
     let Some(balloons) = &kernel.balloons else { return };
     let mut tries = 0;
     while !has_room(bytes) && tries < TRIES {
+        if balloons.pool(kernel) <= POOL_KEPT && !balloons.ask_peers(kernel, &kernel.peers) {
+            return;
+        }
         match balloons.deflate(kernel) {
             Ok(_) => {}
             Err(balloon::Failure::Busy) => {
@@ -89,6 +92,9 @@ const BEGUN: u64 = 64 << 10;
 pub fn has_room_to_begin() -> bool {
     if !has_room(BEGUN) {
         stack::forget();
+        if let Some(kernel) = crate::kernel::get() {
+            make_room(kernel, BEGUN);
+        }
     }
     has_room(BEGUN)
 }
@@ -98,11 +104,15 @@ fn is_short() -> bool {
     FRAMES.free_count() as u64 * PAGE < LAST
 }
 
-/// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched.
+/// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched. Where
+/// there is no room, spare stacks go, and blocks come from the pool. From a thread without locks.
 fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     match promise(start, bytes) {
         Err(SpaceError::NoMemory) => {
             stack::forget();
+            if let Some(kernel) = crate::kernel::get() {
+                make_room(kernel, bytes);
+            }
             promise(start, bytes)
         }
         done => done,

@@ -15,7 +15,7 @@ const FEATURE_FLUSH: u64 = 1 << 9;
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 /// Most bytes of one request.
-pub const BUFFER: usize = 4096;
+pub const BUFFER: usize = 32 * 1024;
 /// Most requests in flight.
 pub const SLOTS: usize = 4;
 /// A slot: header 16, status 8, then data.

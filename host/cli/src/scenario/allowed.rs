@@ -45,6 +45,9 @@ pub fn manifests(rig: &mut Rig) -> Result<(), Failure> {
         says("env, beneath ours", found, "COLOUR=blue\nSIZE=9\n")?;
         let memory = "memory = \"9 MiB\"\n";
         says("memory", with(rig, memory, kernel, &["grow"])?, "129\n")?;
+        // Shadow has 48 MiB of its own: the rest is of the pool.
+        let more = "memory = \"128 MiB\"\n";
+        says("memory of the pool", with(rig, more, kernel, &["grow"])?, "1985\n")?;
         // A child's limits, and they do not rise above what its program's manifest says.
         says("a child's memory", run(rig, kernel, &["within", "5120"], b"")?, "65\n")?;
         let few = "limits = { files = 4 }\n";

@@ -4,6 +4,7 @@
 use super::host::{pull, push};
 use super::programs::{Running, wrong};
 use super::{Failure, PATIENCE, Rig, disk};
+use crate::compiler::{self, Kind};
 use crate::exec::{Captured, Line};
 use crate::place::Place;
 use crate::{apps, install, reference};
@@ -98,11 +99,25 @@ pub fn heavy(rig: &mut Rig) -> Result<(), Failure> {
     disk::off_and_clean(rig)
 }
 
+/// Both compilers of programs make code that computes the same.
+pub fn compilers(rig: &mut Rig) -> Result<(), Failure> {
+    disk::begin_as_root(rig, 4096, Some(64 << 20))?;
+    for kind in [Kind::Release, Kind::Own] {
+        all_by(kind, rig, &[LUA, ZLIB, SQLITE, VARISAT, SORT, HASH])?;
+    }
+    disk::off_and_clean(rig)
+}
+
 fn all(rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {
+    all_by(compiler::chosen(), rig, cases)
+}
+
+fn all_by(kind: Kind, rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {
     let place = Place::find()?;
     for case in cases {
-        let failed = |why: Failure| Failure::Wrong(format!("{}: {why}", case.program));
-        one(&place, rig, case).map_err(failed)?;
+        let what = format!("{} compiled by {kind:?}", case.program);
+        let failed = |why: Failure| Failure::Wrong(format!("{what}: {why}"));
+        one(kind, &place, rig, case).map_err(failed)?;
     }
     Ok(())
 }
@@ -111,7 +126,7 @@ fn all(rig: &mut Rig, cases: &[Case]) -> Result<(), Failure> {
 #[derive(PartialEq, Eq)]
 struct Outcome(Captured, Vec<Vec<u8>>);
 
-fn one(place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Failure> {
+fn one(kind: Kind, place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Failure> {
     let failed = |why: anyhow::Error| wrong("build", format!("{why:#}"));
     let built = if case.program == "coreutils" {
         apps::build(place, &[case.program.to_string()]).map(|mut all| all.remove(0))
@@ -119,7 +134,7 @@ fn one(place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Failure> {
         apps::build_for_test(place, case.program)
     };
     let wasm = built.map_err(failed)?.wasm;
-    let put = install::put(place, &rig.instance, &wasm, None, case.program);
+    let put = install::put_by(kind, place, &rig.instance, &wasm, case.program);
     put.map_err(|why| wrong("install", format!("{why:#}")))?;
     let wanted = on_host(place, rig, case, &wasm)?;
     let says_nothing = wanted.0.out.is_empty() && wanted.1.is_empty();

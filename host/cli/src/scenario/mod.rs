@@ -74,6 +74,7 @@ const STRONG: &str = "50 rounds instead of 2";
 const STOPPED: &str = "200 rounds instead of 6";
 const REBOOT: &str = "builds and boots the whole system; `disk.reboot` restarts a board daily";
 const HOSTILE: &str = "500 modules of nonsense instead of 20, and bombs across kernels";
+const COMPILERS: &str = "builds `pen-compile`; every program of the corpus by both compilers";
 const HEAVY: &str = "megabytes to sort and a proof to find: minutes of emulation";
 
 /// All of them, in order.
@@ -149,6 +150,7 @@ pub const ALL: &[Scenario] = &[
     on("corpus.light", "duo", corpus::light),
     on("corpus.sqlite", "duo", corpus::database),
     nightly("corpus.heavy", "duo", HEAVY, corpus::heavy),
+    nightly("corpus.compilers", "duo", COMPILERS, corpus::compilers),
     on("programs.many", "duo", crowd::many),
     on("programs.placed", "duo", crowd::placed),
     on("programs.allowed", "duo", allowed::manifests),

@@ -81,6 +81,7 @@ pub fn shell(rig: &mut Rig) -> Result<(), Failure> {
 fn across(rig: &mut Rig) -> Result<(), Failure> {
     says(rig, "seq 2000 | KERNEL=1 sort -rn | head -n 2", "2000\n1999\n[0]")?;
     says(rig, "KERNEL=1 seq 300 | KERNEL=0 wc -l", "300\n[0]")?;
+    sorting(rig)?;
     leaving(rig)?;
     let ended = ask(rig, "KERNEL=1 sh -c 'kill -TERM $$; echo not'")?;
     if !ended.contains("ended by signal 15 (TERM)") || !ended.ends_with("[143]") {
@@ -96,6 +97,35 @@ fn across(rig: &mut Rig) -> Result<(), Failure> {
     }
     let ended = ask(rig, "kill %1; wait %1")?;
     if ended.ends_with("[143]") { Ok(()) } else { Err(Failure::Wrong(ended)) }
+}
+
+/// Requests to the file service that `seq 100000 | KERNEL=1 sort` may take: 36 times the pipe is
+/// filled and drained, in a few of them each time.
+const STREAMED: u64 = 1500;
+
+/// A sort of 100,000 lines: all of it on the second kernel, which has not enough memory of its own,
+/// and fed by the first one.
+fn sorting(rig: &mut Rig) -> Result<(), Failure> {
+    let all_there = "KERNEL=1 sh -c 'seq 100000 | sort -rn | head -n 1'";
+    says(rig, all_there, "100000\n[0]")?;
+    let before = requests(rig)?;
+    says(rig, "seq 100000 | KERNEL=1 sort -rn | head -n 1", "100000\n[0]")?;
+    let took = requests(rig)? - before;
+    if took <= STREAMED { Ok(()) } else { Err(Failure::Wrong(format!("{took} requests"))) }
+}
+
+/// Requests to the file service that both kernels have executed.
+fn requests(rig: &mut Rig) -> Result<u64, Failure> {
+    let said = ask(rig, "cat /proc/main/services /proc/shadow/services")?;
+    let counts = said.lines().filter(|line| line.starts_with("  fs ")).map(|line| {
+        let counts = line.split_whitespace().last()?;
+        counts.split('/').next()?.parse::<u64>().ok()
+    });
+    let counts: Option<Vec<u64>> = counts.collect();
+    match counts {
+        Some(counts) if counts.len() == 2 => Ok(counts.iter().sum()),
+        _ => Err(Failure::Wrong(said)),
+    }
 }
 
 /// Pipes that leave their kernel: full, with a writer that waits; empty, with a reader.

@@ -10,7 +10,7 @@ use base::addr::PAGE;
 use drivers::block::{BUFFER, BlockError, SECTOR};
 
 /// Bytes of a piece: as many requests to the device.
-const PIECE: usize = 16 * BUFFER;
+const PIECE: usize = 2 * BUFFER;
 
 /// Of one disk.
 pub enum Medium {

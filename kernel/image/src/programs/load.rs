@@ -5,7 +5,7 @@
 //! by its file: which one, how long, and when it changed; a file that changed is read again.
 
 use super::Trace;
-use super::seam::{self, Buffer};
+use super::seam::{self, Buffer, Frozen};
 use crate::files::with_files;
 use crate::kernel::Kernel;
 use crate::session::Session;
@@ -13,18 +13,21 @@ use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
 use abi::program::{IMAGE_BYTES, ImageHead};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::port::Trace as _;
-use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran};
+use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal};
 use kernel_process::Process;
 use kernel_seal::Refused;
 
 /// Programs that are kept though nobody runs them.
 const KEPT: usize = 16;
+/// What is kept about an image takes this part of its bytes at most.
+const BESIDE: u64 = 4;
 /// Bytes of one read.
 const PIECE: usize = 64 << 10;
 
@@ -83,7 +86,7 @@ impl<G: Guest> Programs<G> {
     /// None yet.
     pub fn new(_: &Kernel) -> Result<Programs<G>, EngineError> {
         let kept = Lock::new(crate::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
-        Ok(Programs { engine: Engine::new(arch::cpu::ISA)?, kept })
+        Ok(Programs { engine: Engine::new(arch::cpu::ISA, seam::publish)?, kept })
     }
 
     /// Runs one, on a stack that was made for that.
@@ -103,9 +106,15 @@ impl<G: Guest> Programs<G> {
             return Ok(known);
         }
         self.make_room(session.kernel, file.known.size);
-        let mut bytes = file.read()?;
-        let loaded = Arc::new(self.make(session.kernel, path, bytes.bytes())?);
-        drop(bytes);
+        let begun = arch::time::soc_time();
+        let image = file.read()?;
+        let read = arch::time::soc_time();
+        let image = image.freeze().ok_or(Errno::Nomem)?;
+        let loaded = Arc::new(self.make(session.kernel, path, image)?);
+        // What was read, and ns: of reading it, and of all else.
+        let (reading, rest) = (read - begun, arch::time::soc_time() - read);
+        session.kernel.trace.event("program read", file.known.size, reading);
+        session.kernel.trace.event("program loaded", file.known.size, rest);
         self.keep(file.known, loaded.clone());
         Ok(loaded)
     }
@@ -143,10 +152,10 @@ impl<G: Guest> Programs<G> {
         drop(last);
     }
 
-    /// There is room for an image and its code at once, if programs that nobody runs make it, or
-    /// the pool does.
+    /// There is room for an image, if programs that nobody runs make it, or the pool does.
     fn make_room(&self, kernel: &'static Kernel, image: u64) {
-        let wanted = 2 * image;
+        // What the engine keeps about it is in the kernel's heap.
+        let wanted = image + image / BESIDE;
         if !super::has_room(wanted) {
             self.forget();
             super::make_room(kernel, wanted);
@@ -160,15 +169,16 @@ impl<G: Guest> Programs<G> {
         drop(all);
     }
 
-    fn make(&self, kernel: &Kernel, path: &[u8], bytes: &[u8]) -> Result<Loaded<G>, Errno> {
+    fn make(&self, kernel: &Kernel, path: &[u8], file: Frozen) -> Result<Loaded<G>, Errno> {
         let shown = String::from_utf8_lossy(path);
-        let image = kernel_seal::check(bytes, arch::cpu::ISA, &kernel.blob.given.program_key);
-        let image = image.map_err(|why| {
-            crate::log!("{shown}: {}", why.text());
-            Errno::Noexec
-        })?;
+        let seal = Seal { isa: arch::cpu::ISA, key: &kernel.blob.given.program_key };
         let refusals = seam::refusals();
-        let program = Program::load(&self.engine, &image).map_err(|why| match why {
+        let loaded = Program::load(&self.engine, Box::new(file), seal, Manifest::of);
+        let (program, manifest) = loaded.map_err(|why| match why {
+            LoadError::Seal(why) => {
+                crate::log!("{shown}: {}", why.text());
+                Errno::Noexec
+            }
             LoadError::NoMemory => Errno::Nomem,
             LoadError::Refused(_) if seam::refusals() != refusals => Errno::Nomem,
             LoadError::NoStart => {
@@ -180,8 +190,7 @@ impl<G: Guest> Programs<G> {
                 Errno::Noexec
             }
         })?;
-        kernel.trace.event("program loaded", bytes.len() as u64, 0);
-        Ok(Loaded { program, manifest: Manifest::of(&image) })
+        Ok(Loaded { program, manifest })
     }
 }
 
@@ -233,7 +242,7 @@ pub fn refusal(session: &Session, path: &[u8], isa: u32) -> Option<&'static str>
         Err(_) => return None,
     };
     let key = &session.kernel.blob.given.program_key;
-    kernel_seal::check(bytes.bytes(), isa, key).err().map(Refused::text)
+    kernel_seal::check(bytes.fill(), isa, key).err().map(Refused::text)
 }
 
 /// An open file of an image.
@@ -298,7 +307,7 @@ impl<'a> Image<'a> {
     fn read(&self) -> Result<Buffer, Errno> {
         let size = self.known.size as usize;
         let mut buffer = Buffer::new(size).ok_or(Errno::Nomem)?;
-        let bytes = buffer.bytes();
+        let bytes = buffer.fill();
         let mut done = 0;
         while done < size {
             let end = size.min(done + PIECE);

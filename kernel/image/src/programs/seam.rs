@@ -11,6 +11,7 @@ use crate::kernel;
 use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use kernel_engine::Memory;
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 
@@ -28,11 +29,42 @@ impl Buffer {
         super::commit(buffer.start, size).ok().map(|()| buffer)
     }
 
-    /// All of it.
-    pub fn bytes(&mut self) -> &mut [u8] {
+    /// All of it, to be filled.
+    pub fn fill(&mut self) -> &mut [u8] {
         // SAFETY: so many bytes were committed there for this buffer alone, until it is dropped.
         unsafe { core::slice::from_raw_parts_mut(self.start.0 as *mut u8, self.bytes) }
     }
+
+    /// Nobody writes to it any more. `None`: there is no memory for tables.
+    pub fn freeze(self) -> Option<Frozen> {
+        let bytes = whole_pages(self.bytes.max(1));
+        let flush = &crate::shootdown::flush_all;
+        SPACES.protect(self.start, bytes, Rights::Read, memory()?, flush).ok()?;
+        Some(Frozen(self))
+    }
+}
+
+/// The same, read-only.
+pub struct Frozen(Buffer);
+
+// SAFETY: its pages are mapped there, read-only, until it is dropped.
+unsafe impl Memory for Frozen {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: as in [`Buffer::fill`], and nobody writes.
+        unsafe { core::slice::from_raw_parts(self.0.start.0 as *const u8, self.0.bytes) }
+    }
+}
+
+/// Makes code of an image executable.
+pub fn publish(start: usize, bytes: usize) -> bool {
+    // Other cores of this domain do their part when they are asked to flush.
+    arch::cache::sync_code(start, bytes);
+    let flush = &crate::shootdown::flush_all;
+    let protect = |from| {
+        let (start, bytes) = (VirtAddr(start as u64), whole_pages(bytes));
+        SPACES.protect(start, bytes, Rights::ReadExecute, from, flush)
+    };
+    memory().is_some_and(|from| done(protect(from)) == 0)
 }
 
 impl Drop for Buffer {
@@ -41,7 +73,6 @@ impl Drop for Buffer {
     }
 }
 
-const READ: u32 = 1;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 4;
 const REFUSED: i32 = -1;
@@ -98,25 +129,13 @@ extern "C" fn wasmtime_munmap(at: *mut u8, _: usize) -> i32 {
     0
 }
 
+/// A program's memory grows. What code may be done with is [`publish`]'s.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mprotect(at: *mut u8, size: usize, rights: u32) -> i32 {
     let (start, bytes) = (VirtAddr(at as u64), whole_pages(size));
-    if bytes == 0 {
-        return 0;
-    }
-    let flush = &crate::shootdown::flush_all;
-    let protect = |rights| match memory() {
-        Some(from) => done(SPACES.protect(start, bytes, rights, from, flush)),
-        None => REFUSED,
-    };
-    match rights & (READ | WRITE | EXECUTE) {
-        READ => protect(Rights::Read),
-        rights if rights & EXECUTE != 0 => {
-            // While it is writable: the lines are this core's.
-            arch::cache::sync_code(at as usize, size);
-            protect(Rights::ReadExecute)
-        }
-        rights if rights & WRITE != 0 => done(super::open(start, bytes)),
+    match rights & (WRITE | EXECUTE) {
+        _ if bytes == 0 => 0,
+        WRITE => done(super::open(start, bytes)),
         _ => REFUSED,
     }
 }

@@ -1,10 +1,14 @@
 //! Operations on what is in a file or pipe, and on what is known about it.
 
 use super::handles::{Opening, Place, Target};
+use super::pipe::{ATOMIC, CAPACITY};
 use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Times};
 use crate::ramfs::content::LARGEST;
 use abi::fs::{Errno, Op, Reply, Stat, flag, kind, ready};
+
+/// With so little left in a pipe its writer, in another kernel, is worth waking.
+const EMPTY_ENOUGH: usize = CAPACITY / 4;
 
 impl Vfs {
     /// An opening that may be used so.
@@ -53,9 +57,11 @@ impl Vfs {
     ) -> Result<usize> {
         let pipe = self.pipes.get_mut(at).ok_or(Errno::Badf)?;
         let done = pipe.read(&mut call.bulk[..length]);
+        let held = pipe.held();
         let done = done.ok_or_else(|| self.wait(opening, Key::Readable(at)))?;
         if done != 0 {
-            self.parked.wake(Key::Writable(at), call.effects);
+            let is_enough = held <= EMPTY_ENOUGH;
+            self.wake_in_time(Key::Writable(at), is_enough, call);
         }
         Ok(done)
     }
@@ -106,9 +112,11 @@ impl Vfs {
             return Ok(length);
         }
         let done = pipe.write(&call.bulk[..length])?;
+        let room = pipe.room();
         let done = done.ok_or_else(|| self.wait(opening, Key::Writable(at)))?;
         if done != 0 {
-            self.parked.wake(Key::Readable(at), call.effects);
+            let is_enough = room < ATOMIC || !self.late.goes_on();
+            self.wake_in_time(Key::Readable(at), is_enough, call);
         }
         Ok(done)
     }

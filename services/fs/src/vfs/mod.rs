@@ -9,6 +9,7 @@
 //! - [`pipe`]     pipes
 //! - [`terminal`]  terminals
 //! - [`disks`]   what file systems ask of disks, and who drives those
+//! - `late`     wakes between kernels that wait for more
 //! - [`listener`]  who waits for something to do, and is called
 //! - [`servers`]  what served file systems ask of who serves them
 //! - [`devices`]  the same without disks: for tests and tools
@@ -19,6 +20,7 @@ pub mod devices;
 pub mod disks;
 pub mod handles;
 mod held;
+mod late;
 pub mod listener;
 mod listing;
 mod mounts;
@@ -39,6 +41,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use disks::Disk;
 use handles::{Handles, Place, Target};
+use late::Late;
 use pipe::Pipe;
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use terminal::Terminal;
@@ -153,6 +156,7 @@ pub struct Vfs {
     /// Which of them `/dev/console` is.
     console: Option<u32>,
     parked: Parked<Key>,
+    late: Late,
     /// When what changed is written at the latest.
     write_at: Option<u64>,
     /// File systems that can wait were asked something in this step.
@@ -193,6 +197,7 @@ impl Vfs {
             terminals: Table::new(terminal::TERMINALS),
             console: None,
             parked: Parked::new(WAITS),
+            late: Late::default(),
             write_at: None,
             stirred: false,
             asker: Token::default(),
@@ -296,6 +301,7 @@ impl Vfs {
     fn answer(&mut self, call: Call<'_>) -> Answer<Reply> {
         let token = call.token;
         (self.asker, self.now) = (token, call.now);
+        self.late.begin(token, &call.request);
         let answer = self.answer_or_park(call);
         if self.stirred && matches!(answer, Answer::Done(_)) {
             self.forget_said(|asker| asker == token);
@@ -431,7 +437,10 @@ impl Service for Vfs {
                 Answer::NoReply
             }
             Event::Timer => {
-                self.write_back(now);
+                let is_for_wakes = self.wake_late(now, effects);
+                if !is_for_wakes || self.write_at.is_some_and(|at| at <= now) {
+                    self.write_back(now);
+                }
                 Answer::NoReply
             }
         };
@@ -443,6 +452,7 @@ impl Service for Vfs {
             self.call_servers(now, effects);
             self.wake_ready(effects);
         }
+        self.time_late(effects);
         answer
     }
 }

@@ -235,7 +235,7 @@ fn the_death_of_a_pipes_owner_ends_the_waits_of_others() {
 #[test]
 fn a_full_pipe_lets_writers_wait_and_small_writes_go_in_whole() {
     let (mut solo, reader, writer) = piped();
-    let asker = token(1, 5);
+    let asker = token(0, 5);
     let mut sent = 0;
     while sent + ATOMIC < CAPACITY {
         sent += solo.with(|c| c.write(writer, &vec![1; ATOMIC])).unwrap();
@@ -330,6 +330,13 @@ fn a_poll_tells_files_hangups_and_bad_handles() {
     assert_eq!(solo.ask(request, &mut []).errno(), Errno::Inval, "nothing would ever wake it");
 }
 
+/// Who is woken when nothing else happens for a while.
+fn woken_later(solo: &mut Solo) -> Vec<Token> {
+    solo.now += 1_000_000;
+    solo.tell(Event::Timer);
+    solo.take_woken()
+}
+
 /// Askers of three kernels read and write one pipe, give up and die at random. Whoever is parked
 /// and could go on is woken; nobody else; every byte arrives once.
 #[test]
@@ -366,8 +373,11 @@ fn no_wake_is_lost_and_none_is_sent_twice() {
                 }
                 _ => {}
             }
-            // Everybody who was woken asks again, in a random order.
+            // Everybody who was woken asks again, in a random order; then who is woken later.
             let mut woken = solo.take_woken();
+            if woken.is_empty() {
+                woken = woken_later(&mut solo);
+            }
             while !woken.is_empty() {
                 let asker = woken.swap_remove(random.below(woken.len() as u64) as usize);
                 let request = parked.remove(&asker).expect("who is woken was parked, once");
@@ -377,6 +387,9 @@ fn no_wake_is_lost_and_none_is_sent_twice() {
                     None => drop(parked.insert(asker, request)),
                 }
                 woken.extend(solo.take_woken());
+                if woken.is_empty() {
+                    woken = woken_later(&mut solo);
+                }
             }
             assert_eq!(solo.vfs.census().1, parked.len(), "seed {seed}");
             let full = sent - received;
@@ -391,5 +404,102 @@ fn no_wake_is_lost_and_none_is_sent_twice() {
                 assert!(!could, "seed {seed}: {request:?} waits with {full} bytes in the pipe");
             }
         }
+    }
+}
+
+/// What a stream between two kernels costs: how often each side was woken, and how many steps of
+/// the service that took, for `total` bytes in writes of `piece`.
+fn stream(reader_kernel: u8, total: usize, piece: usize) -> (usize, usize, usize) {
+    let (mut solo, reader, writer) = piped();
+    let (from, to) = (token(0, 5), token(reader_kernel, 6));
+    let (mut wakes, mut steps, mut sent, mut got) = ([0, 0], 0, 0, 0);
+    let mut runs = [true, true];
+    while got < total {
+        let before = (sent, got);
+        // The writer goes on until it waits: the other kernel comes later.
+        while runs[0] && sent < total {
+            steps += 1;
+            let length = piece.min(total - sent);
+            match solo.ask_as(from, write(writer, length), &mut vec![1; length]) {
+                Some(reply) => sent += reply.value as usize,
+                None => runs[0] = false,
+            }
+        }
+        while runs[1] && got < total {
+            steps += 1;
+            match solo.ask_as(to, read(reader, 4096), &mut vec![0; 4096]) {
+                Some(reply) => got += reply.value as usize,
+                None => runs[1] = false,
+            }
+        }
+        let mut woken = solo.take_woken();
+        if woken.is_empty() && before == (sent, got) {
+            woken = woken_later(&mut solo);
+            assert!(!woken.is_empty(), "nobody is woken ever");
+        }
+        for token in woken {
+            let side = usize::from(token == to);
+            wakes[side] += 1;
+            runs[side] = true;
+        }
+    }
+    (wakes[0], wakes[1], steps)
+}
+
+#[test]
+fn a_stream_between_kernels_wakes_for_a_full_and_an_empty_pipe() {
+    let total = 64 * CAPACITY;
+    // A whole pipe is read in four steps.
+    for piece in [512, 2048, 8192] {
+        let (writer, reader, steps) = stream(1, total, piece);
+        let fills = total / CAPACITY;
+        assert!(writer <= fills + 1 && reader <= fills + 2, "{piece}: {writer} and {reader} wakes");
+        assert!(steps <= total / piece + 8 * fills, "{piece}: {steps} steps");
+    }
+}
+
+/// Asks as one thread of kernel 0, which writes `count` single bytes.
+fn write_bytes(solo: &mut Solo, writer: u64, count: usize) {
+    for _ in 0..count {
+        assert!(solo.ask_as(token(0, 5), write(writer, 1), &mut [1]).is_some());
+    }
+}
+
+#[test]
+fn a_reader_of_another_kernel_hears_of_the_first_write_at_once_and_of_more_a_little_later() {
+    let (mut solo, reader, writer) = piped();
+    let (there, mut bulk) = (token(1, 6), [0; 64]);
+    let wait = |solo: &mut Solo, bulk: &mut [u8]| {
+        while solo.ask_as(there, read(reader, 64), bulk).is_some() {}
+    };
+    wait(&mut solo, &mut bulk);
+    write_bytes(&mut solo, writer, 1);
+    assert_eq!(solo.take_woken(), [there], "the first");
+    wait(&mut solo, &mut bulk);
+    write_bytes(&mut solo, writer, 3);
+    assert_eq!(solo.take_woken(), [], "there may be more");
+    solo.tell(Event::Timer);
+    assert_eq!(solo.take_woken(), [], "too early");
+    assert_eq!(woken_later(&mut solo), [there], "in the end");
+    wait(&mut solo, &mut bulk);
+    // Something else in between: a question that waits for its answer.
+    solo.ask_as(token(0, 5), Request::new(Op::Stat, reader), &mut []);
+    write_bytes(&mut solo, writer, 1);
+    assert_eq!(solo.take_woken(), [there], "the next question");
+    wait(&mut solo, &mut bulk);
+    write_bytes(&mut solo, writer, 2);
+    assert_eq!(solo.take_woken(), []);
+    solo.with(|c| c.close(writer)).unwrap();
+    assert_eq!(solo.take_woken(), [there], "the end is never late");
+}
+
+#[test]
+fn a_reader_of_the_same_kernel_hears_of_each_write_at_once() {
+    let (mut solo, reader, writer) = piped();
+    let here = token(0, 6);
+    for _ in 0..3 {
+        while solo.ask_as(here, read(reader, 64), &mut [0; 64]).is_some() {}
+        write_bytes(&mut solo, writer, 1);
+        assert_eq!(solo.take_woken(), [here]);
     }
 }
