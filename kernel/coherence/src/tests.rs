@@ -135,7 +135,7 @@ fn a_written_page_has_one_holder_and_a_read_page_both() {
         assert!(!holds(&board.1[reader], 3, Rights::Read), "only the writer holds it");
         assert_eq!(beside(&board, reader, |it| touch(it, 3, Touch::Read)), Met::Page);
         assert!(holds(&board.1[reader], 3, Rights::Read));
-        assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "the read took the write permission");
+        assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "it lost its write permission");
     }
 }
 
