@@ -1,5 +1,5 @@
-//! The ranks of this crate's locks. A core takes locks in ascending order of rank, and holds no leaf
-//! lock while it waits for another core or domain. Debug builds check both. The ranks of
+//! The ranks of this crate's locks. A core takes locks in ascending order of rank, and holds no
+//! leaf lock while it waits for another core or domain. Debug builds check both. The ranks of
 //! `kernel_mem` and `kernel_sched` start at 100, so their locks are taken after these.
 
 use arch::lock::Rank;
