@@ -1,4 +1,4 @@
-//! One process from its beginning to its end, on a thread and a stack of its own.
+//! One process from start to end, on a thread and a stack of its own.
 //!
 //! ```text
 //!   thread --> stack --> files, program --> Begun(0) --> the engine runs it --> Ended
@@ -30,12 +30,12 @@ use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{ThreadId, WaitQueue};
 
-/// Limits of a process where nobody says others.
+/// Default limits of a process.
 const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
-/// Where programs look for preopened directories: behind input, output and errors.
+/// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
-/// What the table gave: a thread for it, or why there is none.
+/// Starts a process with the start data that the table gave. Reports a failure to the table.
 pub fn begin(
     session: &Session,
     processes: &Processes,
@@ -71,7 +71,7 @@ pub fn begin(
     processes.some.wake_all(&kernel.scheduler);
 }
 
-/// What is taken out of a map is dropped without its lock.
+/// Removes a value from a map. The caller drops it without holding the lock.
 fn take<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32) -> Option<T> {
     map.lock().remove(&pid)
 }
@@ -81,7 +81,8 @@ fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
     drop(before);
 }
 
-/// To the table: it runs, or why not. A table that is gone hears it from [`super::name_all`].
+/// Reports to the table that the process runs, or why it does not. If the table restarts, it learns
+/// that from [`super::name_all`].
 fn tell(session: &Session, pid: u32, how: Result<u64, Errno>) {
     let _ = with_table(session, &Patience::ENDLESS, |table| table.begun(pid, how));
 }
@@ -100,7 +101,7 @@ fn thread(pid: usize) {
     drop(take(&processes.living, pid));
 }
 
-/// On the process's own stack.
+/// The life of a process, on its own stack.
 extern "C" fn live(pid: usize) {
     let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let pid = pid as u32;
@@ -114,16 +115,16 @@ extern "C" fn live(pid: usize) {
         Err(why) => return tell(&session, pid, Err(why)),
     };
     life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
-    // Set once: this is the only thread that does.
+    // Succeeds: only this thread sets it.
     drop(life.program.set(loaded.clone()));
     tell(&session, pid, Ok(0));
     let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
-    // Nobody can stop it any more.
+    // From here on it cannot be stopped.
     drop(take(&processes.living, pid));
     let (how, status) = told(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
-        crate::log!("process {pid}: the table did not take its end");
+        crate::log!("process {pid}: the table refused its end");
     }
 }
 
@@ -157,7 +158,7 @@ fn prepare(
     Ok((loaded, process, guest, Limits { memory: allowed.memory }))
 }
 
-/// Files and strings of a new process: its own, then those of the program's manifest.
+/// Creates a process with the files and strings of its start data and of the program's manifest.
 fn furnish(
     guest: &mut Guest,
     manifest: &Manifest,
@@ -175,7 +176,7 @@ fn furnish(
     done.map(|()| process)
 }
 
-/// What the manifest gives it.
+/// Adds what the manifest gives to the process.
 fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Result<(), Halt> {
     process.add_arguments(&manifest.arguments)?;
     process.add_environment(&manifest.environment)?;
@@ -194,12 +195,12 @@ fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Resu
 }
 
 fn close(guest: &mut Guest, handle: u64) {
-    // What cannot be closed is not open.
+    // Fails only if it is not open.
     let _ = guest.files(Request::new(Op::Close, handle), &mut []);
 }
 
-/// The directory of this path from the root: what its manifest promises is there, or it does not
-/// begin.
+/// Opens a directory of the manifest, by its path from the root. The process does not start if it
+/// does not exist (`NOTCAPABLE`).
 fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
     let root = guest.root()?;
     if root.error != 0 {
@@ -243,7 +244,7 @@ fn run(
     (ran.end, account(&kernel.scheduler, life))
 }
 
-/// A trap, and where in the program it was: for the kernel's log, and where it says its errors.
+/// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
 fn report(life: &Life, what: &str, trace: &[String]) -> String {
     let name = String::from_utf8_lossy(&life.name);
     let mut said = format!("process {} ({name}): {what}\n", life.pid);
