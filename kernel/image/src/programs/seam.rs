@@ -1,9 +1,9 @@
-//! What wasmtime wants of its platform, by the names that it calls: memory, faults, a thread's own
-//! word, locks. A home of `unsafe`: these functions are C to wasmtime.
+//! The platform functions that wasmtime calls, with the names that it uses: memory, traps,
+//! thread-local storage, locks. A home of `unsafe`: wasmtime calls them as C functions.
 //!
-//! Memory is address space of [`super::SPACES`]: reserved without any, opened when a program's
-//! memory grows, committed at once for code. A lock is wasmtime's word; who waits for one lets
-//! others run, for its holder may be a thread that this core was taken from.
+//! Memory is address space of [`super::SPACES`]. It is reserved without frames, opened when a
+//! program's memory grows, and committed at once for code. A lock is a word of wasmtime's. A thread
+//! that waits for one sleeps, because the holder may be a preempted thread of the same core.
 #![allow(unsafe_code)]
 
 use super::{SPACES, memory};
@@ -14,23 +14,24 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 
-/// Memory of whole pages, wherever they lie: a heap has none as large as an image.
+/// A buffer of whole pages, not contiguous in physical memory: an image may be too large for the
+/// heap.
 pub struct Buffer {
     start: VirtAddr,
     bytes: usize,
 }
 
 impl Buffer {
-    /// Zeroed; `None`: there is no memory.
+    /// Allocates `bytes` bytes of zeroes. Returns `None` without memory.
     pub fn new(bytes: usize) -> Option<Buffer> {
         let size = whole_pages(bytes.max(1));
         let buffer = Buffer { start: SPACES.reserve(size).ok()?, bytes };
         super::commit(buffer.start, size).ok().map(|()| buffer)
     }
 
-    /// All of it.
+    /// Returns the whole buffer.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: so many bytes were committed there for this buffer alone, until it is dropped.
+        // SAFETY: `new` committed these bytes for this buffer only; `drop` releases them.
         unsafe { core::slice::from_raw_parts_mut(self.start.0 as *mut u8, self.bytes) }
     }
 }
@@ -46,18 +47,18 @@ const WRITE: u32 = 2;
 const EXECUTE: u32 = 4;
 const REFUSED: i32 = -1;
 
-/// Called with the pc, the frame pointer, whether there is an address, and that.
+/// Arguments: pc, frame pointer, whether there is a fault address, that address.
 type TrapHandler = extern "C" fn(usize, usize, bool, usize);
 
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
-/// How often wasmtime asked for memory that is not there; it says so in words only.
+/// How often wasmtime was refused memory. Its error for that is only a text.
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 
-/// See there.
+/// Returns how often wasmtime was refused memory: a change means that an error was for lack of it.
 pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
-/// A word a thread, by its place.
+/// For each thread, the word of wasmtime's thread-local storage.
 static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
 
 fn done(result: Result<(), SpaceError>) -> i32 {
@@ -86,7 +87,7 @@ extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i
     0
 }
 
-/// Nobody asks for this: memories are not copied on write, and instances are not pooled.
+/// Not used by wasmtime as it is configured: no copy-on-write memories, no pooled instances.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mmap_remap(_: *mut u8, _: usize, _: u32) -> i32 {
     REFUSED
@@ -112,7 +113,7 @@ extern "C" fn wasmtime_mprotect(at: *mut u8, size: usize, rights: u32) -> i32 {
     match rights & (READ | WRITE | EXECUTE) {
         READ => protect(Rights::Read),
         rights if rights & EXECUTE != 0 => {
-            // While it is writable: the lines are this core's.
+            // Before the protection changes, on the core that has written the code.
             arch::cache::sync_code(at as usize, size);
             protect(Rights::ReadExecute)
         }
@@ -126,7 +127,7 @@ extern "C" fn wasmtime_page_size() -> usize {
     PAGE as usize
 }
 
-/// There are no images to copy on write: success, and none.
+/// Reports success without an image: memories are not copied on write.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, image: &mut *mut u8) -> i32 {
     *image = core::ptr::null_mut();
@@ -147,7 +148,8 @@ extern "C" fn wasmtime_init_traps(handler: TrapHandler) -> i32 {
     0
 }
 
-/// Where a program that faulted goes on: within wasmtime, which knows where it was entered.
+/// Continues a program that has faulted: calls wasmtime's handler, which unwinds to where wasmtime
+/// entered the program and does not return.
 pub extern "C" fn trapped(pc: usize, fp: usize, has_address: usize, address: usize) {
     super::Trace::note(pc as u64, fp as u64);
     let handler = HANDLER.load(Ordering::Acquire);
@@ -175,13 +177,15 @@ extern "C" fn wasmtime_tls_set(_: usize, value: *mut u8) {
     }
 }
 
-/// A lock of wasmtime's: 0 is free, [`WRITER`] has one owner, anything else counts readers.
+/// Value of a lock word that a writer holds. 0 is free; other values count readers.
 const WRITER: usize = usize::MAX;
-/// How long who finds it taken stays away.
+/// Polling interval of a thread that waits for a lock.
 const AWAY_NS: u64 = 20_000;
 
+/// Waits until `take` has taken the lock.
+///
 /// # Safety
-/// `lock` points to a word that only these functions change while anybody has or wants the lock.
+/// `lock` must point to a word that only these functions access while the lock is in use.
 unsafe fn until(lock: *mut usize, mut take: impl FnMut(&AtomicUsize) -> bool) {
     // SAFETY: the caller's obligation.
     let word = unsafe { AtomicUsize::from_ptr(lock) };
@@ -205,7 +209,7 @@ macro_rules! locks {
     ($($name:ident: $word:ident => $does:expr;)*) => { $(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($word: *mut usize) {
-            // SAFETY: wasmtime gives its own word, which lives while the lock is in use.
+            // SAFETY: wasmtime passes the lock's own word, which exists while the lock is in use.
             unsafe { $does };
         }
     )* };
@@ -228,8 +232,9 @@ extern "C" fn wasmtime_sync_lock_free(_: *mut usize) {}
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_sync_rwlock_free(_: *mut usize) {}
 
-/// Calls `entry(argument)` on the stack that ends at `top`, which is mapped down to a guard.
+/// Calls `entry(argument)` on the stack whose end is `top`. All of it must be mapped, down to a
+/// guard.
 pub fn on_stack(top: VirtAddr, entry: extern "C" fn(usize), argument: usize) {
-    // SAFETY: `super::stack` owns that memory until this returns, and its first page is not open.
+    // SAFETY: `super::stack` owns the stack until this returns, and the page below it is not open.
     unsafe { arch::context::on_stack(top.0 as usize, entry, argument) };
 }
