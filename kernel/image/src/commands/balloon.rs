@@ -72,7 +72,9 @@ pub fn explain(why: Why) -> Failure {
         Why::Refused(Refusal::NoneMine) => "we have no block",
         Why::Refused(Refusal::Contended) => "other kernels took it first",
         Why::Refused(Refusal::Map) => "the page table refused",
-        Why::Refused(Refusal::Frames(BlockError::Unmovable(_))) => "a frame of the block cannot be moved",
+        Why::Refused(Refusal::Frames(BlockError::Unmovable(_))) => {
+            "a frame of the block cannot be moved"
+        }
         Why::Refused(Refusal::Frames(BlockError::Cached(_))) => {
             "a core that is off has cached frames of it"
         }
