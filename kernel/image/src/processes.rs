@@ -16,7 +16,7 @@
 //! - [`begin`]: one process from start to end
 //! - [`guest`]: what programs can call; [`pipes`]: their private pipes
 //! - [`launch`]: processes that the system starts
-//! - [`place`]: which kernel runs a new process
+//! - `place`: which kernel runs a new process
 //! - [`accounts`]: reports to the table what processes use
 
 mod accounts;
