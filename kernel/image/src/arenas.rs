@@ -1,7 +1,7 @@
 //! Memory for the arenas of services: frames of this kernel, or a part of the shared block. A home
 //! of `unsafe`: an arena must have exclusive use of its memory.
 
-#![allow(unsafe_code, reason = "a home of unsafe: memory that nobody else has becomes an arena")]
+#![allow(unsafe_code, reason = "a home of unsafe: memory without other users becomes an arena")]
 
 use crate::memory::FRAMES;
 use base::addr::{PAGE, VirtAddr};

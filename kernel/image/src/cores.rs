@@ -19,7 +19,7 @@ pub fn enter(core: usize) {
 /// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
 pub fn up(core: usize) {
     arch::attend::install(serve_while_waiting);
-    arch::attend::install_stalled(rouse);
+    arch::attend::install_stalled(wake_inactive_peers);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
         // On a board with one domain there is nothing to poll for.
@@ -46,7 +46,7 @@ fn serve_while_waiting(waits: Waits) {
 }
 
 /// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
-fn rouse() {
+fn wake_inactive_peers() {
     if let Some(kernel) = kernel::get() {
         kernel.rouse();
     }

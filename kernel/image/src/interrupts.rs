@@ -136,14 +136,14 @@ fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
         || programs::demand(frame, fault, processes::ran_short)
         || programs::trap(frame, fault);
     if !met {
-        astray(frame, fault);
+        unhandled_fault(frame, fault);
     }
 }
 
 /// Handles unexpected faults of kernel code. A call into another kernel's image continues in its
 /// twin, if there is one. Any other reference into such an image is a stray: it aborts the step
 /// that made it, or else the kernel panics. All other faults are bugs: the kernel panics.
-fn astray(frame: &mut TrapFrame, fault: Fault) {
+fn unhandled_fault(frame: &mut TrapFrame, fault: Fault) {
     match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
         Away::Twin(pc) => return frame.set_pc(pc),
         Away::Stray(stray) if arch::rescue::abandon(frame) => return crate::log!("{stray}"),

@@ -191,7 +191,7 @@ fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
         [("a descriptor never written", 1), ("more than the ring holds", RING as u32 + 1)]
     {
         transfers::damage(session, count)?;
-        writeln!(out, "  {name:<28} refused: the channel is opened anew")?;
+        writeln!(out, "  {name:<28} refused: the channel is opened again")?;
     }
     from.words().for_each(|word| word.store(0x5ca1_ab1e, Ordering::Relaxed));
     transfers::copy(session, &from, &mut to, SMALL)?;

@@ -65,7 +65,7 @@ fn with_client<R>(
 fn explain(why: Errno) -> &'static str {
     match why {
         Errno::Addrinuse => "that port is taken",
-        Errno::Connrefused => "nobody listens there",
+        Errno::Connrefused => "nothing listens on that port",
         Errno::Connreset => "the other side is gone",
         Errno::Nfile | Errno::Nobufs => "too many sockets",
         Errno::Restarted => "the service was restarted meanwhile",

@@ -37,12 +37,12 @@ pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
         let faults = (here.0[2] + there.0[2]) * 100 / (here.0[0] + there.0[0]).max(1);
         let text = format_args!("{}.{:02}", faults / 100, faults % 100);
         writeln!(out, "record k2.s93.faults{name} {text} faults")?;
-        for (who, shared, own) in [("", here, own[0]), ("_shadow", there, own[1])] {
+        for (suffix, shared, own) in [("", here, own[0]), ("_shadow", there, own[1])] {
             let times = shared.mean() * 10 / own.mean().max(1);
             let text = format_args!("{}.{}", times / 10, times % 10);
-            writeln!(out, "record k2.s93.slowdown{who}{name} {text} x")?;
-            writeln!(out, "record k2.s93.shared{who}{name} {} ns", shared.mean())?;
-            writeln!(out, "record k2.s93.own{who}{name} {} ns", own.mean())?;
+            writeln!(out, "record k2.s93.slowdown{suffix}{name} {text} x")?;
+            writeln!(out, "record k2.s93.shared{suffix}{name} {} ns", shared.mean())?;
+            writeln!(out, "record k2.s93.own{suffix}{name} {} ns", own.mean())?;
         }
     }
     Ok(())
