@@ -1,9 +1,9 @@
 //! The kernel image: boots one domain, connects the kernel crates to each other and to the machine,
 //! and holds the only global state.
 //!
-//! Three structs hold the kernel, each with a reference to the one before: `node::Node` (this
-//! domain and the machine), `platform::Platform` (a node with its drivers) and `kernel::Kernel` (a
-//! platform with its services). A function takes the smallest one that it needs.
+//! Three structs hold the kernel, and each contains the one before: `node::Node` (this domain and
+//! the machine), `platform::Platform` (a node with its drivers) and `kernel::Kernel` (a platform
+//! with its services). A function takes the smallest one that it needs.
 //!
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:

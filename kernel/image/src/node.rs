@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// Returns the value of the option `name` on the board's command line. `name` includes the `=`.
-    /// Everything after `run=` is a program's command line and not searched.
+    /// Everything after `run=` is a script for the monitor and not searched.
     pub fn option(&self, name: &str) -> Option<&'static str> {
         let arguments = abi::boot::text(&self.blob.arguments);
         let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);

@@ -7,7 +7,7 @@
 //!    block are handed over to peers.
 //! 2. Registers are saved, dirty lines are written back.
 //! 3. The soc stops and resets the domain.
-//! 4. A peer or a device wakes it.
+//! 4. The soc wakes it, at the request of a peer or the host.
 //! 5. Controllers, doorbells and clock are set up as after a cold boot.
 //!
 //! INACTIVE needs none of this: the soc stops the domain where it is, and only the clock has to be
