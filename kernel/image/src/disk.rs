@@ -195,12 +195,12 @@ impl Disk {
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { data } else { &mut [] };
-        self.tell(job.number, flags, data);
+        self.report(job.number, flags, data);
     }
 
     /// Reports the result of request `number` to the service: `flags` has `GOOD` on success, `data`
     /// is what was read. Data that does not fit in a message between kernels is sent in pieces.
-    fn tell(&self, number: u64, mut flags: u16, data: &mut [u8]) {
+    fn report(&self, number: u64, mut flags: u16, data: &mut [u8]) {
         let (bytes, mut from) = (data.len(), 0);
         loop {
             let piece = data.get_mut(from..).unwrap_or_default();

@@ -23,7 +23,7 @@ fn count(counter: Option<&AtomicU64>) {
 
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
-    let Some(kernel) = kernel::get() else { return note(interrupt) };
+    let Some(kernel) = kernel::get() else { return count_interrupt(interrupt) };
     match interrupt {
         Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), frame.pc()),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
@@ -37,9 +37,9 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     }
     idle::awake(kernel);
     // Counted after the urgent work.
-    note(interrupt);
+    count_interrupt(interrupt);
     kernel.scheduler.on_interrupt(interrupt);
-    onward(kernel, frame);
+    prepare_return(kernel, frame);
 }
 
 /// Handles a doorbell that interrupted the code at `pc`. Interrupts are masked.
@@ -77,7 +77,7 @@ fn chip_changed(kernel: &Kernel) {
     }
 }
 
-fn note(interrupt: Interrupt) {
+fn count_interrupt(interrupt: Interrupt) {
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
         Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
@@ -89,7 +89,7 @@ fn note(interrupt: Interrupt) {
 /// Prepares the return to the interrupted code. If that is a program, this core stops polling; and
 /// if the program must be stopped, it is diverted to a function that traps.
 #[inline(never)]
-fn onward(kernel: &'static Kernel, frame: &mut TrapFrame) {
+fn prepare_return(kernel: &'static Kernel, frame: &mut TrapFrame) {
     // The handler runs on the stack of the interrupted code.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
@@ -112,18 +112,18 @@ fn shared(pc: u64, fault: Fault) -> Met {
 /// their faults are frequent.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::HandlerScope::new();
-    if !hurries(fault) && arch::probe::recover(frame, fault) {
+    if !may_concern_shared_block(fault) && arch::probe::recover(frame, fault) {
         return;
     }
     match shared(frame.pc(), fault) {
         Met::Page => {}
         Met::Loss if arch::rescue::abandon(frame) => {}
-        _ => elsewhere(frame, fault),
+        _ => handle_other_fault(frame, fault),
     }
 }
 
 /// Returns whether the fault may concern the shared block, that is, an address in the linear map.
-fn hurries(fault: Fault) -> bool {
+fn may_concern_shared_block(fault: Fault) -> bool {
     matches!(fault, Fault::Page { address, .. } if address >= abi::boot::VA_OFFSET)
 }
 
@@ -131,7 +131,7 @@ fn hurries(fault: Fault) -> bool {
 /// are allocated on demand, and traps of programs.
 #[cold]
 #[inline(never)]
-fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
+fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
     let met = arch::probe::recover(frame, fault)
         || programs::demand(frame, fault, processes::ran_short)
         || programs::trap(frame, fault);

@@ -103,16 +103,16 @@ fn has_handed_over(kernel: &'static Kernel) -> bool {
 fn stop_others(kernel: &'static Kernel) -> bool {
     // A core that never started, or failed to start again, is off already.
     let others = || (1..kernel.domain().cores as usize).filter(|&core| shootdown::is_online(core));
-    let tell = |&core: &usize| {
+    let stop = |&core: &usize| {
         let here = Some(CoreId(core as u8));
         kernel.scheduler.spawn("offline", PRIORITY, here, offline, 0).is_ok()
     };
     let running = others().count();
-    let told: Vec<usize> = others().take_while(tell).collect();
-    for &core in &told {
+    let stopping: Vec<usize> = others().take_while(stop).collect();
+    for &core in &stopping {
         arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
     }
-    told.len() == running
+    stopping.len() == running
 }
 
 /// Starts the cores that [`stop_others`] has powered off.

@@ -43,7 +43,7 @@ pub struct Soc {
     ring: fn(),
     sequence: Lock<u64>,
     /// For each domain, the state word that [`Soc::change`] last saw.
-    told: [AtomicU64; MAX_DOMAINS],
+    last_seen: [AtomicU64; MAX_DOMAINS],
     /// [`DomainStatus::wakes`] when the clock was last calibrated.
     calibrated: AtomicU64,
 }
@@ -61,7 +61,7 @@ impl Soc {
             page,
             ring,
             sequence: Lock::new(crate::ranks::SOC, start),
-            told: [const { AtomicU64::new(0) }; MAX_DOMAINS],
+            last_seen: [const { AtomicU64::new(0) }; MAX_DOMAINS],
             calibrated: AtomicU64::new(0),
         }
     }
@@ -84,7 +84,7 @@ impl Soc {
     /// Returns a domain's state word if it has changed since the previous call of this function.
     pub fn change(&self, domain: DomainId) -> Option<u64> {
         let word = self.state_word(domain);
-        (self.told[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
+        (self.last_seen[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
     }
 
     /// Returns how often a domain was killed or crashed.

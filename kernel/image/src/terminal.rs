@@ -49,7 +49,7 @@ static ENDS: Lock<Option<Ends>> = Lock::new(crate::ranks::TERMINAL, None);
 /// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
 /// The thread that has text for the terminal while the monitor is shown.
-static BEHIND: WaitQueue = WaitQueue::new();
+static CAME_TO_FRONT: WaitQueue = WaitQueue::new();
 
 /// Starts the terminal, if the command line requests it. Returns whether it did.
 pub fn start(kernel: &'static Kernel) -> bool {
@@ -121,7 +121,7 @@ fn away(kernel: &'static Kernel) -> Pressed {
 fn to_front(kernel: &'static Kernel) {
     kernel.devices.show(kernel, b"\n");
     IN_FRONT.store(true, Ordering::Relaxed);
-    BEHIND.wake_all(&kernel.scheduler);
+    CAME_TO_FRONT.wake_all(&kernel.scheduler);
 }
 
 /// Writes keys to the terminal. If its buffer is full, they are dropped and the bell rings: this
@@ -150,7 +150,7 @@ fn screen(_: usize) {
         };
         match read {
             Ok(count @ 1..) => {
-                kernel.scheduler.wait(&BEHIND, || IN_FRONT.load(Ordering::Relaxed));
+                kernel.scheduler.wait(&CAME_TO_FRONT, || IN_FRONT.load(Ordering::Relaxed));
                 kernel.devices.show(kernel, bytes.get(..count).unwrap_or_default());
             }
             _ => pause(kernel),
@@ -248,7 +248,7 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: boo
                     client.set_terminal(ends.programs, flag::GROUP, pid)
                 });
             }
-            said(end_of(session, pid))
+            describe_end(end_of(session, pid))
         }
         Err(why) => Some(format!("does not start: {}", explain(why).text())),
     };
@@ -263,7 +263,7 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: boo
 }
 
 /// Returns a text about an end that was not an exit.
-fn said((end, status): (End, u32)) -> Option<String> {
+fn describe_end((end, status): (End, u32)) -> Option<String> {
     match end {
         End::Exit => None,
         End::Signal => Some(format!("was ended by signal {status}")),

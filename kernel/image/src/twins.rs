@@ -55,8 +55,8 @@ struct Known {
     twins: Twins,
     symbols: Symbols,
     /// The image's checksum when it was mapped, and the address of that word in its header.
-    sum: u64,
-    says: u64,
+    checksum: u64,
+    checksum_address: u64,
 }
 
 /// The kind of a fault.
@@ -165,9 +165,10 @@ fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
     let own = Symbols::staged(arch::image::staging_pa(), this.staging_size)?;
     let text = arch::image::layout().text;
     let twins = Twins::new(own.within(text.1 - text.0), symbols.within(head.code_size));
-    let says = offset_of!(ImageHeader, checksum) as u64;
-    let says = PhysAddr(other.staging_pa + says).to_virt().0;
-    Some(Known { code: head.code_size, twins, symbols, sum: head.checksum, says })
+    let offset = offset_of!(ImageHeader, checksum) as u64;
+    let checksum_address = PhysAddr(other.staging_pa + offset).to_virt().0;
+    let checksum = head.checksum;
+    Some(Known { code: head.code_size, twins, symbols, checksum, checksum_address })
 }
 
 impl Others {
@@ -213,7 +214,7 @@ impl Other {
         let known = self.known.as_ref().ok_or(Why::Unmapped)?;
         let at = address.checked_sub(self.image).filter(|&at| at < known.code);
         let at = at.and_then(|at| u32::try_from(at).ok()).ok_or(Why::NoTwin(NoTwin::NoFunction))?;
-        if arch::probe::load(known.says) != Some(known.sum) {
+        if arch::probe::load(known.checksum_address) != Some(known.checksum) {
             return Err(Why::Changed);
         }
         known.twins.find(at).map_err(Why::NoTwin)

@@ -242,15 +242,15 @@ fn dig(depth: u64) -> u64 {
 }
 
 fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    goes(session, out, command::SHUTDOWN, "powering off")
+    end_chip(session, out, command::SHUTDOWN, "powering off")
 }
 
 fn reboot(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    goes(session, out, command::REBOOT, "restarting the board")
+    end_chip(session, out, command::REBOOT, "restarting the board")
 }
 
 /// Powers the whole chip off, or restarts it.
-fn goes(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
+fn end_chip(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
     // The chip powers off even if files cannot be made durable.
     let _ = crate::files::settle(session);
     writeln!(out, "{said}")?;

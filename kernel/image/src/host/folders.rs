@@ -114,7 +114,7 @@ impl Stream {
         // From here on, only the carrier sends.
         let mut bytes = Vec::new();
         while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::JobReply)) {
-            said(&self.session, number, &bytes);
+            handle_reply(&self.session, number, &bytes);
         }
         self.end(number);
         Err(Trouble::Gone)
@@ -190,7 +190,7 @@ impl Stream {
 
 /// Handles the host's reply to a job of folder `server`. Replies to jobs of other folders are
 /// ignored.
-fn said(session: &Session, server: u64, bytes: &[u8]) {
+fn handle_reply(session: &Session, server: u64, bytes: &[u8]) {
     let Ok((head, data)) = FolderReply::read_from_prefix(bytes) else { return };
     if head.number.get() >> 56 != server {
         return;

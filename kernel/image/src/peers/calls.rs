@@ -151,7 +151,7 @@ impl Call<'_> {
         peer_epoch(self.node.soc.state_word(self.peer.id)).is_none()
     }
 
-    fn sent(&self) {
+    fn announce(&self) {
         self.peer.sent.fetch_add(1, Ordering::Relaxed);
         self.peer.ring(self.vector);
     }
@@ -185,7 +185,7 @@ impl Call<'_> {
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
         self.node.scheduler.unpreempted(|| {
             let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
-            self.sent();
+            self.announce();
             let ended = self.attend(|| self.finish(id, buffer));
             ended.unwrap_or_else(|| Err(self.abandon(id)))
         })
@@ -197,7 +197,7 @@ impl Call<'_> {
         let token = scheduler.current().token();
         let begun = self.sleep(&self.peer.room, || self.begin(token));
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
-        self.sent();
+        self.announce();
         let ended = self.sleep(&WaitQueue::new(), || self.finish(id, buffer));
         self.peer.room.wake_all(scheduler);
         ended.unwrap_or_else(|| Err(self.abandon(id)))

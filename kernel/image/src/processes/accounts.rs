@@ -41,21 +41,21 @@ fn is_news(before: &Account, now: &Account) -> bool {
 pub fn keep(_: usize) {
     let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let session = Session::at(kernel, Level(0));
-    let mut told: BTreeMap<u32, Account> = BTreeMap::new();
+    let mut reported: BTreeMap<u32, Account> = BTreeMap::new();
     let mut was_empty = true;
     loop {
         kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
         let all: Vec<Arc<Life>> = processes.living.lock().values().cloned().collect();
-        told.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
+        reported.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
         for life in &all {
             let now = account(&kernel.scheduler, life);
-            let before = told.get(&life.pid).copied().unwrap_or_default();
+            let before = reported.get(&life.pid).copied().unwrap_or_default();
             if is_news(&before, &now) {
                 // Fails for a process that has not started or has just ended, which is reported
                 // in `begin`.
                 let _ = with_table(&session, &Patience::ENDLESS, |t| t.account(life.pid, now));
-                told.insert(life.pid, now);
+                reported.insert(life.pid, now);
             }
         }
         let is_empty = all.is_empty();

@@ -43,7 +43,7 @@ pub fn begin(
     beginning: &[u8],
 ) {
     if !crate::programs::has_room_to_begin() {
-        return tell(session, pid, Err(Errno::Nomem));
+        return report_begun(session, pid, Err(Errno::Nomem));
     }
     let kernel = session.kernel;
     let life = Life {
@@ -65,7 +65,7 @@ pub fn begin(
     if kernel.spawn("program", None, thread, pid as usize).is_err() {
         take(&processes.living, pid);
         take(&processes.begun, pid);
-        return tell(session, pid, Err(Errno::Nomem));
+        return report_begun(session, pid, Err(Errno::Nomem));
     }
     processes.count.fetch_add(1, Ordering::Release);
     processes.some.wake_all(&kernel.scheduler);
@@ -83,7 +83,7 @@ fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
 
 /// Reports to the table that the process runs, or why it does not. If the table restarts, it learns
 /// that from [`super::name_all`].
-fn tell(session: &Session, pid: u32, how: Result<u64, Errno>) {
+fn report_begun(session: &Session, pid: u32, how: Result<u64, Errno>) {
     let _ = with_table(session, &Patience::ENDLESS, |table| table.begun(pid, how));
 }
 
@@ -95,7 +95,7 @@ fn thread(pid: usize) {
         life.thread.store(me.token(), Ordering::Release);
     }
     if stack::run(live, pid as usize).is_err() {
-        tell(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
+        report_begun(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
     }
     drop(take(&processes.begun, pid));
     drop(take(&processes.living, pid));
@@ -112,16 +112,16 @@ extern "C" fn live(pid: usize) {
     drop(beginning);
     let (loaded, process, guest, limits) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return tell(&session, pid, Err(why)),
+        Err(why) => return report_begun(&session, pid, Err(why)),
     };
     life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
     // Succeeds: only this thread sets it.
     drop(life.program.set(loaded.clone()));
-    tell(&session, pid, Ok(0));
+    report_begun(&session, pid, Ok(0));
     let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
     // From here on it cannot be stopped.
     drop(take(&processes.living, pid));
-    let (how, status) = told(&end);
+    let (how, status) = encode_end(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
         crate::log!("process {pid}: the table refused its end");
@@ -150,7 +150,7 @@ fn prepare(
     let mut guest = Guest::new(kernel, processes, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);
-    let made = furnish(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
+    let made = create_process(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
     let process = made.map_err(|halt| match halt {
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
         Halt::Stop(_) => Errno::Intr,
@@ -159,7 +159,7 @@ fn prepare(
 }
 
 /// Creates a process with the files and strings of its start data and of the program's manifest.
-fn furnish(
+fn create_process(
     guest: &mut Guest,
     manifest: &Manifest,
     beginning: &StartData<'_>,
@@ -169,7 +169,7 @@ fn furnish(
     let installed =
         Installed { descriptors, folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
     let mut process = Process::begin(guest, beginning, installed)?;
-    let done = follow(guest, manifest, &mut process);
+    let done = apply_manifest(guest, manifest, &mut process);
     if done.is_err() {
         process.close_all(guest);
     }
@@ -177,7 +177,11 @@ fn furnish(
 }
 
 /// Adds what the manifest gives to the process.
-fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Result<(), Halt> {
+fn apply_manifest(
+    guest: &mut Guest,
+    manifest: &Manifest,
+    process: &mut Process,
+) -> Result<(), Halt> {
     process.add_arguments(&manifest.arguments)?;
     process.add_environment(&manifest.environment)?;
     for (path, name, write) in &manifest.preopens {
@@ -254,7 +258,7 @@ fn report(life: &Life, what: &str, trace: &[String]) -> String {
     said
 }
 
-fn told(end: &End) -> (How, u32) {
+fn encode_end(end: &End) -> (How, u32) {
     match *end {
         End::Exit(code) => (How::Exit, code),
         End::Signal(signal) => (How::Signal, signal.into()),

@@ -47,35 +47,35 @@ pub const COMMON: &[&str] =
 
 /// All files. The order gives their node numbers.
 pub const FILES: &[File] = &[
-    shows("balloon", |session, out| says(session, out, "balloon")),
-    shows("cpus", |session, out| says(session, out, "cpus")),
+    shows("balloon", |session, out| print_command(session, out, "balloon")),
+    shows("cpus", |session, out| print_command(session, out, "cpus")),
     shows("dsm", dsm),
-    shows("energy", |session, out| says(session, out, "energy")),
+    shows("energy", |session, out| print_command(session, out, "energy")),
     File { name: "frequency", text: frequency, write: Some(set_frequency) },
     File { name: "idle", text: idle, write: Some(set_idle) },
-    shows("interrupts", |session, out| says(session, out, "irq")),
-    shows("kernels", |session, out| says(session, out, "peers")),
+    shows("interrupts", |session, out| print_command(session, out, "irq")),
+    shows("kernels", |session, out| print_command(session, out, "peers")),
     shows("kmsg", |_, out| crate::print::kept(out)),
     shows("meminfo", meminfo),
-    shows("memory", |session, out| says(session, out, "mem")),
-    shows("mounts", |session, out| says(session, out, "mounts")),
+    shows("memory", |session, out| print_command(session, out, "mem")),
+    shows("mounts", |session, out| print_command(session, out, "mounts")),
     File { name: "power", text: power, write: Some(set_power) },
-    shows("processes", |session, out| says(session, out, "ps")),
-    shows("services", |session, out| says(session, out, "services")),
-    shows("threads", |session, out| says(session, out, "threads")),
-    shows("trace", |session, out| says(session, out, "log 200")),
+    shows("processes", |session, out| print_command(session, out, "ps")),
+    shows("services", |session, out| print_command(session, out, "services")),
+    shows("threads", |session, out| print_command(session, out, "threads")),
+    shows("trace", |session, out| print_command(session, out, "log 200")),
     shows("uptime", uptime),
     shows("version", version),
 ];
 
 /// Writes the output of a command.
-fn says(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
+fn print_command(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
     commands::run(session, out, line);
     Ok(())
 }
 
 /// Runs a command. It has failed if a line of its output begins with `! `.
-fn does(session: &Session, line: &str) -> Result<(), Errno> {
+fn execute(session: &Session, line: &str) -> Result<(), Errno> {
     let mut said = Page::default();
     commands::run(session, &mut said, line);
     let refused = said.0.lines().any(|line| line.starts_with("! "));
@@ -134,9 +134,9 @@ fn power(_: &Session, out: &mut Page) -> fmt::Result {
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
         "sync" => crate::files::settle(session),
-        "poweroff" | "off" => does(session, "poweroff"),
+        "poweroff" | "off" => execute(session, "poweroff"),
         // The soc refuses it in exact runs, which must repeat.
-        "reboot" => does(session, "reboot").map_err(|_| Errno::Notsup),
+        "reboot" => execute(session, "reboot").map_err(|_| Errno::Notsup),
         _ => Err(Errno::Inval),
     }
 }
@@ -150,7 +150,7 @@ fn frequency(session: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_frequency(session: &Session, word: &str) -> Result<(), Errno> {
     let mhz: u64 = word.parse().map_err(|_| Errno::Inval)?;
-    does(session, &alloc::format!("frequency {mhz}"))
+    execute(session, &alloc::format!("frequency {mhz}"))
 }
 
 fn idle(session: &Session, out: &mut Page) -> fmt::Result {
@@ -160,8 +160,8 @@ fn idle(session: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_idle(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
-        "clocked" => does(session, "idle clocked"),
-        "gated" => does(session, "idle gated"),
+        "clocked" => execute(session, "idle clocked"),
+        "gated" => execute(session, "idle gated"),
         _ => Err(Errno::Inval),
     }
 }

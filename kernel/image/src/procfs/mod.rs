@@ -61,32 +61,37 @@ fn establish(session: &Session) -> Result<(), Errno> {
     let kernel = session.kernel;
     let seed = seed(kernel);
     with_files(session, |client| {
-        client.at_root(|client, root| furnish(client, root, kernel, &seed))
+        client.at_root(|client, root| mount_all(client, root, kernel, &seed))
     })
 }
 
 /// Treats "it exists already" as success.
-fn there(done: Result<(), Errno>) -> Result<(), Errno> {
+fn allow_existing(done: Result<(), Errno>) -> Result<(), Errno> {
     match done {
         Err(Errno::Exist | Errno::Busy) => Ok(()),
         other => other,
     }
 }
 
-fn furnish(client: &mut Client<'_>, root: u64, kernel: &Kernel, seed: &[u8]) -> Result<(), Errno> {
-    there(client.mount_devices(root, DEV, seed))?;
-    there(client.mount(root, PROC.as_bytes(), source::MEMORY, BUDGET, flag::SHOWN))?;
+fn mount_all(
+    client: &mut Client<'_>,
+    root: u64,
+    kernel: &Kernel,
+    seed: &[u8],
+) -> Result<(), Errno> {
+    allow_existing(client.mount_devices(root, DEV, seed))?;
+    allow_existing(client.mount(root, PROC.as_bytes(), source::MEMORY, BUDGET, flag::SHOWN))?;
     let own = format!("{PROC}/{}", kernel.name());
-    there(client.mkdir(root, own.as_bytes()))?;
+    allow_existing(client.mkdir(root, own.as_bytes()))?;
     let number = source::SERVED + u64::from(kernel.me.0) + 1;
-    there(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
+    allow_existing(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
     for name in COMMON {
         let (text, path) = (format!("{}/{name}", kernel.name()), format!("{PROC}/{name}"));
         if kernel.me.0 == 0 {
             // Another kernel may have made a link that is not to this one.
             let _ = client.unlink(root, path.as_bytes());
         }
-        there(client.symlink(root, text.as_bytes(), path.as_bytes()))?;
+        allow_existing(client.symlink(root, text.as_bytes(), path.as_bytes()))?;
     }
     Ok(())
 }
