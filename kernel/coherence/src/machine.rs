@@ -129,7 +129,7 @@ pub struct State<P: Ports> {
 }
 
 impl<P: Ports> Perform for Machine<P> {
-    // Inlined, so that each caller keeps only the effect that it asks for.
+    // Inlined, so that each caller contains only the branch of the effect that it passes.
     #[inline(always)]
     fn perform(&mut self, effect: Effect) {
         match effect {

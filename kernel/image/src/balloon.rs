@@ -3,7 +3,7 @@
 //! them (docs/design/memory.md).
 //!
 //! ```text
-//!  probe trips, a peer dies      +---------+  Deflate, Inflate   +---------+
+//!  memory short, a peer dies     +---------+  Deflate, Inflate   +---------+
 //!  -----------------> thread --> | manager | ------------------> | balloon |
 //!  a peer asks -> its handler -> |         |  Ask, Answer        +---------+
 //!                                +---------+ --> peers
@@ -323,7 +323,7 @@ fn spare_word(domain: usize) -> usize {
     domain * size_of::<BlockPage>() + offset_of!(BlockPage, spare)
 }
 
-/// Asks a peer to give a block to the pool.
+/// Asks a peer to return a block to the pool. Returns whether it did.
 fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
     let terms = Terms { level: Level(0), patience: Some(PATIENCE_NS) };
     let mut answer = [0; 8];

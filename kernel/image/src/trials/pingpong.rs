@@ -67,14 +67,15 @@ pub fn heard(kernel: &Kernel) {
     }
 }
 
-/// The words of a game.
+/// The words and the lock of a game.
 struct Board {
     own: Window,
     peer: Window,
     lock: HwLock,
 }
 
-/// Word `index` of those in a domain's page that self-tests play with; `None`: not in the window.
+/// Returns word `index` of the `play` words in a domain's page, which are for tests. `None` if it
+/// is not in the uncached window.
 pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
     let at = size_of::<DomainPage>() * domain.index() + offset_of!(DomainPage, play) + 8 * index;
     Window::uncached(kernel.blob, PhysAddr(kernel.blob.window.domains + at as u64), 8)
