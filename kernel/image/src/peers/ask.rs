@@ -14,7 +14,8 @@ pub enum Ask {
     Echo = 1,
     /// Returns the payload after a short sleep.
     SlowEcho = 2,
-    /// Returns the payload, after calling the caller back; the first word says how often.
+    /// Returns the payload, after calling the caller back with the same procedure; the first word
+    /// is the depth of these nested calls.
     #[cfg(feature = "trials")]
     Nest = 3,
     /// Executes a command line of the monitor and returns its output.

@@ -42,7 +42,7 @@ pub enum CallFailure {
     Refused(Refusal),
     /// Request, reply or nesting is beyond the limits.
     Limits,
-    /// Not sent: there was no reply slot or no room, and waiting for it failed.
+    /// Not sent: there was no reply slot or no room for it, and the peer has gone meanwhile.
     Busy,
 }
 
