@@ -1,5 +1,5 @@
-//! What the board says of the shared block: where it lies, how it is mapped, and the links to the
-//! other kernels.
+//! Sets up the shared block from the board's description: its address, its mappings, and the links
+//! to the other kernels.
 
 use crate::machine::{Link, Outboxes};
 use crate::{Coherence, HOLD_NS, LIMIT_NS, PAGES, Ports, THRASH};
@@ -16,28 +16,30 @@ use kernel_dsm::wire::{Inbox, Outbox};
 use kernel_dsm::{Config, Protocol};
 use kernel_mem::mapping;
 
-/// Where the block lies and how it is reached.
+/// The shared block: its address, its index in the global region, and its page table entries.
 pub struct Block {
     pub base: PhysAddr,
     pub index: usize,
     pub pages: Pages,
 }
 
-/// Links to the other kernels, both ways, and the doorbell that announces messages.
+/// Links to and from the other kernels, and the vector of the doorbell that announces messages.
 pub struct Links {
     pub outboxes: Outboxes,
     pub links: Vec<Link>,
     pub vector: u32,
 }
 
-/// Where the shared block lies: in the middle of the global region, far from both ends' balloons.
+/// Returns the shared block's address and its index in the global region. It is in the middle,
+/// because balloons grow from both ends.
 pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
     let global = mapping::global(blob)?;
     let index = (global.size / BLOCK / 2) as usize;
     Some((PhysAddr(global.base + index as u64 * BLOCK), index))
 }
 
-/// Which protocol the board wants: `dsm=two-state` on its command line, or the other.
+/// Returns the protocol that the board's command line selects; `dsm=two-state` selects the
+/// two-state one.
 fn protocol(blob: &Blob) -> Protocol {
     let arguments = abi::boot::text(&blob.arguments);
     let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
@@ -47,14 +49,15 @@ fn protocol(blob: &Blob) -> Protocol {
     }
 }
 
-/// The protocol's settings for kernel `me` of `domains`, each of `cores` cores at most.
+/// Returns the protocol's settings for domain `me` of `domains` domains with up to `cores` cores.
 pub fn config(protocol: Protocol, me: DomainId, domains: u8, cores: u8) -> Config {
     let (pages, hold, limit, thrash) = (PAGES, HOLD_NS, LIMIT_NS, THRASH);
     Config { protocol, me, domains, cores, pages, hold, limit, thrash }
 }
 
-/// An empty block for kernel `me` of epoch `epoch`, mapped by `table`; `None` on a board without
-/// one. `rank` is its lock's.
+/// Sets up the shared block in domain `me`: creates its page tables in `table`, with no page
+/// mapped, and the maintenance mapping. `rank` is the rank of the driver's lock. Returns `None` if
+/// the board has no shadowed service, or if memory is short.
 pub fn new<P: Ports>(
     blob: &Blob,
     (me, epoch): (DomainId, Epoch),
@@ -84,8 +87,8 @@ pub fn new<P: Ports>(
     Coherence::over(config, epoch, (ports, rank), Block { base, index, pages }, links)
 }
 
-/// Both ways to all other domains. `link` is the memory of the way from one domain to another,
-/// `slot` where a domain's doorbell is.
+/// Creates the links between this domain and all others. `link` returns the memory of the link from
+/// one domain to another, `slot` the doorbell slot of a domain.
 pub fn links(
     config: &Config,
     epoch: Epoch,

@@ -1,21 +1,23 @@
-//! Memory that kernels share: the protocol of `kernel_dsm` meets page table, caches and doorbells.
+//! Driver of the coherence protocol: connects `kernel_dsm` to page table, caches and doorbells.
+//! The **shared block** is the memory that all kernels of the board access through it.
 //!
 //! ```text
-//!   a load or store faults --> access --> Complete here, or Get to the home
-//!                                              |  waits, attending: serves others meanwhile
-//!   a doorbell, or a waiting core --> poll --> Grant: mapped, the access continues
-//!                                         \--> Revoke: unmapped, flushed, cleaned, answered
+//!   a load or store faults --> access --> completes here, or sends Get to the home
+//!                                              |  waits in `attend`, and serves others meanwhile
+//!   a doorbell, or a waiting core --> poll --> Grant: map the page, the access continues
+//!                                         \--> Revoke: unmap, flush, clean, answer
 //! ```
-//! The fault path runs with interrupts masked on whatever stack faulted, allocates nothing, and
-//! takes one leaf lock, which is never held across a wait. A waiting core takes it by `try_lock`.
+//! The fault path runs with interrupts masked, on the stack that faulted. It does not allocate. It
+//! takes one leaf lock, which is never held across a wait; a waiting core uses `try_lock`.
 //!
-//! A page that goes is unmapped first and cleaned then, through a second mapping that is uncached,
-//! and never read or written through: caches are maintained by physical line, and a mapping that
-//! caches could bring lines back.
+//! A page that this kernel gives up is unmapped first and then cleaned, through a second, uncached
+//! mapping of the block. That mapping is used for cache maintenance only, which works by physical
+//! line; a cached one could bring lines back into the cache.
 //!
-//! A page that died with its kernel faults until its service has had it mended.
+//! A page whose contents died with its owner is **lost**: accesses to it fail until the service
+//! that it belongs to has been discarded and [`Coherence::mend`] was called.
 //!
-//! What it needs of its kernel are [`Ports`]; the protocol itself is pure, and elsewhere.
+//! What the driver needs of its kernel is in [`Ports`].
 #![no_std]
 
 extern crate alloc;
@@ -47,60 +49,61 @@ pub use ports::Ports;
 
 /// Pages of the shared block.
 const PAGES: u32 = (BLOCK / PAGE) as u32;
-/// How long a granted page stays at least, and at most.
+/// How long a granted page stays at least, and how long at most if its instruction is not known to
+/// have retired.
 const HOLD_NS: u64 = 2_000;
 const LIMIT_NS: u64 = 50_000;
-/// A page that moves so often within so many ns is reported.
+/// A page that moves this often within this time (ns) is reported.
 const THRASH: kernel_dsm::thrash::Limit =
     kernel_dsm::thrash::Limit { moves: 200, window: 10_000_000 };
-/// Between two complaints.
+/// Minimum time between two reports of thrashing.
 const COMPLAIN_NS: u64 = 1_000_000_000;
-/// Rounds of a waiting core between two looks at the chip page.
+/// A waiting core reads the chip page once in this many rounds.
 const ROUNDS: u32 = 4;
-/// Looks at the links in such a round.
+/// How often it polls the links in a round.
 const LOOKS: u32 = 64;
-/// Rounds after which the kernels that could end the wait are assumed to be stopped.
+/// Rounds after which a waiting core wakes inactive peers, one of which may have the page.
 const STALLED: u32 = 64;
-/// How often a domain that is to leave has lost pages mended first.
+/// How often a domain tries to leave; lost pages are mended after each failed attempt.
 const LEAVES: usize = 4;
 
 impl Thrashing {
-    /// Where the page begins in the block.
+    /// Returns the page's byte offset in the block.
     pub fn offset(&self) -> u64 {
         u64::from(self.page) * PAGE
     }
 }
 
-/// What became of a fault.
+/// The outcome of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// The page is here now.
+    /// The page is mapped; the instruction can be retried.
     Page,
-    /// It died with its kernel.
+    /// The page is lost; see the crate's documentation.
     Loss,
-    /// It is none of these.
+    /// Not a load or store in the shared block.
     Other,
 }
 
-/// When the last fault here entered, asked for its page, and had it: ticks of this domain.
+/// Times of the last fault in the shared block, in ticks of this domain's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trip {
     /// The fault handler was entered.
     pub entered: u64,
-    /// The page was asked for.
+    /// The request for the page was sent.
     pub asked: u64,
-    /// It was there.
+    /// The wait ended.
     pub done: u64,
 }
 
-/// A page that kernels take from each other all the time.
+/// A page that kernels take from each other too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thrashing {
     /// Its number in the shared block.
     pub page: Page,
-    /// How often it moved within so many ns.
+    /// How often it moved within `window`.
     pub moves: u32,
-    /// See there.
+    /// In ns.
     pub window: u64,
 }
 
@@ -111,11 +114,11 @@ pub struct Coherence<P: Ports> {
     epoch: Epoch,
     chip: Chip<P>,
     state: Lock<State<P>>,
-    /// Of the whole chip, when this domain left.
+    /// [`Chip::lives_over`] when this domain left.
     lives_over: AtomicU64,
     faults: AtomicU64,
     broken: AtomicU64,
-    /// When a page was complained about last.
+    /// Local time at which thrashing was last reported.
     complained: AtomicU64,
     /// The [`Trip`] of the last fault.
     trip: [AtomicU64; 3],
@@ -151,12 +154,13 @@ impl<P: Ports> Coherence<P> {
 }
 
 impl<P: Ports> Coherence<P> {
-    /// Comes to the others, after a boot.
+    /// Joins the other domains after a cold boot.
     pub fn start(&self) {
-        self.come(if self.epoch.0 == 1 { Start::Founding } else { Start::Join });
+        self.join(if self.epoch.0 == 1 { Start::Founding } else { Start::Join });
     }
 
-    /// Comes to the others again, after a power-off.
+    /// Joins the other domains again after a warm boot. Discards messages to this domain's previous
+    /// life.
     pub fn come_back(&self) {
         let mut state = self.state.lock();
         state.machine.leaving = Leaving::No;
@@ -168,18 +172,19 @@ impl<P: Ports> Coherence<P> {
         };
         let lost = self.chip.lives_over() != self.lives_over.load(Ordering::Relaxed);
         let alone = !self.chip.others().any(running);
-        self.come(if alone { Start::First { lost } } else { Start::Join });
+        self.join(if alone { Start::First { lost } } else { Start::Join });
     }
 
-    fn come(&self, start: Start) {
+    fn join(&self, start: Start) {
         let mut state = self.state.lock();
         state.chip();
         state.step(|dsm, out| dsm.start(arch::time::local_ns(), start, out));
         self.poll_locked(&mut state);
     }
 
-    /// Hands all pages over, before a power-off; no other core of this domain runs. What is lost
-    /// is mended by `mend`. False: this domain is needed, and stays.
+    /// Gives up all pages before a power-off; no other core of this domain may run. `mend` is
+    /// called between attempts and must mend the lost pages that keep a home from leaving. Returns
+    /// false if this domain must stay.
     pub fn leave(&self, mend: impl Fn()) -> bool {
         for _ in 0..LEAVES {
             let mut begun = Err(LeaveError::Busy);
@@ -205,13 +210,14 @@ impl<P: Ports> Coherence<P> {
         self.wait(|state| Some(state.machine.leaving).filter(ended)) == Leaving::Left
     }
 
-    /// Index of the shared block in the global region.
+    /// Returns the index of the shared block in the global region.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Runs `work` while no page comes or goes, with a judge of mappings of the shared block: is it
-    /// held like that? Others it does not mind.
+    /// Runs `work` while no page moves. `work` gets a predicate: whether a mapping of the page
+    /// table is allowed by the rights that this domain holds. It is true for all uncached mappings
+    /// and those outside the shared block.
     pub fn still<R>(&self, work: impl FnOnce(&dyn Fn(&Mapping) -> bool) -> R) -> R {
         let state = self.state.lock();
         let held = |leaf: &Mapping| {
@@ -227,26 +233,26 @@ impl<P: Ports> Coherence<P> {
         work(&held)
     }
 
-    /// The first byte of the shared block.
+    /// Returns the address of the shared block.
     pub fn base(&self) -> VirtAddr {
         self.base.to_virt()
     }
 
     fn poll_locked(&self, state: &mut Guard<'_, State<P>>) {
-        self.judge(state.poll(By::Other));
+        self.count_invalid(state.poll(By::Other));
     }
 
-    fn judge(&self, polled: Result<(), PeerFault>) {
+    fn count_invalid(&self, polled: Result<(), PeerFault>) {
         if polled.is_err() {
             self.broken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A doorbell of the protocol rang, and interrupted the code at `pc`.
+    /// Handles the protocol's doorbell, which interrupted the code at `pc`.
     pub fn heard(&self, pc: u64) {
         let mut state = self.state.lock();
         let (begun, before) = (arch::cpu::clock(), state.machine.counts[1]);
-        self.judge(state.poll(By::Doorbell { pc }));
+        self.count_invalid(state.poll(By::Doorbell { pc }));
         let machine = &mut state.machine;
         let given = machine.counts[1] - before;
         if given > 0 {
@@ -255,7 +261,8 @@ impl<P: Ports> Coherence<P> {
         }
     }
 
-    /// Between two looks of a waiting core.
+    /// Handles messages if there are any and the lock is free. Called by cores that wait for
+    /// something.
     pub fn serve(&self) {
         if let Some(mut state) = self.state.try_lock()
             && state.has_work()
@@ -264,15 +271,15 @@ impl<P: Ports> Coherence<P> {
         }
     }
 
-    /// The chip page may have changed.
+    /// Reads the chip page again, which may have changed, and polls.
     pub fn look_at_chip(&self) {
         let mut state = self.state.lock();
         state.chip();
         self.poll_locked(&mut state);
     }
 
-    /// This core released a service: its pages may go. Answers a page that thrashes, once a second
-    /// at most.
+    /// Ends the pins of this core, which has released a service's lock. Returns a page that
+    /// thrashes, if one is due to be reported: at most one per second.
     #[must_use]
     pub fn released(&self) -> Option<Thrashing> {
         let (now, core) = (arch::time::local_ns(), arch::cpu::core());
@@ -289,7 +296,8 @@ impl<P: Ports> Coherence<P> {
         Some(Thrashing { page, moves, window: THRASH.window })
     }
 
-    /// The instruction at `pc` cannot reach a byte of the shared block: waits for its page.
+    /// Handles a fault of the instruction at `pc`: if it is a load or store in the shared block,
+    /// requests the page and waits until it is mapped or known to be lost.
     pub fn fault(&self, pc: u64, fault: Fault) -> Met {
         let Fault::Page { address, access } = fault else { return Met::Other };
         let Some(at) = address.checked_sub(self.base().0).filter(|&at| at < BLOCK) else {
@@ -314,20 +322,21 @@ impl<P: Ports> Coherence<P> {
         if met { Met::Page } else { Met::Loss }
     }
 
-    /// Of the last fault.
+    /// Returns the times of the last fault, on any core.
     pub fn trip(&self) -> Trip {
         let [entered, asked, done] = [0, 1, 2].map(|at| self.trip[at].load(Ordering::Relaxed));
         Trip { entered, asked, done }
     }
 
-    /// Pages given up for others so far, and the ns that took.
+    /// Returns the number of pages given up in doorbell interrupts so far, and the time that the
+    /// interrupts took, in ns.
     pub fn served(&self) -> (u64, u64) {
         let (pages, ticks) = self.state.lock().machine.served;
         (pages, arch::time::to_ns(ticks, arch::cpu::clock_hz()))
     }
 
-    /// Begins something that ends with a `Complete` for this core, and waits for that. Did it end
-    /// well, and when did it begin to wait?
+    /// Calls `begin`, which starts a request that ends with [`kernel_dsm::Effect::Complete`] for
+    /// this core, and waits for that. Returns whether it succeeded, and when the wait began.
     fn request(
         &self,
         begin: impl FnOnce(&mut State<P>, CoreId) -> Result<(), AccessError>,
@@ -347,8 +356,8 @@ impl<P: Ports> Coherence<P> {
         self.wait(|state| Some(result(state)).filter(|&result| result != wait::PENDING))
     }
 
-    /// Waits until `look` finds something. Wakes all stopped kernels when that takes long: one of
-    /// them may have the page, and only its home knows which.
+    /// Waits until `look` finds something. If that takes long, wakes all inactive kernels: one of
+    /// them may have the page, and only the home knows which.
     fn wait<T>(&self, mut look: impl FnMut(&State<P>) -> Option<T>) -> T {
         let (mut found, mut rounds) = (None, 0);
         loop {
@@ -371,26 +380,25 @@ impl<P: Ports> Coherence<P> {
         }
     }
 
-    /// What a waiting core does beside [`Coherence::serve`]: no doorbell announces its answer, so
-    /// it looks often. Nor does one announce a change of the chip page, for a fault waits with
-    /// interrupts masked.
+    /// One round of a waiting core. No doorbell announces its grant, so it polls the links often.
+    /// A fault waits with interrupts masked, so it must notice changes of the chip page, too.
     fn round(&self, state: &mut Guard<'_, State<P>>, rounds: &mut u32) {
         *rounds += 1;
-        self.judge(state.watch(LOOKS));
+        self.count_invalid(state.watch(LOOKS));
         if rounds.is_multiple_of(ROUNDS) && state.is_behind() {
             state.chip();
             self.poll_locked(state);
         }
     }
 
-    /// The pages of `bytes` bytes at `at`.
+    /// Returns the pages of the `bytes` bytes at address `at`.
     fn pages(&self, at: usize, bytes: usize) -> Range<Page> {
         let first = (at as u64).saturating_sub(self.base().0) / PAGE;
         first as Page..PAGES.min((first + bytes as u64 / PAGE) as Page)
     }
 
-    /// Is none of those bytes known to be lost? The home knows; others meet a loss when they
-    /// touch it.
+    /// Returns false if some of the `bytes` bytes at address `at` are known to be lost. Only the
+    /// home knows; other domains learn of a loss when an access fails ([`Met::Loss`]).
     pub fn is_whole(&self, at: usize, bytes: usize) -> bool {
         let mut state = self.state.lock();
         if !state.machine.lost || !state.dsm.is_home() {
@@ -400,7 +408,8 @@ impl<P: Ports> Coherence<P> {
         !self.pages(at, bytes).any(|page| state.dsm.is_lost(page))
     }
 
-    /// Makes memory of those bytes again, of any contents: their service was discarded.
+    /// Makes lost pages in the `bytes` bytes at address `at` usable again, with undefined contents.
+    /// Their service must have been discarded.
     pub fn mend(&self, at: usize, bytes: usize) {
         let pages = self.pages(at, bytes);
         self.look_at_chip();
@@ -410,7 +419,8 @@ impl<P: Ports> Coherence<P> {
         });
     }
 
-    /// Faults, messages, pages given up, cleaned, thrashing, sessions broken.
+    /// Returns the numbers of faults, messages sent, pages given up, pages cleaned for it, reports
+    /// of thrashing, and invalid messages from peers.
     pub fn counts(&self) -> [u64; 6] {
         let [sent, given, cleaned, thrashed] = self.state.lock().machine.counts;
         let faults = self.faults.load(Ordering::Relaxed);

@@ -1,4 +1,8 @@
-//! What the protocol's effects do on this chip: page table, caches, links, waiting cores.
+//! Performs the protocol's effects on page table, caches, links and waiting cores, and polls the
+//! links.
+//!
+//! Contract: everything here runs under the driver's lock, also in the fault path: it does not
+//! allocate, and waits only for pins that are about to end (see `State::tick`).
 
 use super::{LIMIT_NS, PAGES, Ports};
 use abi::boot::{BLOCK, MAINTENANCE_OFFSET, MAX_CORES, MAX_DOMAINS};
@@ -16,41 +20,42 @@ use kernel_dsm::{
     Down, Dsm, Effect, Handled, Keep, Page, PeerFault, Perform, RequestId, Rights as Held,
 };
 
-/// Revocations whose unmapping is under way.
+/// Most revocations whose TLB shootdown can be in progress.
 const UNMAPS: usize = MAX_DOMAINS * MAX_CORES;
 
-/// The protocol with its table.
+/// The protocol's state machine with its table, for boards of any size.
 pub type Protocol8 = Dsm<Vec<u64>, MAX_DOMAINS, MAX_CORES>;
 
-/// What a core waits for.
+/// States of a core's request.
 pub mod wait {
     pub const PENDING: u64 = 0;
     pub const DONE: u64 = 1;
     pub const LOST: u64 = 2;
 }
 
-/// How far this domain is in leaving.
+/// The result of an attempt to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// It is not, or has not done.
+    /// No attempt, or it is still in progress.
     No,
-    /// It holds nothing.
+    /// This domain holds no page and may power down.
     Left,
-    /// It cannot: pages are lost.
+    /// It failed: this domain is the home, and pages are lost.
     Stays,
 }
 
-/// One direction pair to a peer.
+/// The receiving end of the link from a peer.
 pub struct Link {
     pub id: DomainId,
     pub inbox: Inbox,
     pub theirs: Window,
 }
 
-/// The way to each peer: a link, its memory, and the slot of its doorbell.
+/// For each peer: the sending end of the link to it, the link's memory, and the peer's doorbell
+/// slot.
 pub type Outboxes = [Option<(Outbox, Window, u32)>; MAX_DOMAINS];
 
-/// What effects act upon.
+/// What effects act on.
 pub struct Machine<P: Ports> {
     ports: P,
     outboxes: Outboxes,
@@ -58,22 +63,22 @@ pub struct Machine<P: Ports> {
     base: PhysAddr,
     pages: Pages,
     unmapping: [Option<(RequestId, P::Flushed)>; UNMAPS],
-    /// How many of them.
+    /// Number of entries in `unmapping`.
     unmaps: usize,
     all_flushed: Option<P::Flushed>,
-    /// Pages given up for a doorbell, and ticks that took.
+    /// Pages given up in doorbell interrupts, and ticks that these interrupts took.
     pub served: (u64, u64),
-    /// Revocations whose unmapping is over.
+    /// Number of revocations whose TLB shootdown has ended.
     completed: u64,
     pub waits: [u64; MAX_CORES],
-    /// An access was completed in this poll.
+    /// Whether an access was completed in this poll.
     answered: bool,
-    /// Pages were lost, and maybe not mended yet.
+    /// Whether pages were lost that have possibly not been mended yet.
     pub lost: bool,
     pub leaving: Leaving,
-    /// The last page that went to and fro too often, and how often, until it is reported.
+    /// The last page that thrashed and has not been reported yet, and its number of moves.
     pub thrashing: Option<(Page, u32)>,
-    /// Messages sent, pages given up, pages of them cleaned, thrashing.
+    /// Messages sent, pages given up, pages cleaned for it, thrashing.
     pub counts: [u64; 4],
 }
 
@@ -82,26 +87,26 @@ pub struct Machine<P: Ports> {
 pub enum By {
     /// A doorbell, which interrupted the code at `pc`.
     Doorbell { pc: u64 },
-    /// Any other.
+    /// Anything else.
     Other,
 }
 
-/// Which kernel this is, and where it reads what became of the others.
+/// This domain, and access to the chip page, which has the state of the others.
 #[derive(Clone, Copy)]
 pub struct Chip<P> {
     pub ports: P,
     pub me: DomainId,
-    /// Domains of the board.
+    /// Number of domains of the board.
     pub count: u8,
 }
 
 impl<P: Ports> Chip<P> {
-    /// All kernels but this one.
+    /// Returns all domains but this one.
     pub fn others(self) -> impl Iterator<Item = DomainId> + use<P> {
         (0..self.count).map(DomainId).filter(move |&id| id != self.me)
     }
 
-    /// Lives of all domains that are over.
+    /// Returns how many lives of all domains have ended, plus a constant.
     pub fn lives_over(self) -> u64 {
         let over = |id| {
             let (epoch, now) = unpack_state(self.ports.state_word(DomainId(id)));
@@ -111,20 +116,20 @@ impl<P: Ports> Chip<P> {
     }
 }
 
-/// All that the lock is around.
+/// Everything that the driver's lock protects.
 pub struct State<P: Ports> {
     pub chip: Chip<P>,
     pub dsm: Protocol8,
     pub links: Vec<Link>,
     pub machine: Machine<P>,
-    /// What faulted last on each core.
+    /// The last instruction that faulted on each core.
     pub instructions: [Instruction; MAX_CORES],
-    /// State words of the chip page that the protocol has seen.
+    /// For each domain, the state word last passed to the protocol.
     pub told: [u64; MAX_DOMAINS],
 }
 
 impl<P: Ports> Perform for Machine<P> {
-    // Inlined, so that each caller keeps only the effect that it asks for.
+    // Inlined, so that each caller contains only the branch of the effect that it passes.
     #[inline(always)]
     fn perform(&mut self, effect: Effect) {
         match effect {
@@ -193,7 +198,7 @@ impl<P: Ports> Machine<P> {
         }
     }
 
-    /// A message that is awaited needs no doorbell.
+    /// Sends a message. Rings the doorbell unless the receiver polls for it (`awaited`).
     fn send(&mut self, to: DomainId, words: [u64; 3], awaited: bool) {
         let Some(Some((outbox, mine, slot))) = self.outboxes.get_mut(to.index()) else { return };
         outbox.send_words(mine, words);
@@ -218,12 +223,12 @@ impl<P: Ports> Machine<P> {
         self.all_flushed = Some(self.ports.flush(self.base.to_virt(), BLOCK));
     }
 
-    /// Is the end of a shootdown awaited?
+    /// Returns whether a TLB shootdown is in progress.
     fn is_unmapping(&self) -> bool {
         self.unmaps > 0 || self.all_flushed.is_some()
     }
 
-    /// A revocation whose page no core of this domain reaches any more.
+    /// Removes and returns a revocation whose TLB shootdown has ended.
     fn unmapped(&mut self) -> Option<RequestId> {
         if self.unmaps == 0 {
             return None;
@@ -242,7 +247,7 @@ impl<P: Ports> Machine<P> {
         self.base.plus(u64::from(page) * PAGE).to_virt()
     }
 
-    /// Maintains the lines of a page through its second mapping.
+    /// Performs a cache operation on a page's lines, through the maintenance mapping.
     #[inline(always)]
     fn maintain(&self, page: Page, operation: fn(usize, usize)) {
         let at = VirtAddr(self.virt(page).0.wrapping_add(MAINTENANCE_OFFSET));
@@ -262,7 +267,7 @@ fn rights_of(held: Held) -> Rights {
 }
 
 impl<P: Ports> State<P> {
-    /// One call of the protocol, and the ends of the shootdowns that it began.
+    /// Calls the protocol, then reports to it the shootdowns that have ended.
     pub fn step<R>(&mut self, call: impl FnOnce(&mut Protocol8, &mut Machine<P>) -> R) -> R {
         let State { dsm, machine, .. } = self;
         let result = call(dsm, machine);
@@ -276,7 +281,8 @@ impl<P: Ports> State<P> {
         result
     }
 
-    /// Takes all messages that are there, and those that the ends of shootdowns make room for.
+    /// Handles all messages that have arrived, including those that had to wait for a shootdown
+    /// that has ended.
     pub fn poll(&mut self, by: By) -> Result<(), PeerFault> {
         match self.poll_quick(false) {
             true => Ok(()),
@@ -284,7 +290,7 @@ impl<P: Ports> State<P> {
         }
     }
 
-    /// The same, so many times, until one of them answers: for a core that waits for a page.
+    /// Polls up to `times` times, until an access completes: for a core that waits for a page.
     pub fn watch(&mut self, times: u32) -> Result<(), PeerFault> {
         self.machine.answered = false;
         for _ in 0..times {
@@ -298,7 +304,8 @@ impl<P: Ports> State<P> {
         Ok(())
     }
 
-    /// False: some message needs more than the short way, or is waited for by others.
+    /// Handles messages by the protocol's fast path. Returns false if some need the slow path, or
+    /// if revocations or shootdowns are in progress. With `waits`, stops once an access completes.
     #[inline(always)]
     fn poll_quick(&mut self, waits: bool) -> bool {
         let State { dsm, machine, links, .. } = self;
@@ -347,7 +354,7 @@ impl<P: Ports> State<P> {
         }
     }
 
-    /// True: some are to come again.
+    /// Handles messages by the protocol's slow path. Returns true if some must be retried later.
     fn take_messages(&mut self) -> Result<bool, PeerFault> {
         let mut stuck = false;
         for index in 0..self.links.len() {
@@ -367,14 +374,14 @@ impl<P: Ports> State<P> {
         Ok(stuck)
     }
 
-    /// Is there anything for [`State::poll`] to do? A load a link.
+    /// Returns whether [`State::poll`] has anything to do. Costs one load for each link.
     pub fn has_work(&self) -> bool {
         self.machine.is_unmapping()
             || !self.dsm.is_idle()
             || self.links.iter().any(|link| link.inbox.is_waiting(&link.theirs))
     }
 
-    /// Drops messages that came while this domain was off: they were for its last life.
+    /// Discards the messages that arrived while this domain was off.
     pub fn drop_messages(&mut self) {
         for link in &mut self.links {
             while !matches!(link.inbox.peek(&link.theirs), Ok(None)) {
@@ -383,7 +390,8 @@ impl<P: Ports> State<P> {
         }
     }
 
-    /// Lets pins end; one that is about to is waited for, since no doorbell announces it.
+    /// Ends expired pins that block a revocation. Waits for pins that end within `2 * LIMIT_NS`,
+    /// because no doorbell announces the end of a pin.
     fn tick(&mut self) {
         let Some(mut due) = self.dsm.due() else { return };
         let end = arch::time::local_ns() + 2 * LIMIT_NS;
@@ -395,12 +403,13 @@ impl<P: Ports> State<P> {
         }
     }
 
-    /// Does the chip page say what it did?
+    /// Returns whether the chip page differs from what was last passed to the protocol.
     pub fn is_behind(&self) -> bool {
         self.chip.others().any(|id| self.chip.ports.state_word(id) != self.told[id.index()])
     }
 
-    /// What the chip page says, all of it. From the fault path too, so without an allocation.
+    /// Reads the states of all peers from the chip page: an array, because the fault path must not
+    /// allocate, and its length.
     fn news(&mut self) -> ([PeerStatus; MAX_DOMAINS], usize) {
         let empty = PeerStatus { domain: self.chip.me, epoch: Epoch(0), down: None };
         let (mut news, mut count) = ([empty; MAX_DOMAINS], 0);
@@ -416,11 +425,11 @@ impl<P: Ports> State<P> {
             news[count] = PeerStatus { domain, epoch: Epoch(epoch as u16), down };
             count += 1;
         }
-        arch::words::barrier(); // a domain that left has cleaned its pages before it said so
+        arch::words::barrier(); // a domain that left cleaned its pages before the page said so
         (news, count)
     }
 
-    /// The chip page may have changed.
+    /// Reads the chip page and passes the states of all peers to the protocol.
     pub fn chip(&mut self) {
         let (news, count) = self.news();
         for news in &news[..count] {

@@ -1,25 +1,26 @@
-//! What the driver needs of the kernel that it is in.
+//! The interface that the driver needs from its kernel.
 
 use base::addr::VirtAddr;
 use base::id::DomainId;
 
-/// The kernel, as the driver sees it. From the fault path too: nothing here may allocate or sleep.
+/// Services of the kernel. They are called in the fault path, so they must not allocate or sleep.
 pub trait Ports: Copy + Send + Sync {
-    /// A flush that was asked of the other cores of this domain.
+    /// Identifies a TLB flush that was requested of the other cores of this domain.
     type Flushed: Copy + Send;
 
-    /// Epoch and state of a domain, as the chip page has them.
+    /// Returns a domain's epoch and state, packed as in the chip page.
     fn state_word(self, domain: DomainId) -> u64;
 
-    /// Wakes a domain that was stopped wherever it was. It may fail; the caller tries again.
+    /// Wakes a domain that is INACTIVE. It may fail; the caller tries again.
     fn wake_stopped(self, domain: DomainId);
 
-    /// Flushes translations of `[start, start + bytes)` here, and asks the other cores to.
+    /// Flushes the translations of `[start, start + bytes)` on this core, and requests the same of
+    /// the other cores without waiting for them.
     fn flush(self, start: VirtAddr, bytes: u64) -> Self::Flushed;
 
-    /// Have all cores done so?
+    /// Returns whether all cores have performed the flush.
     fn is_flushed(self, flushed: Self::Flushed) -> bool;
 
-    /// Does a flush on this core reach all cores of its domain?
+    /// Returns whether a flush on this core is sufficient for all cores of this domain.
     fn is_alone(self) -> bool;
 }

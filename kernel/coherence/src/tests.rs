@@ -1,5 +1,5 @@
-//! Two kernels in one process, each on a machine of its own: links are words of this process, and
-//! page tables models.
+//! Tests with two kernels in one process, each on its own model of a machine. Links are words of
+//! this process; page tables are models.
 
 use super::board::{Block, config, links};
 use super::*;
@@ -18,7 +18,7 @@ const RANK: Rank = Rank::leaf(39, "coherence");
 const BASE: PhysAddr = PhysAddr(0x8000_0000);
 const CORES: u8 = 1;
 
-/// The chip page of a board of two.
+/// The chip page of a board with two domains.
 #[derive(Clone, Copy)]
 struct Chip2(&'static [AtomicU64; 2]);
 
@@ -74,7 +74,7 @@ fn board() -> Board {
 
 fn touch(kernel: &Coherence<Chip2>, page: u64, access: Touch) -> Met {
     let address = kernel.base().0 + page * PAGE;
-    // Each from an instruction of its own.
+    // A different instruction for each page.
     kernel.fault(0x1000 + page * 4, Fault::Page { address, access })
 }
 
@@ -88,7 +88,7 @@ fn enter() {
     arch::cpu::machine::Machine::real_time().enter(CoreId(0));
 }
 
-/// Runs `work` in kernel `at`, while the other one serves.
+/// Runs `work` in kernel `at` while the other kernel handles messages.
 fn beside<R: Send>(
     board: &Board,
     at: usize,
@@ -127,20 +127,20 @@ fn started() -> Board {
 }
 
 #[test]
-fn a_written_page_is_one_kernels_and_a_read_one_both() {
+fn a_written_page_has_one_holder_and_a_read_page_both() {
     let board = started();
     for (writer, reader) in [(1, 0), (0, 1), (1, 0)] {
         assert_eq!(beside(&board, writer, |it| touch(it, 3, Touch::Write)), Met::Page);
         assert!(holds(&board.1[writer], 3, Rights::ReadWrite));
-        assert!(!holds(&board.1[reader], 3, Rights::Read), "it is the writer's alone");
+        assert!(!holds(&board.1[reader], 3, Rights::Read), "only the writer holds it");
         assert_eq!(beside(&board, reader, |it| touch(it, 3, Touch::Read)), Met::Page);
         assert!(holds(&board.1[reader], 3, Rights::Read));
-        assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "the reader took its writing");
+        assert!(!holds(&board.1[writer], 3, Rights::ReadWrite), "it lost its write permission");
     }
 }
 
 #[test]
-fn faults_elsewhere_are_none_of_ours() {
+fn faults_outside_the_block_are_not_handled() {
     let board = started();
     let fault = |fault| beside(&board, 0, move |it| it.fault(0x1000, fault));
     let address = BASE.to_virt().0 + BLOCK;
@@ -163,7 +163,7 @@ fn a_dead_owner_loses_its_dirty_pages_until_they_are_mended() {
             let (at, bytes) = (home.base().0 as usize, 8 * PAGE as usize);
             assert_eq!(touch(home, 5, Touch::Read), Met::Loss);
             assert!(!home.is_whole(at, bytes));
-            assert!(home.is_whole(at + bytes, bytes), "only what it had is lost");
+            assert!(home.is_whole(at + bytes, bytes), "only its pages are lost");
             home.mend(at, bytes);
             assert!(home.is_whole(at, bytes));
             assert_eq!(touch(home, 5, Touch::Read), Met::Page);

@@ -14,7 +14,7 @@
 //!                              +--------+
 //! ```
 //! A page with a revocation in progress ([`Revoke`] not idle) does not count as held for a new
-//! access: the access goes to the home and queues behind the request that caused the revocation.
+//! access: the access goes to the home and queues after the request that caused the revocation.
 //! So no sequence of accesses keeps a page forever.
 
 use base::id::CoreId;

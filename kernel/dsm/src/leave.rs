@@ -2,7 +2,7 @@
 //!
 //! It unmaps and cleans everything, so memory is up to date; then one message to the home gives up
 //! all pages. If the domain is the home itself, one message makes another domain the home, which
-//! asks the others what they hold (with two domains there is nobody to ask). Afterwards no event
+//! asks the others what they hold (with two domains there is none to ask). Afterwards no event
 //! needs the domain awake: it holds nothing, and no request is queued at it. Requesters repeat
 //! requests that reached it in the meantime when they learn of the new home.
 

@@ -8,7 +8,7 @@
 //! Two domains may claim at once if they know different things about a third. The higher one
 //! answers the lower one's question and thereby yields; the lower one does not answer the other's.
 //! A domain to which the home itself hands over has priority over both. A domain that answered a
-//! claimant which has since yielded is told so ([`Message::Void`]) and may claim again. A domain
+//! claimant which has since yielded learns that by [`Message::Void`] and may claim again. A domain
 //! that is the home already answers with its announcement. So only one of two claimants becomes
 //! the home: each needs the other's answer, or else learnt of the other too late to ask it, and is
 //! then asked by it.

@@ -1,5 +1,5 @@
 //! The links that carry messages: in each direction a ring of self-describing slots in words that
-//! two domains share, separate from the RPC rings so that messages never queue behind calls. The
+//! two domains share, separate from the RPC rings so that messages never wait for calls. The
 //! layout is in [`abi::dsm`].
 //!
 //! Contract: aligned 64-bit loads and stores only, and one writer per word. A full barrier

@@ -1,7 +1,7 @@
-//! Memory that becomes a service's arena: frames of this kernel, or a part of the shared block. A
-//! home of `unsafe`: nobody else may have that memory.
+//! Memory for the arenas of services: frames of this kernel, or a part of the shared block. A home
+//! of `unsafe`: an arena must have exclusive use of its memory.
 
-#![allow(unsafe_code, reason = "a home of unsafe: memory that nobody else has becomes an arena")]
+#![allow(unsafe_code, reason = "a home of unsafe: memory without other users becomes an arena")]
 
 use crate::memory::FRAMES;
 use base::addr::{PAGE, VirtAddr};
@@ -10,7 +10,7 @@ use base::port::Frames;
 use core::sync::atomic::AtomicU64;
 use share::Arena;
 
-/// Frames of this kernel, for ever.
+/// Creates an arena of at least `bytes` bytes from frames of this kernel, which are never freed.
 pub fn local(bytes: u64) -> Option<Arena> {
     let order = (bytes / PAGE).next_power_of_two().trailing_zeros();
     let frames = FRAMES.allocate(order as u8)?;
@@ -18,18 +18,20 @@ pub fn local(bytes: u64) -> Option<Arena> {
     unsafe { Arena::new(frames.to_virt().0 as usize, (PAGE as usize) << order) }
 }
 
-/// A service's part of the block at `base` that kernels share: its offset and its bytes there.
+/// Creates the arena of a service in the shared block at `base`, from its offset and size there.
 pub fn shared(base: VirtAddr, (offset, bytes): (u64, u64)) -> Option<Arena> {
-    // SAFETY: the block is nobody's but the services', and this part of it this one's, in every
-    // kernel; its steps exclude each other; the protocol maps its pages where they are touched.
+    // SAFETY: only services use the block, and in every kernel this part of it belongs to this
+    // service only (`services::share_of`). Its steps exclude each other. The coherence protocol
+    // maps its pages when they are accessed.
     unsafe { Arena::new((base.0 + offset) as usize, bytes as usize) }
 }
 
-/// The last `bytes` bytes of the block at `base`, which are nobody's.
+/// Returns the last `bytes` bytes of the shared block at `base`, which are in no arena.
 #[cfg(feature = "trials")]
 pub fn spare(base: VirtAddr, bytes: u64) -> &'static [AtomicU64] {
     let at = base.0 + abi::boot::BLOCK - bytes;
-    // SAFETY: no arena has them; the protocol maps the page where it is touched. A page that is
-    // lost is touched within an attempt.
+    // SAFETY: no arena contains these bytes, and all kernels access them as atomics; the coherence
+    // protocol maps their pages when they are accessed. Callers that may meet a lost page run in
+    // `arch::rescue`.
     unsafe { core::slice::from_raw_parts(at as *const AtomicU64, bytes as usize / 8) }
 }

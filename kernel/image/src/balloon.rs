@@ -1,16 +1,18 @@
-//! This kernel's balloon: the pure parts of `kernel_mem` meet page table, caches, threads, peers.
+//! This kernel's balloon: connects `kernel_mem`'s balloon and its manager to page table, caches,
+//! threads and peers. A balloon takes memory blocks from a pool that all kernels share, and returns
+//! them (docs/design/memory.md).
 //!
 //! ```text
-//!  probe trips, a peer dies      +---------+  Deflate, Inflate   +---------+
+//!  memory short, a peer dies     +---------+  Deflate, Inflate   +---------+
 //!  -----------------> thread --> | manager | ------------------> | balloon |
 //!  a peer asks -> its handler -> |         |  Ask, Answer        +---------+
 //!                                +---------+ --> peers
 //! ```
-//! The manager is stepped by whoever has news: this kernel's balloon thread, or the handler of a
-//! peer's request, which waits for the answer. Only the thread asks peers, and a kernel that waits
-//! for a peer refuses what it is asked meanwhile, so that two that ask each other both go on.
+//! The manager is stepped by this kernel's balloon thread, and by the handler of a peer's request,
+//! which waits for the answer. Only the thread asks peers. While it waits for a peer, the manager
+//! refuses requests of peers, so two kernels that ask each other do not deadlock.
 //!
-//! The thread sleeps until something happens: an idle kernel is not woken by its balloon.
+//! The thread sleeps until there is an event, so a balloon does not wake an idle kernel.
 
 use crate::memory::{FRAMES, SPACES, TABLE};
 use crate::movable;
@@ -36,10 +38,10 @@ use kernel_mem::mapping;
 use kernel_msg::Level;
 use kernel_sched::WaitQueue;
 
-/// A peer that does not answer for this long has no block for us.
+/// A peer that does not answer for this long counts as refusing.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// When blocks move: below 8 MiB free a kernel wants one, and it keeps 16 MiB when it gives one.
+/// A kernel wants a block below 8 MiB of free memory, and keeps 16 MiB when it releases one.
 const LIMITS: Limits = Limits {
     low: BLOCK_FRAMES / 2,
     reserve: BLOCK_FRAMES,
@@ -47,7 +49,7 @@ const LIMITS: Limits = Limits {
     retry_ns: (50_000_000, 3_200_000_000),
 };
 
-/// What a peer is told.
+/// The manager's answer to a peer.
 const UNKNOWN: u64 = 0;
 const REFUSED: u64 = 1;
 const GIVEN: u64 = 2;
@@ -58,41 +60,42 @@ pub struct Balloons {
     table: Window,
     lock: HwLock,
     manager: Lock<Manager>,
-    /// A block is on its way.
+    /// A transfer of a block is in progress.
     busy: AtomicBool,
-    /// Answers for peers that ask.
+    /// For each peer, the answer to its request for a block.
     answers: [AtomicU64; MAX_DOMAINS],
     answered: WaitQueue,
-    /// Something happened.
+    /// There is an event for the thread.
     news: AtomicBool,
+    /// A domain died.
     died: AtomicBool,
-    /// Who was over at the last look.
+    /// For each domain, the lowest epoch that was not over when the chip page was last read.
     floors: [AtomicU32; MAX_DOMAINS],
     wake_at: AtomicU64,
     woken: WaitQueue,
 }
 
-/// Words that tell which kernels are over.
+/// Reads from the chip page which lives of domains are over.
 struct Chip<'a>(&'a Soc);
 
 impl Lives for Chip<'_> {
     fn floor(&self, domain: DomainId) -> u32 {
         let (epoch, state) = self.0.state(domain);
-        // Epochs have 16 bits in words; behind the last one nothing counts as over.
+        // Epochs have 16 bits in words. After the last one they repeat, and no life counts as over.
         u32::from(epoch as u16) + u32::from(state::is_over(state))
     }
 }
 
-/// Why a command did nothing.
+/// Why no block was transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A block is on its way already.
+    /// Another transfer is in progress.
     Busy,
-    /// See there.
     Refused(Refusal),
 }
 
-/// Blocks of the board's global region and where their tags lie: behind the image.
+/// Returns the base of the board's global region, its number of blocks, and the memory range of the
+/// frame allocator's tags for it, which follows the image.
 pub fn place(blob: &Blob, image_end: PhysAddr) -> Option<(PhysAddr, usize, (PhysAddr, PhysAddr))> {
     let global = mapping::global(blob)?;
     let count = (global.size / BLOCK) as usize;
@@ -102,14 +105,15 @@ pub fn place(blob: &Blob, image_end: PhysAddr) -> Option<(PhysAddr, usize, (Phys
     Some((PhysAddr(global.base), count, (tags, tags.plus(bytes))))
 }
 
-/// The end that this kernel's blocks come from: main's from the low one, where its own memory is.
+/// Returns the end of the global region from which this kernel takes blocks: the low end for main,
+/// whose local memory is next to it.
 pub fn end(blob: &Blob, me: DomainId) -> End {
     let main = blob.domains().get(me.index()).is_some_and(|domain| domain.role == role::MAIN);
     if main { End::Low } else { End::High }
 }
 
 impl Balloons {
-    /// Over the block table; none on a board without a global region.
+    /// Creates the balloon; `None` on a board without a global region.
     pub fn new(blob: &Blob, me: DomainId, epoch: Epoch) -> Option<Balloons> {
         let global = mapping::global(blob)?;
         let bytes = (size_of::<BlockPage>() * MAX_DOMAINS) as u64;
@@ -128,19 +132,19 @@ impl Balloons {
             answered: WaitQueue::new(),
             news: AtomicBool::new(false),
             died: AtomicBool::new(false),
-            // Nobody has a life before the first one.
+            // Lives start with epoch 1.
             floors: [const { AtomicU32::new(1) }; MAX_DOMAINS],
             wake_at: AtomicU64::new(u64::MAX),
             woken: WaitQueue::new(),
         })
     }
 
-    /// The pure part.
+    /// Returns the balloon without its manager.
     pub fn pure(&self) -> &Balloon<Window> {
         &self.balloon
     }
 
-    /// Blocks that are nobody's, as it looks now.
+    /// Returns the number of free blocks, which may change at any time.
     pub fn pool(&self, node: &Node) -> usize {
         let blocks = self.balloon.blocks();
         let free = |index: &usize| {
@@ -149,12 +153,12 @@ impl Balloons {
         (0..blocks.count()).filter(free).count()
     }
 
-    /// What holds for a block.
+    /// Returns the state of a block.
     pub fn state(&self, node: &Node, index: usize) -> kernel_mem::blocks::State {
         self.balloon.blocks().state(index, &Chip(node.soc))
     }
 
-    /// Takes a block from the pool.
+    /// Takes a block from the pool. Returns its index.
     pub fn deflate(&self, node: &'static Node) -> Result<usize, Failure> {
         let _alone = self.begin()?;
         let machine = Hardware { node, lock: &self.lock };
@@ -163,7 +167,7 @@ impl Balloons {
         taken.map_err(Failure::Refused)
     }
 
-    /// Gives a block to the pool.
+    /// Returns a block to the pool.
     pub fn inflate(&self, node: &'static Node) -> Result<ReturnedBlock, Failure> {
         let _alone = self.begin()?;
         let machine = Hardware { node, lock: &self.lock };
@@ -180,13 +184,13 @@ impl Balloons {
         Ok(Alone(&self.busy))
     }
 
-    /// The probe tripped; from the hook of released locks.
+    /// Wakes the thread: memory is short. Called from the hook of released locks.
     pub fn pressed(&self, node: &Node) {
         self.news.store(true, Ordering::Release);
         self.woken.wake_all(&node.scheduler);
     }
 
-    /// The chip page changed: is somebody over who was not?
+    /// Wakes the thread if a life of a domain has ended. Called when the chip page has changed.
     pub fn look_at_chip(&self, node: &Node) {
         for (domain, seen) in self.floors[..node.blob.domains().len()].iter().enumerate() {
             let floor = Chip(node.soc).floor(DomainId(domain as u8));
@@ -197,7 +201,7 @@ impl Balloons {
         }
     }
 
-    /// What the balloon's thread does, for ever.
+    /// The body of the balloon's thread; does not return.
     pub fn keep(&self, node: &'static Node, peers: &Peers) {
         self.look_at_chip(node);
         loop {
@@ -209,7 +213,7 @@ impl Balloons {
             self.publish(node);
             let at = self.wake_at.load(Ordering::Relaxed);
             let deadline = (at != u64::MAX).then_some(at);
-            // Who waits for its next round is not woken by each allocation until then.
+            // While it waits for its next round of requests, allocations must not wake the thread.
             let waits = deadline.is_some() && FRAMES.buddy().free_frames() < LIMITS.low;
             FRAMES.buddy().set_low(if waits { 0 } else { LIMITS.low });
             let news = || self.news.swap(false, Ordering::AcqRel);
@@ -217,18 +221,19 @@ impl Balloons {
         }
     }
 
-    /// A peer asks for a block; its handler waits here for the answer.
+    /// Passes a peer's request for a block to the manager, and waits for its answer. Returns
+    /// whether a block was released.
     fn asked(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> bool {
         let Some(answer) = self.answers.get(peer.index()) else { return false };
         answer.store(UNKNOWN, Ordering::Release);
-        // No sample here: that might ask a peer, which only the thread does.
+        // No sample: the manager might react by asking a peer, which only the thread may do.
         self.run(node, peers, Event::Asked(peer, unpromised()));
         let is_known = || answer.load(Ordering::Acquire) != UNKNOWN;
         node.scheduler.wait(&self.answered, is_known);
         answer.load(Ordering::Acquire) == GIVEN
     }
 
-    /// Serves [`Ask::GiveBlock`].
+    /// Executes [`Ask::GiveBlock`] and returns the reply.
     pub fn give_block(&self, node: &'static Node, peers: &Peers, peer: DomainId) -> [u8; 8] {
         let answer = if self.asked(node, peers, peer) { GIVEN } else { REFUSED };
         answer.to_le_bytes()
@@ -246,7 +251,7 @@ impl Balloons {
         let mut spare = [None; MAX_DOMAINS];
         for (index, slot) in spare[..node.blob.domains().len()].iter_mut().enumerate() {
             let (epoch, now) = node.soc.state(DomainId(index as u8));
-            // Who sleeps is not woken for a block.
+            // A sleeping peer is not woken for a block.
             if index != node.me.index() && now == state::RUNNING {
                 let word = self.table.load(spare_word(index));
                 *slot = Some(if word >> 48 == epoch & 0xffff { word as u32 } else { 0 });
@@ -255,14 +260,15 @@ impl Balloons {
         Event::Sampled(Sample { free: unpromised(), pool: self.pool(node), spare })
     }
 
-    /// Tells the others what this kernel could do without.
+    /// Publishes for the peers how many frames this kernel can spare.
     fn publish(&self, node: &Node) {
         let spare = self.manager.lock().spare(unpromised());
         let word = u64::from(node.epoch.0) << 48 | u64::from(spare);
         self.table.store(spare_word(node.me.index()), word);
     }
 
-    /// Steps the manager and does what it says, and what it says to that.
+    /// Passes an event to the manager, performs its actions, and passes their results back to it,
+    /// until there are no more.
     fn run(&self, node: &'static Node, peers: &Peers, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -303,7 +309,7 @@ impl Balloons {
             let gone = state::is_over(now) || matches!(now, state::OFF | state::BOOTING);
             if peer != node.me && gone {
                 self.run(node, peers, Event::Lost(peer));
-                // The handler of its request has nobody to answer, but waits.
+                // The handler of its request must not wait for the manager any more.
                 self.answers[peer.index()].store(REFUSED, Ordering::Release);
                 self.answered.wake_all(&node.scheduler);
             }
@@ -311,13 +317,13 @@ impl Balloons {
     }
 }
 
-/// Returns the free frames that are not promised to a program.
+/// Returns the number of free frames that are not promised to a program.
 fn unpromised() -> usize {
     let promised = SPACES.promised().div_ceil(PAGE) as usize;
     FRAMES.buddy().free_frames().saturating_sub(promised)
 }
 
-/// The transfer under way.
+/// Guard of a transfer: there is one at a time.
 struct Alone<'a>(&'a AtomicBool);
 
 impl Drop for Alone<'_> {
@@ -330,7 +336,7 @@ fn spare_word(domain: usize) -> usize {
     domain * size_of::<BlockPage>() + offset_of!(BlockPage, spare)
 }
 
-/// Asks a peer to give a block to the pool.
+/// Asks a peer to return a block to the pool. Returns whether it did.
 fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
     let terms = Terms { level: Level(0), patience: Some(PATIENCE_NS) };
     let mut answer = [0; 8];
@@ -338,7 +344,7 @@ fn ask(node: &Node, peers: &Peers, peer: DomainId) -> bool {
     called == Ok(8) && u64::from_le_bytes(answer) == GIVEN
 }
 
-/// What a balloon needs of this kernel.
+/// The balloon's access to this kernel.
 struct Hardware<'a> {
     node: &'static Node,
     lock: &'a HwLock,
@@ -375,7 +381,7 @@ impl Machine for Hardware<'_> {
             return FRAMES.flush_core();
         }
         for core in 0..self.node.domain().cores as usize {
-            // The cache of a core that is off keeps what is in it; then the block is refused.
+            // Frames in the cache of a core that is off stay there; their block is then refused.
             if !crate::shootdown::is_online(core) {
                 continue;
             }
@@ -393,7 +399,8 @@ impl Machine for Hardware<'_> {
     }
 }
 
-/// When a core releases its outermost lock: did the probe trip?
+/// Returns whether free memory has fallen below the limit. Called whenever a core releases its
+/// outermost lock.
 #[inline]
 pub fn was_pressed() -> bool {
     FRAMES.buddy().was_pressed()

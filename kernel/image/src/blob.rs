@@ -1,5 +1,5 @@
-//! The blob by which the soc describes the board to its kernels, and what it tells before there is
-//! a kernel.
+//! The blob: the board's description for its kernels. Also what is known of this domain before the
+//! kernel is assembled.
 
 use crate::symbols::{Symbols, mapped_bytes};
 use abi::boot::{Blob, BlobError, FNV_START, fnv};
@@ -9,10 +9,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use zerocopy::{FromBytes, IntoBytes};
 
 static BLOB: Once<Blob> = Once::new();
-/// This domain, for a panic before there is a kernel.
+/// This domain, for a panic before the kernel is assembled.
 static ME: AtomicU8 = AtomicU8::new(0);
 
-/// Copies it from `pa`, where nobody writes any more.
+/// Copies the blob from physical address `pa` and checks it. Call once.
 pub fn read(pa: u64) -> Result<&'static Blob, BlobError> {
     let bytes = mapped_bytes(pa, size_of::<Blob>() as u64);
     let mut blob = Blob::read_from_bytes(bytes).map_err(|_| BlobError::Magic)?;
@@ -23,17 +23,17 @@ pub fn read(pa: u64) -> Result<&'static Blob, BlobError> {
     BLOB.set(blob).map_err(|_| BlobError::Magic)
 }
 
-/// The blob, once it was read.
+/// Returns the blob, or `None` before [`read`].
 pub fn get() -> Option<&'static Blob> {
     BLOB.get()
 }
 
-/// Says which domain this is.
+/// Sets the domain that this kernel runs.
 pub fn set_me(me: DomainId) {
     ME.store(me.0, Ordering::Relaxed);
 }
 
-/// Names of the running image's functions, once the blob tells where they are staged.
+/// Returns the symbol table of the running image; `None` before [`read`], or if none was staged.
 pub fn symbols() -> Option<Symbols> {
     let domain = BLOB.get()?.domains().get(usize::from(ME.load(Ordering::Relaxed)))?;
     Symbols::staged(arch::image::staging_pa(), domain.staging_size)

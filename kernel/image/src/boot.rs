@@ -1,11 +1,12 @@
-//! From the first Rust line to the idle loop.
+//! Boot: from the first line of Rust to the idle loop.
 //!
 //! ```text
 //! blob -> page table -> frames, heap -> interrupts, doorbells -> clock -> kernel -> cores
 //!      -> handlers, peers, READY -> devices -> monitor -> idle
 //! ```
-//! Until the first page table is active only the image and the blob are mapped. What fails in here
-//! ends this kernel with a message; the soc reports it and boots it again if the board says so.
+//! Until the first page table is active, only the image and the blob are mapped. Failures that the
+//! kernel cannot run with are panics; the soc reports them and, if the board says so, boots again.
+//! Other failures are logged.
 
 use crate::balloon::Balloons;
 use crate::devices::Devices;
@@ -31,14 +32,15 @@ use kernel_sched::Scheduler;
 
 static STACKS: KernelStacks = KernelStacks;
 
-/// Where arch's entry arrives: MMU and FPU on, boot stack, interrupts masked.
+/// Entry point, called by `arch` with MMU and FPU on, on the boot stack, with interrupts masked.
+/// `blob_pa` is the physical address of the board's description.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "the one symbol that arch's entry looks for")]
 fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
     arch::trap::install(&interrupts::HANDLERS);
     let blob = match blob::read(blob_pa) {
         Ok(blob) => blob,
-        Err(why) => panic!("the board blob at {blob_pa:#x} is not one: {why:?}"),
+        Err(why) => panic!("no valid board blob at {blob_pa:#x}: {why:?}"),
     };
     #[cfg(feature = "seeded")]
     arch::seeded::choose(abi::boot::text(&blob.arguments));
@@ -52,7 +54,7 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
         panic!("no doorbells: {why:?}");
     }
     let Some(kernel) = assemble(blob, me, Epoch(epoch as u16)) else {
-        panic!("the board's window does not hold what it should");
+        panic!("a part of the kernel is not in the board's uncached window");
     };
     cores::up(0);
     start_cores(kernel);
@@ -60,7 +62,7 @@ fn kernel_main(blob_pa: u64, domain: u64, epoch: u64) -> ! {
     kernel.scheduler.run()
 }
 
-/// Page table first, then everything it shows.
+/// Builds and activates the page table, then sets up frames and the heap.
 fn start_memory(blob: &Blob, me: DomainId) {
     let layout = arch::image::layout();
     let table = match kernel_mem::mapping::kernel_table(blob, me, &layout, &BootFrames) {
@@ -68,7 +70,7 @@ fn start_memory(blob: &Blob, me: DomainId) {
         Err(why) => panic!("no page table: {why:?}"),
     };
     if let Err(why) = kernel_mem::raw::activate(&table, blob, me) {
-        panic!("the page table breaks the rules: {why:?}");
+        panic!("the page table violates an invariant: {why:?}");
     }
     let _ = TABLE.set(Lock::new(ranks::PAGE_TABLE, table));
     let image = kernel_mem::mapping::image_range(&layout);
@@ -161,11 +163,11 @@ fn open_for_business(kernel: &'static Kernel) {
     }
     kernel.services.start(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
-        log!("the soc does not take READY");
+        log!("the soc refused READY");
     }
     kernel.devices.start(kernel, kernel.services.dma.mode());
     if kernel.spawn("services", None, keep_services, 0).is_err() {
-        log!("no memory for the services' keeper");
+        log!("no memory for the thread of the services");
     }
     kernel.trace.event("boot", u64::from(kernel.epoch.0), 0);
     clock::start(kernel);

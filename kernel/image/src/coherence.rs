@@ -1,4 +1,4 @@
-//! The shared block of this kernel: what its driver, `kernel_coherence`, needs of it.
+//! Connects the driver of the shared block, `kernel_coherence`, to this kernel.
 
 use crate::memory::{FRAMES, TABLE};
 use crate::ranks;
@@ -14,7 +14,7 @@ pub use kernel_coherence::Trip;
 use kernel_coherence::{Ports, Thrashing};
 use kernel_mem::blocks::{Blocks, Kind};
 
-/// This kernel, as the driver sees it.
+/// The driver's access to this kernel.
 #[derive(Clone, Copy)]
 pub struct Here(&'static Soc);
 
@@ -46,26 +46,26 @@ impl Ports for Here {
     }
 }
 
-/// The driver in this kernel.
+/// The driver of the shared block.
 pub type Coherence = kernel_coherence::Coherence<Here>;
 
-/// An empty block; `None` on a board without one.
+/// Sets up the shared block; see [`kernel_coherence::new`].
 pub fn new(blob: &Blob, kernel: (DomainId, Epoch), soc: &'static Soc) -> Option<Coherence> {
     let table = &mut *TABLE.get()?.lock();
     kernel_coherence::new(blob, kernel, Here(soc), ranks::COHERENCE, (table, &FRAMES))
 }
 
-/// Takes the block out of the pool, in the kernel that does so for all.
+/// Marks the shared block as coherent in the block table. The kernel of domain 0 does so for all.
 pub fn claim(coherence: &Coherence, me: DomainId, blocks: Option<&Blocks<Window>>) {
     if me.0 == 0
         && let Some(blocks) = blocks
         && let Err(why) = blocks.claim(coherence.index(), Kind::Coherent)
     {
-        crate::log!("the shared block is not to be had: {why:?}");
+        crate::log!("the shared block cannot be claimed: {why:?}");
     }
 }
 
-/// Says that kernels take a page of `owner` from each other all the time.
+/// Logs that kernels take a page of the service `owner` from each other too often.
 pub fn complain(owner: &str, Thrashing { page, moves, window }: Thrashing) {
     let ms = window / 1_000_000;
     crate::log!("{owner}: page {page} of the shared block moved {moves} times within {ms} ms");

@@ -1,5 +1,5 @@
-//! Cores of this domain: started, and what each does before it joins the scheduler, and whenever
-//! it waits.
+//! The cores of this domain: how each is started and set up, and the hooks that it runs while it
+//! waits (`arch::attend`).
 
 use crate::kernel::{self, Kernel};
 use crate::{balloon, interrupts, memory, shootdown};
@@ -9,20 +9,20 @@ use arch::types::StartError;
 use base::addr::PhysAddr;
 use base::id::{CoreId, Vector};
 
-/// A core that was started, or came back.
+/// Sets up a secondary core that was started, or started again after a power-off.
 pub fn enter(core: usize) {
     arch::trap::install(&interrupts::HANDLERS);
     arch::irq::init_core();
     up(core);
 }
 
-/// What every core does before it joins the scheduler.
+/// Sets up hooks, TLB shootdown and attendance of this core, before it joins the scheduler.
 pub fn up(core: usize) {
     arch::attend::install(serve_while_waiting);
-    arch::attend::install_stalled(rouse);
+    arch::attend::install_stalled(wake_inactive_peers);
     shootdown::core_started();
     if let Some(kernel) = kernel::get() {
-        // Who is alone has nobody to look for.
+        // On a board with one domain there is nothing to poll for.
         if kernel.peers.exist() || kernel.balloons.is_some() {
             arch::attend::install_released(poll_after_release);
         }
@@ -30,7 +30,9 @@ pub fn up(core: usize) {
     }
 }
 
-/// Between two looks of a waiting core: shootdowns, pages, and urgent messages, which may lock.
+/// Hook of a waiting core: serves TLB shootdowns and shared pages. Urgent messages only unless it
+/// waits for a lock, since their handlers take locks. A root of `tests/reach.toml`: it must neither
+/// allocate nor sleep.
 fn serve_while_waiting(waits: Waits) {
     shootdown::serve();
     if let Some(kernel) = kernel::get() {
@@ -43,14 +45,14 @@ fn serve_while_waiting(waits: Waits) {
     }
 }
 
-/// Somebody keeps a lock that this core waits for.
-fn rouse() {
+/// Hook: a hardware spinlock has been held for long. Its holder may be INACTIVE.
+fn wake_inactive_peers() {
     if let Some(kernel) = kernel::get() {
         kernel.rouse();
     }
 }
 
-/// When a core releases its outermost lock.
+/// Hook: this core has released its outermost lock.
 fn poll_after_release() {
     if let Some(kernel) = kernel::get() {
         kernel.peers.poll(kernel);
@@ -78,7 +80,7 @@ pub fn start(
     arch::smp::start(CoreId(core as u8), entry, stack, core, root)
 }
 
-/// Doorbells of the fabric that every kernel listens to.
+/// Unmasks the doorbells that every kernel receives: messages, chip page, shared pages.
 pub fn unmask_doorbells(blob: &Blob) {
     arch::irq::unmask(Vector(blob.vector_msg as u8));
     arch::irq::unmask(Vector(blob.vector_chip as u8));

@@ -1,20 +1,18 @@
-//! How many interrupts of each kind this kernel took.
+//! The number of interrupts of each kind since boot.
 
 use core::sync::atomic::AtomicU64;
 
-/// Counts for `irq` on the monitor.
+/// Counters for the monitor's command `irq`.
 pub struct Counts {
-    /// Timer interrupts.
     pub timer: AtomicU64,
-    /// Core-to-core interrupts, by kind.
+    /// Core-to-core interrupts, by kind (`shootdown::core_kind`).
     pub core: [AtomicU64; 4],
     /// Doorbells, by vector.
     pub doorbell: [AtomicU64; 32],
-    /// Nothing pending after all.
+    /// Interrupts with nothing pending.
     pub spurious: AtomicU64,
 }
 
-/// Since boot.
 pub static COUNTS: Counts = Counts {
     timer: AtomicU64::new(0),
     core: [const { AtomicU64::new(0) }; 4],

@@ -1,8 +1,12 @@
-//! The devices that this kernel drives, those whose home it is and the DMA engine: drivers,
-//! interrupts, and who waits for them. The driver of the DMA engine is a service.
+//! The devices that this kernel drives: those whose home it is, and the DMA engine. The driver of
+//! the DMA engine is a service.
 //!
-//! A driver is a state machine behind a lock; its interrupt only wakes the threads that wait for
-//! it, and they look at the device themselves. Interrupts are edges that may come for nothing.
+//! A driver is a state machine in a lock. Its interrupt only wakes the threads that wait for the
+//! device, and these poll it. Interrupts are edges, and may be spurious.
+//!
+//! - [`disk`]: requests to the block device
+//! - [`dma`]: access to the DMA engine
+//! - [`streams`]: streams of bytes to and from the host
 
 mod disk;
 pub mod dma;
@@ -39,7 +43,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// What happened while nobody listened did not ring: all look once more.
+    /// Unmasks the device's interrupt, and lets the waiting threads poll once: an interrupt that
+    /// was raised while it was masked is lost.
     fn unmask(&self, node: &Node) {
         let started = self.driver.lock().is_some();
         if started {
@@ -49,19 +54,19 @@ impl<T> Slot<T> {
     }
 }
 
-/// All of them.
+/// The devices of this kernel.
 pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
-    /// A file system has the disk (`crate::disk`).
+    /// Set when the disk is used by a file system (`crate::disk`).
     pub disk_is_taken: AtomicBool,
     rng: Slot<Rng>,
-    /// With the host.
+    /// Streams to and from the host.
     pub streams: Slot<streams::Link>,
     dma: dma::Slot,
 }
 
-/// Every domain has to do with the DMA engine.
+/// Returns whether domain `me` uses a device. All domains use the DMA engine.
 fn is_mine(found: &Device, me: DomainId) -> bool {
     found.kind == device::DMA || found.home == u32::from(me.0)
 }
@@ -71,7 +76,7 @@ fn bus(node: &Node) -> Bus<'_, Window> {
 }
 
 impl Devices {
-    /// Slots for the devices of `blob` that `me` drives, none started.
+    /// Creates the slots of the devices that domain `me` uses, without drivers.
     pub fn new(blob: &abi::boot::Blob, me: DomainId) -> Self {
         let mut devices = Devices {
             console: Slot::new(),
@@ -94,8 +99,8 @@ impl Devices {
         devices
     }
 
-    /// Starts them; one that does not start is reported and left alone.
-    /// `dma` is how the driver of the DMA engine is shared.
+    /// Starts the drivers. One that fails is logged and left out. `dma` is the mode of the DMA
+    /// driver's service.
     pub fn start(&self, node: &'static Node, dma: Mode) {
         let bus = bus(node);
         for found in node.blob.devices().iter().filter(|found| is_mine(found, node.me)) {
@@ -126,7 +131,7 @@ impl Devices {
         }
     }
 
-    /// Listens again, after the controller was set up anew.
+    /// Unmasks the devices' interrupts again, after the interrupt controller was set up again.
     pub fn unmask(&self, node: &Node) {
         self.console.unmask(node);
         self.block.unmask(node);
@@ -138,12 +143,12 @@ impl Devices {
         }
     }
 
-    /// Is the system console ours?
+    /// Returns whether this kernel has the system console.
     pub fn has_console(&self) -> bool {
         self.console.driver.lock().is_some()
     }
 
-    /// A doorbell rang at `vector`.
+    /// Handles a doorbell with `vector`.
     pub fn interrupt(&self, node: &Node, vector: u32) {
         if vector == self.console.vector {
             self.console.waiting.wake_all(&node.scheduler);
@@ -158,7 +163,7 @@ impl Devices {
         }
     }
 
-    /// Input from the console; waits for some.
+    /// Reads input from the console, waiting for at least one byte. Returns the number of bytes.
     pub fn read(&self, node: &'static Node, into: &mut [u8]) -> usize {
         let mut count = 0;
         node.scheduler.wait(&self.console.waiting, || {
@@ -170,7 +175,7 @@ impl Devices {
         count
     }
 
-    /// Bytes of programs on the console, line feeds as in [`Out`].
+    /// Writes bytes to the console, with line feeds as in [`Out`].
     pub fn show(&self, node: &'static Node, bytes: &[u8]) {
         for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
             if index > 0 {
@@ -194,7 +199,7 @@ impl Devices {
         }
     }
 
-    /// Text on the console from a kernel that ends here: as much as fits without waiting.
+    /// Writes text to the console without waiting, as much as fits: for a panic.
     pub fn last_words(&self, node: &'static Node, what: &dyn fmt::Display) {
         use core::fmt::Write;
         let mut text = crate::print::Text::<3000>::new();
@@ -207,7 +212,7 @@ impl Devices {
         }
     }
 
-    /// Random bytes from the chip.
+    /// Returns random bytes from the chip's generator. The error is a text for the user.
     pub fn random(&self, node: &'static Node) -> Result<[u8; 32], &'static str> {
         let mut bytes = [0; 32];
         let (mut asked, mut count) = (false, None);
@@ -227,11 +232,9 @@ impl Devices {
     }
 }
 
-/// The system console as a place to write; line feeds become carriage return, line feed.
+/// A writer to the system console, which turns line feeds into carriage return and line feed.
 pub struct Out {
-    /// For the wait.
     pub node: &'static Node,
-    /// Whose console.
     pub devices: &'static Devices,
 }
 

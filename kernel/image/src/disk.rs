@@ -1,11 +1,12 @@
-//! The disk of this kernel, for file systems: one thread takes what they ask of it, has the driver
-//! do it, and tells what became of it (`fs::vfs::disks`).
+//! Serves the disk of this kernel to the file service: a thread takes the service's I/O requests,
+//! has the driver execute them, and reports their results (`fs::vfs::disks`).
 //!
-//! An ext2 on the disk is mounted at a directory with the disk's name, or at the root where the
-//! board's command line says `root=NAME`. Who executes the file service does not matter: the thread
-//! asks it like anybody, and listens without asking again while there is nothing to do. Where the
-//! service began anew, the disk is mounted anew. Whoever serves others waits for the root
-//! ([`await_root`]). With `ram=NAME` it is one in memory: [`medium`].
+//! An ext2 on the disk is mounted at a directory with the disk's name, or at the root if the
+//! board's command line contains `root=NAME`. The thread is a client of the service like any other,
+//! so it does not matter which kernel executes the service; while there is nothing to do, it does
+//! not poll ([`Patience::IDLE`]). When the service has restarted, the disk is mounted again.
+//! Threads that serve others wait for the root file system ([`await_root`]). With `ram=NAME` the
+//! disk is one in memory ([`medium`]).
 
 mod medium;
 
@@ -22,19 +23,19 @@ use fs::ext2::LONGEST;
 use kernel_msg::Level;
 use medium::Medium;
 
-/// Where a superblock is, and its bytes.
+/// Offset and size of an ext2 superblock.
 const SUPERBLOCK: (u64, usize) = (1024, 1024);
-/// A pause while the service cannot be asked, in ns.
+/// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 1_000_000_000;
-/// How long the root may take to come, before whoever waits goes on without it, in ns.
+/// Most time that [`await_root`] waits, in ns.
 const MOUNTING: u64 = 15_000_000_000;
-/// Between two looks.
+/// Polling interval of [`await_root`], in ns.
 const LOOK: u64 = 20_000_000;
 
-/// Our disk is where it belongs, or will not be.
+/// This kernel's disk is mounted, or will not be.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
-/// Begins to serve, where the device is ours and holds a file system.
+/// Starts the thread, if this kernel drives a disk.
 pub fn start(kernel: &'static Kernel) {
     let is_there = kernel.devices.disk_is_read_only().is_some();
     if is_there && kernel.spawn("disk", None, thread, 0).is_err() {
@@ -42,8 +43,8 @@ pub fn start(kernel: &'static Kernel) {
     }
 }
 
-/// Returns when the root is a disk of ours that is to be it: what is done before that is done in
-/// another file system.
+/// If a disk of this kernel is to be the root, waits until it is mounted: files that are opened
+/// earlier are in another file system. Returns after [`MOUNTING`] in any case.
 pub fn await_root(kernel: &'static Kernel) {
     let is_ours = kernel.option("root=").is_some() && kernel.devices.disk_is_read_only().is_some();
     let deadline = arch::time::soc_time() + MOUNTING;
@@ -80,7 +81,7 @@ fn serve(kernel: &'static Kernel) {
     }
 }
 
-/// What is to be done, with so many bytes of the thread's buffer.
+/// A request of the file service. Its data are the first `bytes` bytes of the thread's buffer.
 struct Job {
     number: u64,
     what: u16,
@@ -88,15 +89,14 @@ struct Job {
     bytes: usize,
 }
 
-/// The disk, and who asks on its behalf.
+/// The disk and its mount.
 struct Disk {
     kernel: &'static Kernel,
     session: Session,
     number: u64,
     name: &'static str,
-    /// It is the root.
+    /// Whether it is the root.
     top: bool,
-    /// What holds it.
     medium: Medium,
 }
 
@@ -121,7 +121,7 @@ impl Disk {
                     Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
                 },
                 Err(ServiceFailure::Restarted) => {}
-                // Something may have been taken that never came here.
+                // A request that was taken may have been lost on its way here.
                 Ok(Err(_)) | Err(_) => {
                     self.pause();
                     how = flag::RESTARTED;
@@ -159,7 +159,8 @@ impl Disk {
         failed.map_or(Ok(done), Err)
     }
 
-    /// Waits for the next thing to do, and takes it.
+    /// Waits for the next request and takes it, with its data. With `RESTARTED` in `flags`, the
+    /// service issues again what this kernel took before and has not completed.
     fn next(&self, flags: u16, buffer: &mut [u8]) -> Result<Result<Job, Errno>, ServiceFailure> {
         let request = Request { flags, ..Request::new(Op::NextIo, self.number) };
         let fs = &self.kernel.services.fs;
@@ -172,7 +173,7 @@ impl Disk {
         let bytes = usize::try_from(reply.other).unwrap_or(usize::MAX).min(LONGEST);
         let mut came = reply.filled as usize;
         while what == io::WRITE && came < bytes {
-            // A message between kernels carries less than a block, and a run has several.
+            // A message between kernels carries less than a block, and a request has several.
             let offset = came as u64;
             let request = Request { second: number, offset, flags: 0, ..request };
             let more = self.ask(request, buffer.get_mut(came..bytes).unwrap_or_default())?;
@@ -184,7 +185,7 @@ impl Disk {
         Ok(Ok(Job { number, what, sector: reply.value / SECTOR as u64, bytes }))
     }
 
-    /// Does it, and tells how it went.
+    /// Executes a request and reports its result.
     fn perform(&mut self, job: &Job, data: &mut [u8]) {
         let kernel = self.kernel;
         let done = match job.what {
@@ -194,12 +195,12 @@ impl Disk {
         };
         let flags = if done.is_ok() { flag::GOOD } else { 0 };
         let data = if job.what == io::READ { data } else { &mut [] };
-        self.tell(job.number, flags, data);
+        self.report(job.number, flags, data);
     }
 
-    /// Tells that it was done, or not, with what was read; in pieces, where a message between
-    /// kernels carries less.
-    fn tell(&self, number: u64, mut flags: u16, data: &mut [u8]) {
+    /// Reports the result of request `number` to the service: `flags` has `GOOD` on success, `data`
+    /// is what was read. Data that does not fit in a message between kernels is sent in pieces.
+    fn report(&self, number: u64, mut flags: u16, data: &mut [u8]) {
         let (bytes, mut from) = (data.len(), 0);
         loop {
             let piece = data.get_mut(from..).unwrap_or_default();
@@ -209,9 +210,10 @@ impl Disk {
                 Ok(reply) if flags != 0 && reply.error == 0 && reply.value < bytes as u64 => {
                     from = reply.value as usize;
                 }
-                // It makes no sense to the service: then it was not done.
+                // The service refuses the data: report a failure instead.
                 Ok(reply) if flags != 0 && reply.errno() == Errno::Inval => flags = 0,
-                // Done; or nobody knows of it any more, and who began anew asks anew.
+                // Done; or the service no longer knows the request. If it has restarted, the new
+                // mount makes its own requests.
                 Ok(_) | Err(ServiceFailure::Restarted) => return,
                 Err(_) => self.pause(),
             }

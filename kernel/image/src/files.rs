@@ -1,4 +1,4 @@
-//! The file service, as threads of this kernel ask it.
+//! A client of the file service for threads of this kernel.
 
 use crate::services::Patience;
 use crate::session::{Failure, Session};
@@ -6,7 +6,8 @@ use abi::fs::{Errno, Reply, flag, kind};
 use alloc::vec::Vec;
 use fs::client::Client;
 
-/// Runs `work` with a client of the file service; a failure of the service itself says so.
+/// Runs `work` with a client of the file service. The error is a text for the user: why the service
+/// failed, or else what its error means.
 pub fn with_client<R>(
     session: &Session,
     work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
@@ -19,7 +20,8 @@ pub fn with_client<R>(
     }
 }
 
-/// The same where a failure of the service is an error like any other.
+/// Runs `work` with a client of the file service. If the service itself fails, that is
+/// [`Errno::Io`].
 pub fn with_files<R>(
     session: &Session,
     work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
@@ -28,28 +30,28 @@ pub fn with_files<R>(
     fs.asking(session, lost, |ask| work(&mut Client(ask))).0
 }
 
-/// For people.
+/// Returns a text for the user.
 pub fn explain(why: Errno) -> &'static str {
     match why {
         Errno::Noent => "no such file or directory",
-        Errno::Exist => "that name is taken",
+        Errno::Exist => "that name exists already",
         Errno::Notdir => "not a directory",
-        Errno::Isdir => "a directory",
+        Errno::Isdir => "is a directory",
         Errno::Notempty => "the directory is not empty",
         Errno::Nospc => "no space left",
         Errno::Nametoolong => "the name is too long",
-        Errno::Inval => "that makes no sense",
+        Errno::Inval => "invalid argument",
         Errno::Loop => "too many symbolic links",
-        Errno::Again => "others are at it all the time; try again",
+        Errno::Again => "busy; try again",
         Errno::Restarted => "the service was restarted meanwhile",
-        Errno::Perm => "that is not allowed",
-        Errno::Io => "the device failed, or what it holds makes no sense",
-        Errno::Rofs => "it is read-only",
+        Errno::Perm => "not allowed",
+        Errno::Io => "the device failed, or its contents are invalid",
+        Errno::Rofs => "read-only",
         _ => "refused",
     }
 }
 
-/// What has a file system of its own: the root, and directories in it that are another device.
+/// Returns the names of all mounts: `.`, and directories in the root with another device number.
 pub fn mounts(client: &mut Client<'_>, root: u64) -> Result<Vec<Vec<u8>>, Errno> {
     let top = client.stat(root)?.device;
     let mut found = Vec::from([b".".to_vec()]);
@@ -58,7 +60,7 @@ pub fn mounts(client: &mut Client<'_>, root: u64) -> Result<Vec<Vec<u8>>, Errno>
         if entry.kind != kind::DIRECTORY || dots {
             continue;
         }
-        // One whose disk has no file system after all answers nothing.
+        // `stat` fails for a mount that does not answer; it is included.
         let device = client.stat_path(root, &entry.name, 0).map_or(0, |stat| stat.device);
         if device != top {
             found.push(entry.name);
@@ -67,18 +69,19 @@ pub fn mounts(client: &mut Client<'_>, root: u64) -> Result<Vec<Vec<u8>>, Errno>
     Ok(found)
 }
 
-/// Makes one of [`mounts`] durable; false: it is not clean, for files without names are open.
+/// Makes one of [`mounts`] durable. Returns false if it cannot be marked clean, because files
+/// without names are open.
 pub fn settle_one(client: &mut Client<'_>, root: u64, name: &[u8]) -> Result<bool, Errno> {
     let directory = client.open(root, name, flag::READ | flag::DIRECTORY)?;
     let done = client.settle(directory);
     client.close(directory).and(done)
 }
 
-/// How long all of it may take beside programs that write on.
+/// Limit on the time of [`settle`], in ns.
 const SETTLING: u64 = 5_000_000_000;
 
-/// The same before the chip goes off. `Again`: programs write on and on, and not all that they have
-/// written by now is durable.
+/// Makes all mounts durable, before the chip powers off. `Again` means that the time was not
+/// sufficient, because programs keep writing.
 pub fn settle(session: &Session) -> Result<(), Errno> {
     let patience = Patience::ENDLESS.until(arch::time::soc_time() + SETTLING);
     let fs = &session.kernel.services.fs;

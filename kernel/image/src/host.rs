@@ -1,8 +1,13 @@
-//! What the host may ask of a running board (`abi::host`): files in and out, programs, and folders
-//! of its own that these see.
+//! Serves requests of the host (`abi::host`): push and pull files, run programs, and offer folders
+//! of the host to programs.
 //!
-//! A thread accepts streams, each is served by a thread of its own. Nothing that the host sends is
-//! trusted: what is no frame ends its stream.
+//! A thread accepts streams; each stream is served by a thread of its own. Input from the host is
+//! checked: an invalid frame ends its stream.
+//!
+//! - [`exec`]: programs (`pen exec`)
+//! - [`images`]: images that the host sends with a program
+//! - [`folders`]: folders of the host, as file systems
+//! - [`full`]: texts about file systems without space
 
 mod exec;
 mod folders;
@@ -23,10 +28,10 @@ use fs::client::Client;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a file that comes is called until all of it is there, with the number of its stream.
+/// Suffix of a file that is being pushed, followed by the number of its stream.
 const PART: &str = "~part";
 
-/// Begins to serve, where the device is ours.
+/// Starts the thread, if this kernel has the device for streams.
 pub fn start(kernel: &'static Kernel) {
     if kernel.devices.streams.is_there() && kernel.spawn("host", None, accept, 0).is_err() {
         crate::log!("no memory for a thread that serves the host");
@@ -35,7 +40,7 @@ pub fn start(kernel: &'static Kernel) {
 
 fn accept(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
-    // Who came before finds the same files as who comes later.
+    // All requests must see the same root file system.
     crate::disk::await_root(kernel);
     images::clean(&Session::at(kernel, Level(0)));
     while let Some(id) = kernel.devices.streams.accept(kernel) {
@@ -48,18 +53,18 @@ fn accept(_: usize) {
 fn serve(number: usize) {
     let (Some(kernel), Some(id)) = (crate::kernel::get(), Id::from_number(number)) else { return };
     let stream = Stream { kernel, id, session: Session::at(kernel, Level(0)) };
-    // A peer that is gone needs no answer.
+    // If the stream is gone, there is nothing to answer.
     let _ = stream.serve();
     kernel.devices.streams.close(kernel, id);
 }
 
-/// Why a request was not carried out.
+/// Why a request failed.
 enum Trouble {
-    /// Nobody is there to be told.
+    /// The stream has ended, so no answer is possible.
     Gone,
-    /// To be told.
+    /// The answer is this failure.
     Failed(Failure),
-    /// To be told: there is no space left where this path leads.
+    /// The answer is that the file system of this path has no space left.
     Full(Vec<u8>),
 }
 
@@ -80,7 +85,7 @@ fn file(why: Errno) -> Trouble {
 }
 
 const NONSENSE: Trouble =
-    Trouble::Failed(Failure::Failed("that is no request; are `pen` and the board of one version?"));
+    Trouble::Failed(Failure::Failed("invalid request; are `pen` and the board of one version?"));
 
 /// One request of the host.
 struct Stream {
@@ -130,7 +135,7 @@ impl Stream {
         Ok(kind)
     }
 
-    /// Asks the file service for something at `path`.
+    /// Runs `work` with a client of the file service; `path` is what it works on, for the error.
     fn files<R>(
         &self,
         path: &[u8],
@@ -145,20 +150,21 @@ impl Stream {
         }
     }
 
-    /// A file comes: under another name first, so that whoever looks finds the old or the new one.
+    /// Receives a file. It is written under another name and renamed when it is complete, so that
+    /// readers find the old file or the new one.
     fn push(&self, path: &[u8]) -> Result<(), Trouble> {
         let path = relative(path);
         let part = [path, format!("{PART}{}", self.id.number()).as_bytes()].concat();
         let root = self.files(path, |client| client.root())?;
         if path.starts_with(FOLDER.as_bytes()) {
-            // The folder of programs is there when the first one comes, also when files began anew.
+            // There is a folder for the first program, also after a restart of the file service.
             let _ = self.files(path, |client| client.mkdir(root, FOLDER.as_bytes()));
         }
         let done = self
             .fill(root, &part)
             .and_then(|()| self.files(path, |client| client.rename(root, &part, root, path)));
         if done.is_err() {
-            // It may not be there.
+            // It may not exist.
             let _ = self.files(path, |client| client.unlink(root, &part));
         }
         self.files(path, |client| client.close(root))?;
@@ -166,7 +172,7 @@ impl Stream {
         Ok(self.send(Kind::Done, &[])?)
     }
 
-    /// Writes what comes into a new file.
+    /// Writes received data to a new file.
     fn fill(&self, root: u64, path: &[u8]) -> Result<(), Trouble> {
         let flags = flag::WRITE | flag::CREATE | flag::TRUNCATE;
         let file = self.files(path, |client| client.open(root, path, flags))?;
@@ -214,7 +220,7 @@ impl Stream {
     }
 }
 
-/// The host's paths begin at the root.
+/// Paths of the host start at the root: removes leading slashes.
 fn relative(path: &[u8]) -> &[u8] {
     let from = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
     &path[from..]

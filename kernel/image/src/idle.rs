@@ -1,11 +1,12 @@
-//! What a core does around its sleep, and around programs: it stops polling for messages only when
-//! there are none, and says so, so that whoever sends one rings (the proof is in
-//! `kernel_msg::notify`).
+//! Before a core sleeps or runs a program, it stops polling for messages: it clears its attending
+//! word, so that senders ring, and checks once more that there are none (`kernel_msg::notify` has
+//! the protocol).
 
 use crate::kernel::{self, Kernel};
 use kernel_msg::notify::Presence;
 
-/// For the scheduler: false when there is something to look at after all.
+/// Hook of the scheduler, called before a core sleeps. Returns false if a message has arrived; the
+/// core must not sleep then.
 pub fn before_sleep() -> bool {
     let Some(kernel) = kernel::get() else { return true };
     let away = {
@@ -18,16 +19,17 @@ pub fn before_sleep() -> bool {
     away
 }
 
-/// An interrupt came, and what it was about is dealt with; it may have ended a sleep.
+/// Declares that this core polls again. Called in each interrupt, which may have ended a sleep.
 #[inline]
 pub fn awake(kernel: &Kernel) {
     kernel.attendance[arch::cpu::core().index()].lock().enter(&kernel.own_page);
 }
 
-/// The core goes on in a program, which polls nothing: behind each interrupt of one, and behind
-/// each wait of one in the kernel, where this thread may have come onto another core.
+/// Declares that this core does not poll, because it returns to a program. Called after each
+/// interrupt of a program, and after each wait of a program's thread in the kernel, after which it
+/// may be on another core. Handles the messages that have arrived first.
 pub fn to_program(kernel: &Kernel) {
-    // Whom nobody else is there for nobody rings.
+    // Without peers there are no messages.
     while kernel.peers.are_served() {
         let away = {
             let mut attendance = kernel.attendance[arch::cpu::core().index()].lock();

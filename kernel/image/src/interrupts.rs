@@ -1,4 +1,4 @@
-//! Interrupts and faults of this kernel: who gets them.
+//! Dispatches interrupts and faults to the parts of the kernel that handle them.
 
 use crate::coherence::Met;
 use crate::counts::COUNTS;
@@ -12,7 +12,7 @@ use base::id::DomainId;
 use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What the trap code calls.
+/// The entry points for the trap code in `arch`.
 pub static HANDLERS: Handlers = Handlers { interrupt, fault };
 
 fn count(counter: Option<&AtomicU64>) {
@@ -23,7 +23,7 @@ fn count(counter: Option<&AtomicU64>) {
 
 fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
     let _own = arch::hold::HandlerScope::new();
-    let Some(kernel) = kernel::get() else { return note(interrupt) };
+    let Some(kernel) = kernel::get() else { return count_interrupt(interrupt) };
     match interrupt {
         Interrupt::Doorbell(vector) => doorbell(kernel, u32::from(vector.0), frame.pc()),
         Interrupt::Core(core_kind::SHOOTDOWN) => {
@@ -36,13 +36,13 @@ fn interrupt(interrupt: Interrupt, frame: &mut TrapFrame) {
         _ => {}
     }
     idle::awake(kernel);
-    // Behind what hurries.
-    note(interrupt);
+    // Counted after the urgent work.
+    count_interrupt(interrupt);
     kernel.scheduler.on_interrupt(interrupt);
-    onward(kernel, frame);
+    prepare_return(kernel, frame);
 }
 
-/// A doorbell rang, and the code at `pc` was interrupted; interrupts are masked.
+/// Handles a doorbell that interrupted the code at `pc`. Interrupts are masked.
 fn doorbell(kernel: &Kernel, vector: u32, pc: u64) {
     if vector == kernel.blob.vector_dsm {
         if let Some(coherence) = &kernel.coherence {
@@ -77,7 +77,7 @@ fn chip_changed(kernel: &Kernel) {
     }
 }
 
-fn note(interrupt: Interrupt) {
+fn count_interrupt(interrupt: Interrupt) {
     match interrupt {
         Interrupt::Timer => count(Some(&COUNTS.timer)),
         Interrupt::Core(kind) => count(COUNTS.core.get(kind as usize)),
@@ -86,11 +86,11 @@ fn note(interrupt: Interrupt) {
     }
 }
 
-/// What was interrupted goes on; if it is a program's, its core polls nothing from here on. One
-/// that is to be stopped goes on where it ends.
+/// Prepares the return to the interrupted code. If that is a program, this core stops polling; and
+/// if the program must be stopped, it is diverted to a function that traps.
 #[inline(never)]
-fn onward(kernel: &'static Kernel, frame: &mut TrapFrame) {
-    // The interrupted code's stack is this one.
+fn prepare_return(kernel: &'static Kernel, frame: &mut TrapFrame) {
+    // The handler runs on the stack of the interrupted code.
     let here = 0u8;
     if programs::is_inside((&raw const here) as u64) {
         idle::to_program(kernel);
@@ -100,49 +100,50 @@ fn onward(kernel: &'static Kernel, frame: &mut TrapFrame) {
     }
 }
 
-/// A fault in memory that kernels share is how it comes here. A root of
-/// `tests/reach.toml`: what it calls neither allocates nor sleeps.
+/// Handles faults on pages of the shared block. A root of `tests/reach.toml`: nothing that it calls
+/// may allocate or sleep.
 #[inline(never)]
 fn shared(pc: u64, fault: Fault) -> Met {
     let Some(kernel) = kernel::get() else { return Met::Other };
     kernel.coherence.as_ref().map_or(Met::Other, |coherence| coherence.fault(pc, fault))
 }
 
-/// A fault of kernel code, or of a program. Those of pages that kernels share are many and hurry.
+/// Handles a fault of kernel code or of a program. Pages of the shared block come first, because
+/// their faults are frequent.
 fn fault(frame: &mut TrapFrame, fault: Fault) {
     let _own = arch::hold::HandlerScope::new();
-    if !hurries(fault) && arch::probe::recover(frame, fault) {
+    if !may_concern_shared_block(fault) && arch::probe::recover(frame, fault) {
         return;
     }
     match shared(frame.pc(), fault) {
         Met::Page => {}
         Met::Loss if arch::rescue::abandon(frame) => {}
-        _ => elsewhere(frame, fault),
+        _ => handle_other_fault(frame, fault),
     }
 }
 
-/// May it be a page that kernels share? Those lie in the linear map.
-fn hurries(fault: Fault) -> bool {
+/// Returns whether the fault may concern the shared block, that is, an address in the linear map.
+fn may_concern_shared_block(fault: Fault) -> bool {
     matches!(fault, Fault::Page { address, .. } if address >= abi::boot::VA_OFFSET)
 }
 
-/// An access that may fault, a page of a program's memory, a program's trap, or nothing that is
-/// right.
+/// Handles the other expected faults: accesses of `arch::probe`, pages of a program's memory that
+/// are allocated on demand, and traps of programs.
 #[cold]
 #[inline(never)]
-fn elsewhere(frame: &mut TrapFrame, fault: Fault) {
+fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
     let met = arch::probe::recover(frame, fault)
         || programs::demand(frame, fault, processes::ran_short)
         || programs::trap(frame, fault);
     if !met {
-        astray(frame, fault);
+        unhandled_fault(frame, fault);
     }
 }
 
-/// A call into another kernel's image goes on in this one's, or is a stray reference that ends the
-/// attempt it came from. Any other fault of kernel code is a bug in us, unless a self-test asked
-/// for it.
-fn astray(frame: &mut TrapFrame, fault: Fault) {
+/// Handles unexpected faults of kernel code. A call into another kernel's image continues in its
+/// twin, if there is one. Any other reference into such an image is a stray: it aborts the step
+/// that made it, or else the kernel panics. All other faults are bugs: the kernel panics.
+fn unhandled_fault(frame: &mut TrapFrame, fault: Fault) {
     match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
         Away::Twin(pc) => return frame.set_pc(pc),
         Away::Stray(stray) if arch::rescue::abandon(frame) => return crate::log!("{stray}"),

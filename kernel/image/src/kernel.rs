@@ -1,7 +1,7 @@
-//! One kernel, assembled; the only place from which code that nobody calls with one finds it.
+//! The assembled kernel, and the global variable that holds it.
 //!
-//! Contract: [`get`] is for entry points: traps, hooks of `arch` and the engine, and the first line
-//! of a thread. All others are given what they need.
+//! Contract: only entry points call [`get`]: trap handlers, hooks of `arch` and the engine, and the
+//! first line of a thread. All other code receives the kernel, or a part of it, as an argument.
 
 use crate::devices::Out;
 use crate::platform::Platform;
@@ -13,24 +13,21 @@ use kernel_sched::trace::TraceLog;
 
 /// A platform with its services.
 pub struct Kernel {
-    /// What they stand on.
     pub platform: Platform,
-    /// What it does for programs, alone or with other kernels.
     pub services: Services,
 }
 
 static KERNEL: Once<Kernel> = Once::new();
-/// The way to the soc, which is there before the kernel is.
+/// Requests to the soc; set before `KERNEL`, which needs it.
 pub static SOC: Once<Soc> = Once::new();
-/// The trace log of this kernel.
 pub static TRACE: TraceLog = TraceLog::new();
 
-/// The kernel, once it is assembled.
+/// Returns the kernel, or `None` until it is assembled.
 pub fn get() -> Option<&'static Kernel> {
     KERNEL.get()
 }
 
-/// Makes it known.
+/// Sets what [`get`] returns. Returns `None` if it was set before.
 pub fn set(kernel: Kernel) -> Option<&'static Kernel> {
     KERNEL.set(kernel).ok()
 }
@@ -45,7 +42,7 @@ impl Deref for Kernel {
 }
 
 impl Kernel {
-    /// The system console; writes nothing where another kernel has it.
+    /// Returns a writer to the system console. It writes nothing if another kernel has the console.
     pub fn console(&'static self) -> Out {
         Out { node: self, devices: &self.devices }
     }

@@ -1,21 +1,32 @@
-//! One kernel, assembled: boots, wires the crates together, and holds the only global state.
+//! The kernel image: boots one domain, connects the kernel crates to each other and to the machine,
+//! and holds the only global state.
 //!
-//! Modules import downwards only (`./pen check cycles`):
+//! Three structs hold the kernel, and each contains the one before: `node::Node` (this domain and
+//! the machine), `platform::Platform` (a node with its drivers) and `kernel::Kernel` (a platform
+//! with its services). A function takes the smallest one that it needs.
 //!
-//! - [`boot`], [`cores`], [`power`], [`clock`]   from `kernel_main` to the idle loop, and back
-//! - [`interrupts`], [`idle`], [`panic`]         who gets what happens to a core
-//! - [`monitor`], [`procs`]                      people, and other kernels, ask this one
-//! - [`trials`]                                  commands for tests and measurements only
-//! - [`commands`], [`procfs`]                    what can be asked, typed or read
-//! - [`host`], [`terminal`], [`disk`]            threads that serve others
-//! - [`processes`], [`programs`]                 processes that live here, and what runs them
-//! - [`files`], [`transfers`], [`session`]       services as this kernel's threads ask them
-//! - [`kernel`]                                  all parts, and the one place that finds them
-//! - [`services`]                                what kernels do for programs
-//! - [`platform`]                                what services stand on
-//! - [`peers`], [`coherence`], [`devices`], [`balloon`], [`twins`]   drivers
-//! - [`node`]                                    what every part knows of its kernel
-//! - [`soc`], [`shootdown`], [`memory`], [`arenas`], [`blob`], [`symbols`], [`print`], [`ranks`]
+//! The modules, from the top down. A module imports only from its own row and from rows below it;
+//! `./pen check cycles` checks that there are no cycles:
+//!
+//! - [`boot`], [`cores`], [`power`], [`clock`]: from reset to the idle loop, power-off and resume
+//! - [`interrupts`], [`panic`]: interrupts and faults, the end of the kernel
+//! - [`monitor`], [`procs`]: the command line on the console; procedures that peers can call
+//! - [`trials`]: commands for tests and measurements, in test images only
+//! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
+//! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
+//! - [`processes`], [`programs`]: the processes of this kernel, their images and memory
+//! - [`files`], [`transfers`], [`session`]: clients of the services, for threads of this kernel
+//! - [`idle`]: what a core does before it sleeps or runs a program
+//! - [`kernel`]: all parts together, and the global variables that lead to them
+//! - [`services`]: the shared services: files, sockets, processes, DMA
+//! - [`platform`]: the node and its drivers
+//! - [`peers`], [`coherence`], [`devices`], [`balloon`], [`twins`]: drivers: messages to other
+//!   kernels, shared pages, devices, memory blocks, references into other kernels' images
+//! - [`node`]: identity, board, clock and scheduler of this kernel
+//! - [`soc`], [`shootdown`], [`memory`], [`arenas`], [`movable`], [`blob`], [`symbols`], [`print`],
+//!   [`counts`], [`ranks`]: requests to the soc, TLB shootdown, frames and heap, memory for
+//!   services, movable pages, the board's description, symbol tables, the log, interrupt counts,
+//!   the order of locks
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! This kernel's memory: frames, heap, stacks and the page table, and the frames before frames.
+//! This kernel's memory: page frames, heap, stacks and the page table, and the frames that the
+//! first page table is made of, before there is a frame allocator.
 
 use arch::lock::{Lock, Once};
 use arch::mmu::PageTable;
@@ -10,7 +11,7 @@ use kernel_mem::stacks::{STACK, Stack, Stacks};
 use kernel_mem::{KernelHeap, MemoryManager};
 use share::{Current, Routed};
 
-/// The heap that a core allocates from.
+/// Selects the heap that the current core allocates from.
 pub struct CoreHeap;
 
 impl Current for CoreHeap {
@@ -23,18 +24,19 @@ impl Current for CoreHeap {
     }
 }
 
-/// Page frames.
 pub static FRAMES: MemoryManager = MemoryManager::new();
-/// Everything `alloc`: the kernel's own heap, and the arena of a service while it steps.
+/// The global allocator: the kernel's own heap, or the arena of the service that the core is
+/// executing a step of.
 #[global_allocator]
 pub static HEAP: Routed<KernelHeap, CoreHeap> = Routed::new(KernelHeap::new());
-/// The page table of all cores.
+/// The page table; all cores of this domain use it.
 pub static TABLE: Once<Lock<PageTable>> = Once::new();
 /// Address space of all programs.
 pub static SPACES: Spaces = Spaces::new();
 static STACKS: Stacks = Stacks::new();
 
-/// Frames of the image itself, for the first page table: nothing else is mapped until it is active.
+/// Allocates frames from the image itself. For the first page table, because nothing else is mapped
+/// until it is active.
 pub struct BootFrames;
 
 const BOOT_FRAMES: usize = 32;
@@ -51,11 +53,11 @@ impl Frames for BootFrames {
         (order == 0).then(|| VirtAddr(page.as_ptr() as u64).to_phys())
     }
 
-    /// The first page table is never taken apart.
+    /// Does nothing: the first page table is never freed.
     fn free(&self, _: PhysAddr, _: u8) {}
 }
 
-/// Kernel stacks, as the scheduler wants them.
+/// Allocates kernel stacks for the scheduler.
 pub struct KernelStacks;
 
 impl port::Stacks for KernelStacks {
@@ -71,20 +73,21 @@ impl port::Stacks for KernelStacks {
     }
 }
 
-/// Unused stacks that keep their memory.
+/// Number of unused stacks that keep their memory.
 const KEEP: usize = 8;
 
-/// Bytes of the page table; its first frames are the image's.
+/// Returns the size of the page table in bytes. Its first frames are part of the image.
 pub fn tables() -> u64 {
     TABLE.get().map_or(0, |table| table.lock().tables() as u64) * PAGE
 }
 
-/// Bytes of stacks that nobody runs on, with the `spare` ones that the scheduler keeps.
+/// Returns the size in bytes of all unused stacks, including the `spare` ones that the scheduler
+/// keeps.
 pub fn unused_stacks(spare: usize) -> u64 {
     (STACKS.idle() + spare) as u64 * STACK
 }
 
-/// Memory of this kernel, in bytes.
+/// How this kernel's memory is used, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// All local memory.
@@ -93,16 +96,16 @@ pub struct Use {
     pub free: u64,
     /// The image with its data.
     pub image: u64,
-    /// The frame allocator's own tables.
+    /// Tables of the frame allocator.
     pub metadata: u64,
-    /// Frames of the heap.
+    /// Frames that the heap has taken.
     pub heap: u64,
-    /// Allocated from it.
+    /// Bytes allocated from the heap.
     pub heap_live: u64,
 }
 
 impl Use {
-    /// As of now.
+    /// Returns the current use.
     pub fn now() -> Use {
         let frames = FRAMES.statistics();
         let heap = HEAP.kernel().usage();
@@ -118,7 +121,6 @@ impl Use {
         }
     }
 
-    /// All that is not free.
     pub fn used(&self) -> u64 {
         self.total - self.free
     }

@@ -1,4 +1,4 @@
-//! The system monitor: lines from the system console, commands, text back.
+//! The monitor: reads command lines from the system console, runs them, and prints their output.
 
 mod line;
 
@@ -11,7 +11,8 @@ use kernel_msg::Level;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 
-/// The monitor thread: for ever.
+/// The monitor's thread. It reads all keys, and gives those for the terminal to that. Does not
+/// return.
 pub fn thread(_: usize) {
     let Some(kernel) = kernel::get() else { return };
     let mut line = Line::new();
@@ -37,12 +38,12 @@ pub fn thread(_: usize) {
 fn greet(kernel: &'static Kernel) {
     let mut out = kernel.console();
     let board = abi::boot::text(&kernel.blob.name);
-    // A console that is gone has nobody to tell.
+    // Nothing else can be done if the console is gone.
     let _ = writeln!(out, "\nPenumbra on {board}: kernel {}", kernel.name());
-    let _ = writeln!(out, "`help` lists what this monitor can do.");
+    let _ = writeln!(out, "`help` lists the monitor's commands.");
 }
 
-/// Runs what the board's command line says behind `run=`: commands with `;` between them.
+/// Runs the commands after `run=` on the board's command line, separated by `;`.
 fn scripted(kernel: &'static Kernel) {
     let arguments = abi::boot::text(&kernel.blob.arguments);
     let Some((_, script)) = arguments.split_once("run=") else { return };

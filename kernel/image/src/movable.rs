@@ -1,10 +1,12 @@
-//! Pages that may be moved: those of the monitor's `balloon fill`, until programs have theirs.
+//! Movable pages, as test data for the balloon: pages that the monitor's `balloon fill` allocates,
+//! and that the frame allocator may move to empty a block.
 //!
-//! A page's words say which page it is, so that one that is lost, torn or mixed up is found.
+//! Each page is filled with words that depend on its number, so that [`check`] detects a page that
+//! is lost, torn or mixed up with another.
 //!
-//! Pages are found by their place: a table of slots for each 2 MiB, as a page table would have it,
-//! for moving a page must not cost a search. A page on its way is in no table: it is the mover's
-//! alone, who copies it without a lock and so without masking interrupts.
+//! Pages are looked up by address, in one table of slots for each 2 MiB, so moving a page needs no
+//! search. A page that is being moved is in no table: the mover owns it, and copies it without the
+//! lock and with interrupts unmasked.
 
 use crate::memory::FRAMES;
 use alloc::collections::BTreeMap;
@@ -14,15 +16,15 @@ use base::addr::{PAGE, PhysAddr};
 use kernel_mem::frames::span::{BATCH, Move, Moved, Mover};
 use kernel_mem::raw::Page;
 
-/// Pages that share a table.
+/// Slots of a table.
 const SLOTS: usize = 512;
-/// Bytes of them.
+/// Bytes that a table covers.
 const REACH: u64 = SLOTS as u64 * PAGE;
 
-/// A page with its name.
+/// A page with its number.
 type Named = (Page, u64);
 
-/// Pages by their place.
+/// Pages by address.
 struct Pages {
     tables: BTreeMap<u64, Vec<Option<Named>>>,
     count: usize,
@@ -38,7 +40,7 @@ impl Pages {
         table.get_mut((at.0 % REACH / PAGE) as usize)
     }
 
-    /// Makes room for a page at `at`; false without memory.
+    /// Makes sure that there is a slot for a page at `at`. Returns false without memory.
     fn prepare(&mut self, at: PhysAddr) -> bool {
         if self.tables.contains_key(&(at.0 / REACH)) {
             return true;
@@ -52,7 +54,7 @@ impl Pages {
         true
     }
 
-    /// Puts a page where [`Pages::prepare`] made room.
+    /// Stores a page in its slot, which [`Pages::prepare`] has made.
     fn put(&mut self, named: Named) {
         if let Some(slot) = self.slot(named.0.at()) {
             *slot = Some(named);
@@ -66,7 +68,7 @@ impl Pages {
         Some(named)
     }
 
-    /// The first page from `at` on, with its place.
+    /// Returns the first page at `at` or above, with the address of its slot.
     fn first(&self, at: PhysAddr) -> Option<(PhysAddr, &Named)> {
         let mut skip = (at.0 % REACH).div_ceil(PAGE) as usize;
         for (&number, table) in self.tables.range(at.0 / REACH..) {
@@ -80,12 +82,11 @@ impl Pages {
     }
 }
 
-/// Pages of this kernel, counted.
+/// The result of [`check`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
-    /// All.
     pub pages: usize,
-    /// With wrong contents.
+    /// Pages with wrong contents.
     pub wrong: usize,
 }
 
@@ -93,7 +94,7 @@ fn word(name: u64, index: usize) -> u64 {
     name.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64
 }
 
-/// Makes `count` pages, or as many as there is memory for; how many.
+/// Allocates and fills `count` pages, or as many as there is memory for. Returns their number.
 pub fn fill(count: u64) -> u64 {
     for made in 0..count {
         let Some(mut page) = Page::movable(&FRAMES) else { return made };
@@ -111,10 +112,10 @@ pub fn fill(count: u64) -> u64 {
     count
 }
 
-/// Looks at every word of every page.
+/// Checks every word of every page.
 pub fn check() -> Count {
     let (mut count, mut at) = (Count::default(), PhysAddr(0));
-    // Page by page, so that others get the lock.
+    // The lock is taken for each page separately, so that others get it, too.
     loop {
         let all = PAGES.lock();
         let Some((place, (page, name))) = all.first(at) else { return count };
@@ -125,7 +126,7 @@ pub fn check() -> Count {
     }
 }
 
-/// Gives up to `count` pages back, the lowest first; how many.
+/// Frees up to `count` pages, the lowest first. Returns how many it has freed.
 pub fn drop_pages(count: u64) -> u64 {
     let mut at = PhysAddr(0);
     for dropped in 0..count {
@@ -140,20 +141,20 @@ pub fn drop_pages(count: u64) -> u64 {
     count
 }
 
-/// How many there are.
+/// Returns the number of pages.
 pub fn count() -> usize {
     PAGES.lock().count
 }
 
-/// Their owner, for the balloon.
+/// Moves the pages for the balloon.
 pub struct Owner;
 
 impl Owner {
-    /// Takes the pages out of their tables: from here on they are the mover's alone.
+    /// Takes pages out of their tables, after preparing the slots of their new addresses.
     fn take(moves: &mut [Move]) -> [Option<Named>; BATCH] {
         let mut taken = [const { None }; BATCH];
         let mut all = PAGES.lock();
-        // Places that follow each other mostly share a table.
+        // Consecutive addresses mostly share a table.
         let mut prepared = None;
         for (one, slot) in moves.iter_mut().zip(&mut taken) {
             let table = Some(one.to.0 / REACH);

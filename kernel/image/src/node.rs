@@ -1,7 +1,8 @@
-//! What every part of a kernel knows of it: the board, its place there, the chip, its threads.
+//! What every part of a kernel may use: the board's description, this domain, the soc, the
+//! scheduler, the trace log.
 //!
-//! Contract: nothing here knows the parts that stand on it. What a part needs beyond this it is
-//! given where it is made (`boot`), or by its caller.
+//! Contract: this module imports no driver and no service. A part that needs more receives it when
+//! `boot` creates it, or from its caller.
 
 use crate::soc::Soc;
 use crate::symbols::Symbols;
@@ -17,72 +18,71 @@ use kernel_msg::notify::Attendance;
 use kernel_sched::trace::TraceLog;
 use kernel_sched::{PRIORITY_NORMAL, Scheduler, SpawnError, ThreadId};
 
-/// One kernel, as its parts see it.
+/// The basis of a kernel: everything but its drivers and services.
 pub struct Node {
-    /// What it knows about its board.
+    /// The board's description.
     pub blob: &'static Blob,
-    /// Which domain it is on.
+    /// The domain that this kernel runs.
     pub me: DomainId,
-    /// Which of that domain's cold boots it is.
+    /// Counts the cold boots of this domain.
     pub epoch: Epoch,
     /// The uncached window.
     pub window: Window,
-    /// This domain's own page in it.
+    /// This domain's page in the uncached window.
     pub own_page: Window,
-    /// The chip.
     pub soc: &'static Soc,
-    /// Rings the soc at a vector, for drivers.
+    /// Rings the soc's doorbell with a vector; for drivers of devices.
     pub kick: Box<dyn Fn(u32) + Send + Sync>,
-    /// Threads.
     pub scheduler: Scheduler,
-    /// Names of its functions.
+    /// Symbol table of this image, if the host staged one.
     pub symbols: Option<Symbols>,
-    /// Whether each core polls for messages.
+    /// For each core: whether it polls for messages, so that peers need not ring.
     pub attendance: Vec<Lock<Attendance>>,
-    /// Trace points.
     pub trace: &'static TraceLog,
-    /// Chip time at boot.
+    /// Chip time at boot, in ns.
     pub booted_at: u64,
-    /// Ticks of the local clock from reset to the monitor, without waiting for others.
+    /// Ticks of the local clock from reset until the monitor was started, without time spent
+    /// waiting for other cores and domains. 0 without a console.
     pub boot_ticks: AtomicU64,
 }
 
 impl Node {
-    /// The other kernels of this board.
+    /// Returns the other domains of the board.
     pub fn others(&self) -> impl Iterator<Item = DomainId> + use<> {
         let (me, count) = (self.me, self.blob.domains().len() as u8);
         (0..count).map(DomainId).filter(move |&id| id != me)
     }
 
-    /// Wakes all that were stopped wherever they were: the caller waits for what one of them may
-    /// have.
+    /// Wakes all INACTIVE peers. For a caller that has waited long for something that one of them
+    /// may hold: a page, or a hardware spinlock.
     pub fn rouse(&self) {
         self.others().for_each(|id| self.soc.rouse(id));
     }
 
-    /// Its domain's description.
+    /// Returns the board's description of this domain.
     pub fn domain(&self) -> &'static Domain {
         &self.blob.domains()[self.me.index()]
     }
 
-    /// Its domain's name.
+    /// Returns this domain's name.
     pub fn name(&self) -> &'static str {
         abi::boot::text(&self.domain().name)
     }
 
-    /// ns since 1970, UTC, at a time of the chip's clock.
+    /// Converts chip time `now` to ns since 1970, UTC.
     pub fn time_of_day(&self, now: u64) -> u64 {
         self.blob.given.begun.wrapping_add(now)
     }
 
-    /// What the board's command line says behind `name`, which ends with `=`; `run=` comes last.
+    /// Returns the value of the option `name` on the board's command line. `name` includes the `=`.
+    /// Everything after `run=` is a script for the monitor and not searched.
     pub fn option(&self, name: &str) -> Option<&'static str> {
         let arguments = abi::boot::text(&self.blob.arguments);
         let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
         before.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
     }
 
-    /// A thread of normal priority.
+    /// Spawns a thread of normal priority, on `core` or on any core.
     pub fn spawn(
         &'static self,
         name: &'static str,
@@ -93,13 +93,13 @@ impl Node {
         self.scheduler.spawn(name, PRIORITY_NORMAL, core, entry, argument)
     }
 
-    /// Chip time is what the soc says, and sleepers wake by it.
+    /// Calibrates the local clock against the soc's, and adapts the deadlines of sleeping threads.
     pub fn calibrate_clock(&self) {
         self.soc.calibrate_clock();
         self.scheduler.clock_changed();
     }
 
-    /// The last `count` trace records as text.
+    /// Writes the last `count` trace records as text.
     pub fn write_trace(&self, out: &mut dyn Write, count: usize) -> fmt::Result {
         let mut result = Ok(());
         self.trace.for_last(count, &mut |record| {

@@ -1,8 +1,9 @@
-//! The end of this kernel, in the open: what, where, how it came there, and nobody else harmed.
+//! Panics: report the reason, the place and a backtrace, and stop this kernel without harm to
+//! others.
 //!
-//! The last words go to the early log and, when the console is ours, to the console as far as its
-//! driver still works. The soc is told, fences this domain and, if the board says so, boots it
-//! again under a new epoch; the other kernels see `PeerLost` and live on.
+//! The report goes to the early log and, if this kernel has the console, there, too, as far as its
+//! driver still works. Then the soc is notified. It fences this domain and, if the board says so,
+//! boots it again with a new epoch. Calls of other kernels to this one end with `PeerLost`.
 
 use crate::kernel::{self, Kernel};
 use crate::print;
@@ -13,7 +14,7 @@ use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// A panic while panicking says one line and stops.
+/// Set by the first panic. A second one prints one line and halts.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 #[panic_handler]
@@ -24,10 +25,11 @@ fn on_panic(info: &PanicInfo) -> ! {
     }
 }
 
-/// Ends this kernel. `fp` is where the backtrace starts, `registers` a dump or nothing.
+/// Ends this kernel. The backtrace starts at frame pointer `fp`; `registers` is a dump of the
+/// registers, or empty.
 pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
     arch::cpu::irqs_off();
-    arch::lock::install_report(|_| ()); // the end takes locks in no order
+    arch::lock::install_report(|_| ()); // from here on, locks are taken in any order
     if PANICKED.swap(true, Ordering::AcqRel) {
         print::unlocked(format_args!("panic: again, while panicking: {why}"));
         arch::cpu::halt();
@@ -47,7 +49,7 @@ pub fn die(why: fmt::Arguments, fp: u64, registers: &dyn fmt::Display) -> ! {
     arch::cpu::halt();
 }
 
-/// All other cores halt: this kernel ends.
+/// Makes all other cores halt.
 fn stop_other_cores(kernel: &Kernel) {
     let me = arch::cpu::core();
     let cores = (0..kernel.domain().cores as u8).map(CoreId).filter(|&core| core != me);
@@ -72,7 +74,7 @@ impl fmt::Display for Report<'_> {
         write!(f, "{}", self.registers)?;
         let (mut depth, mut result) = (0, Ok(()));
         arch::backtrace::frames((0, self.fp), &crate::programs::is_inside, &mut |pc| {
-            // A return address may be the first of the next function: the call is before it.
+            // The return address of a call at a function's end is in the next function.
             let line = writeln!(f, "  {depth:2}: {}", Named(symbols, pc.saturating_sub(1)));
             result = core::mem::replace(&mut result, Ok(())).and(line);
             depth += 1;

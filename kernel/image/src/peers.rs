@@ -1,12 +1,14 @@
-//! The other kernels: calls to them and from them.
+//! Peers: calls to the other kernels, and calls from them.
 //!
-//! The protocol is `kernel_msg`; here it meets locks, threads, doorbells and the chip page. Each
-//! peer has two leaf locks, one for our calls ([`calls`]) and one for theirs. Urgent requests are
-//! served by whoever looks: the doorbell, a released lock, any core that waits. Blockable ones are
-//! taken by handler threads.
+//! The protocol is `kernel_msg` (docs/design/messages.md); this module connects it to locks,
+//! threads, doorbells and the chip page. Each peer has two leaf locks: one for outgoing calls
+//! ([`calls`]), one for incoming calls. Urgent requests are executed by the core that polls: in a
+//! doorbell interrupt, after it has released a lock, or while it waits. Blockable requests are
+//! executed by handler threads ([`handlers`]).
 //!
-//! A look takes at most one ring's worth of each peer, so that none that never stops sending keeps
-//! a core; what is left is found by the next look, which comes before the core sleeps.
+//! A poll takes at most one ring's worth of messages from each peer, so a peer that sends without
+//! pause does not occupy a core. The rest is found by the next poll, which comes before the core
+//! sleeps.
 
 mod ask;
 mod calls;
@@ -33,7 +35,6 @@ use handlers::{Blocked, Handlers};
 
 /// One other kernel.
 pub struct Peer {
-    /// Who.
     pub id: DomainId,
     slot: u32,
     cores: usize,
@@ -41,38 +42,38 @@ pub struct Peer {
     wires: LinkPair<Window>,
     caller: Lock<Caller>,
     server: Lock<Server>,
-    /// Threads that wait for a reply slot or room in a ring.
+    /// Threads that wait for a reply slot or for room in a ring.
     room: WaitQueue,
     sent: AtomicU64,
     served: AtomicU64,
-    /// Times it broke the protocol.
+    /// How often it violated the protocol.
     faults: AtomicU64,
-    /// Its notices that nobody here took.
+    /// Notices from it that were refused.
     dropped: AtomicU64,
 }
 
-/// All others.
+/// All other kernels.
 pub struct Peers {
-    /// By domain; none for this one.
+    /// By domain; `None` for this one.
     peers: Vec<Option<Box<Peer>>>,
-    /// The handler threads.
     handlers: Handlers,
-    /// Buffers for urgent requests, one a core.
+    /// For each core, a buffer for urgent requests.
     urgent: Vec<Lock<Scratch>>,
     vector: u32,
-    /// Something ends or arrives; for those who wait for a peer's state.
+    /// Threads that wait for a change of a peer's state.
     pub changed: WaitQueue,
     open: AtomicBool,
-    /// What this kernel does for them, from the beginning on.
+    /// Executes the peers' requests; set by [`Peers::start`].
     procedures: Once<&'static dyn Procedures>,
 }
 
-/// How much a look at the urgent requests wants to see.
+/// Whether a poll of the urgent requests waits for a peer's lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// Everything that has come by now.
+    /// It does, and so sees everything that has arrived.
     All,
-    /// What nobody is looking at: it comes again soon, and may hold any lock meanwhile.
+    /// It skips peers whose lock is taken. For a waiting core, which polls again soon and may hold
+    /// other locks.
     Free,
 }
 
@@ -82,7 +83,8 @@ struct Scratch {
 }
 
 impl Peers {
-    /// Links to all other domains of `blob`; none is open yet.
+    /// Creates the links to all other domains of the board. Nothing is served until
+    /// [`Peers::open`].
     pub fn new(blob: &Blob, me: DomainId, epoch: Epoch) -> Option<Self> {
         let mut peers = Vec::new();
         for id in (0..blob.domains().len()).map(|index| DomainId(index as u8)) {
@@ -110,30 +112,31 @@ impl Peers {
         self.peers.get(id.index())?.as_deref()
     }
 
-    /// Are there any?
+    /// Returns whether the board has other domains.
     pub fn exist(&self) -> bool {
         self.iter().next().is_some()
     }
 
-    /// Are there any, and are they served? Before that no program runs.
+    /// Returns whether there are peers and this kernel polls for their messages. It does so before
+    /// it runs the first program.
     #[inline]
     pub fn are_served(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Makes the first handlers; `procedures` are what they do.
+    /// Spawns the first handler threads, which execute `procedures`.
     pub fn start(&self, procedures: &'static dyn Procedures) {
         let _ = self.procedures.set(procedures);
         self.handlers.start(procedures);
     }
 
-    /// This thread, a handler, is about to block or to do what may; it counts as blocked until the
-    /// answer is dropped, also while it runs. Once: what it does meanwhile does not say so again.
+    /// Declares that the calling handler thread is about to do something that may block. It counts
+    /// as blocked until the returned guard is dropped, even while it runs. Must not be nested.
     pub fn will_block(&self, node: &Node) -> Blocked<'_> {
         self.handlers.will_block(self, node)
     }
 
-    /// A handler thread that [`Procedures::spawn_handler`] made, from its beginning to its end.
+    /// The body of a handler thread that [`Procedures::spawn_handler`] has created with `argument`.
     pub fn work(&self, node: &Node, procedures: &'static dyn Procedures, argument: usize) {
         self.handlers.work(node, self, procedures, argument);
     }
@@ -142,14 +145,14 @@ impl Peers {
         self.procedures.get().copied()
     }
 
-    /// Serves from now on. Who has no peers has nothing to look at, ever.
+    /// Starts serving peers. Without peers, polls stay disabled.
     pub fn open(&self, node: &Node) {
         self.open.store(self.exist(), Ordering::Release);
         self.look_at_chip(node);
         self.poll(node);
     }
 
-    /// The chip page may have changed: peers die, start, sleep.
+    /// Adapts to the states of the peers. Called when the chip page has changed.
     pub fn look_at_chip(&self, node: &Node) {
         for peer in self.iter() {
             peer.look(node);
@@ -157,8 +160,8 @@ impl Peers {
         self.changed.wake_all(&node.scheduler);
     }
 
-    /// Between two looks of a waiting core: serves urgent requests, but waits for no lock.
-    /// Interrupts masked.
+    /// Serves urgent requests without waiting for a peer's lock. For a core that waits in `attend`,
+    /// with interrupts masked.
     pub fn serve_urgent(&self) {
         if self.open.load(Ordering::Acquire) {
             self.look_at_urgent(Look::Free);
@@ -166,7 +169,7 @@ impl Peers {
     }
 
     fn look_at_urgent(&self, look: Look) {
-        // Taken only when this core is serving already, further up its stack.
+        // It fails only if this core is already executing this function, further up its stack.
         let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
         for peer in self.iter() {
             for _ in 0..LAYOUT.urgent_slots {
@@ -196,7 +199,7 @@ impl Peers {
         true
     }
 
-    /// Looks at everything that may have come: replies, urgent requests, blockable ones.
+    /// Polls for replies and for urgent and blockable requests.
     #[inline]
     pub fn poll(&self, node: &Node) {
         if self.are_served() {
@@ -215,7 +218,8 @@ impl Peers {
         }
     }
 
-    /// Is there anything to look at? For a core that wants to sleep; "yes" when in doubt.
+    /// Returns whether a message may have arrived; true for a peer whose lock is taken. For a core
+    /// that is about to sleep.
     pub fn is_waiting(&self) -> bool {
         self.are_served()
             && self.iter().any(|peer| {
@@ -229,39 +233,40 @@ impl Peers {
             })
     }
 
-    /// Answers a request that [`Peer::receive`] gave.
+    /// Answers a request that [`Peer::receive`] returned.
     pub fn reply(&self, request: &Request, result: Result<&[u8], Refusal>) {
         if let Some(peer) = self.peer(request.from) {
             peer.reply(self.vector, request, result);
         }
     }
 
-    /// The other kernels.
+    /// Returns the domains of the other kernels.
     pub fn ids(&self) -> impl Iterator<Item = DomainId> {
         self.iter().map(|peer| peer.id)
     }
 
-    /// Sends a notice: it arrives at most once, and not at all where there is no room. Any context
-    /// without leaf locks.
+    /// Sends a notice, which arrives at most once; it is dropped if the ring has no room. From any
+    /// context without leaf locks.
     pub fn tell(&self, id: DomainId, ask: Ask, payload: &[u8]) {
         let Some(peer) = self.peer(id) else { return };
-        let told = {
+        let sent = {
             let mut caller = peer.caller.lock();
             caller.notice(&peer.wires, ask.class(), ask as u16, payload)
         };
-        if told.is_ok() {
+        if sent.is_ok() {
             peer.ring(self.vector);
         }
     }
 
-    /// Calls sent to a peer, served for it, times it broke the protocol, notices of it dropped.
+    /// Returns counters of a peer: calls sent to it, calls served for it, its violations of the
+    /// protocol, notices from it that were dropped.
     pub fn counts(&self, id: DomainId) -> Option<[u64; 4]> {
         let peer = self.peer(id)?;
         let counters = [&peer.sent, &peer.served, &peer.faults, &peer.dropped];
         Some(counters.map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Waits until the chip page shows a state, for so long at most.
+    /// Waits until peer `id` has state `wanted`, for at most `patience_ns`. Returns whether it has.
     pub fn wait_for_state(&self, node: &Node, id: DomainId, wanted: u64, patience_ns: u64) -> bool {
         let deadline = arch::time::soc_time() + patience_ns;
         node.scheduler.wait_until(&self.changed, Some(deadline), || node.soc.state(id).1 == wanted)
@@ -294,14 +299,14 @@ impl Peer {
         })
     }
 
-    /// Rings the peer, unless one of its cores polls anyway.
+    /// Rings the peer's doorbell, unless one of its cores polls.
     fn ring(&self, vector: u32) {
         if kernel_msg::notify::must_ring(&self.page, self.cores) {
             arch::doorbell::ring(self.slot, vector);
         }
     }
 
-    /// The next blockable request, if there is one.
+    /// Returns the next blockable request, if there is one, with its payload in `buffer`.
     pub fn receive(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
         self.received(self.server.lock(), Class::Blockable, buffer)
     }
@@ -321,28 +326,29 @@ impl Peer {
         })
     }
 
-    /// The peer wrote in `epoch` what the protocol does not allow: nothing of it is believed until
-    /// it restarts. The serving side has found that and is shut already. May run while this core
-    /// waits for any lock, so it says nothing; `peers` shows the count.
+    /// Handles a peer that violated the protocol in `epoch`: its session ends, and it is lost until
+    /// its next epoch. (The server, which has detected the violation, has already ended its side.)
+    /// This may run while the core waits for any lock, so it does not log; the monitor's `peers`
+    /// shows the count.
     fn distrust(&self, epoch: Epoch) {
         self.faults.fetch_add(1, Ordering::Relaxed);
         self.caller.lock().lose(epoch);
     }
 
-    /// Answers a call. A notice that was refused is counted: its sender hears nothing.
+    /// Answers a call. A notice has no answer; if it was refused, it is counted.
     fn reply(&self, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
         let Some(to) = request.reply else {
             self.dropped.fetch_add(result.is_err().into(), Ordering::Relaxed);
             return;
         };
         self.served.fetch_add(1, Ordering::Relaxed);
-        // A stale reply has no one to go to: its caller died.
+        // Fails if the reply is stale: the caller died.
         if self.server.lock().reply(&self.wires, to, result).is_ok() {
             self.ring(vector);
         }
     }
 
-    /// "Yes" when somebody else is looking.
+    /// Returns whether a blockable request may have arrived; true if another core has the lock.
     fn blockable_waits(&self) -> bool {
         let server = self.server.try_lock();
         server.is_none_or(|server| server.is_waiting(&self.wires, Class::Blockable))
@@ -364,9 +370,10 @@ impl Peer {
         }
     }
 
-    /// For a waiter that may run with interrupts masked, so that nobody looks at the chip page.
-    /// The word is read under the lock that it is applied under: a core that was held up in between
-    /// would bring an old epoch back.
+    /// Reads the peer's state from the chip page and applies it to both sides of the link. Callers
+    /// that wait with interrupts masked miss the doorbell of the chip page, so they call this. The
+    /// word is read under the lock under which it is applied; otherwise a core that is delayed in
+    /// between could restore an old epoch.
     fn look(&self, node: &Node) {
         let epoch = || peer_epoch(node.soc.state_word(self.id));
         {

@@ -1,4 +1,4 @@
-//! What services stand on: the node, and the parts that drive what belongs to it.
+//! The node with its drivers: everything that services need to run.
 
 use crate::balloon::Balloons;
 use crate::coherence::Coherence;
@@ -13,17 +13,16 @@ use kernel_mem::mapping::{Audit, Violation};
 
 /// A node with its drivers.
 pub struct Platform {
-    /// The kernel itself.
     pub node: Node,
-    /// Other kernels.
+    /// Messages to and from the other kernels.
     pub peers: Peers,
-    /// Its balloon, where the board has memory for one.
+    /// This kernel's balloon; `None` if the board has no global region.
     pub balloons: Option<Balloons>,
-    /// Memory that it shares with other kernels, where the board has any.
+    /// The shared block; `None` if the board has no shadowed service.
     pub coherence: Option<Coherence>,
-    /// Devices whose home is here; not in place, for the boot stack's sake.
+    /// Devices whose home is here. Boxed, because they are too large for the boot stack.
     pub devices: Box<Devices>,
-    /// Images of other kernels.
+    /// Images of the other kernels.
     pub others: Others,
 }
 
@@ -37,7 +36,8 @@ impl Deref for Platform {
 }
 
 impl Platform {
-    /// The page-table invariant, as of now.
+    /// Checks that the page table maps only what this kernel may access: its own regions and
+    /// blocks, and those pages of the shared block that the coherence protocol says it holds.
     pub fn audit(&self) -> Result<Audit, Violation> {
         let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
         let balloons = self.balloons.as_ref();
@@ -45,7 +45,7 @@ impl Platform {
         let Some(coherence) = &self.coherence else {
             return kernel_mem::mapping::audit(&table.lock(), self.blob, self.me, &blocks);
         };
-        // Cacheable of the shared block is what the protocol says that this kernel holds.
+        // The walk below checks the pages of the shared block.
         blocks.insert(coherence.index());
         coherence.still(|held| {
             let table = table.lock();

@@ -1,14 +1,17 @@
-//! Power of this domain: off with memory kept, back on, and the clock after any wake.
+//! Powers this domain off with its memory kept, and resumes it (warm boot).
 //!
 //! ```text
 //! running -1-> quiet -2-> suspended -3-> off -4-> stub -5-> running
 //! ```
-//! 1 one request at a time; the other cores are off, shared pages are handed over;
-//! 2 registers saved, dirty lines written back;
-//! 3 the soc stops and resets the domain; 4 somebody wakes it;
-//! 5 controllers, doorbells and clock as after a cold boot.
-//! Being INACTIVE needs nothing of this: the soc stops the domain where it is, and only the clock
-//! is behind afterwards.
+//! 1. On request, one at a time: the other cores are powered off, and all pages of the shared
+//!    block are handed over to peers.
+//! 2. Registers are saved, dirty lines are written back.
+//! 3. The soc stops and resets the domain.
+//! 4. The soc wakes it, at the request of a peer or the host.
+//! 5. Controllers, doorbells and clock are set up as after a cold boot.
+//!
+//! INACTIVE needs none of this: the soc stops the domain where it is, and only the clock has to be
+//! calibrated afterwards (`clock`).
 
 use crate::coherence::Coherence;
 use crate::kernel::{self, Kernel};
@@ -23,32 +26,34 @@ use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_sched::WaitQueue;
 
-/// Of the thread that turns the domain off: before everything else.
+/// Priority of the thread that powers the domain off: the highest.
 const PRIORITY: u8 = 31;
 
-/// Longer than a core takes from saying that it is out until it is.
+/// How long to retry the start of a core that has just been powered off: it may still execute its
+/// last instructions.
 const OUT_NS: u64 = 1_000_000_000;
 
 static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
 
-/// Why this domain does not go off.
+/// Why a power-off cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffError {
-    /// It is about to, or on its way back.
+    /// Another one is in progress.
     UnderWay,
-    /// For the thread that does it.
+    /// No memory for the thread that does it.
     NoMemory,
 }
 
-/// From the request until all cores run again.
+/// Set from the request until all cores run again.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
-/// Who asked has been answered.
+/// The caller has its answer.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 static GATE: WaitQueue = WaitQueue::new();
 
 impl Kernel {
-    /// Powers this domain off, memory kept, as soon as [`Kernel::answered_power_off`] says so: a
-    /// caller without an answer would wake it again.
+    /// Starts a thread that powers this domain off, with its memory kept, once
+    /// [`Kernel::answered_power_off`] is called: a peer that waits for an answer would wake the
+    /// domain again.
     pub fn power_off_soon(&'static self) -> Result<(), OffError> {
         if UNDER_WAY.swap(true, Ordering::AcqRel) {
             return Err(OffError::UnderWay);
@@ -60,7 +65,8 @@ impl Kernel {
         })
     }
 
-    /// The answer to who asked for it is where the caller will look.
+    /// Reports that the caller of [`Kernel::power_off_soon`] has its answer: the domain may power
+    /// off.
     pub fn answered_power_off(&self) {
         ANSWERED.store(true, Ordering::Release);
         GATE.wake_all(&self.scheduler);
@@ -78,43 +84,43 @@ fn power_off(_: usize) {
         come_back(kernel);
         arch::cpu::irqs_restore(on);
     } else if stopped {
-        log!("power off: it has pages of which nobody else has what is in them");
+        log!("power off: refused, this domain must keep its pages of the shared block");
     } else {
-        log!("power off: no memory for it");
+        log!("power off: no memory to power the other cores off");
     }
     start_others(kernel);
     UNDER_WAY.store(false, Ordering::Release);
 }
 
-/// Gives pages that kernels share to the others.
+/// Hands over this domain's pages of the shared block. Returns false if it must stay.
 fn has_handed_over(kernel: &'static Kernel) -> bool {
     let hand_over = |coherence: &Coherence| coherence.leave(|| kernel.services.look(kernel));
     kernel.coherence.as_ref().is_none_or(hand_over)
 }
 
-/// Takes the other cores out. False when one could not be told to, for lack of memory; those that
-/// were told are out by then.
+/// Powers the other cores off and waits for that. Returns false if there is no memory for the
+/// thread of one of them; [`start_others`] then starts those that are off.
 fn stop_others(kernel: &'static Kernel) -> bool {
-    // One that never started, or did not come back, has nothing to be told.
+    // A core that never started, or failed to start again, is off already.
     let others = || (1..kernel.domain().cores as usize).filter(|&core| shootdown::is_online(core));
-    let tell = |&core: &usize| {
+    let stop = |&core: &usize| {
         let here = Some(CoreId(core as u8));
         kernel.scheduler.spawn("offline", PRIORITY, here, offline, 0).is_ok()
     };
     let running = others().count();
-    let told: Vec<usize> = others().take_while(tell).collect();
-    for &core in &told {
+    let stopping: Vec<usize> = others().take_while(stop).collect();
+    for &core in &stopping {
         arch::attend::until(|| OFFLINE[core].load(Ordering::Acquire));
     }
-    told.len() == running
+    stopping.len() == running
 }
 
-/// Brings back the cores that are out.
+/// Starts the cores that [`stop_others`] has powered off.
 fn start_others(kernel: &Kernel) {
     let out = |&core: &usize| OFFLINE[core].swap(false, Ordering::AcqRel);
     for core in (1..kernel.domain().cores as usize).filter(out) {
         let stack = kernel.scheduler.stack_of(kernel.scheduler.running_on(core));
-        // One that was not off with its domain may still be on the last steps of its way out.
+        // If the domain stayed on, the core may still be executing its last instructions.
         let give_up = arch::time::soc_time() + OUT_NS;
         let mut started = Ok(());
         arch::attend::until(|| {
@@ -122,7 +128,7 @@ fn start_others(kernel: &Kernel) {
             started.is_ok() || arch::time::soc_time() > give_up
         });
         if let Err(why) = started {
-            log!("core {core} does not come back: {why:?}");
+            log!("core {core} does not start again: {why:?}");
         }
     }
 }
@@ -130,12 +136,12 @@ fn start_others(kernel: &Kernel) {
 static OFFLINE: [AtomicBool; abi::boot::MAX_CORES] =
     [const { AtomicBool::new(false) }; abi::boot::MAX_CORES];
 
-/// Takes this core out, as its running thread, until [`online`].
+/// Thread: powers this core off. The core continues in [`online`].
 fn offline(_: usize) {
     arch::cpu::irqs_off();
     let core = arch::cpu::core().index();
     if let Some(kernel) = kernel::get() {
-        // Other kernels ring, if this one comes back without this core.
+        // A core that is off does not poll; peers must ring if it fails to start again.
         kernel.attendance[core].lock().leave(&kernel.own_page, || false);
     }
     shootdown::core_stopped();
@@ -143,7 +149,7 @@ fn offline(_: usize) {
     arch::power::cpu_off()
 }
 
-/// The core is back, on the stack of its `offline` thread, which ends.
+/// Entry of a core that was powered on again, on the stack of its `offline` thread, which ends.
 extern "C" fn online(core: usize) -> ! {
     cores::enter(core);
     match kernel::get() {
@@ -155,10 +161,11 @@ extern "C" fn online(core: usize) -> ! {
     }
 }
 
-/// Everything saved: memory is written back, the soc is asked, and the rest is waiting.
+/// Writes memory back, asks the soc to power the domain off, and waits for that.
 ///
-/// What is dirty when the power goes is lost. So **no lock is taken behind the last `clean`**, nor
-/// anything else written that is needed again: the walk's own lock would be nobody's for ever.
+/// Lines that are dirty at power-off are lost. So after the last `clean`, **no lock is taken**, and
+/// nothing is written that is needed again. The last `clean` is of the image's data: it includes
+/// the page table's lock, which the walk before it has taken and released.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
     if let Some(table) = crate::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {
@@ -167,7 +174,7 @@ fn sleep(kernel: &Kernel, warm_entry: u64) {
             }
         });
     }
-    // Locks and the bookkeeping of who holds them are the image's own data.
+    // Locks and the records of which core holds them are in the image's data.
     let (start, end) = arch::image::layout().data;
     arch::cache::clean(start as usize, (end - start) as usize);
     kernel.soc.last_words(command::OFF, u64::from(kernel.me.0), warm_entry);
@@ -176,18 +183,18 @@ fn sleep(kernel: &Kernel, warm_entry: u64) {
     }
 }
 
-/// After a warm boot, on core 0, interrupts masked.
+/// Sets the machine up again after a warm boot, on core 0, with interrupts masked.
 fn come_back(kernel: &Kernel) {
     arch::irq::init(kernel.blob, DomainId(kernel.me.0));
     if let Err(why) = arch::doorbell::init(kernel.blob) {
-        panic!("no doorbells after the sleep: {why:?}");
+        panic!("no doorbells after the power-off: {why:?}");
     }
     kernel.soc.resume();
     kernel.calibrate_clock();
     cores::unmask_doorbells(kernel.blob);
     kernel.devices.unmask(kernel);
     if kernel.soc.request(command::READY, 0, 0).is_err() {
-        log!("the soc does not take READY after the sleep");
+        log!("the soc refused READY after the power-off");
     }
     kernel.peers.look_at_chip(kernel);
     if let Some(coherence) = &kernel.coherence {

@@ -1,5 +1,5 @@
-//! Text out of this kernel: the early log on its own UART, the end of which is kept, and the system
-//! console when it is ours.
+//! The early log: lines of text to this domain's own UART. The last [`KEPT`] bytes are kept in
+//! memory. (The system console is in `devices`.)
 
 use arch::lock::Lock;
 use core::fmt::{self, Write};
@@ -7,10 +7,10 @@ use core::fmt::{self, Write};
 /// Bytes of the log that are kept.
 const KEPT: usize = 16 * 1024;
 
-/// Keeps lines of several cores apart, and the last of them.
+/// The lock keeps the lines of several cores apart.
 static EARLY: Lock<Kept> = Lock::new(crate::ranks::EARLY, Kept { bytes: [0; KEPT], written: 0 });
 
-/// The end of the log: a ring.
+/// A ring buffer with the end of the log.
 struct Kept {
     bytes: [u8; KEPT],
     written: usize,
@@ -26,14 +26,14 @@ impl Write for Kept {
     }
 }
 
-/// The end of the log, from its first whole line on.
+/// Writes the end of the log, from its first complete line on.
 #[cold]
 pub fn kept(out: &mut dyn Write) -> fmt::Result {
     let mut text = alloc::vec::Vec::with_capacity(KEPT);
     let cut = {
         let kept = EARLY.lock();
         let from = kept.written.saturating_sub(KEPT);
-        // No more than there is room for: nothing is allocated under this lock.
+        // At most KEPT bytes, the capacity: nothing is allocated under this lock.
         text.extend((from..kept.written).map(|at| kept.bytes[at % KEPT]));
         from != 0
     };
@@ -56,7 +56,7 @@ impl Write for Uart {
     }
 }
 
-/// A line of the early log, with chip time.
+/// Writes a line to the log, with the chip time.
 pub fn line(arguments: fmt::Arguments) {
     let now = arch::time::soc_time();
     let mut kept = EARLY.lock();
@@ -64,29 +64,28 @@ pub fn line(arguments: fmt::Arguments) {
     write(&mut *kept, now, arguments);
 }
 
-/// The same without the lock, and not kept: for a kernel that ends here.
+/// Writes a line without the lock, and without keeping it: for a kernel that ends.
 pub fn unlocked(arguments: fmt::Arguments) {
     write(&mut Uart, arch::time::soc_time(), arguments);
 }
 
 fn write(out: &mut dyn Write, now: u64, arguments: fmt::Arguments) {
-    // Neither place can fail.
+    // No writer used here fails.
     let _ = writeln!(out, "[{:5}.{:06}] {arguments}", now / 1_000_000_000, now / 1000 % 1_000_000);
 }
 
-/// Text of bounded length without an allocator: for last words.
+/// Text of at most `N` bytes, without an allocator: for a panic.
 pub struct Text<const N: usize> {
     bytes: [u8; N],
     length: usize,
 }
 
 impl<const N: usize> Text<N> {
-    /// Empty.
     pub const fn new() -> Self {
         Text { bytes: [0; N], length: 0 }
     }
 
-    /// What was written, cut at N.
+    /// Returns what was written, cut off after `N` bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -102,7 +101,7 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
-/// A line of the early log.
+/// Writes a line to the early log.
 #[macro_export]
 macro_rules! log {
     ($($arg:tt)*) => { $crate::print::line(format_args!($($arg)*)) };

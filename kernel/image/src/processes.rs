@@ -1,15 +1,23 @@
-//! Processes that live in this kernel. The table of all is a service (`services/processes`); here
-//! is what a kernel does for it:
+//! The processes that run in this kernel. The table of all processes is a service
+//! (`services/processes`, docs/design/processes.md); a thread of this kernel takes work from it:
 //!
 //! ```text
-//!   listen: Next --> Begin: a thread for it --> `begin` --> Begun ... Ended
-//!                \-> Stop: the signal to its thread, wherever that is
-//!                \-> Group: kept, for a table that begins anew
-//!                \-> Restarted: names all that live here
+//!   listen: Next --> Begin: spawn a thread --> `begin` --> Begun ... Ended
+//!                \-> Stop: deliver the signal to the process's thread
+//!                \-> Group: record the group, for a table that restarts
+//!                \-> Restarted: report all processes of this kernel to the table
 //! ```
-//! A program sees a signal when it waits. One that runs goes on at its program's way out, behind
-//! the next interrupt of its core, or comes back there from what it has called; `listen` sees to it
-//! that there are some, for the first may find it where it can do neither.
+//! A signal ends a process. If it waits in a call, the call is interrupted. If it computes, it is
+//! **diverted** after the next interrupt of its core: it continues in the program's *way out*, a
+//! function that traps, either at once or on return from the function that its code has called
+//! (docs/design/programs.md, "Stopping a program"). An interrupt may come where neither is
+//! possible, so `listen` interrupts the cores repeatedly until the process has ended.
+//!
+//! - [`begin`]: one process from start to end
+//! - [`guest`]: what programs can call; [`pipes`]: their private pipes
+//! - [`launch`]: processes that the system starts
+//! - `place`: which kernel runs a new process
+//! - [`accounts`]: reports to the table what processes use
 
 mod accounts;
 mod begin;
@@ -43,28 +51,30 @@ use kernel_sched::{ThreadId, WaitQueue};
 use pipes::Pipes;
 pub use place::place;
 
-/// A process of this kernel, as long as its thread lives.
+/// A process of this kernel. It exists as long as the process's thread.
 pub struct Life {
     pub pid: u32,
     pub parent: u32,
-    /// As the table said last.
+    /// The group that the table last reported.
     group: AtomicU32,
-    /// What the table knows it by.
+    /// Its name in the table.
     pub name: Vec<u8>,
-    /// The signal that ends it; 0: none came.
+    /// The signal that ends it; 0 if there is none.
     stop: AtomicU32,
+    /// The scheduler's token of its thread; 0 until that runs.
     thread: AtomicU64,
-    /// Frames of its program lie below this address.
+    /// The stack frames of its program are below this address.
     base: AtomicU64,
-    /// Who sleeps in `poll_oneoff`.
+    /// Its thread, while it sleeps in `poll_oneoff`.
     asleep: WaitQueue,
-    /// Faults for which there was no memory any more: if there are any, that is why it ends.
+    /// Faults on pages that there was no memory for. If there are any, the process ends for that
+    /// reason.
     short: AtomicU32,
-    /// What it runs.
+    /// Its program; unset until that is loaded.
     program: Once<Arc<Loaded<Guest>>>,
-    /// Requests to services.
+    /// Number of requests to services.
     messages: AtomicU64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     memory: AtomicU64,
 }
 
@@ -74,8 +84,8 @@ impl Life {
         (signal != 0).then_some(signal)
     }
 
-    /// It is to end.
-    fn told(&self, signal: u16) {
+    /// Records the signal that ends the process.
+    fn set_stop(&self, signal: u16) {
         if self.stop.swap(signal.into(), Ordering::AcqRel) == 0 {
             STOPPING.fetch_add(1, Ordering::AcqRel);
         }
@@ -90,16 +100,17 @@ impl Drop for Life {
     }
 }
 
-/// Processes of this kernel that are to end and have not.
+/// Number of processes of this kernel that must end and have not ended yet.
 static STOPPING: AtomicU32 = AtomicU32::new(0);
 
-/// Is there any such process? Any context.
+/// Returns whether there is such a process. From any context.
 #[inline]
 pub fn some_stop() -> bool {
     STOPPING.load(Ordering::Relaxed) != 0
 }
 
-/// There is no memory any more for the process of the calling thread. The fault handler's.
+/// Handles a fault of the calling thread's process for which there is no memory, and ends that
+/// process. Called by the fault handler. Returns how the handler proceeds.
 #[cold]
 #[inline(never)]
 pub fn ran_short(frame: &TrapFrame) -> Short {
@@ -118,41 +129,44 @@ pub fn ran_short(frame: &TrapFrame) -> Short {
             way_out.map_or(Short::Kernel, Short::Much)
         }
         _ => {
-            life.told(signal::KILL);
+            life.set_stop(signal::KILL);
             arch::irq::send_core(arch::cpu::core(), core_kind::LOOK);
             Short::Kernel
         }
     }
 }
 
-/// Most faults that a kernel meets for a process without memory: more than any call has, and few
-/// enough for all cores at once. The filling of memory has more.
+/// Most pages that a kernel touches for a process without memory before the process is diverted:
+/// more than any ordinary call needs, and few enough if all cores do so at once. Filling memory
+/// needs more.
 const MOST_SHORT: u32 = 32;
 
-/// All of this kernel.
+/// The processes of this kernel.
 pub struct Processes {
-    /// What they run.
+    /// The engine and its loaded programs.
     programs: Once<Programs<Guest>>,
+    /// By process number.
     living: Lock<BTreeMap<u32, Arc<Life>>>,
-    /// Beginnings on their way from the listener to the processes' threads.
+    /// Start data, on the way from the listener to the threads of the processes.
     begun: Lock<BTreeMap<u32, Vec<u8>>>,
-    /// How many there were.
+    /// Number of processes started so far.
     count: AtomicU32,
-    /// Who waits for that to change.
+    /// Threads that wait for a change of `count`.
     some: WaitQueue,
-    /// Pipes that only they know.
+    /// Private pipes.
     pipes: Pipes,
 }
 
 static PROCESSES: Once<Box<Processes>> = Once::new();
 
-/// Those of this kernel, from [`start`] on.
+/// Returns the processes of this kernel, or `None` before [`start`].
 pub fn get() -> Option<&'static Processes> {
     PROCESSES.get().map(Box::as_ref)
 }
 
-/// An interrupt of a program, or of what it has called, is over: if its process is to end, it
-/// goes on there, or comes back there.
+/// Called at the end of an interrupt of a program, or of a function that it has called. If the
+/// process must end, diverts it: sets the address to which the interrupt, or that function,
+/// returns.
 #[cold]
 #[inline(never)]
 pub fn divert(kernel: &Kernel, frame: &mut TrapFrame) {
@@ -168,7 +182,7 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// None, and nothing that listens.
+    /// Creates an empty set of processes. [`start`] starts the threads.
     pub fn new() -> Processes {
         let living = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
         let begun = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
@@ -176,25 +190,25 @@ impl Processes {
         Processes { programs: Once::new(), living, begun, count, some, pipes: Pipes::new() }
     }
 
-    /// The engine, made when the first program wants it.
+    /// Returns the engine, which the first call creates. Logs why it cannot be created.
     fn programs(&self, kernel: &'static Kernel) -> Option<&Programs<Guest>> {
         if let Some(programs) = self.programs.get() {
             return Some(programs);
         }
         match Programs::new(kernel) {
-            // Two at once: the first one stays.
+            // If two threads do this at once, the first engine is used.
             Ok(programs) => drop(self.programs.set(programs)),
             Err(why) => crate::log!("no engine for programs: {}", why.0),
         }
         self.programs.get()
     }
 
-    /// Private pipes, and how many have left.
+    /// Returns the number of private pipes, and how many have moved to the file service.
     pub fn pipes(&self) -> (usize, u64) {
         self.pipes.census()
     }
 
-    /// For which cores the program `path` is.
+    /// Returns the class of the program `path` (for strong or weak cores), if it can be read.
     fn class(&self, session: &Session, directory: Option<u64>, path: &[u8]) -> Option<u32> {
         Programs::class(self.programs.get(), session, directory, path).ok()
     }
@@ -203,22 +217,22 @@ impl Processes {
         self.living.lock().get(&pid).cloned()
     }
 
-    /// A signal for a process of this kernel.
+    /// Delivers a signal to a process of this kernel.
     fn stop(&self, kernel: &Kernel, pid: u32, signal: u16) {
         let Some(life) = self.life(pid) else { return };
-        life.told(signal);
+        life.set_stop(signal);
         kernel.scheduler.wake(ThreadId::from_token(life.thread.load(Ordering::Acquire)));
         interrupt_cores();
     }
 
-    /// The process of the calling thread. Any context of who holds no lock.
+    /// Returns the process of the calling thread. From any context that holds no lock.
     fn mine(&self, kernel: &Kernel) -> Option<Arc<Life>> {
         let me = kernel.scheduler.current().token();
         let living = self.living.lock();
         living.values().find(|life| life.thread.load(Ordering::Relaxed) == me).cloned()
     }
 
-    /// A process of this kernel is in another group.
+    /// Records the group of a process of this kernel.
     fn regroup(&self, pid: u32, group: u32) {
         if let Some(life) = self.life(pid) {
             life.group.store(group, Ordering::Relaxed);
@@ -241,7 +255,7 @@ impl Processes {
     }
 }
 
-/// Asks the process table.
+/// Makes a request to the process table. A table that has restarted answers [`Errno::Restarted`].
 pub fn ask(
     session: &Session,
     request: Request,
@@ -255,7 +269,8 @@ pub fn ask(
     }
 }
 
-/// Runs `work` with a client of the process table.
+/// Runs `work` with a client of the process table. Failures of the service become errors:
+/// `Hostunreach` if the table's home does not answer, `Intr` when patience ends, else `Io`.
 pub fn with_table<R>(
     session: &Session,
     patience: &Patience<'_>,
@@ -269,15 +284,15 @@ pub fn with_table<R>(
     }))
 }
 
-/// For people.
+/// Returns a text for the user.
 pub fn explain(why: Errno) -> Failure {
     Failure::Failed(match why {
         Errno::Again => "all places for processes are taken; end some first (`ps`, `kill PID`)",
         Errno::Srch | Errno::Child => "there is no such process; `ps` lists them",
         Errno::Noent => "there is no such program; `pen install` puts one into /bin",
-        Errno::Noexec => "it is no program that runs here; the kernel's log says why",
-        Errno::Nomem => "no memory for it there",
-        Errno::Mfile => "its limit of descriptors is below what it begins with",
+        Errno::Noexec => "not a program that runs here; the kernel's log says why",
+        Errno::Nomem => "that kernel has no memory for it",
+        Errno::Mfile => "its limit of descriptors is below what it starts with",
         Errno::Notcapable => {
             "a directory of its manifest is not there; the kernel's log says which"
         }
@@ -285,22 +300,22 @@ pub fn explain(why: Errno) -> Failure {
             "its arguments and environment are too long: at most 128 KiB together, and 3 KiB where \
              another kernel has the process table"
         }
-        Errno::Hostunreach => "that kernel is not there",
-        Errno::Restarted => "the process table began anew meanwhile; ask again",
-        Errno::Inval => "that makes no sense",
-        Errno::Perm => "that is not allowed",
+        Errno::Hostunreach => "that kernel does not run",
+        Errno::Restarted => "the process table has restarted meanwhile; try again",
+        Errno::Inval => "invalid argument",
+        Errno::Perm => "not allowed",
         _ => "refused",
     })
 }
 
-/// Each core that runs gets an interrupt.
+/// Interrupts all online cores, so that processes that must end are diverted.
 fn interrupt_cores() {
     for core in (0..MAX_CORES).filter(|&core| shootdown::is_online(core)) {
         arch::irq::send_core(CoreId(core as u8), core_kind::LOOK);
     }
 }
 
-/// Hears what this kernel is to do, for ever.
+/// Thread: takes work from the process table. Does not return.
 pub fn listen(_: usize) {
     let (Some(kernel), Some(processes)) = (crate::kernel::get(), get()) else { return };
     let session = Session::at(kernel, Level(0));
@@ -333,12 +348,12 @@ pub fn listen(_: usize) {
     }
 }
 
-/// How often a process that is to end is looked for.
+/// Interval at which cores are interrupted while a process must end.
 const STOP_NS: u64 = 10_000_000;
-/// Before a table that did not answer is asked again.
+/// Backoff when the table does not answer.
 const AWAY_NS: u64 = 1_000_000_000;
 
-/// The table began anew: it hears what runs here.
+/// Reports all processes of this kernel to a table that has restarted.
 fn name_all(session: &Session, processes: &Processes) {
     let kernel = session.kernel;
     let all: Vec<_> = processes.living.lock().values().cloned().collect();
@@ -355,19 +370,19 @@ fn name_all(session: &Session, processes: &Processes) {
             name: &life.name,
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
-            crate::log!("process {}: the table that began anew does not take it", life.pid);
+            crate::log!("process {}: the restarted table refuses it", life.pid);
         }
     }
 }
 
-/// Begins to listen, and to tell.
+/// Starts the threads that take work from the table and report to it.
 pub fn start(kernel: &'static Kernel) {
-    // Once: boot does.
+    // Succeeds: only boot calls this.
     let _ = PROCESSES.set(Box::default());
     if kernel.spawn("processes", None, listen, 0).is_err() {
-        crate::log!("no memory for the thread that begins processes");
+        crate::log!("no memory for the thread that starts processes");
     }
     if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
-        crate::log!("no memory for the thread that tells what processes use");
+        crate::log!("no memory for the thread that reports what processes use");
     }
 }

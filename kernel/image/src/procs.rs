@@ -1,4 +1,4 @@
-//! What this kernel does for others: the procedures behind [`Ask`].
+//! The procedures that peers can call in this kernel ([`Ask`]).
 
 use crate::kernel::{self, Kernel};
 use crate::peers::{Ask, Procedures, with_room};
@@ -44,7 +44,7 @@ impl Procedures for Kernel {
     }
 }
 
-/// A handler thread.
+/// Entry of a handler thread.
 fn handler(argument: usize) {
     let Some(kernel) = kernel::get() else { return };
     kernel.peers.work(kernel, kernel, argument);
@@ -93,7 +93,8 @@ fn blockable(
     }
 }
 
-/// Text of an answer, cut where a reply ends; it has that much room from the start.
+/// Text of a reply, cut off at the size of a message. Its memory is allocated before, so writing
+/// cannot fail for lack of it.
 struct Answer(Vec<u8>);
 
 impl core::fmt::Write for Answer {

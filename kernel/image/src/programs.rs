@@ -1,16 +1,21 @@
-//! Programs in this kernel: where their memory lies, what their faults come to, and the engine that
-//! runs them. The concept is in `docs/design/programs.md`; who is who is in
-//! `docs/design/processes.md`.
+//! Programs in this kernel: their memory, their faults, and the engine that runs them
+//! (docs/design/programs.md).
 //!
-//! A fault of a program comes here behind the pages that kernels share:
+//! Memory is given to programs on demand: an allocation *promises* it (opens a part of a reserved
+//! address space), and a frame is allocated at the first access of each page. The fault handler
+//! calls [`demand`] and [`trap`]:
 //! ```text
-//!   in an open part of a space: its page comes, and the instruction again
-//!   code of a program, anything else: a trap; wasmtime ends the program
+//!   a page in an open part of a space: allocate it, repeat the instruction
+//!   any other fault of a program's code: a trap; wasmtime ends the program
 //! ```
-//! Contract: what programs are promised is there, with [`KEPT`] beside it for their kernel. Should
-//! the kernel have used so much of its own that [`LAST`] is touched, pages of programs do not come
-//! any more: who touches one ends for want of memory, and nobody else. What the kernel itself
-//! touches for a program comes from the last, up to a bound; that program ends behind it.
+//! Contract: there are enough frames for all that is promised, and [`KEPT`] more for the kernel. If
+//! the kernel uses more than that, so that less than [`LAST`] is free, no pages are allocated for
+//! programs any more. A program that touches one then ends; others continue. If the kernel touches
+//! one on behalf of a program, it gets the page, up to a limit, and that program ends afterwards.
+//!
+//! - [`load`]: reads, checks and caches programs
+//! - [`seam`]: the platform functions that wasmtime calls
+//! - [`stack`]: stacks of programs
 
 mod load;
 mod seam;
@@ -30,42 +35,43 @@ pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
 pub use load::{Loaded, Manifest, Programs, refusal};
 
-/// Frames that programs leave to their kernel, in bytes: for stacks of threads, its heap, what each
-/// core has put by, and what private pipes hold.
+/// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
+/// heap, the cores' frame caches, and private pipes.
 const KEPT: u64 = (4 << 20) + PIPE_BYTES;
-/// Most pipes that only programs of one kernel know, and what they may take of its heap.
+/// Most private pipes, and the heap memory in bytes that they may take.
 pub const PIPES: usize = 64;
 const PIPE_BYTES: u64 = (PIPES * fs::vfs::pipe::CAPACITY) as u64;
-/// What is not for pages of programs.
+/// With less free memory than this, in bytes, programs get no pages.
 const LAST: u64 = 2 << 20;
 /// Blocks of the pool that programs leave to the kernels.
 const POOL_KEPT: usize = 1;
-/// How often, and after how long, who found a block on its way looks again.
+/// How often, and at what interval, [`make_room`] retries while another transfer of a block is in
+/// progress.
 const TRIES: u32 = 50;
 const PAUSE_NS: u64 = 2_000_000;
 
-/// Where memory for programs comes from.
+/// Returns the source of pages for programs.
 fn memory() -> Option<PageSource<'static>> {
     Some(PageSource { table: TABLE.get()?, frames: &FRAMES })
 }
 
-/// Bytes that may still be promised.
+/// Returns how many bytes may still be promised.
 pub fn room() -> u64 {
-    // In this order: a page that comes meanwhile counts twice, not never.
+    // In this order, a page that is allocated meanwhile counts twice, and not never.
     let promised = SPACES.promised();
     let free = (FRAMES.free_count() as u64 * PAGE).saturating_sub(KEPT);
-    // Tables of the page table come with what they map.
+    // Pages need page tables, too.
     let tables = free.div_ceil(spaces::TABLE) * PAGE;
     free.saturating_sub(tables).saturating_sub(promised)
 }
 
-/// May so many bytes more be promised?
+/// Returns whether `bytes` bytes more may be promised.
 pub fn has_room(bytes: u64) -> bool {
     room() >= bytes
 }
 
-/// Takes blocks from the pool until so many bytes may be promised; with nothing to spare there it
-/// asks the other kernels for blocks. From a thread without locks.
+/// Takes blocks from the pool until `bytes` bytes may be promised. When the pool has none to spare,
+/// it asks the other kernels for blocks. The caller must be a thread and hold no lock.
 fn make_room(kernel: &'static Kernel, bytes: u64) {
     let Some(balloons) = &kernel.balloons else { return };
     let mut tries = 0;
@@ -84,11 +90,11 @@ fn make_room(kernel: &'static Kernel, bytes: u64) {
     }
 }
 
-/// What a process takes of its kernel before it has memory of its own: its thread's stack, and what
-/// is known of it.
+/// Kernel memory of a process in bytes: its thread's stack, and the kernel's records.
 const BEGUN: u64 = 64 << 10;
 
-/// Is there room for one process more? Its memory it asks for itself.
+/// Returns whether there is memory for one more process. The memory of its program is requested
+/// separately.
 pub fn has_room_to_begin() -> bool {
     if !has_room(BEGUN) {
         stack::forget();
@@ -99,13 +105,13 @@ pub fn has_room_to_begin() -> bool {
     has_room(BEGUN)
 }
 
-/// Has the kernel hardly anything left?
+/// Returns whether so little memory is free that programs get no pages.
 fn is_short() -> bool {
     FRAMES.free_count() as u64 * PAGE < LAST
 }
 
-/// Opens `bytes` bytes at `start`; all of them are sure to be had when they are touched. Where
-/// there is no room, spare stacks go, and blocks come from the pool. From a thread without locks.
+/// Opens `bytes` bytes at `start` and promises memory for them. Without enough memory it frees
+/// spare stacks and takes blocks from the pool. The caller must be a thread and hold no lock.
 fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     match promise(start, bytes) {
         Err(SpaceError::NoMemory) => {
@@ -119,14 +125,15 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     }
 }
 
-/// Two who find the same room must not both be promised it.
+/// Checks that there is room, and promises it. One thread at a time: two must not be promised the
+/// same memory.
 fn promise(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     static ONE: Lock<()> = Lock::new(crate::ranks::PROMISES, ());
     let _one = ONE.lock();
     if has_room(bytes) { SPACES.open(start, bytes) } else { Err(SpaceError::NoMemory) }
 }
 
-/// Opens them, and takes the memory now.
+/// Opens `bytes` bytes at `start` and allocates their pages at once.
 fn commit(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     open(start, bytes)?;
     SPACES.commit(start, bytes, memory().ok_or(SpaceError::NoMemory)?)
@@ -138,12 +145,13 @@ fn release(start: VirtAddr) {
     }
 }
 
-/// Says for whom there is no memory any more, and sees to it that its process ends.
+/// Decides how the fault handler proceeds when there is no memory for a page, and makes the process
+/// end.
 pub type RanShort = fn(&TrapFrame) -> Short;
 
-/// A fault in an open part of a program's memory: its page comes, and the instruction is tried
-/// again. Any context of the fault handler; waits for locks only, and who touches a program's
-/// memory holds none.
+/// Handles a fault in an open part of a program's memory: allocates the page, so that the
+/// instruction can be repeated. Returns false for other faults. It takes locks, so code that
+/// touches a program's memory must hold none.
 #[cold]
 #[inline(never)]
 pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool {
@@ -155,7 +163,7 @@ pub fn demand(frame: &mut TrapFrame, fault: Fault, ran_short: RanShort) -> bool 
     }
 }
 
-/// The same where there is no memory any more.
+/// [`demand`] when memory is short.
 #[cold]
 #[inline(never)]
 fn demand_short(
@@ -168,24 +176,26 @@ fn demand_short(
         Short::Code => false,
         Short::Kernel => SPACES.handle_fault(address, from) == FaultOutcome::Mapped,
         Short::Much(way_out) => {
-            // As if it had called that: what fills memory for a program holds nothing.
+            // Safe, because code that fills memory for a program holds no lock and owns nothing.
             frame.set_pc(way_out);
             true
         }
     }
 }
 
-/// Who touched a page for which there is no memory.
+/// What happens after an access to a page that there is no memory for.
 pub enum Short {
-    /// The program: it traps.
+    /// The program's code made it: the program traps.
     Code,
-    /// Its kernel, for it: that gets the page, and the program ends behind it.
+    /// The kernel made it, on the program's behalf: the kernel gets the page, and the program ends
+    /// afterwards.
     Kernel,
-    /// The same, too often for that: the program ends now, by way of this address.
+    /// As `Kernel`, but too often: execution continues at this address, which ends the program.
     Much(u64),
 }
 
-/// A fault of a program's code, which goes on in wasmtime: that ends the program.
+/// Handles a fault of a program's code: the interrupted code continues in wasmtime, which ends the
+/// program. Returns false if the fault is not a program's.
 pub fn trap(frame: &mut TrapFrame, fault: Fault) -> bool {
     if !is_inside(frame.pc()) {
         return false;
@@ -200,8 +210,8 @@ pub fn trap(frame: &mut TrapFrame, fault: Fault) -> bool {
     true
 }
 
-/// Has a page of program memory read, page by page, so that it is there: a step that uses it must
-/// not find that there is no memory. False: there is none.
+/// Makes sure that all pages of `bytes` are allocated, if that is program memory, so that a step of
+/// a service can use them without a fault. Returns false without memory.
 pub fn touch(bytes: &[u8]) -> bool {
     let (first, last) = (bytes.as_ptr() as u64, bytes.as_ptr() as u64 + bytes.len() as u64);
     if !is_inside(first) {
@@ -217,7 +227,7 @@ pub fn touch(bytes: &[u8]) -> bool {
     true
 }
 
-/// A page of program memory that is not there.
+/// Allocates a page of program memory. Returns false without memory, or if the page is not open.
 #[cold]
 #[inline(never)]
 fn comes(page: u64) -> bool {
@@ -225,21 +235,21 @@ fn comes(page: u64) -> bool {
     memory().is_some_and(demand)
 }
 
-/// Where the programs of some threads trapped last.
+/// Backtraces of programs that trapped, by thread, until they are taken.
 static TRACES: Lock<BTreeMap<usize, Vec<u64>>> = Lock::new(crate::ranks::TRACES, BTreeMap::new());
 
-/// Return addresses of a trap, innermost first.
+/// Backtraces of traps: the addresses in the program, innermost first.
 pub struct Trace;
 
 impl Trace {
-    /// Most frames.
+    /// Most frames that are recorded.
     const FRAMES: usize = 24;
 
     fn thread() -> Option<usize> {
         Some(crate::kernel::get()?.scheduler.current().index())
     }
 
-    /// Keeps where the calling thread's program is.
+    /// Records the backtrace of the calling thread's program.
     fn note(pc: u64, fp: u64) {
         let mut frames = Vec::with_capacity(Self::FRAMES);
         frames.push(pc);
@@ -254,7 +264,7 @@ impl Trace {
         }
     }
 
-    /// What was kept for the calling thread.
+    /// Removes and returns what was recorded for the calling thread.
     pub fn take() -> Vec<u64> {
         let found = Self::thread().and_then(|thread| TRACES.lock().remove(&thread));
         found.unwrap_or_default()

@@ -1,17 +1,23 @@
-//! The services of this kernel: each in the mode that the board chose for it, asked in one way.
+//! The services as this kernel reaches them (docs/design/services.md). The board picks the mode of
+//! each service; callers make requests in the same way in all modes.
 //!
 //! ```text
-//!   ask --> here: the step, unpreempted --> Done(reply)
-//!    |        |                         \-> Parked: sleeps until somebody's step wakes its token,
-//!    |        |                             or a second is over; then asks again
-//!    |        +--> what the step woke: threads here, notices to other kernels
-//!    +--> there: the same by message, `share::codec`
+//!   request --> local: execute a step, unpreempted --> Done(reply)
+//!    |            |                                \-> Parked: sleep until a step wakes the token,
+//!    |            |                                    or for a second; then request again
+//!    |            +--> perform the step's wakes: threads here, notices to other kernels
+//!    +--> remote: the same in the home kernel, by message (`share::codec`)
 //! ```
-//! A service's timer is kept by the kernel that executed the step which asked for it:
-//! [`Services::keep`] executes the step when it is time, or a little early.
+//! The kernel that executes a step also keeps the timer that the step sets: [`Services::keep`]
+//! executes the timer's step when it is due, possibly early.
 //!
-//! A wake can be lost with the kernel that sent it, or without memory; that costs a second. Who
-//! listens ([`Served::listen`]) is woken once more by the service instead.
+//! A wake can be lost if the kernel that sends it dies or has no memory. That costs a second,
+//! because a parked caller requests again after that time, unless its [`Patience`] is `IDLE`.
+//!
+//! - [`served`]: one service: requests, steps, counters
+//! - [`keeping`]: its arena, with lock and marks
+//! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
+//! - [`frames`]: the service of shared frames
 
 mod caller;
 mod frames;
@@ -43,31 +49,31 @@ pub use served::shared_keeping;
 use share::{Mailboxes, Mode, Outbox, Service, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Why a service did not answer.
+/// Why a request to a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceFailure {
-    /// It does not run: its memory was not to be had at boot, or the kernel is just starting.
+    /// The service does not run: there was no memory for it at boot, or the kernel is still
+    /// starting.
     Absent,
-    /// Its kernel did not answer.
+    /// The call to its home kernel failed.
     Home(CallFailure),
-    /// Its kernel answered nonsense.
+    /// Its home kernel sent an invalid answer.
     Nonsense,
-    /// While it executed the request, its state was lost with a kernel that died, or its step went
-    /// astray (`crate::twins`).
+    /// The step was aborted, and the service restarted: a kernel died with a part of its state, or
+    /// the step followed a stray reference (`crate::twins`).
     Restarted,
 }
 
 impl ServiceFailure {
-    /// For people.
     pub fn text(self) -> &'static str {
         match self {
             ServiceFailure::Absent => "the service does not run here; `services` says why",
             ServiceFailure::Home(why) => why.text(),
             ServiceFailure::Restarted => {
-                "the service began anew, nothing is left of it: a kernel died with a part of it, \
-                 or its step went astray, as the log says"
+                "the service has restarted without its state: a kernel died with a part of it, or \
+                 its step was aborted, as the log says"
             }
-            ServiceFailure::Nonsense => "the service's kernel answered what makes no sense",
+            ServiceFailure::Nonsense => "the service's kernel sent an invalid answer",
         }
     }
 }
@@ -78,44 +84,45 @@ pub struct Services {
     pub fs: Served<fs::Vfs>,
     /// Sockets.
     pub net: Served<net::Net>,
-    /// The DMA engine's driver.
+    /// The driver of the DMA engine.
     pub dma: Served<dma::Dma>,
     /// The process table.
     pub processes: Box<Served<Processes>>,
-    /// Frames, where the board shares them.
+    /// Frames, if the board shares them.
     pub frames: Option<Served<SharedFrames>>,
-    /// Whoever is parked waits in here.
+    /// Threads whose requests are parked.
     parked: WaitQueue,
-    /// Something for [`Services::keep`] to look at.
+    /// Wakes the thread of [`Services::keep`].
     changed: WaitQueue,
-    /// Epoch of each kernel, as far as the services have been told.
+    /// For each kernel, the epoch in which the services know it; 0 if it does not run.
     known: Vec<AtomicU64>,
     sequence: AtomicU64,
-    /// Of each thread, the last of its tokens that was woken: a wake may come before who is parked
-    /// sleeps, and a thread that waits for something else meanwhile would forget it.
+    /// For each thread, the sequence number of its latest request that was woken. A wake may come
+    /// before the caller sleeps, and the scheduler's permit may be used up by another wait.
     woken: Box<[AtomicU32; MAX_THREADS]>,
-    /// How often everybody was woken.
+    /// How often all parked callers were woken.
     all_woken: AtomicU64,
     given: Mailboxes,
 }
 
-/// The place of who asked, among this kernel's threads.
+/// Returns the index of the token's thread in this kernel's tables of threads.
 fn place_of(token: Token) -> usize {
     ThreadId::from_token(token.thread).index() % MAX_THREADS
 }
 
-/// A line of `services`.
+/// A line of the monitor's `services`.
 pub struct Line {
-    /// Name.
+    /// Name of the service.
     pub name: &'static str,
-    /// Does it run in this kernel?
+    /// Its memory; `None` if this kernel does not execute it.
     pub usage: Option<share::instance::Usage>,
-    /// Requests executed here, sent away, executed for other kernels, parked.
+    /// Numbers of requests executed here, sent to the home, executed for other kernels, and parked.
     pub counts: [u64; 4],
 }
 
 impl Services {
-    /// Of a kernel that is being assembled; starts those that run here.
+    /// Creates the services at boot, and starts those that this kernel has alone. Shared ones are
+    /// attached by [`Services::start`].
     pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
         Services {
             fs: Served::new(blob, me, |_| None),
@@ -133,7 +140,7 @@ impl Services {
         }
     }
 
-    /// All of them, for people.
+    /// Returns the lines of the monitor's `services`.
     pub fn lines(&self, platform: &'static Platform) -> Vec<Line> {
         let (fs, net) = (self.fs.line(platform), self.net.line(platform));
         let lines = [fs, net, self.dma.line(platform), self.processes.line(platform)];
@@ -141,7 +148,7 @@ impl Services {
         lines.into_iter().chain(frames).collect()
     }
 
-    /// Starts what needs the other kernels.
+    /// Attaches this kernel to the services that are shared with other kernels.
     pub fn start(&self, platform: &'static Platform) {
         self.fs.share(platform);
         self.net.share(platform);
@@ -150,7 +157,7 @@ impl Services {
         self.frames.iter().for_each(|frames| frames.share(platform));
     }
 
-    /// Has those that lost their state begin anew.
+    /// Restarts the services whose shared state is lost.
     pub fn look(&self, platform: &'static Platform) {
         self.fs.look(self, platform);
         self.net.look(self, platform);
@@ -159,7 +166,7 @@ impl Services {
         self.frames.iter().for_each(|frames| frames.look(self, platform));
     }
 
-    /// A token for the caller's next request.
+    /// Returns a token for the next request of the calling thread.
     fn token(&self, platform: &Platform) -> Token {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
         let thread = platform.scheduler.current().token();
@@ -170,15 +177,16 @@ impl Services {
         &self.woken[place_of(token)]
     }
 
-    /// Before a request may be parked: wakes of before do not count. Answers what
-    /// [`Services::sleep`] wants to know.
+    /// Prepares for a wake of `token`; called before the request, which may be parked. Earlier
+    /// wakes do not count. Returns the argument `all_woken` of [`Services::sleep`].
     fn expect_wake(&self, token: Token) -> u64 {
         self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
         self.all_woken.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until somebody wakes the caller's token, or has since [`Services::expect_wake`], or
-    /// as long as it has patience. Only meanwhile may it be given anything: it is in no step.
+    /// Sleeps until the caller's token is woken (also if that happened since
+    /// [`Services::expect_wake`]), or the caller should request again or give up. Opens the
+    /// caller's mailbox, which [`Services::take_given`] closes.
     fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
         self.given.open(place_of(token), token.sequence);
         platform.scheduler.wait_until(&self.parked, patience.next_look(), || {
@@ -188,13 +196,15 @@ impl Services {
         });
     }
 
-    /// Gives bytes to who waits here under this token, if it does.
+    /// Puts an answer into the mailbox of the caller parked under `token`. Returns false if it is
+    /// not a caller of this kernel that is asleep.
     fn give(&self, node: &Node, token: Token, bytes: &[u8]) -> bool {
         let is_ours = token.kernel() == node.me && token.epoch() == node.epoch;
         is_ours && self.given.put(place_of(token), token.sequence, bytes)
     }
 
-    /// What the caller was given while it slept: how many bytes, now in `bulk`.
+    /// Closes the caller's mailbox. If it contained an answer, moves that to `bulk` and returns its
+    /// size.
     fn take_given(&self, token: Token, bulk: &mut [u8]) -> Option<usize> {
         self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
     }
@@ -204,7 +214,7 @@ impl Services {
         self.parked.wake_all(&platform.scheduler);
     }
 
-    /// Performs what a step asked for.
+    /// Performs the wakes that a step requested.
     fn perform(&self, platform: &Platform, outbox: &Outbox) {
         for &token in outbox.wakes() {
             self.wake(platform, token);
@@ -223,7 +233,7 @@ impl Services {
         if token.kernel() != platform.me {
             platform.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
         } else if token.epoch() == platform.epoch {
-            // A late wake of what its thread asked before is none of what it asks now.
+            // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
             let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
             let order = Ordering::Relaxed;
             let _ = self.woken(token).compare_exchange(before, now, order, order);
@@ -231,7 +241,8 @@ impl Services {
         }
     }
 
-    /// Another kernel's step has woken a token of ours, or (an empty token) all. Any context.
+    /// Handles a wake from another kernel's step: of one token, or of all parked callers (the empty
+    /// token). From any context.
     pub fn heard_wake(&self, platform: &Platform, payload: &[u8]) -> Result<usize, Refusal> {
         let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
         match token == Token::default() {
@@ -242,7 +253,7 @@ impl Services {
         Ok(0)
     }
 
-    /// Executes another kernel's request.
+    /// Executes a request of another kernel, and returns the reply.
     pub fn serve(
         &self,
         platform: &'static Platform,
@@ -261,24 +272,25 @@ impl Services {
         }
     }
 
-    /// The chip page may have changed. Any context.
+    /// Lets the thread of [`Services::keep`] check for dead kernels; called when the chip page has
+    /// changed. From any context.
     pub fn look_at_chip(&self, platform: &Platform) {
         self.changed.wake_all(&platform.scheduler);
     }
 
-    /// A service wants its timer earlier than before.
+    /// Lets the thread of [`Services::keep`] read the timers again.
     fn look_at_timers(&self, platform: &Platform) {
         self.changed.wake_all(&platform.scheduler);
     }
 
-    /// When the first service wants its timer; `u64::MAX`: none does.
+    /// Returns the earliest time at which a service wants its timer; `u64::MAX` if none does.
     fn timer(&self) -> u64 {
         let timers = [self.fs.timer(), self.net.timer(), self.dma.timer(), self.processes.timer()];
         timers.into_iter().min().unwrap_or(u64::MAX)
     }
 
-    /// Tells the services of kernels that died, and that the time has come which they asked for;
-    /// for ever.
+    /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
+    /// not return.
     pub fn keep(&self, platform: &'static Platform) {
         loop {
             let (mut ended, timer) = (Vec::new(), self.timer());
@@ -288,7 +300,7 @@ impl Services {
                 !ended.is_empty() || self.timer() != timer
             });
             if !ended.is_empty() {
-                // What they were to answer or to wake is lost.
+                // Answers and wakes from these kernels may be lost.
                 self.wake_all(platform);
             }
             for (id, epoch) in ended {
@@ -304,7 +316,7 @@ impl Services {
         }
     }
 
-    /// Lives of other kernels that have ended since the last look.
+    /// Returns the lives of other kernels that have ended since the previous call.
     fn ended(&self, platform: &Platform) -> impl Iterator<Item = (DomainId, Epoch)> {
         let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != platform.me);
         let ended = ids.filter_map(|id| {
@@ -316,16 +328,16 @@ impl Services {
     }
 }
 
-/// Bytes of the DMA driver: its arena's head, its state, and what the arena's tables need.
+/// Arena of the DMA driver in bytes: the arena's head and tables, and the state.
 const DMA: u64 = 4 * base::addr::PAGE;
-/// The service of the monitor's `twins`, which is on no board's list, and its bytes.
+/// The service of the monitor's `twins`, which is not in the board's list, and its arena in bytes.
 pub const PLANTED_NAME: &str = "planted";
 const PLANTED: u64 = 8 * base::addr::PAGE;
 /// Bytes at the end of the shared block for measurements.
 pub const SPARE: u64 = base::addr::PAGE;
 
-/// How much of the shared block each service with state gets: what its tables take when all are
-/// full (docs/design/files.md, docs/design/net.md); files what is left of 13 MiB.
+/// The size of each service's arena in the shared block: enough for its state when all its tables
+/// are full (docs/design/files.md, docs/design/net.md). Files get the rest of 13 MiB.
 struct Shares([(&'static str, u64); 6]);
 
 impl Shares {
@@ -344,12 +356,13 @@ impl Shares {
     }
 }
 
-/// Are frames a service that kernels share? Else each kernel has its own, and there is no service.
+/// Returns whether the board shares frames between kernels. Otherwise each kernel has its own, and
+/// there is no service.
 fn shares_frames(blob: &abi::boot::Blob) -> bool {
     chosen::<SharedFrames>(blob).1.is_shared()
 }
 
-/// Where in the shared block a service's memory begins, and its bytes.
+/// Returns offset and size of a service's arena in the shared block.
 pub fn share_of(blob: &abi::boot::Blob, service: &str) -> Option<(u64, u64)> {
     let Shares(all) = Shares::of(blob);
     let place = all.iter().position(|share| share.0 == service)?;
@@ -357,7 +370,7 @@ pub fn share_of(blob: &abi::boot::Blob, service: &str) -> Option<(u64, u64)> {
     Some((before, all[place].1))
 }
 
-/// Whose memory the byte `offset` of the shared block is.
+/// Returns the name of the service whose arena contains byte `offset` of the shared block.
 pub fn at(blob: &abi::boot::Blob, offset: u64) -> &'static str {
     let Shares(all) = Shares::of(blob);
     let mut end = 0;
@@ -368,7 +381,7 @@ pub fn at(blob: &abi::boot::Blob, offset: u64) -> &'static str {
     all.into_iter().find(holds).map_or("(spare)", |share| share.0)
 }
 
-/// The board's entry for a service: its index, and its mode.
+/// Returns index and mode of a service in the board's list.
 fn chosen<S: Service>(blob: &abi::boot::Blob) -> (u32, Mode) {
     let named = |s: &&abi::boot::Service| abi::boot::text(&s.name) == S::NAME;
     let place = blob.services().iter().position(|s| named(&s));

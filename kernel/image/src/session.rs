@@ -1,4 +1,4 @@
-//! On whose behalf a command or a serving thread acts, and why what was asked for was not done.
+//! The context in which a command or a serving thread acts, and the errors of commands.
 
 use crate::kernel::Kernel;
 use crate::peers::CallFailure;
@@ -7,16 +7,16 @@ use core::fmt;
 use core::ops::Deref;
 use kernel_msg::Level;
 
-/// A thread of this kernel's own, or the request of another kernel that it serves.
+/// The caller of a command: a thread of this kernel, or a handler that serves another kernel's
+/// request. The difference is the level at which it makes calls to other kernels.
 #[derive(Clone, Copy)]
 pub struct Session {
-    /// The kernel it runs in.
     pub kernel: &'static Kernel,
     caller: Caller,
 }
 
 impl Session {
-    /// In `kernel`, calling at `level`.
+    /// Creates a session in `kernel` whose calls to other kernels have `level`.
     pub fn at(kernel: &'static Kernel, level: Level) -> Self {
         let Kernel { platform, services } = kernel;
         Session { kernel, caller: Caller { platform, services, level } }
@@ -32,18 +32,18 @@ impl Deref for Session {
     }
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 pub enum Failure {
-    /// Wrong words: show how it is meant.
+    /// Wrong arguments; the user should see the usage.
     Usage,
-    /// It was tried; this is why it did not work.
+    /// The reason, for the user.
     Failed(&'static str),
-    /// The place to write went away or is full.
+    /// The output could not be written: it is closed or full.
     Output,
 }
 
 impl Failure {
-    /// For people.
+    /// Returns the reason as text.
     pub fn text(&self) -> &'static str {
         match self {
             Failure::Failed(text) => text,
@@ -64,5 +64,4 @@ impl From<fmt::Error> for Failure {
     }
 }
 
-/// Result of a command.
 pub type Outcome = Result<(), Failure>;

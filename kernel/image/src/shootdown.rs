@@ -1,14 +1,17 @@
 //! TLB shootdown within this domain, for ISAs whose flush reaches one core only.
 //!
-//! One at a time, under a lock: the initiator writes the range, counts the generation up, rings
-//! the other cores and waits through `attend`. A core serves from its interrupt or from its own
-//! `attend`, so two cores that shoot at once wait for the lock, each serving the other.
+//! One shootdown at a time, under a lock: the initiator stores the range, increments the
+//! generation, interrupts the other cores and waits in `attend`. A core serves shootdowns in that
+//! interrupt and in `attend`. So of two initiators, the one that waits for the lock serves the
+//! other.
 //!
-//! Pages that kernels share are flushed without waiting ([`flush_shared`]), for their protocol
-//! holds a lock meanwhile and asks later: generations of their own, and a core forgets all of it.
+//! Pages of the shared block are flushed without waiting ([`flush_shared`]), because the coherence
+//! driver holds its lock; it asks later whether the flush is complete. These flushes have
+//! generations of their own, and the other cores flush their whole TLB.
 //!
-//! Only cores that are online are waited for. One that starts says so before it looks at the
-//! generation, the initiator counts before it looks who is online: at least one sees the other.
+//! The initiator waits only for cores that are online. A core that starts sets its online bit
+//! before it reads the generation; the initiator increments the generation before it reads the
+//! bits. At least one of them sees the other's store.
 
 use abi::boot::MAX_CORES;
 use arch::lock::Lock;
@@ -18,27 +21,27 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds of core-to-core interrupts; 0 is the scheduler's own.
 pub mod core_kind {
-    /// Look what there is to do.
+    /// Check the run queue.
     pub const LOOK: u8 = 0;
-    /// Look at the shootdown queue.
+    /// Serve shootdowns.
     pub const SHOOTDOWN: u8 = 1;
-    /// Stop for ever: this kernel ends.
+    /// Halt: this kernel ends.
     pub const STOP: u8 = 2;
 }
 
 static INITIATOR: Lock<()> = Lock::new(crate::ranks::SHOOTDOWN, ());
 static START: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
-/// A bit a core that translates with our table.
+/// One bit for each core that uses this kernel's page table.
 static ONLINE: AtomicU64 = AtomicU64::new(0);
-/// Generation of the range above; written last (Release).
+/// Generation of the range above; written after it.
 static WANTED: AtomicU64 = AtomicU64::new(0);
-/// Generation each core has flushed.
+/// The generation that each core has flushed.
 static SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
-/// Ranges that were unmapped on every core.
+/// Number of calls of [`flush_all`].
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The same for the pages that kernels share.
+/// The generations of [`flush_shared`].
 static SHARED_WANTED: AtomicU64 = AtomicU64::new(0);
 static SHARED_SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX_CORES];
 
@@ -46,20 +49,20 @@ static SHARED_SERVED: [AtomicU64; MAX_CORES] = [const { AtomicU64::new(0) }; MAX
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed(u64);
 
-/// No core has to be asked.
+/// A flush that is complete already.
 const EVERYWHERE: Flushed = Flushed(0);
 
 fn bit(core: usize) -> u64 {
     1 << core
 }
 
-/// Flushes `[start, start + bytes)` on every running core of this domain.
+/// Flushes `[start, start + bytes)` on all online cores of this domain, and waits for them.
 pub fn flush_all(start: VirtAddr, bytes: u64) {
     COUNT.fetch_add(1, Ordering::Relaxed);
     if arch::mmu::BROADCAST {
         return arch::mmu::flush(start, bytes);
     }
-    // From here on this thread stays on its core, whose own part comes first.
+    // While it holds the lock, this thread stays on its core.
     let _one = INITIATOR.lock();
     arch::mmu::flush(start, bytes);
     START.store(start.0, Ordering::Relaxed);
@@ -78,7 +81,8 @@ pub fn flush_all(start: VirtAddr, bytes: u64) {
     arch::attend::until(|| !(0..MAX_CORES).any(|core| late(&core)));
 }
 
-/// Flushes `[start, start + bytes)` here, and asks the other cores to. One at a time.
+/// Flushes `[start, start + bytes)` on this core, and requests it of the other online cores without
+/// waiting; see [`is_flushed`]. Calls must not overlap; the coherence driver's lock ensures that.
 pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
     arch::mmu::flush(start, bytes);
     if is_alone() {
@@ -94,13 +98,13 @@ pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
     Flushed(generation)
 }
 
-/// Does what this core flushes reach all of its domain?
+/// Returns whether a flush on this core is sufficient for the whole domain.
 pub fn is_alone() -> bool {
     let me = bit(arch::cpu::core().index());
     arch::mmu::BROADCAST || ONLINE.load(Ordering::SeqCst) == me
 }
 
-/// Have all cores forgotten what they were asked to?
+/// Returns whether all online cores have performed the flush.
 pub fn is_flushed(flushed: Flushed) -> bool {
     flushed == EVERYWHERE || !(0..MAX_CORES).any(|core| is_late(core, flushed.0))
 }
@@ -117,7 +121,7 @@ fn serve_shared(core: usize) {
     }
 }
 
-/// Flushes what this core was asked for and has not flushed; cheap when there is nothing.
+/// Performs the flushes that were requested of this core. Cheap when there are none.
 pub fn serve() {
     serve_shared(arch::cpu::core().index());
     let served = &SERVED[arch::cpu::core().index()];
@@ -133,11 +137,11 @@ pub fn serve() {
 fn serve_range() {
     let (start, bytes) = (START.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed));
     arch::mmu::flush(VirtAddr(start), bytes);
-    // It may be code from now on.
+    // The memory may be used for code next.
     arch::cache::sync_code(start as usize, 0);
 }
 
-/// This core translates; what it has seen before it was waited for is forgotten.
+/// Sets this core online, and flushes its TLB: shootdowns before now did not wait for it.
 pub fn core_started() {
     let me = arch::cpu::core().index();
     ONLINE.fetch_or(bit(me), Ordering::SeqCst);
@@ -148,17 +152,17 @@ pub fn core_started() {
     SHARED_SERVED[me].store(shared, Ordering::Release);
 }
 
-/// This core goes off with its translations, and is not waited for any more.
+/// Sets this core offline: shootdowns no longer wait for it.
 pub fn core_stopped() {
     ONLINE.fetch_and(!bit(arch::cpu::core().index()), Ordering::SeqCst);
 }
 
-/// Does `core` translate, so that it is waited for?
+/// Returns whether shootdowns wait for `core`.
 pub fn is_online(core: usize) -> bool {
     ONLINE.load(Ordering::SeqCst) & bit(core) != 0
 }
 
-/// Ranges that were unmapped on every core, since boot.
+/// Returns the number of calls of [`flush_all`] since boot.
 #[cfg(feature = "trials")]
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
-//! This kernel's requests to the soc: its own page, one request at a time.
+//! Requests to the soc: written to this domain's page, one at a time, answered in the chip page.
 //!
-//! The soc is the chip, not a peer: when it is gone, so are we. Its answer is waited for through
-//! `attend`, so that a request never stops this kernel from serving others.
+//! The soc is the hardware, not a peer: without it this kernel does not run, so a request has no
+//! timeout. The caller waits in `attend`, so its core serves others meanwhile.
 
 use abi::boot::MAX_DOMAINS;
 use abi::soc::{ChipPage, DomainPage, DomainStatus, command, error, state, unpack_state};
@@ -12,29 +12,29 @@ use base::port::Words;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Why the soc refused.
+/// Why a request to the soc failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocError {
     /// No such command or domain.
     Invalid,
     /// The domain is not in a state that allows it.
     State,
-    /// The emulator below did not answer.
+    /// The domain's emulator did not answer.
     Platform,
-    /// This board has no such thing.
+    /// This board does not have it.
     Absent,
 }
 
-/// An answer.
+/// The soc's answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// Chip time when it was written.
+    /// Chip time at which the answer was written.
     pub time: u64,
-    /// What was asked for, if it is a number.
+    /// The value that was requested, if the command returns one.
     pub value: u64,
 }
 
-/// The way to the soc.
+/// Access to the soc.
 pub struct Soc {
     window: Window,
     me: DomainId,
@@ -42,14 +42,15 @@ pub struct Soc {
     page: usize,
     ring: fn(),
     sequence: Lock<u64>,
-    /// State words that [`Soc::change`] has told of.
-    told: [AtomicU64; MAX_DOMAINS],
-    /// [`DomainStatus::wakes`] that the clock was calibrated under.
+    /// For each domain, the state word that [`Soc::change`] last saw.
+    last_seen: [AtomicU64; MAX_DOMAINS],
+    /// [`DomainStatus::wakes`] when the clock was last calibrated.
     calibrated: AtomicU64,
 }
 
 impl Soc {
-    /// The pages of domain `me` in `window`, rung by `ring`.
+    /// Creates the access of domain `me`, through the uncached window; `ring` rings the soc's
+    /// doorbell.
     pub fn new(window: Window, layout: &abi::boot::Window, me: DomainId, ring: fn()) -> Self {
         let page = (layout.domains - layout.base) as usize + me.index() * size_of::<DomainPage>();
         let start = window.load(page + offset_of!(DomainPage, sequence));
@@ -60,7 +61,7 @@ impl Soc {
             page,
             ring,
             sequence: Lock::new(crate::ranks::SOC, start),
-            told: [const { AtomicU64::new(0) }; MAX_DOMAINS],
+            last_seen: [const { AtomicU64::new(0) }; MAX_DOMAINS],
             calibrated: AtomicU64::new(0),
         }
     }
@@ -70,23 +71,23 @@ impl Soc {
         self.window.load(self.chip + line + field)
     }
 
-    /// Epoch and state of a domain.
+    /// Returns a domain's epoch and state.
     pub fn state(&self, domain: DomainId) -> (u64, u64) {
         unpack_state(self.state_word(domain))
     }
 
-    /// The same, as it is in the chip page.
+    /// Returns a domain's epoch and state, packed as in the chip page.
     pub fn state_word(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, state))
     }
 
-    /// A domain's state word when it is another than it was here the last time.
+    /// Returns a domain's state word if it has changed since the previous call of this function.
     pub fn change(&self, domain: DomainId) -> Option<u64> {
         let word = self.state_word(domain);
-        (self.told[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
+        (self.last_seen[domain.index()].swap(word, Ordering::Relaxed) != word).then_some(word)
     }
 
-    /// Times a domain was killed or crashed.
+    /// Returns how often a domain was killed or crashed.
     pub fn deaths(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, deaths))
     }
@@ -95,13 +96,13 @@ impl Soc {
         self.status(self.me, offset_of!(DomainStatus, wakes))
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub fn request(&self, command: u64, arg0: u64, arg1: u64) -> Result<Answer, SocError> {
         self.ask(self.sequence.lock(), command, arg0, arg1)
     }
 
-    /// Wakes a domain that was stopped wherever it was, maybe with what the caller waits for. May
-    /// be in vain while others ask: who still waits comes again.
+    /// Wakes a domain if it is INACTIVE. Does nothing if another core is waiting for the soc's
+    /// answer; a caller that keeps waiting calls again.
     pub fn rouse(&self, domain: DomainId) {
         if self.state(domain).1 == state::INACTIVE
             && let Some(sequence) = self.sequence.try_lock()
@@ -133,7 +134,7 @@ impl Soc {
         }
     }
 
-    /// Asks without waiting and without a lock: for a kernel that ends here.
+    /// Sends a request without the lock, and does not wait: for a kernel that ends or powers off.
     pub fn last_words(&self, command: u64, arg0: u64, arg1: u64) {
         let sequence = self.window.load(self.page + offset_of!(DomainPage, sequence)) + 1;
         self.post(command, [arg0, arg1], sequence);
@@ -143,36 +144,37 @@ impl Soc {
         self.window.store(self.page + offset_of!(DomainPage, command), command);
         self.window.store(self.page + offset_of!(DomainPage, arg0), arguments[0]);
         self.window.store(self.page + offset_of!(DomainPage, arg1), arguments[1]);
-        self.window.barrier(); // the request is seen before the sequence number that opens it
+        self.window.barrier(); // the soc sees the request before the sequence number
         self.window.store(self.page + offset_of!(DomainPage, sequence), sequence);
-        self.window.barrier(); // and that before the doorbell
+        self.window.barrier(); // and the sequence number before the doorbell
         self.ring();
     }
 
-    /// A call, so that it has a name in `tests/reach.toml`.
+    /// Not inlined: `tests/reach.toml` names this function.
     #[inline(never)]
     fn ring(&self) {
         (self.ring)();
     }
 
-    /// After a warm boot: requests go on behind the one that turned this domain off.
+    /// After a warm boot: continues with the sequence number after the request that powered this
+    /// domain off ([`Soc::last_words`]).
     pub fn resume(&self) {
         *self.sequence.lock() = self.window.load(self.page + offset_of!(DomainPage, sequence));
     }
 
-    /// Did this domain stand still since its clock was calibrated?
+    /// Returns whether this domain was stopped since its clock was calibrated.
     pub fn has_slept(&self) -> bool {
         self.wakes() != self.calibrated.load(Ordering::Relaxed)
     }
 
-    /// Calibrates this domain's clock against the chip's: the quickest of a few exchanges counts.
-    /// A stop in the middle spoils them, so it begins again; each round more takes one more stop.
+    /// Calibrates this domain's clock against the chip's, by the fastest of several exchanges. If
+    /// the domain was stopped meanwhile, it starts again.
     pub fn calibrate_clock(&self) {
         loop {
             let wakes = self.wakes();
             let samples = self.exchanges();
             if self.wakes() == wakes {
-                // A soc that does not tell the time is not asked until the next wake.
+                // A soc that does not answer with the time is asked again after the next wake.
                 if let Some(samples) = samples {
                     arch::time::set_offset(arch::time::estimate(&samples));
                 }
@@ -181,7 +183,7 @@ impl Soc {
         }
     }
 
-    /// (local clock before, chip time, local clock after), a few times.
+    /// Returns several samples of (local time before, chip time, local time after).
     fn exchanges(&self) -> Option<[(u64, u64, u64); 8]> {
         let mut samples = [(0, 0, 0); 8];
         for sample in &mut samples {

@@ -1,6 +1,6 @@
-//! Symbol tables of images, as the host staged them: the running image's, by which the console
-//! names an address, and those of other kernels, where the board has twins. A home of `unsafe`: it
-//! reads staging areas as bytes.
+//! Symbol tables of kernel images, in the staging areas where the host puts the images: the running
+//! image's, to print addresses, and those of other kernels, on boards with twins. A home of
+//! `unsafe`: it reads staging areas as bytes.
 
 #![allow(unsafe_code, reason = "a home of unsafe: staged bytes are read in place")]
 
@@ -9,11 +9,11 @@ use core::fmt;
 use rustc_demangle::demangle;
 use zerocopy::FromBytes;
 
-/// Bounds against a damaged staging area.
+/// Limits, in case a staging area is damaged.
 const MAX_SYMBOLS: u32 = 1 << 16;
 const MAX_NAMES: u32 = 16 << 20;
 
-/// Sorted symbols and their names.
+/// A symbol table, sorted by address.
 #[derive(Clone, Copy)]
 pub struct Symbols {
     start: u64,
@@ -22,10 +22,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// The table behind the image staged at `staging_pa`; `None` where there is none.
-    ///
-    /// The staging area must be mapped, which this domain's is from entry on, and nobody writes it
-    /// while a kernel of it runs.
+    /// Reads the symbol table that follows the image staged at `staging_pa`. Returns `None` if
+    /// there is none, or if it is damaged. The staging area must be mapped.
     pub fn staged(staging_pa: u64, staging_size: u64) -> Option<Symbols> {
         let header = header(staging_pa, staging_size)?;
         let area = mapped_bytes(staging_pa, staging_size);
@@ -41,7 +39,7 @@ impl Symbols {
         Some(Symbols { start, symbols, names })
     }
 
-    /// The function that holds `address`, and the offset in it.
+    /// Returns the function that contains `address`, and the offset in it.
     pub fn find(&self, address: u64) -> Option<(&'static str, u64)> {
         let offset = u32::try_from(address.checked_sub(self.start)?).ok()?;
         let after = self.symbols.partition_point(|s| s.address <= offset);
@@ -52,7 +50,7 @@ impl Symbols {
         Some((self.name(symbol)?, u64::from(offset - symbol.address)))
     }
 
-    /// Functions within the first `bytes` bytes of the image: offset from there, and name.
+    /// Returns offset and name of each function in the first `bytes` bytes of the image.
     pub fn within(&self, bytes: u64) -> impl Iterator<Item = (u32, &'static str)> {
         let inside = move |s: &&Symbol| u64::from(s.address) < bytes;
         self.symbols.iter().filter(inside).filter_map(|s| Some((s.address, self.name(s)?)))
@@ -65,18 +63,20 @@ impl Symbols {
     }
 }
 
-/// The header of what is staged there, if it is an image; the area must be mapped.
+/// Returns the header of the image staged at `staging_pa`, if it is one. The staging area must be
+/// mapped.
 pub fn header(staging_pa: u64, staging_size: u64) -> Option<ImageHeader> {
     let (header, _) = ImageHeader::read_from_prefix(mapped_bytes(staging_pa, staging_size)).ok()?;
     (header.magic == IMAGE_MAGIC && header.version == VERSION).then_some(header)
 }
 
-/// Physical memory as bytes: a staging area that is mapped, or the blob while booting.
+/// Returns `size` bytes of physical memory at `pa`: a mapped staging area, or the blob at boot.
 pub fn mapped_bytes(pa: u64, size: u64) -> &'static [u8] {
     let va = base::addr::PhysAddr(pa).to_virt().0 as *const u8;
     // SAFETY: callers pass this domain's staging area, which `entry` and `kernel_table` map
-    // readable for ever, another's that they have mapped so, or the blob, which is mapped too; the
-    // soc writes them only while their domain is off, an image with the same bytes again.
+    // readable and never unmap; another domain's, which they have mapped in the same way; or the
+    // blob, which is mapped at boot. The soc writes a staging area only while its domain is off,
+    // and then with the same bytes.
     unsafe { core::slice::from_raw_parts(va, size as usize) }
 }
 

@@ -1,13 +1,13 @@
-//! The system console as a terminal (`fs::vfs::terminal`), where the board's command line says
-//! `init=PROGRAM`: that program runs there, for ever, behind the boot script. Ctrl-t brings the
-//! monitor to the front, and the terminal back.
+//! The system console as a terminal (`fs::vfs::terminal`), if the board's command line contains
+//! `init=PROGRAM`: after the boot script, that program runs there, and is started again whenever it
+//! ends. Ctrl-t switches between the terminal and the monitor.
 //!
 //! ```text
-//!   keys --monitor's thread--> in front: the monitor, or Keys --> the terminal --> programs
-//!   text <--"screen"---------- the terminal <-- programs
-//!          "init"              /bin/sh /etc/rc, then PROGRAM again and again
+//!   keys --thread "monitor"--> the monitor, or Keys --> the terminal --> programs
+//!   text <--thread "screen"--- the terminal <-- programs
+//!           thread "init"      /bin/sh /etc/rc, then PROGRAM again and again
 //! ```
-//! A file service that began anew knows no terminal: there is a new one then.
+//! After a restart of the file service, a new terminal is made.
 
 use crate::files::with_files;
 use crate::kernel::Kernel;
@@ -27,18 +27,18 @@ use kernel_msg::Level;
 use kernel_sched::WaitQueue;
 use kernel_terminal::{KeyAction, Keys, MONITOR_KEY};
 
-/// What runs the boot script.
+/// Runs the boot script.
 const SHELL: &str = "bin/sh";
 /// The boot script.
 const SCRIPT: &str = "etc/rc";
-/// What programs of the console find in their environment.
+/// Environment of the programs on the console.
 const ENVIRONMENT: &[u8] = b"PATH=/bin\0HOME=/home\0PWD=/\0TERM=vt100\0";
-/// How long a file system on a disk may take to come before people are told, in ns.
+/// How long to wait for the file system with the program before the user is informed, in ns.
 const MOUNTING: u64 = 15_000_000_000;
-/// Between two looks.
+/// Polling interval, in ns.
 const PAUSE: u64 = 100_000_000;
 
-/// The two ends of the terminal that there is.
+/// Handles of both ends of the terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ends {
     screen: u64,
@@ -46,11 +46,12 @@ struct Ends {
 }
 
 static ENDS: Lock<Option<Ends>> = Lock::new(crate::ranks::TERMINAL, None);
+/// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
-/// Who has text, and waits for the front.
-static BEHIND: WaitQueue = WaitQueue::new();
+/// The thread that has text for the terminal while the monitor is shown.
+static CAME_TO_FRONT: WaitQueue = WaitQueue::new();
 
-/// Begins, where the command line says so; did it?
+/// Starts the terminal, if the command line requests it. Returns whether it did.
 pub fn start(kernel: &'static Kernel) -> bool {
     if kernel.option("init=").is_none() {
         return false;
@@ -63,7 +64,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
     begun
 }
 
-/// A key, if it is the terminal's.
+/// Handles a key, if it is for the terminal.
 pub fn press(kernel: &'static Kernel, keys: &mut Keys, byte: u8) -> Pressed {
     if !IN_FRONT.load(Ordering::Relaxed) {
         if byte != MONITOR_KEY {
@@ -100,31 +101,31 @@ pub fn press(kernel: &'static Kernel, keys: &mut Keys, byte: u8) -> Pressed {
     Pressed::Taken
 }
 
-/// Whose a key is.
+/// What became of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pressed {
-    /// It was the terminal's.
+    /// The terminal has handled it.
     Taken,
-    /// It is the monitor's.
+    /// It is for the monitor.
     Monitors,
-    /// The monitor is in front from now on.
+    /// It has switched from the terminal to the monitor.
     Away,
 }
 
 fn away(kernel: &'static Kernel) -> Pressed {
     IN_FRONT.store(false, Ordering::Relaxed);
-    kernel.devices.show(kernel, b"\nmonitor: ctrl-t goes back to the terminal\n");
+    kernel.devices.show(kernel, b"\nmonitor: ctrl-t switches back to the terminal\n");
     Pressed::Away
 }
 
 fn to_front(kernel: &'static Kernel) {
     kernel.devices.show(kernel, b"\n");
     IN_FRONT.store(true, Ordering::Relaxed);
-    BEHIND.wake_all(&kernel.scheduler);
+    CAME_TO_FRONT.wake_all(&kernel.scheduler);
 }
 
-/// Keys for programs. Where nobody has read what was typed before, they are lost, and the bell
-/// rings: this thread must not wait for a program.
+/// Writes keys to the terminal. If its buffer is full, they are dropped and the bell rings: this
+/// thread must not wait for a program.
 fn give(session: &Session, ends: Ends, bytes: &[u8]) {
     let mut polls = [Poll { handle: ends.screen, want: ready::WRITE, ..Poll::default() }];
     let given = with_files(session, |client| match client.poll(&mut polls, 0)? {
@@ -136,7 +137,7 @@ fn give(session: &Session, ends: Ends, bytes: &[u8]) {
     }
 }
 
-/// Shows what programs write, while the terminal is in front.
+/// Thread: copies the output of programs to the console, while it shows the terminal.
 fn screen(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
@@ -149,7 +150,7 @@ fn screen(_: usize) {
         };
         match read {
             Ok(count @ 1..) => {
-                kernel.scheduler.wait(&BEHIND, || IN_FRONT.load(Ordering::Relaxed));
+                kernel.scheduler.wait(&CAME_TO_FRONT, || IN_FRONT.load(Ordering::Relaxed));
                 kernel.devices.show(kernel, bytes.get(..count).unwrap_or_default());
             }
             _ => pause(kernel),
@@ -161,7 +162,7 @@ fn pause(kernel: &Kernel) {
     kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
 }
 
-/// Runs the boot script, and then the console's program, again when it ends.
+/// Thread: runs the boot script, then the console's program, again and again.
 fn init(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let Some(program) = kernel.option("init=") else { return };
@@ -183,7 +184,7 @@ fn init(_: usize) {
     }
 }
 
-/// The terminal, which is made where there is none that the file service knows.
+/// Returns the terminal. Makes a new one if there is none, or the file service does not know it.
 fn ends(session: &Session) -> Option<Ends> {
     let known = *ENDS.lock();
     if let Some(ends) = known
@@ -205,7 +206,7 @@ fn is_there(session: &Session, path: &str) -> bool {
     found.is_ok()
 }
 
-/// The file system with the program may come later than this.
+/// Waits for the program's image: its file system may be mounted later.
 fn await_program(session: &Session, program: &str) {
     let kernel = session.kernel;
     let image = format!("{program}.{}", isa::name(arch::cpu::ISA));
@@ -214,16 +215,17 @@ fn await_program(session: &Session, program: &str) {
     while !is_there(session, &image) {
         if !is_told && arch::time::soc_time() > deadline {
             let mut out = kernel.console();
-            // A console that is gone has nobody to tell.
-            let _ = writeln!(out, "there is no /{image}; ctrl-t goes to the monitor");
+            // Nothing else can be done if the console is gone.
+            let _ = writeln!(out, "there is no /{image}; ctrl-t switches to the monitor");
             is_told = true;
         }
         pause(kernel);
     }
 }
 
-/// Runs a program at the terminal, to its end. `in_front`: ctrl-c ends its group; a shell for
-/// people sees to that itself, and is not to be ended by it.
+/// Runs a program on the terminal until it ends. With `in_front`, its group is the terminal's
+/// foreground group, which ctrl-c ends. An interactive shell sets the foreground group itself, and
+/// must not be ended by ctrl-c.
 fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: bool) {
     let Ok(root) = with_files(session, |client| client.root()) else { return };
     let launch = Launch {
@@ -236,32 +238,32 @@ fn run(session: &Session, ends: Ends, path: &str, arguments: &str, in_front: boo
         folders: &[],
     };
     let begun = launch.begin(session);
-    // What it was given is its own.
+    // The process has a handle of its own.
     let _ = with_files(session, |client| client.close(root));
     let said = match begun {
         Ok(pid) => {
             if in_front {
-                // Its own group; where that cannot be said, ctrl-c ends nothing.
+                // If this fails, ctrl-c ends nothing.
                 let _ = with_files(session, |client| {
                     client.set_terminal(ends.programs, flag::GROUP, pid)
                 });
             }
-            said(end_of(session, pid))
+            describe_end(end_of(session, pid))
         }
-        Err(why) => Some(format!("does not begin: {}", explain(why).text())),
+        Err(why) => Some(format!("does not start: {}", explain(why).text())),
     };
     if let Some(said) = said {
         let mut out = session.kernel.console();
         let _ = writeln!(out, "\n/{path} {said}");
         session.kernel.scheduler.sleep_until(arch::time::soc_time() + 10 * PAUSE);
     }
-    // Keys for the next one are lines until it says otherwise.
+    // The next program starts in line mode, without a foreground group.
     let how = flag::COOKED | flag::GROUP;
     let _ = with_files(session, |client| client.set_terminal(ends.programs, how, 0));
 }
 
-/// What is to be said about an end that nobody wished for.
-fn said((end, status): (End, u32)) -> Option<String> {
+/// Returns a text about an end that was not an exit.
+fn describe_end((end, status): (End, u32)) -> Option<String> {
     match end {
         End::Exit => None,
         End::Signal => Some(format!("was ended by signal {status}")),

@@ -1,17 +1,17 @@
-//! Copies by the DMA engine, which reads and writes memory and knows nothing of our caches.
+//! Copies by the DMA engine. The engine accesses memory, not caches, so this module maintains them.
 //!
 //! ```text
-//! clear destination -> clean source, clean and drop destination -> the driver's step -> sleep
-//!                    interrupt -> the engine's words: it ended -> drop destination -> taken
+//! clear destination -> clean source, clean and invalidate destination -> driver's step -> sleep
+//!        interrupt -> the engine's words show the end -> invalidate destination -> acknowledge
 //! ```
-//! The destination is written back before it is dropped, so that a transfer that fails leaves
-//! zeroes there and not what the memory held before; it is dropped again afterwards, because a core
-//! may have fetched lines of it meanwhile. Both are whole lines: nothing else shares them.
+//! The destination is cleaned before the transfer, so that after a failure it contains zeroes and
+//! not earlier contents of the memory. It is invalidated again afterwards, because a core may have
+//! fetched lines of it meanwhile. Buffers consist of whole cache lines.
 //!
-//! The driver is a service (`dma::Dma`), in the mode that the board chose; how a batch ended each
-//! kernel reads from the engine's words. A step that was given up with the driver's state has
-//! announced nothing, and is asked again; behind a home that does not answer all that is under way
-//! for this kernel is broken off, and awaited.
+//! The driver is a service (`dma::Dma`). How a batch ended, each kernel reads from the engine's
+//! words. If a step is aborted because the driver's state was lost, nothing was announced to the
+//! engine, and the request is repeated. If the driver's home does not answer, all batches of this
+//! kernel are aborted, and this kernel waits until the engine is done with them.
 
 use crate::platform::Platform;
 use crate::services::{Caller, ServiceFailure};
@@ -26,13 +26,13 @@ use dma::request::{Reply, Request, kind, told};
 use dma::{BATCH, Outcome, Refusal, Seen, Ticket, Transfer};
 use zerocopy::IntoBytes;
 
-/// How often a broken step is made good before this gives up.
+/// How often a request is made if the driver restarts each time.
 const TRIES: usize = 8;
 
-/// Words of a cache line.
+/// Words in a cache line.
 const WORDS: usize = cache::LINE / 8;
 
-/// A cache line, which a device may write while we look at it.
+/// A cache line. Its words are atomics, because a device may write them while a core reads them.
 #[repr(C, align(64))]
 struct Line([AtomicU64; WORDS]);
 
@@ -44,11 +44,11 @@ impl Line {
     }
 }
 
-/// Memory that a device can reach: whole cache lines, one behind the other in physical memory.
+/// Memory for a device: whole cache lines, contiguous in physical memory.
 pub struct Buffer(Vec<Line>);
 
 impl Buffer {
-    /// At least `bytes` bytes, all zero; `None` without memory.
+    /// Allocates at least `bytes` bytes of zeroes. Returns `None` without memory.
     pub fn new(bytes: usize) -> Option<Buffer> {
         let (count, mut lines) = (bytes.div_ceil(cache::LINE), Vec::new());
         lines.try_reserve_exact(count).ok()?;
@@ -56,7 +56,7 @@ impl Buffer {
         Some(Buffer(lines))
     }
 
-    /// Bytes, whole lines.
+    /// Returns the size, a multiple of the cache line's.
     pub fn bytes(&self) -> usize {
         self.0.len() * cache::LINE
     }
@@ -65,40 +65,41 @@ impl Buffer {
         self.0.as_ptr() as usize
     }
 
-    /// Where devices see it.
+    /// Returns the physical address, which devices use.
     pub fn address(&self) -> PhysAddr {
         VirtAddr(self.start() as u64).to_phys()
     }
 
-    /// All zero.
+    /// Sets all bytes to zero.
     pub fn clear(&mut self) {
-        // Store by store: as a whole it becomes a call of a loop with three instructions a word.
+        // Word by word: `fill` would call a loop of three instructions per word.
         self.words().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// Gives it to a device that reads it.
+    /// Prepares for a device that reads the buffer.
     pub fn write_back(&self) {
         cache::clean(self.start(), self.bytes());
     }
 
-    /// Gives it to a device that writes it.
+    /// Prepares for a device that writes the buffer.
     pub fn hand_over(&self) {
         cache::clean_invalidate(self.start(), self.bytes());
     }
 
-    /// Takes it back from a device that wrote it. No line of it is dirty, for nobody else has it:
-    /// so it is dropped by the instruction that handed it over, as Linux's driver in the lab does,
-    /// where dropping alone is charged with the misses of a reader that need not come.
+    /// Prepares for reading what a device has written. No line is dirty, because no core has
+    /// written since [`Buffer::hand_over`], so clean-and-invalidate is equal to invalidate. It is
+    /// used because Linux's driver in the lab does so, and because the lab also charges a plain
+    /// invalidate for misses that may not happen.
     pub fn take_back(&self) {
         cache::clean_invalidate(self.start(), self.bytes());
     }
 
-    /// Its words, in order.
+    /// Returns the words in order.
     pub fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         self.0.iter().flat_map(|line| &line.0)
     }
 
-    /// Does it hold the first `bytes` bytes of `other`, and only zeroes behind them?
+    /// Returns whether it contains the first `bytes` bytes of `other`, followed by zeroes only.
     pub fn holds(&self, other: &Buffer, bytes: usize) -> bool {
         let words = self.words().zip(other.words()).enumerate();
         words.fold(true, |good, (index, (mine, theirs))| {
@@ -110,21 +111,20 @@ impl Buffer {
     }
 }
 
-/// Why a transfer was not done.
+/// Why a transfer failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DmaError {
     /// This board has no engine, or it did not start.
     NoEngine,
-    /// Nothing, or more than the buffers or one batch can hold.
+    /// No bytes, or more than the buffers or one batch can hold.
     Length,
     /// The engine refused.
     Refused(Refusal),
-    /// The driver did not answer.
+    /// The request to the driver failed.
     Driver(ServiceFailure),
 }
 
 impl DmaError {
-    /// For people.
     pub fn text(self) -> &'static str {
         match self {
             DmaError::NoEngine => "this kernel drives no DMA engine",
@@ -141,18 +141,18 @@ impl From<DmaError> for Failure {
     }
 }
 
-/// The engine, as this kernel sees it.
+/// Properties of the engine for this kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Its channels that the driver uses here, as a bit set.
+    /// Bit set of the channels that the driver uses.
     pub channels: u64,
-    /// From the start of a transfer to its first byte.
+    /// Time from the start of a transfer to its first byte.
     pub setup_ns: u64,
-    /// MB (10^6 bytes) a second, all channels together.
+    /// Bandwidth of all channels together, in MB (10^6 bytes) per second.
     pub bandwidth_mbps: u64,
 }
 
-/// Clears `to` and copies the first `bytes` bytes of `from` there; sleeps meanwhile.
+/// Clears `to` and copies the first `bytes` bytes of `from` there. The thread sleeps meanwhile.
 pub fn copy(
     caller: &Caller,
     from: &Buffer,
@@ -177,8 +177,8 @@ pub fn copy(
     outcome
 }
 
-/// Has the engine carry out a batch; sleeps until it is through. Caches are the caller's
-/// business. An error is that of the first transfer that was not done; the others were.
+/// Has the engine execute a batch; the thread sleeps until it ends. The caller maintains the
+/// caches. The error is that of the first transfer that failed; others may have been done.
 pub fn transfer(caller: &Caller, batch: &mut [Transfer]) -> Result<Outcome, DmaError> {
     let request = Request::counted(kind::SUBMIT, batch.len() as u32);
     let ticket = begin(caller, request, batch.as_mut_bytes())?;
@@ -197,14 +197,14 @@ fn ask(caller: &Caller, request: Request, bulk: &mut [u8]) -> Result<Reply, DmaE
         let asked = caller.services.dma.ask(caller, request, bulk);
         tries += 1;
         match asked {
-            // The state was lost before anything was announced.
+            // The step was aborted before it announced anything to the engine.
             Err(ServiceFailure::Restarted) if tries < TRIES => {}
             asked => return asked.map_err(DmaError::Driver),
         }
     }
 }
 
-/// Waits for room, and begins a batch.
+/// Starts a batch, when there is room for it.
 fn begin(caller: &Caller, request: Request, bulk: &mut [u8]) -> Result<Ticket, DmaError> {
     let port = port(caller.platform)?;
     let reply = match ask(caller, request, bulk) {
@@ -221,14 +221,14 @@ fn begin(caller: &Caller, request: Request, bulk: &mut [u8]) -> Result<Ticket, D
     }
 }
 
-/// Whatever the driver began for this kernel is over when this returns.
+/// Aborts all batches of this kernel and waits until the engine is done with them.
 fn break_off(caller: &Caller, port: &Port<'static>) {
-    // Where nobody answers, nobody announces either: what was announced ends by itself.
+    // A driver that does not answer does not start batches either; those that run will end.
     let _ = ask(caller, Request::of(kind::ABANDON), &mut []);
     caller.platform.devices.dma_settle(caller.platform, port);
 }
 
-/// Waits for the end of a batch.
+/// Waits until a batch ends.
 fn end(caller: &Caller, ticket: &Ticket) -> Result<Outcome, DmaError> {
     let port = port(caller.platform)?;
     loop {
@@ -249,7 +249,8 @@ fn reopen(caller: &Caller, ticket: &Ticket, port: &Port<'static>) -> Result<(), 
     asked.map(|_| ())
 }
 
-/// An outcome was read: its descriptors are free, for somebody who waits for that.
+/// Frees the descriptors of a batch whose outcome was read, and tells the driver if another kernel
+/// waits for room.
 fn taken(caller: &Caller, ticket: &Ticket) -> Result<(), DmaError> {
     let port = port(caller.platform)?;
     caller.platform.devices.dma_read(&port, ticket);
@@ -259,8 +260,8 @@ fn taken(caller: &Caller, ticket: &Ticket) -> Result<(), DmaError> {
     Ok(())
 }
 
-/// Damages a ring of ours: announces `count` descriptors that were never written. Returns when
-/// engine and driver have found out, and the channel is open again.
+/// Damages a ring of this kernel: announces `count` descriptors that were never written. Returns
+/// when engine and driver have detected that, and the channel is open again.
 pub fn damage(caller: &Caller, count: u32) -> Result<(), DmaError> {
     let request = Request::counted(kind::DAMAGE, count);
     let ticket = begin(caller, request, &mut [])?;
@@ -271,7 +272,7 @@ pub fn damage(caller: &Caller, count: u32) -> Result<(), DmaError> {
     Ok(())
 }
 
-/// What there is; `None` without an engine.
+/// Returns the engine's properties; `None` without an engine.
 pub fn engine(platform: &'static Platform) -> Option<Engine> {
     let port = port(platform).ok()?;
     let (setup_ns, bandwidth_mbps) = port.speed();

@@ -1,12 +1,15 @@
-//! References into another kernel's image, by which code or data of shared memory can lead astray.
+//! References into another kernel's image, which shared memory may contain by mistake: strays, and
+//! calls that continue in a twin (docs/design/shadowable.md).
 //!
-//! Contract: what another kernel has for itself is not mapped, so that every such reference faults,
-//! and the fault handler asks here. On a board with twins (`twins=on`, docs/design/shadowable.md)
-//! the other's code and constants are mapped from where they are staged, to be read and never
-//! executed, and a call of one of its functions goes on in the function of this image that has the
-//! same name. All else is a [`Stray`], for the log. The tables are made at boot; the fault path
-//! allocates nothing, takes no lock, and believes no header twice: a dispatch looks whether the
-//! image is still the one that its table was made of.
+//! Contract: the local memory of other kernels is not mapped, so each such reference faults, and
+//! the fault handler calls [`Others::meet`]. On a board with twins (`twins=on`), code and constants
+//! of the other kernel's staged image are mapped read-only, and a call of one of its functions
+//! continues in the function of the same name in this image. Every other reference is a [`Stray`],
+//! which is logged.
+//!
+//! The tables are made at boot. The fault path does not allocate and takes no lock. The other image
+//! may be replaced later: each dispatch checks that the staged image is still the one that the
+//! table was made from.
 
 use crate::memory::{FRAMES, TABLE};
 use crate::symbols::{Named, Symbols, header};
@@ -27,59 +30,59 @@ use share::twins::{NoTwin, Twins};
 /// The images of all other kernels.
 pub struct Others {
     others: Vec<Other>,
-    /// Where this kernel's own begins.
+    /// Address at which this kernel's own image runs.
     start: u64,
 }
 
-/// Another kernel's.
+/// The image of another kernel.
 pub struct Other {
-    /// Its domain's name.
+    /// Name of the domain.
     pub name: &'static str,
-    /// Its local memory.
+    /// Addresses of the domain's local memory.
     regions: Vec<Range<u64>>,
-    /// Where its image runs.
+    /// Address at which the image runs.
     pub image: u64,
-    /// Where the board has twins.
+    /// On a board with twins, if the image could be mapped.
     known: Option<Known>,
-    /// Calls that went on here, those of them to an odd place for code of this ISA, and strays.
+    /// See [`Other::counts`].
     counts: [AtomicU64; 3],
 }
 
-/// What is known of an image that is mapped.
+/// An image that is mapped for reading.
 struct Known {
     /// Bytes of code.
     code: u64,
     twins: Twins,
     symbols: Symbols,
-    /// The image's checksum, and the address of the word that says it.
-    sum: u64,
-    says: u64,
+    /// The image's checksum when it was mapped, and the address of that word in its header.
+    checksum: u64,
+    checksum_address: u64,
 }
 
-/// What a fault was.
+/// The kind of a fault.
 pub enum Met {
-    /// A call that goes on here.
+    /// A call that continues at this address, in the function's twin.
     Twin(u64),
-    /// A reference that leads nowhere.
+    /// Another reference into a kernel's image.
     Stray(Stray),
-    /// Neither.
+    /// Not a reference into a kernel's image.
     Other,
 }
 
-/// Why a reference leads nowhere.
+/// Why a reference is a stray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     /// Nothing of the other kernel is mapped.
     Unmapped,
-    /// Read or written, and nothing that may be.
+    /// A load or store of something other than code and constants, or a store to them.
     Data,
-    /// The image is another one by now.
+    /// The staged image was replaced.
     Changed,
-    /// There is no function to go on in.
+    /// The function has no twin.
     NoTwin(NoTwin),
 }
 
-/// A reference that leads nowhere, for people.
+/// A reference into another kernel's image that cannot be followed. Displayed as text for the log.
 pub struct Stray {
     kernel: &'static str,
     access: Access,
@@ -107,7 +110,8 @@ impl fmt::Display for Stray {
     }
 }
 
-/// The other kernels of a board, and their images where it has twins. The page table is there.
+/// Collects the other kernels of the board and, on a board with twins, maps their images. The page
+/// table must exist.
 pub fn new(blob: &'static Blob, me: DomainId) -> Others {
     let mut others = Vec::new();
     for (id, domain) in (0..).map(DomainId).zip(blob.domains()).filter(|(id, _)| *id != me) {
@@ -141,7 +145,8 @@ fn own_start(blob: &Blob, me: DomainId) -> u64 {
     blob.domains()[me.index()].image_pa.wrapping_add(VA_OFFSET)
 }
 
-/// Maps another kernel's image and makes its table.
+/// Maps another kernel's image and makes the table of its functions. Returns `None` if its image is
+/// not staged or not valid.
 fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
     let this = blob.domains().get(me.index())?;
     let reaches = other.staging_pa >= this.ram_base
@@ -160,23 +165,24 @@ fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
     let own = Symbols::staged(arch::image::staging_pa(), this.staging_size)?;
     let text = arch::image::layout().text;
     let twins = Twins::new(own.within(text.1 - text.0), symbols.within(head.code_size));
-    let says = offset_of!(ImageHeader, checksum) as u64;
-    let says = PhysAddr(other.staging_pa + says).to_virt().0;
-    Some(Known { code: head.code_size, twins, symbols, sum: head.checksum, says })
+    let offset = offset_of!(ImageHeader, checksum) as u64;
+    let checksum_address = PhysAddr(other.staging_pa + offset).to_virt().0;
+    let checksum = head.checksum;
+    Some(Known { code: head.code_size, twins, symbols, checksum, checksum_address })
 }
 
 impl Others {
-    /// All of them.
     #[cfg(feature = "trials")]
     pub fn all(&self) -> &[Other] {
         &self.others
     }
 
-    /// What a fault of this kernel's code at `pc` was.
+    /// Classifies a fault of this kernel's code at `pc`.
     pub fn meet(&self, pc: u64, fault: Fault) -> Met {
         let (address, access) = match fault {
             Fault::Page { access: Access::Execute, .. } => (pc, Access::Execute),
-            // Of the code, if it is that: of data, it is none of another kernel's.
+            // A misaligned function address: AArch64 faults at the jump target. If instead the
+            // access was misaligned, `pc` is in this kernel's image, and this is `Other`.
             Fault::Unaligned { .. } => (pc, Access::Execute),
             Fault::Page { address, access } => (address, access),
             _ => return Met::Other,
@@ -208,25 +214,26 @@ impl Other {
         let known = self.known.as_ref().ok_or(Why::Unmapped)?;
         let at = address.checked_sub(self.image).filter(|&at| at < known.code);
         let at = at.and_then(|at| u32::try_from(at).ok()).ok_or(Why::NoTwin(NoTwin::NoFunction))?;
-        if arch::probe::load(known.says) != Some(known.sum) {
+        if arch::probe::load(known.checksum_address) != Some(known.checksum) {
             return Err(Why::Changed);
         }
         known.twins.find(at).map_err(Why::NoTwin)
     }
 
-    /// Its functions, where the board has twins.
+    /// Returns how many of its functions have twins, if it is mapped.
     #[cfg(feature = "trials")]
     pub fn tally(&self) -> Option<Tally> {
         self.known.as_ref().map(|known| known.twins.tally())
     }
 
-    /// Bytes of its code and its staged bytes that are mapped: 0 where nothing is.
+    /// Returns the size of its code in bytes, or 0 if it is not mapped.
     #[cfg(feature = "trials")]
     pub fn code(&self) -> u64 {
         self.known.as_ref().map_or(0, |known| known.code)
     }
 
-    /// Calls that went on here, those of them to an odd place for code of this ISA, and strays.
+    /// Returns the numbers of calls that continued in a twin, of those among them that went to an
+    /// address not aligned for this ISA, and of strays.
     #[cfg(feature = "trials")]
     pub fn counts(&self) -> [u64; 3] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))

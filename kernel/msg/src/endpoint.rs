@@ -1,5 +1,5 @@
-//! All peers of one kernel behind one `&mut`, for the simulator and for kernels that need only one
-//! lock. Others use [`Caller`] and [`Server`] separately, each with its own lock.
+//! All peers of one kernel in one value, for the simulator and for kernels that need only one lock.
+//! Others use [`Caller`] and [`Server`] separately, each with its own lock.
 //!
 //! `poll` takes every message and never waits for a handler. `out` must accept every request (see
 //! [`crate::pool`] for what happens when no handler can run). A peer that breaks the protocol is

@@ -7,7 +7,7 @@
 //! - [`notify`]: when a doorbell is needed, and how a core goes to sleep without missing a message
 //! - [`retry`]: when a waiting caller rings again, and when it gives up
 //! - [`pool`]: policy for the handler threads of a core
-//! - [`endpoint`]: all peers of a kernel behind one `&mut`, for the simulator and single-lock users
+//! - [`endpoint`]: all peers of a kernel in one value, for the simulator and single-lock users
 //! - [`rpc`]: shared vocabulary: classes, levels, errors
 //!
 //! # Locking

@@ -22,8 +22,8 @@
 //! in this session, and leftovers of an earlier session are ignored by construction.
 //!
 //! **Full**: `push` returns [`PushError::Full`] and stores nothing. The sender waits with attend,
-//! serving its own rings meanwhile, or gives up. The consumer makes room with every `pop` and never
-//! waits for anybody to do so.
+//! serving its own rings meanwhile, or gives up. The consumer makes room with every `pop`, which
+//! never waits.
 
 use abi::msg::{self, CONSUMER, HEADER, PRODUCER, SLOT};
 use base::bytes::{load_bytes, store_bytes};

@@ -123,7 +123,7 @@ fn an_abandoned_call_keeps_its_slot_until_it_is_answered() {
     assert_eq!(refused, Err(CallError::Busy(Busy::NoSlot)));
     let (request, _) = poll(&mut pair.b).requests.remove(0);
     pair.b.reply(request.reply.unwrap(), Ok(&[])).unwrap();
-    assert!(poll(&mut pair.a).ended.is_empty(), "nobody is woken");
+    assert!(poll(&mut pair.a).ended.is_empty(), "no thread is woken");
     assert!(pair.a.begin(B, Class::Urgent, TOP, 1, &[], 0).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Each rule by itself, and all of them on random boards.
+//! Tests of each rule alone, and of all of them on random boards.
 
 use crate::{ENOUGH, Facts, Refused, choose, needs_load};
 use abi::program::class::{LIGHT, NORMAL};

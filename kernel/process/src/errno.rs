@@ -67,7 +67,7 @@ impl Errno {
     }
 }
 
-/// The process was told to end while it waited.
+/// The process must end: a signal came while it waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -78,7 +78,7 @@ pub enum Stop {
     Exit(u32),
     /// It sent itself this signal.
     Signal(u16),
-    /// It was told to end while it waited; the kernel knows the signal.
+    /// It must end, because a signal came while it waited; the kernel knows the signal.
     Interrupted,
 }
 

@@ -1,7 +1,8 @@
 //! A process: its descriptors and its strings. The functions that it may call are methods, in the
 //! sibling files, with the names and arguments of the imports.
 //!
-//! A process owns the handles of its descriptors; whoever ends it calls [`Process::close_all`].
+//! A process owns the handles of its descriptors. Code that ends a process must call
+//! [`Process::close_all`].
 
 use crate::begin::{Limits, StartData};
 use crate::errno::{Done, Errno, Halt};

@@ -5,7 +5,7 @@ use abi::{fs, process};
 
 /// The kernel, as one process sees it. Times are in ns.
 ///
-/// A method that waits returns [`Interrupted`] when the process is told to end; other methods that
+/// A method that waits returns [`Interrupted`] when a signal ends the process; other methods that
 /// take long or are called often, as in a loop over a large file, may return it as well. `Close`
 /// requests to the file service are always carried out, so that [`crate::Process::close_all`] can
 /// close the handles of an ended process.
@@ -37,8 +37,8 @@ pub trait System {
         bulk: &mut [u8],
     ) -> Result<process::Reply, Interrupted>;
 
-    /// Returns kernel `kernel`'s handle for the file behind `handle`: for files that it does not
-    /// share, a kernel may have handles of its own.
+    /// Returns the handle that kernel `kernel` has for the file of `handle`: for files that it does
+    /// not share, a kernel may have handles of its own.
     fn handle_at(
         &mut self,
         _kernel: u16,
@@ -48,10 +48,10 @@ pub trait System {
     }
 
     /// Selects the kernel that runs the program at `path`, relative to the file service's handle
-    /// `directory`. `wish`: a kernel's index, or [`abi::program::ANY_KERNEL`].
+    /// `directory`. `requested`: a kernel's index, or [`abi::program::ANY_KERNEL`].
     fn place(
         &mut self,
-        wish: u32,
+        requested: u32,
         directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, process::Errno>, Interrupted>;

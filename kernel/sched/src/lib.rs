@@ -4,7 +4,7 @@
 //! - [`sleepers`]: the deadlines of sleeping threads; pure
 //! - [`kicks`]: the cores that must check their run queue; pure
 //! - [`table`]: the threads and their state transitions; pure
-//! - [`scheduler`]: the table behind one lock, context switches, timers, idle cores
+//! - [`scheduler`]: the table in one lock, context switches, timers, idle cores
 //! - [`wait`]: wait queues
 //! - [`trace`]: the bounded structured log
 //! - `raw`: the two unsafe steps: switching contexts, and entering a new thread

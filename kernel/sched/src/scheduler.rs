@@ -1,4 +1,4 @@
-//! The scheduler: the thread table behind its lock, and everything that touches the machine.
+//! The scheduler: the thread table in its lock, and everything that touches the machine.
 //!
 //! Slices and run times are ticks of the local clock. Deadlines are soc time until a timer is set,
 //! so that an adjustment of the soc clock invalidates only the timers. A timer is set only for a

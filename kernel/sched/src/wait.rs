@@ -1,7 +1,7 @@
 //! Wait queues: threads that wait for one kind of event, in FIFO order.
 //!
 //! The list is in the thread table; a queue holds only its head. Both change only under the
-//! scheduler's lock. Checking whether anybody waits takes no lock, and misses no waiter:
+//! scheduler's lock. Checking whether any thread waits takes no lock, and misses no waiter:
 //!
 //! ```text
 //! waiter:  store head; fence; check condition      waker:  set condition; fence; load head
@@ -27,7 +27,7 @@ impl WaitQueue {
         WaitQueue(AtomicU16::new(NONE))
     }
 
-    /// Returns whether nobody waits, without the lock. If the caller has changed the condition
+    /// Returns whether no thread waits, without the lock. If the caller has changed the condition
     /// first, no thread that checked it earlier is missed.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -35,7 +35,7 @@ impl WaitQueue {
         self.0.load(Ordering::Relaxed) == NONE
     }
 
-    /// Wakes the thread that has waited longest; returns false if nobody waits.
+    /// Wakes the thread that has waited longest; returns false if no thread waits.
     pub fn wake_one(&self, scheduler: &Scheduler) -> bool {
         !self.is_empty() && scheduler.wake_first(self)
     }

@@ -10,9 +10,9 @@
 //!        \_______________ keyed BLAKE3 of both pieces ______________/
 //! ```
 //! A kernel runs this code with its own rights. So an image is accepted only if `pen install` made
-//! exactly these bytes for this board's key; without the key nobody can make one. Before the seal
-//! is verified, nothing but the head's first words is used ([`class_of`] reads more, but its result
-//! only decides where a program runs).
+//! exactly these bytes for this board's key; without the key it is impossible to make one. Before
+//! the seal is verified, nothing but the head's first words is used ([`class_of`] reads more, but
+//! its result only decides where a program runs).
 //!
 //! Both functions work on bytes in memory and know nothing of files.
 #![cfg_attr(not(test), no_std)]

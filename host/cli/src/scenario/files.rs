@@ -83,7 +83,7 @@ pub fn proc(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, &format!("fs cat proc/{owner}/idle"), "[clocked]")?;
     }
     demand(rig, "fs write proc/main/version 2", "not allowed")?;
-    demand(rig, "fs write proc/main/power sideways", "makes no sense")?;
+    demand(rig, "fs write proc/main/power sideways", "invalid argument")?;
     demand(rig, "fs cat proc/mounts", "shadow /proc/shadow procfs")?;
     demand(rig, "fs cat proc/kernels", "shadow")?;
     demand(rig, "fs cat proc/meminfo", "MemFree: ")?;

@@ -15,7 +15,7 @@ fn talk(rig: &mut Rig, server: &str, client: &str, port: u16) -> Result<(), Fail
     let whole = format!("{bytes} of {bytes} bytes and 8 of 8 datagrams came back");
     demand(rig, &format!("{client}net talk {port} {bytes}"), &whole)?;
     // It was for one talk.
-    demand(rig, &format!("{client}net talk {port}"), "nobody listens there").map(|_| ())
+    demand(rig, &format!("{client}net talk {port}"), "nothing listens on that port").map(|_| ())
 }
 
 /// One kernel: the self-test, and an echo between two of its threads.

@@ -122,10 +122,10 @@ pub fn loses(rig: &mut Rig, ends: Ends, times: u64) -> Result<(), Failure> {
         exercised(rig, "on shadow ", round)?;
         whole(rig)?;
     }
-    let said = rig.transcript().matches("fs: begins anew").count() as u64;
-    let said = said + rig.early_log("main").matches("fs: begins anew").count() as u64;
+    let said = rig.transcript().matches("fs: restarts").count() as u64;
+    let said = said + rig.early_log("main").matches("fs: restarts").count() as u64;
     if lost > said || times >= 100 && lost == 0 {
-        let text = format!("it began anew {lost} times, and said so {said} times");
+        let text = format!("it restarted {lost} times, and logged that {said} times");
         return Err(Failure::Wrong(text));
     }
     Ok(())

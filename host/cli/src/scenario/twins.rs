@@ -61,9 +61,9 @@ fn from(rig: &mut Rig, side: (&str, &str, u32, &str)) -> Result<(), Failure> {
     demand(rig, &format!("{here}twins object"), &format!("object: 16{isa}"))?;
     demand(rig, &format!("{here}twins waker"), &format!("waker: {isa}"))?;
     demand(rig, &format!("{here}twins clear"), "nothing is planted now")?;
-    planted(rig, ways, "only 7", "the service began anew")?;
+    planted(rig, ways, "only 7", "the service has restarted")?;
     logged(rig, name, ": no function of this name is here")?;
-    planted(rig, ways, "same 7", "the service began anew")?;
+    planted(rig, ways, "same 7", "the service has restarted")?;
     logged(rig, name, ": two functions have this name")?;
     demand(rig, &format!("{here}twins function 7"), "nothing is planted")?;
     planted(rig, ways, "many 1000", "many: ")
@@ -91,7 +91,7 @@ pub fn refused(rig: &mut Rig) -> Result<(), Failure> {
         demand(rig, &format!("{here}twins clear"), "nothing is planted now")?;
         for (what, how) in [("function 7", "call of"), ("object", "read of"), ("waker", "read of")]
         {
-            planted(rig, (here, there), what, "the service began anew")?;
+            planted(rig, (here, there), what, "the service has restarted")?;
             logged(rig, name, &format!("stray {how} "))?;
         }
         logged(rig, name, "it is not mapped")?;

@@ -1,4 +1,5 @@
-//! `balloon`: which block is whose, moving blocks by hand, and pages that must survive it.
+//! `balloon`: shows the owners of memory blocks, moves blocks by hand, and checks movable pages,
+//! whose contents must survive that.
 
 use super::{Command, Failure, Outcome, Session, number};
 use crate::balloon::{Balloons, Failure as Why};
@@ -13,13 +14,13 @@ use kernel_mem::frames::span::BlockError;
 pub const COMMANDS: &[Command] = &[Command {
     name: "balloon",
     arguments: "[deflate|inflate|fill N|check|drop N]",
-    help: "blocks of memory: take one, give one; pages that move",
+    help: "memory blocks: take or return one; movable test pages",
     run: balloon,
 }];
 
 fn balloon(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
-    let none = Failure::Failed("this board has no memory to share");
+    let none = Failure::Failed("this board has no global region");
     let balloons = kernel.balloons.as_ref().ok_or(none)?;
     match arguments.first() {
         None => return status(kernel, balloons, out),
@@ -39,7 +40,7 @@ fn balloon(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
         }
         Some(&"drop") => {
             let dropped = movable::drop_pages(number(arguments, 1, u64::MAX)?);
-            writeln!(out, "  {dropped} pages given back, {} left", movable::count())?;
+            writeln!(out, "  {dropped} pages freed, {} left", movable::count())?;
         }
         Some(&"check") => {
             let count = movable::check();
@@ -50,7 +51,7 @@ fn balloon(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
     audit(kernel, out)
 }
 
-/// The page-table invariant, after everything that could break it.
+/// Checks the page-table invariant and prints the result.
 pub fn audit(kernel: &Kernel, out: &mut dyn Write) -> Outcome {
     match kernel.audit() {
         Ok(report) => {
@@ -63,19 +64,21 @@ pub fn audit(kernel: &Kernel, out: &mut dyn Write) -> Outcome {
     }
 }
 
-/// A refusal, for people.
+/// Returns a text for the user.
 pub fn explain(why: Why) -> Failure {
     Failure::Failed(match why {
-        Why::Busy => "another block is on its way",
+        Why::Busy => "another transfer is in progress",
         Why::Refused(Refusal::NoneFree) => "no block is free",
         Why::Refused(Refusal::NoneMine) => "we have no block",
-        Why::Refused(Refusal::Contended) => "others were quicker",
+        Why::Refused(Refusal::Contended) => "other kernels took it first",
         Why::Refused(Refusal::Map) => "the page table refused",
-        Why::Refused(Refusal::Frames(BlockError::Unmovable(_))) => "something cannot be moved",
-        Why::Refused(Refusal::Frames(BlockError::Cached(_))) => {
-            "a core that is off has frames of it"
+        Why::Refused(Refusal::Frames(BlockError::Unmovable(_))) => {
+            "a frame of the block cannot be moved"
         }
-        Why::Refused(Refusal::Frames(BlockError::NoMemory)) => "no room for what is in it",
+        Why::Refused(Refusal::Frames(BlockError::Cached(_))) => {
+            "a core that is off has cached frames of it"
+        }
+        Why::Refused(Refusal::Frames(BlockError::NoMemory)) => "no memory to move its frames to",
         Why::Refused(Refusal::Frames(_)) => "the frame allocator refused",
     })
 }
@@ -84,7 +87,7 @@ fn status(kernel: &'static Kernel, balloons: &Balloons, out: &mut dyn Write) -> 
     let count = balloons.pure().blocks().count();
     let free = balloons.pool(kernel);
     let pages = movable::count();
-    writeln!(out, "  {count} blocks of 16 MiB, {free} free; {pages} pages that move")?;
+    writeln!(out, "  {count} blocks of 16 MiB, {free} free; {pages} pages of `balloon fill`")?;
     for index in 0..count {
         let (whose, kind) = match balloons.state(kernel, index) {
             State::Free => continue,

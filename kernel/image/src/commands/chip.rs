@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The domain a word names, by name or number.
+/// Returns the domain with this name or number.
 pub fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
     let domains = kernel.blob.domains();
     let by_name = domains.iter().position(|d| abi::boot::text(&d.name) == word);
@@ -57,7 +57,7 @@ pub fn find(kernel: &Kernel, word: &str) -> Result<DomainId, Failure> {
     Ok(DomainId(index as u8))
 }
 
-/// The first domain that is not ours.
+/// Returns the first domain that is not this kernel's.
 pub fn first_peer(kernel: &Kernel) -> Result<DomainId, Failure> {
     (0..kernel.blob.domains().len())
         .map(|index| DomainId(index as u8))
@@ -65,7 +65,7 @@ pub fn first_peer(kernel: &Kernel) -> Result<DomainId, Failure> {
         .ok_or(Failure::Failed("this board has no other kernel"))
 }
 
-/// The domain a word names, or the first that is not ours.
+/// Returns the peer that the first argument names, or the first peer.
 fn find_peer(kernel: &Kernel, arguments: &[&str]) -> Result<DomainId, Failure> {
     let peer = match arguments.first() {
         Some(word) => find(kernel, word)?,
@@ -136,12 +136,13 @@ fn on(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// How long a kernel may take to go off.
+/// How long a kernel may take to power off.
 const OFF_NS: u64 = 2_000_000_000;
-/// Longest that a kernel is kept off by a command that wakes it.
+/// Longest time after which `domain off` wakes the domain again.
 const LONGEST_NAP_MS: u64 = 60_000;
 
-/// Is the system console driven there? Then whoever types is there, whoever runs the command.
+/// Returns whether domain `target` drives the system console, so that the user could not type any
+/// more if it were off.
 fn holds_console(kernel: &Kernel, target: DomainId) -> bool {
     let here = |d: &Device| d.kind == device::CONSOLE && d.home == u32::from(target.0);
     kernel.blob.devices().iter().any(here)
@@ -162,7 +163,7 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
     }
     if action != "on" && nap.is_none() && holds_console(kernel, target) {
         return Err(Failure::Failed(
-            "that kernel holds the console: nobody could wake it, unless `off NAME MS` does",
+            "that kernel holds the console: it could not be woken, except by `off NAME MS`",
         ));
     }
     let ask_soc = |what| kernel.soc.request(what, u64::from(target.0), 0).map(|_| ());
@@ -171,7 +172,7 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         "inactive" => (ask_soc(command::INACTIVE), "inactive"),
         "cold" => (ask_soc(command::OFF), "off; next boot cold"),
         _ => {
-            // Who is to wake it waits longer, for it may still go off.
+            // If it is to be woken, wait longer: it may still power off and must not stay off.
             let patience = if nap.is_some() { LONGEST_NAP_MS * 1_000_000 } else { OFF_NS };
             switch_off(session, target, patience)?;
             match nap {
@@ -193,7 +194,7 @@ fn domain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
     }
 }
 
-/// Asks the other kernel to switch itself off, which keeps its memory.
+/// Asks another kernel to power itself off, with its memory kept, and waits until it is off.
 fn switch_off(session: &Session, target: DomainId, patience_ns: u64) -> Result<(), Failure> {
     match session.call_value(target, Ask::PowerOff, 0) {
         Err(CallFailure::Refused(Refusal::Refused)) => {
@@ -233,7 +234,7 @@ fn overflow(_: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Recursion without end.
+/// Recurses without end.
 #[allow(unconditional_recursion, reason = "overflowing the stack is its purpose")]
 fn dig(depth: u64) -> u64 {
     let here = core::hint::black_box([depth; 64]);
@@ -241,16 +242,16 @@ fn dig(depth: u64) -> u64 {
 }
 
 fn poweroff(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    goes(session, out, command::SHUTDOWN, "powering off")
+    end_chip(session, out, command::SHUTDOWN, "powering off")
 }
 
 fn reboot(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
-    goes(session, out, command::REBOOT, "restarting the board")
+    end_chip(session, out, command::REBOOT, "restarting the board")
 }
 
-/// The whole chip goes off, and perhaps on again.
-fn goes(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
-    // What cannot be written is not: the chip goes off in any case.
+/// Powers the whole chip off, or restarts it.
+fn end_chip(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
+    // The chip powers off even if files cannot be made durable.
     let _ = crate::files::settle(session);
     writeln!(out, "{said}")?;
     match session.kernel.soc.request(how, 0, 0) {

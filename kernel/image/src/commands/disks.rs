@@ -1,4 +1,4 @@
-//! File systems by hand: which there are, how full they are, and that they are on their disks.
+//! Commands about file systems: list them, show their use of space, make them durable.
 
 use crate::files::{mounts, settle_one, with_client};
 use crate::session::{Failure, Outcome, Session};
@@ -7,7 +7,7 @@ use alloc::string::String;
 use core::fmt::Write;
 use fs::client::Client;
 
-/// How large each is, and what it is.
+/// Prints size, free space and kind of each file system.
 pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
     for name in with_client(session, |client| mounts(client, root))? {
         let found = with_client(session, |client| {
@@ -28,7 +28,7 @@ pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
     Ok(())
 }
 
-/// All file systems, a line each: `WHAT WHERE KIND OPTIONS BYTES FREE`.
+/// Prints all mounts, one line each: `WHAT WHERE KIND OPTIONS BYTES FREE`.
 pub fn table(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let blob = session.kernel.blob;
     for (head, path) in with_client(session, |client| client.mounts())? {
@@ -84,7 +84,7 @@ pub fn sync_all(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {
     Ok(())
 }
 
-/// Who carries requests for somebody whose root is the directory at `path`.
+/// Returns a function that makes requests with the directory at `path` as the root.
 pub fn below<'a>(
     path: &'a str,
     ask: &'a mut dyn FnMut(Request, &mut [u8]) -> Reply,

@@ -1,4 +1,4 @@
-//! Services and files by hand, and the file service's self-test.
+//! Commands about services and files, and the self-test of the file service.
 
 use super::{Command, disks, number};
 use crate::files::with_client;
@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "services",
         arguments: "",
-        help: "each service: how it is shared, where, how often it was asked",
+        help: "each service: its mode, memory, and numbers of requests",
         run: services,
     },
     Command {

@@ -1,4 +1,4 @@
-//! Commands that look at this kernel and change nothing.
+//! Commands that show the state of this kernel and change nothing.
 
 use super::{Command, Failure, Outcome, Session, number};
 use crate::counts::COUNTS;

@@ -1,7 +1,14 @@
-//! Commands: words in, text out. The monitor, `/proc` and other kernels (`on`) run them alike.
+//! Commands: words in, text out. The monitor, `/proc` and other kernels (`on`) run them in the same
+//! way, so a command does not know where its output goes. No input can panic this kernel, except
+//! the commands `panic` and `overflow`.
 //!
-//! A command gets its words and a place to write; it does not know where it was typed. Nothing
-//! typed can panic this kernel, except the command that says so.
+//! - [`inspect`]: cores, memory, interrupts, threads, traces
+//! - [`chip`]: peers, calls, power, devices
+//! - [`files`], [`disks`]: services and file systems
+//! - [`tasks`]: processes
+//! - [`watts`]: frequency, idle state, energy
+//! - [`balloon`]: memory blocks
+//! - [`records`]: measurements of boot time and memory
 
 mod balloon;
 mod chip;
@@ -25,25 +32,23 @@ pub use watts::{asked_frequency, gates_idle};
 
 /// Most bytes of a command line.
 pub const LINE: usize = 200;
-/// Most words of a command line; the rest is refused.
+/// Most words of a command line. A longer one is refused.
 const WORDS: usize = 16;
 
-/// One command.
 pub struct Command {
-    /// Its first word.
     pub name: &'static str,
-    /// How the others are meant.
+    /// Its arguments, for the usage text.
     pub arguments: &'static str,
-    /// What it does.
+    /// What it does, for `help`.
     pub help: &'static str,
-    /// Does it, and writes what there is to say.
+    /// Executes the command with its arguments, and writes its output.
     pub run: fn(&Session, &mut dyn Write, &[&str]) -> Outcome,
 }
 
 const HELP: Command =
     Command { name: "help", arguments: "[COMMAND]", help: "this list", run: help };
 
-/// Of every kernel, in the order of `help`.
+/// The commands of every kernel, in the order of `help`.
 const OURS: &[&[Command]] = &[
     &[HELP],
     inspect::COMMANDS,
@@ -55,23 +60,23 @@ const OURS: &[&[Command]] = &[
     records::COMMANDS,
 ];
 
-/// Those of a kernel for tests and measurements.
+/// Additional commands of a test image.
 static MORE: Once<&'static [&'static [Command]]> = Once::new();
 
-/// Adds commands. Once: only the first time counts.
+/// Adds commands. Only the first call has an effect.
 #[cfg(feature = "trials")]
 pub fn extend(more: &'static [&'static [Command]]) {
     let _ = MORE.set(more);
 }
 
-/// All commands, in the order of `help`.
+/// Returns all commands, in the order of `help`.
 fn commands() -> impl Iterator<Item = &'static Command> {
     let more = MORE.get().copied().unwrap_or_default();
     OURS.iter().chain(more).copied().flatten()
 }
 
-/// Runs one command line; everything it has to say goes to `out`. What failed begins with `! `,
-/// here and in what another kernel answers, so that a script's reader sees it.
+/// Runs one command line, with its output to `out`. Errors are lines that begin with `! `, also if
+/// they come from another kernel, so that scripts can detect them.
 pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
     let mut words = [""; WORDS];
     let mut count = 0;
@@ -88,7 +93,7 @@ pub fn run(session: &Session, out: &mut dyn Write, text: &str) {
         let _ = writeln!(out, "! no command `{name}`; `help` lists them");
         return;
     };
-    // Nothing is left to tell when the output itself fails.
+    // A failure of the output cannot be reported.
     let _ = match (command.run)(session, out, arguments) {
         Ok(()) | Err(Failure::Output) => Ok(()),
         Err(Failure::Usage) => writeln!(out, "! usage: {} {}", command.name, command.arguments),
@@ -107,7 +112,7 @@ fn help(_: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Words as a command line again.
+/// Joins words to a command line.
 pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
     let mut line = Text::new();
     let fits = words.iter().try_for_each(|word| write!(line, "{word} "));
@@ -115,7 +120,7 @@ pub fn joined(words: &[&str]) -> Result<Text<LINE>, Failure> {
     Ok(line)
 }
 
-/// Zeroed memory for a message.
+/// Allocates `bytes` bytes of zeroes.
 pub fn buffer(bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut buffer = Vec::new();
     let reserved = buffer.try_reserve_exact(bytes);
@@ -124,7 +129,7 @@ pub fn buffer(bytes: usize) -> Result<Vec<u8>, Failure> {
     Ok(buffer)
 }
 
-/// A number among the words, or how it is meant.
+/// Returns the argument at `index` as a number, or `default` if there is none.
 pub fn number(arguments: &[&str], index: usize, default: u64) -> Result<u64, Failure> {
     match arguments.get(index) {
         None => Ok(default),

@@ -1,4 +1,4 @@
-//! Records of a kernel as people run it: what its boot took, and the memory in use after.
+//! `record`: prints measurements of the ordinary image: the time of its boot, and its memory.
 
 use super::{Command, Failure, Outcome, Session};
 use crate::peers::Ask;
@@ -30,7 +30,7 @@ fn used() -> u64 {
     crate::memory::Use::now().used()
 }
 
-/// Of this kernel, and of each other one that runs, under its name.
+/// Prints the memory in use of this kernel and of all other kernels.
 fn memory(session: &Session, out: &mut dyn Write) -> Outcome {
     let kernel = session.kernel;
     writeln!(out, "record memory.after_boot_bytes {} bytes", used())?;

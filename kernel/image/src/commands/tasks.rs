@@ -1,4 +1,4 @@
-//! Processes by hand.
+//! Commands about processes.
 
 use super::{Command, Failure, Outcome, Session};
 use crate::processes::{explain, with_table};
@@ -10,18 +10,18 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "ps",
         arguments: "",
-        help: "processes of all kernels, what they used of cores and memory, what they asked",
+        help: "processes of all kernels, with their use of cores and memory, and their requests",
         run: list,
     },
     Command {
         name: "kill",
         arguments: "PID|-GROUP [SIGNAL]",
-        help: "a signal for a process, by its number or name; TERM if none is named",
+        help: "send a signal to a process or group: number or name, TERM by default",
         run: kill,
     },
 ];
 
-/// Signals that have a name here.
+/// The names of signals.
 const NAMES: [(&str, u16); 7] = [
     ("HUP", signal::HUP),
     ("INT", signal::INT),

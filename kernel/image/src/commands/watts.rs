@@ -1,5 +1,5 @@
-//! What this domain uses: its frequency and its idle state, words of its page that the chip follows
-//! at the store; and the energy that the chip says was used.
+//! Commands about power: frequency and idle state of this domain, which the chip reads from the
+//! domain page and applies at the store; and energy use, as the chip measures it.
 
 use super::chip::find;
 use super::{Command, Failure, Outcome, Session, number};
@@ -15,7 +15,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "frequency",
         arguments: "MHZ",
-        help: "run this domain at another of its board's frequencies; told in the lab only",
+        help: "run this domain at another of its board's frequencies; effective in the lab only",
         run: frequency,
     },
     Command {
@@ -38,17 +38,17 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What was asked for; 0: nothing was.
+/// Returns the frequency in MHz that was requested; 0 if none was.
 pub fn asked_frequency(kernel: &Kernel) -> u64 {
     kernel.own_page.load(offset_of!(DomainPage, frequency_mhz))
 }
 
-/// Does waiting stop the clock?
+/// Returns whether the clock is gated while the domain waits.
 pub fn gates_idle(kernel: &Kernel) -> bool {
     kernel.own_page.load(offset_of!(DomainPage, gate_idle)) != 0
 }
 
-/// The chip ignores a frequency that the board does not list; time goes on at the old one.
+/// Requests a frequency. The chip ignores one that the board does not list.
 fn frequency(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let mhz = number(arguments, 0, 0)?;
     if mhz == 0 {
@@ -68,7 +68,7 @@ fn idle(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(writeln!(out, "  waits with its clock {}", ["running", "gated"][gates as usize])?)
 }
 
-/// Sleeping domains count: the sum is of all of them.
+/// Prints the energy of one domain, or of all domains and their sum, including sleeping ones.
 fn energy(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let one = arguments.first().map(|word| find(kernel, word)).transpose()?;
@@ -81,9 +81,9 @@ fn energy(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
         let answer = kernel.soc.request(command::ENERGY, u64::from(id.0), 0);
         let nj = answer.map_err(|why| match why {
             SocError::Absent => Failure::Failed(
-                "nobody measures energy here; `pen up BOARD --lab --mode energy` does",
+                "energy is not measured here; use `pen up BOARD --lab --mode energy`",
             ),
-            _ => Failure::Failed("the chip does not tell"),
+            _ => Failure::Failed("the soc refused"),
         })?;
         sum = sum.saturating_add(nj.value);
         line(out, abi::boot::text(&domain.name), nj.value)?;

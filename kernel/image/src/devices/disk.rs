@@ -1,20 +1,20 @@
-//! Requests to the disk: several at a time, each from its beginning to its end.
+//! Synchronous requests to the disk. A large one is divided, and its parts are in flight together.
 
 use super::{Devices, bus};
 use crate::node::Node;
 use core::sync::atomic::Ordering;
 use drivers::block::{BUFFER, Block, BlockError, Request, SECTOR, SLOTS, Token};
 
-/// One request: where, what, and where to what is read.
+/// A request: its sector, the operation, and the buffer for what is read.
 type Asked<'a> = (u64, Request<'a>, &'a mut [u8]);
 
-/// The sector of the `at`th piece of what begins at `sector`.
+/// Returns the sector of piece `at` of a transfer that starts at `sector`.
 fn piece(sector: u64, at: usize) -> u64 {
     sector + (at * BUFFER / SECTOR) as u64
 }
 
 impl Devices {
-    /// Whole sectors.
+    /// Reads whole sectors, starting with `sector`; waits.
     pub fn disk_read(
         &self,
         node: &'static Node,
@@ -26,7 +26,7 @@ impl Devices {
         self.transfer(node, asked)
     }
 
-    /// Whole sectors.
+    /// Writes whole sectors, starting with `sector`; waits.
     pub fn disk_write(
         &self,
         node: &'static Node,
@@ -39,13 +39,13 @@ impl Devices {
         self.transfer(node, asked)
     }
 
-    /// All that was written is durable.
+    /// Makes all earlier writes durable; waits.
     pub fn disk_flush(&self, node: &'static Node) -> Result<(), BlockError> {
         self.transfer(node, core::iter::once((0, Request::Flush, Default::default())))
     }
 
-    /// All of these, as many at a time as there are places for. Only the first waits for a place:
-    /// two who had some and waited for more would wait for each other.
+    /// Executes requests, as many at a time as the driver has slots. Waits for a slot only while it
+    /// has none: two threads that had some and waited for more would deadlock.
     fn transfer<'a>(
         &self,
         node: &'static Node,
@@ -70,14 +70,14 @@ impl Devices {
             for (token, into) in flying.into_iter().flatten() {
                 ended = self.finish(node, &token, into).and(ended);
             }
-            // There is room for who found none.
+            // Threads that wait for a slot find one now.
             self.block.waiting.wake_all(&node.scheduler);
             ended?;
         }
         Ok(())
     }
 
-    /// Submits it as soon as there is a place.
+    /// Submits a request as soon as there is a slot.
     fn begin(
         &self,
         node: &'static Node,
@@ -92,7 +92,7 @@ impl Devices {
         token
     }
 
-    /// Waits until it has ended.
+    /// Waits until a request has ended.
     fn finish(
         &self,
         node: &'static Node,
@@ -121,17 +121,18 @@ impl Devices {
         }
     }
 
-    /// Can the disk be read only? `None`: there is none.
+    /// Returns whether the disk is read-only, or `None` if this kernel has no disk.
     pub fn disk_is_read_only(&self) -> Option<bool> {
         self.block.driver.lock().as_ref().map(Block::is_read_only)
     }
 
-    /// How large it is. `None`: there is none.
+    /// Returns the number of the disk's sectors, or `None` if this kernel has no disk.
     pub fn disk_sectors(&self) -> Option<u64> {
         self.block.driver.lock().as_ref().map(Block::sectors)
     }
 
-    /// Writes, flushes and reads back the last sector, which it leaves as it was.
+    /// Tests the disk: writes, flushes and reads back the last sector, then restores it. Returns
+    /// the number of sectors. The error is a text for the user.
     pub fn disk_check(&self, node: &'static Node) -> Result<u64, &'static str> {
         let sectors = self.disk_sectors().ok_or("this kernel drives no disk")?;
         if self.disk_is_taken.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The DMA engine: where it is, and the threads that wait for it. Its driver is a service
-//! (`dma::Dma`), in the mode that the board chose; [`crate::transfers`] asks it.
+//! The DMA engine: its address, and the threads that wait for it. Its driver is a service
+//! (`dma::Dma`), which [`crate::transfers`] uses.
 
 use super::Devices;
 use crate::node::Node;
@@ -11,7 +11,8 @@ use dma::{Books, Seen, Ticket};
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
 
-/// Where the engine is.
+/// Offsets of the engine's registers and memory in the uncached window, its doorbell vector, and
+/// the bit set of channels that this kernel may use.
 struct Place {
     registers: usize,
     memory: usize,
@@ -38,7 +39,8 @@ impl Slot {
         }
     }
 
-    /// Looks whether it is there.
+    /// Finds the engine that the board describes, and checks it. In a mode that does not share the
+    /// driver, each domain has channels of its own.
     pub fn start(&self, node: &'static Node, found: &Found, mode: Mode) -> Result<(), NotOurs> {
         let offset = |at: u64| (at - node.blob.window.base) as usize;
         let (registers, memory) = (offset(found.registers), offset(found.memory));
@@ -54,7 +56,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Was it found?
+    /// Returns whether the engine was found.
     pub fn is_there(&self) -> bool {
         self.place.get().is_some()
     }
@@ -69,7 +71,7 @@ impl Place {
 }
 
 impl Devices {
-    /// What the DMA driver's step reaches.
+    /// Returns the engine, for a step of the driver.
     pub fn dma_device(&self, node: &'static Node) -> Option<Device<'static>> {
         Some(self.dma.place.get()?.device(node))
     }
@@ -77,18 +79,18 @@ impl Devices {
 
 #[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
 impl Devices {
-    /// The engine; `None`: this board has none, or it did not start.
+    /// Returns the engine's port; `None` if the board has no engine, or it did not start.
     pub fn dma_port(&self, node: &'static Node) -> Option<Port<'static>> {
         self.dma_device(node).map(Port)
     }
 
-    /// Waits until the engine is through with what is under way for this kernel now.
+    /// Waits until the engine is done with all batches that this kernel has in progress now.
     pub fn dma_settle(&self, node: &Node, port: &Port<'static>) {
         let mut rest = Rest::of(port, node.me);
         node.scheduler.wait(&self.dma.waiting, || rest.is_over(port));
     }
 
-    /// Waits for what becomes of a batch.
+    /// Waits until a batch ends or its channel breaks.
     pub fn dma_wait(&self, node: &Node, port: &Port<'static>, ticket: &Ticket) -> Seen {
         let mut seen = Seen::Waiting;
         node.scheduler.wait(&self.dma.waiting, || {
@@ -98,7 +100,7 @@ impl Devices {
         seen
     }
 
-    /// An outcome was read: its descriptors are free.
+    /// Frees the descriptors of a batch whose outcome was read.
     pub fn dma_read(&self, port: &Port<'static>, ticket: &Ticket) {
         self.dma.books.lock().read(port, ticket);
     }

@@ -1,6 +1,7 @@
-//! Streams with the host: the vsock device, and the threads that read and write.
+//! Streams to and from the host, over the vsock device.
 //!
-//! Whoever waits moves packets itself: each look takes what came and sends what can go.
+//! There is no thread for the device: a thread that waits for a stream polls the device for all
+//! streams. Each poll receives the packets that have arrived and sends what can be sent.
 
 use super::{Slot, bus};
 use crate::node::Node;
@@ -11,11 +12,11 @@ use drivers::streams::{Id, Read, Streams};
 use drivers::transport::InitError;
 use drivers::vsock::Vsock;
 
-/// Why a stream carries no more.
+/// The stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// The driver, what it carries, and a packet on its way.
+/// The driver, the streams, and a buffer for one packet.
 pub struct Link {
     vsock: Vsock,
     streams: Streams,
@@ -43,12 +44,12 @@ impl Slot<Link> {
         Ok(())
     }
 
-    /// Is the device ours?
+    /// Returns whether this kernel drives the device.
     pub fn is_there(&self) -> bool {
         self.driver.lock().is_some()
     }
 
-    /// Waits until `look` finds something.
+    /// Polls and waits until `look` finds something. Returns `None` without the device.
     fn until<T>(
         &self,
         node: &'static Node,
@@ -60,19 +61,19 @@ impl Slot<Link> {
             let Some(link) = &mut *driver else { return true };
             link.pump(node);
             found = look(&mut link.streams);
-            // What it read made room, what it wrote may go.
+            // `look` may have made room by reading, or added data by writing.
             link.pump(node);
             found.is_some()
         });
         found
     }
 
-    /// The next stream that the host begins.
+    /// Waits for the next stream that the host opens.
     pub fn accept(&self, node: &'static Node) -> Option<Id> {
         self.until(node, Streams::accept)
     }
 
-    /// Bytes of a stream; 0: there are no more.
+    /// Waits for bytes of a stream and reads them. Returns their number; 0 at the end.
     pub fn read(&self, node: &'static Node, id: Id, into: &mut [u8]) -> usize {
         let read = self.until(node, |streams| match streams.read(id, into) {
             Read::Bytes(bytes) => Some(bytes),
@@ -82,7 +83,7 @@ impl Slot<Link> {
         read.unwrap_or(0)
     }
 
-    /// Fills `into`, or there are not so many bytes.
+    /// Fills `into`, or fails if the stream ends before.
     pub fn read_exact(&self, node: &'static Node, id: Id, mut into: &mut [u8]) -> Result<(), Gone> {
         while !into.is_empty() {
             match self.read(node, id, into) {
@@ -106,13 +107,13 @@ impl Slot<Link> {
         Ok(())
     }
 
-    /// Done with it.
+    /// Closes a stream.
     pub fn close(&self, node: &'static Node, id: Id) {
         if let Some(link) = &mut *self.driver.lock() {
             link.streams.close(id);
             link.pump(node);
         }
-        // Another thread may be reading it.
+        // Another thread may be waiting for it.
         self.waiting.wake_all(&node.scheduler);
     }
 }

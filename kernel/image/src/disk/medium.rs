@@ -1,7 +1,7 @@
-//! Where a disk's blocks are: on the device, or in memory (`ram=NAME` on the board's command line).
+//! The storage of a disk: the device, or memory (`ram=NAME` on the board's command line).
 //!
-//! A disk in memory begins as what is on the device, which is read once and never written: what
-//! changes is gone when its kernel ends.
+//! A disk in memory starts as a copy of the device, which is read once and never written. Changes
+//! are lost when the kernel ends.
 
 use crate::kernel::Kernel;
 use crate::memory::FRAMES;
@@ -9,19 +9,19 @@ use alloc::vec::Vec;
 use base::addr::PAGE;
 use drivers::block::{BUFFER, BlockError, SECTOR};
 
-/// Bytes of a piece: as many requests to the device.
+/// Size of a piece in bytes: two requests to the device.
 const PIECE: usize = 2 * BUFFER;
 
-/// Of one disk.
+/// The storage of one disk.
 pub enum Medium {
-    /// The device of this kernel.
+    /// This kernel's block device.
     Device,
-    /// All of it, in pieces; the last one may be shorter.
+    /// Memory, in pieces of [`PIECE`] bytes; the last one may be shorter.
     Memory(Vec<Vec<u8>>),
 }
 
 impl Medium {
-    /// All that is on the device.
+    /// Copies the device to memory. The error is a text for the log.
     pub fn copied(kernel: &'static Kernel) -> Result<Medium, &'static str> {
         let sectors = kernel.devices.disk_sectors().ok_or("there is no device")?;
         let bytes = sectors.checked_mul(SECTOR as u64).and_then(|all| usize::try_from(all).ok());
@@ -41,7 +41,7 @@ impl Medium {
         Ok(Medium::Memory(pieces))
     }
 
-    /// Whole sectors.
+    /// Reads whole sectors, starting with `sector`.
     pub fn read(
         &mut self,
         kernel: &'static Kernel,
@@ -56,7 +56,7 @@ impl Medium {
         }
     }
 
-    /// Whole sectors.
+    /// Writes whole sectors, starting with `sector`.
     pub fn write(
         &mut self,
         kernel: &'static Kernel,
@@ -71,11 +71,11 @@ impl Medium {
         }
     }
 
-    /// What was written is durable, as far as the medium is.
+    /// Makes everything written durable, as far as the medium is.
     pub fn flush(&mut self, kernel: &'static Kernel) -> Result<(), BlockError> {
         match self {
             Medium::Device => match kernel.devices.disk_flush(kernel) {
-                // Whatever it answered to is durable.
+                // A device without a flush makes each write durable before it answers.
                 Err(BlockError::Unsupported) => Ok(()),
                 done => done,
             },
@@ -84,8 +84,8 @@ impl Medium {
     }
 }
 
-/// Shows `work` the parts of the pieces that hold `length` bytes from a sector on, each with its
-/// range of those bytes.
+/// Calls `work` for each part of the pieces that contains some of the `length` bytes from `sector`
+/// on, with the part's range in those bytes.
 fn each(
     pieces: &mut [Vec<u8>],
     sector: u64,

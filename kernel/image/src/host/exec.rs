@@ -1,11 +1,11 @@
-//! `pen exec`: a program of this chip, on any kernel, with the host's terminal as its input,
-//! output and errors.
+//! `pen exec`: runs a program on any kernel, with the host's terminal as its input, output and
+//! standard error.
 //!
 //! ```text
 //!   host --Data--> feeder --pipe--> 0 program 1,2 --pipes--> this thread --Out, Err--> host
 //!        --Signal-> feeder --> its group                       its end: Exit
 //! ```
-//! A host that goes away hangs up: the program's group gets HUP.
+//! When the stream ends before the program, the program's group gets HUP.
 
 use super::folders::Held;
 use super::images::Images;
@@ -29,7 +29,7 @@ use drivers::streams::Id;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What the feeder of a program's input has to know.
+/// Passed to the thread that feeds a program's input.
 struct Feed {
     id: Id,
     pid: u32,
@@ -37,10 +37,10 @@ struct Feed {
     over: AtomicBool,
 }
 
-/// Feeders, by their streams' numbers.
+/// Feeds that their threads have not taken yet, by the numbers of their streams.
 static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
 
-/// Handles of this kernel, closed when they are dropped.
+/// Handles that this kernel has open; dropping this closes them.
 struct Handles<'a> {
     session: &'a Session,
     all: Vec<u64>,
@@ -59,7 +59,7 @@ impl Handles<'_> {
 
     fn close(&mut self, handle: u64) {
         self.all.retain(|&other| other != handle);
-        // It is ours; if the service began anew it is gone anyway.
+        // Fails only if the service has restarted; then there is no such handle.
         let _ = with_files(self.session, |client| client.close(handle));
     }
 }
@@ -72,14 +72,14 @@ impl Drop for Handles<'_> {
     }
 }
 
-/// Bytes that an [`Exec`] says its strings have; `None`: more than there may be.
+/// Returns the total size of an [`Exec`]'s strings, or `None` if that exceeds the limits.
 fn strings_of(head: &Exec) -> Option<usize> {
     let (path, arguments) = (head.path.get() as usize, head.arguments.get() as usize);
     let block = arguments.saturating_add(head.environment.get() as usize);
     (path <= PATH && block <= ARGUMENTS).then_some(path + block)
 }
 
-/// What the host asked for, in pieces.
+/// A parsed [`Exec`].
 struct Asked<'a> {
     kernel: u32,
     path: &'a [u8],
@@ -99,7 +99,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Stream {
-    /// Receives the strings that did not fit into the frame of an [`Exec`].
+    /// Receives the strings that did not fit in the frame of an [`Exec`].
     pub(super) fn rest(&self, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
         let (head, _) = Exec::read_from_prefix(bytes).map_err(|_| NONSENSE)?;
         let whole = size_of::<Exec>() + strings_of(&head).ok_or(NONSENSE)?;
@@ -113,7 +113,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Runs what `bytes` ask for; the program gets `folders`.
+    /// Runs the program that `bytes` describe, with `folders`, and relays its output until it ends.
     pub(super) fn exec(
         &self,
         bytes: &[u8],
@@ -181,7 +181,7 @@ impl Stream {
         })
     }
 
-    /// What is wrong with the image that was to run, if that is it.
+    /// Returns what is wrong with the program's image, if that is why it did not start.
     #[cold]
     fn refusal(&self, asked: &Asked<'_>) -> Option<&'static str> {
         let domains = self.kernel.blob.domains();
@@ -190,19 +190,19 @@ impl Stream {
         isas.find_map(|(_, domain)| refusal(&self.session, asked.path, domain.isa))
     }
 
-    /// A thread that brings input. Without one the program finds its input's end.
+    /// Spawns the thread that feeds the program's input. If that fails, the input is empty.
     fn feed(&self, feed: &Arc<Feed>) {
         let before = FEEDS.lock().insert(self.id.number(), feed.clone());
         drop(before);
         if self.kernel.spawn("feeder", None, feeder, self.id.number()).is_err() {
-            crate::log!("no memory for a thread that brings a program its input");
+            crate::log!("no memory for the thread of a program's input");
             let taken = FEEDS.lock().remove(&self.id.number());
             drop(taken);
             let _ = with_files(&self.session, |client| client.close(feed.input));
         }
     }
 
-    /// What the program writes, until nobody can write any more.
+    /// Sends the program's output to the host, until all writers have closed it.
     fn relay(&self, mut pipes: [(u64, Kind); 2]) -> Result<(), Gone> {
         let mut open = 2;
         let mut bytes = vec![0; LARGEST];

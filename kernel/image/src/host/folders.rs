@@ -1,13 +1,14 @@
-//! Folders of the host that a program sees (`pen exec --dir`): served file systems, whose jobs go
-//! to the host, each folder's over a stream of its own.
+//! Folders of the host for programs (`pen exec --dir`): served file systems, whose jobs are sent to
+//! the host, over one stream for each folder.
 //!
 //! ```text
 //!   program --> fs --NextJob--> carrier --Job--> host
-//!                ^---JobDone-- the stream's thread <--Said-- host
+//!                ^---JobDone-- the stream's thread <--JobReply-- host
 //! ```
-//! Contract: a folder is there as long as its stream, and has no name in the file system: who has
-//! no handle of it cannot see it. Where the stream ends whoever waits for the host is told so, and
-//! the file system disappears. Its number is free when nobody takes jobs by it any more.
+//! Contract: a folder exists as long as its stream. It has no name in the file system, so a program
+//! can reach it only through a handle that it was given. When the stream ends, the file system is
+//! unmounted, and callers that wait for the host get an error. A folder's number can be used again
+//! after its carrier has ended.
 
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file};
@@ -25,24 +26,22 @@ use drivers::streams::Id;
 use kernel_msg::Level;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Numbers of servers that are folders; those of kernels are smaller.
+/// Numbers of servers for folders. Those of kernels (`procfs`) are smaller.
 const NUMBERS: RangeInclusive<u64> = 32..=63;
-/// A pause while the service cannot be asked, in ns.
+/// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 100_000_000;
-/// What a program asks for that comes too late.
-const OVER: Trouble = Trouble::Failed(Failure::Failed("a folder is not served any more"));
+/// Error of a program that names a folder whose stream has ended.
+const OVER: Trouble = Trouble::Failed(Failure::Failed("a folder is no longer served by the host"));
 
-/// A folder.
 struct Folder {
-    /// Its stream.
     stream: Id,
-    /// What programs call it.
+    /// Its path in the program.
     name: Vec<u8>,
-    /// A handle of its root, while the stream is there.
+    /// A handle of its root, while it is mounted.
     root: Option<u64>,
 }
 
-/// All that have a carrier, by their numbers.
+/// All folders, by their numbers.
 static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
 
 /// A handle of a folder's root, for one program.
@@ -52,12 +51,13 @@ pub(super) struct Held {
 }
 
 impl Stream {
-    /// A program: the numbers of its folders, and its images, come first.
+    /// Serves a request to run a program. The numbers of its folders, and its images, precede the
+    /// [`Kind::Exec`].
     pub(super) fn program(&self, kind: Kind, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
         let (mut held, mut images) = (Vec::new(), Images::new(self));
         let collected = self.collect(kind, bytes, &mut held, &mut images);
         let done = collected.and_then(|()| self.exec(bytes, &held, &mut images));
-        // Those that a program got are closed, which does no harm.
+        // Those that a program got are closed already; closing again does no harm.
         for folder in held {
             let _ = with_files(&self.session, |client| client.close(folder.handle));
         }
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// A handle of the folder `number`.
+    /// Opens a handle of the folder `number`.
     fn held(&self, number: u64) -> Result<Held, Trouble> {
         let found = ALL.lock().get(&number).and_then(|it| Some((it.root?, it.name.clone())));
         let (root, name) = found.ok_or(OVER)?;
@@ -111,16 +111,16 @@ impl Stream {
             return Err(why);
         }
         let told = self.send(Kind::Done, &(number as u32).to_le_bytes());
-        // From here on the carrier alone sends.
+        // From here on, only the carrier sends.
         let mut bytes = Vec::new();
         while told.is_ok() && matches!(self.receive(&mut bytes), Ok(Kind::JobReply)) {
-            said(&self.session, number, &bytes);
+            handle_reply(&self.session, number, &bytes);
         }
         self.end(number);
         Err(Trouble::Gone)
     }
 
-    /// A number that nobody has.
+    /// Reserves an unused number for a folder.
     fn reserve(&self, name: &[u8]) -> Result<u64, Trouble> {
         let folder = Folder { stream: self.id, name: name.to_vec(), root: None };
         let mut all = ALL.lock();
@@ -139,15 +139,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Nobody gets it from now on, and who has it is told that it is gone.
+    /// Unmounts the folder: no program gets it any more, and programs that have it get errors.
     fn end(&self, number: u64) {
         let ours = |folder: &mut Folder| {
             if folder.stream == self.id { folder.root.take() } else { None }
         };
-        // Without one the service began anew, and has nothing of it.
+        // Without a root it is not mounted.
         let Some(root) = ALL.lock().get_mut(&number).and_then(ours) else { return };
         let gone = |done| matches!(done, Ok(()) | Err(Errno::Noent | Errno::Restarted));
-        // Without it whoever asks would wait, and its carrier for ever.
+        // Repeated until it succeeds: otherwise the carrier and callers would wait forever.
         while !gone(with_files(&self.session, |client| client.unmount(number))) {
             self.kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
         }
@@ -155,7 +155,7 @@ impl Stream {
     }
 }
 
-/// Takes jobs until there is no such file system.
+/// Thread: takes a folder's jobs and sends them to the host, until the file system is unmounted.
 fn carrier(number: usize) {
     let (Some(kernel), number) = (crate::kernel::get(), number as u64) else { return };
     let Some(id) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
@@ -167,7 +167,7 @@ fn carrier(number: usize) {
             Ok(Ok(taken)) => stream.carry(&post, &taken),
             Ok(Err(Errno::Noent)) => break,
             Err(ServiceFailure::Restarted) => {}
-            // Something may have been taken that never came here.
+            // A job that was taken may have been lost on its way here.
             Ok(Err(_)) | Err(_) => {
                 how = flag::RESTARTED;
                 kernel.scheduler.sleep_until(arch::time::soc_time() + PAUSE);
@@ -188,8 +188,9 @@ impl Stream {
     }
 }
 
-/// The host has done a job of the folder `server`; it answers none of another's.
-fn said(session: &Session, server: u64, bytes: &[u8]) {
+/// Handles the host's reply to a job of folder `server`. Replies to jobs of other folders are
+/// ignored.
+fn handle_reply(session: &Session, server: u64, bytes: &[u8]) {
     let Ok((head, data)) = FolderReply::read_from_prefix(bytes) else { return };
     if head.number.get() >> 56 != server {
         return;
@@ -199,6 +200,6 @@ fn said(session: &Session, server: u64, bytes: &[u8]) {
         Errno::Success => Ok((head.value.get(), data.to_vec())),
         why => Err(why),
     };
-    // The job's number says whose it is.
+    // The service finds the job by its number; the server's number is not used here.
     Post::new(*session, 0).tell(head.number.get(), said);
 }

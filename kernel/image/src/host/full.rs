@@ -1,4 +1,4 @@
-//! What the host is told where a file system has no space left: which one, and how full it is.
+//! Texts for the host about a file system without space: which one it is, and how full it is.
 
 use crate::files::with_files;
 use crate::session::Session;
@@ -6,7 +6,7 @@ use abi::fs::source;
 use alloc::format;
 use alloc::string::String;
 
-/// Free bytes below which a file system counts as full: one more file does not fit.
+/// A file system with less free space than this, in bytes, counts as full.
 const LITTLE: u64 = 64 << 10;
 
 /// A mounted file system.
@@ -34,7 +34,7 @@ fn shown(bytes: u64) -> String {
     if bytes < 10 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
-/// Why there is no space left where `path`, from the root, leads.
+/// Returns why there is no space left for `path`, which starts at the root.
 pub(super) fn explain(session: &Session, path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     match mount_of(session, &path) {
@@ -43,12 +43,12 @@ pub(super) fn explain(session: &Session, path: &[u8]) -> String {
     }
 }
 
-/// If the root has no space left: how full it is.
+/// If the root file system is full, returns a text that says so.
 pub(super) fn root(session: &Session) -> Option<String> {
     mount_of(session, "").filter(|mount| mount.free < LITTLE).map(|mount| mount.text())
 }
 
-/// The file system that `path` lies in.
+/// Returns the file system that contains `path`.
 fn mount_of(session: &Session, path: &str) -> Option<Mount> {
     let mounts = with_files(session, |client| client.mounts()).ok()?;
     let mut best: Option<(usize, Mount)> = None;

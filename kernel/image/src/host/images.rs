@@ -1,9 +1,8 @@
-//! Images of a program that is no file of the board: `pen exec FILE` sends them before it asks for
-//! the program.
+//! Images of programs that are not on the board: `pen exec FILE` sends them before it requests the
+//! program.
 //!
-//! Contract: an image is a file in [`FOLDER`] from when it comes until its program runs, or does
-//! not begin, or the host goes away. What a kernel that died has left there goes when the next one
-//! begins to serve the host.
+//! Contract: an image is a file in [`FOLDER`] until its program runs or fails to start, or the
+//! stream ends. Files that a dead kernel has left are removed when it serves the host again.
 
 use super::{NONSENSE, Stream, Trouble};
 use crate::files::with_files;
@@ -14,14 +13,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Where they are, from the root.
+/// The folder of the images, from the root.
 const FOLDER: &str = "tmp";
-/// What their names begin with.
+/// Prefix of their names.
 const NAME: &str = "~exec";
-/// Bytes of a directory that are read at a time.
+/// Bytes of a directory that are read at once.
 const LISTED: usize = 2048;
 
-/// The images that came over a stream; their files are removed when this is dropped.
+/// The images that a stream has sent. Dropping this removes their files.
 pub(super) struct Images<'a> {
     stream: &'a Stream,
     isas: Vec<&'static str>,
@@ -32,7 +31,7 @@ impl<'a> Images<'a> {
         Images { stream, isas: Vec::new() }
     }
 
-    /// The path of the program, as somebody is asked to run it; `None`: no image came.
+    /// Returns the program's path, without the ISA's suffix, or `None` if there are no images.
     pub(super) fn program(&self) -> Option<String> {
         (!self.isas.is_empty()).then(|| format!("/{FOLDER}/{NAME}{}", self.stream.id.number()))
     }
@@ -51,9 +50,9 @@ impl<'a> Images<'a> {
         }
         let path = self.path(isa);
         let root = self.stream.files(&path, |client| client.root())?;
-        // The folder is there already, where there is a system.
+        // Fails if the folder exists, as it does on a board with a system.
         let _ = with_files(&self.stream.session, |client| client.mkdir(root, FOLDER.as_bytes()));
-        // Whoever made something of this name: the host's image does not go into it.
+        // A program may have made a file or link of this name; the image must not be written to it.
         let _ = with_files(&self.stream.session, |client| client.unlink(root, &path));
         self.isas.push(isa);
         let done = self.stream.fill(root, &path);
@@ -61,11 +60,11 @@ impl<'a> Images<'a> {
         done
     }
 
-    /// Removes the files: kernels have read them.
+    /// Removes the files.
     pub(super) fn remove(&mut self) {
         for isa in core::mem::take(&mut self.isas) {
             let path = self.path(isa);
-            // What failed may not be there.
+            // Fails if the file does not exist.
             let _ = with_files(&self.stream.session, |client| {
                 client.at_root(|client, root| client.unlink(root, &path))
             });
@@ -79,9 +78,9 @@ impl Drop for Images<'_> {
     }
 }
 
-/// Removes what an earlier life of this kernel has left.
+/// Removes the files that an earlier life of this kernel has left.
 pub(super) fn clean(session: &Session) {
-    // Without the folder there is nothing to remove.
+    // Fails if there is no such folder; then there is nothing to remove.
     let _ = with_files(session, |client| {
         client.at_root(|client, root| {
             let folder = client.open(root, FOLDER.as_bytes(), flag::READ | flag::DIRECTORY)?;
@@ -89,7 +88,7 @@ pub(super) fn clean(session: &Session) {
             let all = listed.inspect(|all| {
                 let is_left = |name: &&[u8]| name.starts_with(NAME.as_bytes());
                 for name in all.iter().map(|entry| entry.name.as_slice()).filter(is_left) {
-                    // A directory of that name is somebody else's.
+                    // Fails for a directory of such a name, which is not an image.
                     let _ = client.unlink(folder, name);
                 }
             });

@@ -1,4 +1,4 @@
-//! The monitor's line editor: bytes in, echo and lines out. No I/O of its own.
+//! The monitor's line editor: takes bytes, returns what to echo, and collects lines. No I/O.
 
 use crate::commands::LINE;
 
@@ -6,9 +6,9 @@ use crate::commands::LINE;
 pub struct Line {
     bytes: [u8; LINE],
     length: usize,
-    /// Inside of an escape sequence, which is dropped.
+    /// The state within an escape sequence; these are ignored.
     escape: Escape,
-    /// A `\n` right after `\r` belongs to the same line end.
+    /// The last byte was `\r`: a `\n` now belongs to the same line end.
     after_return: bool,
 }
 
@@ -19,7 +19,7 @@ enum Escape {
     Sequence,
 }
 
-/// What a byte led to.
+/// What to do after a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Echo this byte.
@@ -28,18 +28,18 @@ pub enum Edit {
     Erase,
     /// Take the whole line off the screen: this many characters.
     EraseAll(usize),
-    /// A line is complete; see [`Line::take`].
+    /// Execute the line, which is complete; see [`Line::text`].
     Enter,
-    /// Abandon the line (ctrl-c).
+    /// The line was cancelled (ctrl-c).
     Cancel,
-    /// The line is as long as it can be, or the byte means nothing here.
+    /// Ring the bell: the line is full, or the byte has no meaning.
     Refuse,
-    /// Nothing to show.
+    /// Nothing.
     Nothing,
 }
 
 impl Line {
-    /// Empty.
+    /// Creates an empty line.
     pub const fn new() -> Self {
         Line { bytes: [0; LINE], length: 0, escape: Escape::No, after_return: false }
     }
@@ -83,12 +83,12 @@ impl Line {
         edit
     }
 
-    /// The line, for the moment; [`Line::reset`] afterwards.
+    /// Returns the line. Call [`Line::reset`] after [`Edit::Enter`].
     pub fn text(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("")
     }
 
-    /// Empties it.
+    /// Empties the line.
     pub fn reset(&mut self) {
         self.length = 0;
     }

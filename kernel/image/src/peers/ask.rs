@@ -1,30 +1,32 @@
-//! What kernels ask of each other, and the port by which [`super::Peers`] has it done.
+//! The procedures that kernels call on each other, and the interface through which
+//! [`super::Peers`] has them executed.
 
 use alloc::vec::Vec;
 use base::id::CoreId;
 use kernel_msg::{Class, Refusal, Request};
 use kernel_sched::SpawnError;
 
-/// Procedures of a kernel; the number goes into the message.
+/// A procedure that a peer can call, with its number in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Ask {
-    /// The payload back; any context.
+    /// Returns the payload. Urgent.
     Echo = 1,
-    /// The payload back, after sleeping a moment.
+    /// Returns the payload after a short sleep.
     SlowEcho = 2,
-    /// The payload back, after asking the caller the same as often as its first word says.
+    /// Returns the payload, after calling the caller back with the same procedure; the first word
+    /// is the depth of these nested calls.
     #[cfg(feature = "trials")]
     Nest = 3,
-    /// Runs a line of the monitor; answers its text.
+    /// Executes a command line of the monitor and returns its output.
     Run = 4,
-    /// Powers this domain off, memory kept, right after the answer.
+    /// Powers this domain off, with its memory kept, after the reply.
     PowerOff = 5,
-    /// Executes a request of a service ([`share::codec`]).
+    /// Executes a request to a service ([`share::codec`]).
     Serve = 6,
-    /// Wakes whoever is parked under a token. A notice: nothing comes back.
+    /// Wakes the caller that is parked under a token. Urgent; sent as a notice.
     Wake = 7,
-    /// Gives a block to the pool; answers whether it did.
+    /// Releases a memory block to the pool, if this kernel can spare one; returns whether it did.
     GiveBlock = 8,
 }
 
@@ -41,7 +43,7 @@ impl Ask {
         Ask::GiveBlock,
     ];
 
-    /// How it may be run.
+    /// Returns how the procedure is executed.
     pub fn class(self) -> Class {
         match self {
             Ask::Echo | Ask::Wake => Class::Urgent,
@@ -49,31 +51,32 @@ impl Ask {
         }
     }
 
-    /// The procedure that a message names.
+    /// Returns the procedure with a message's number.
     pub fn from_code(code: u16) -> Result<Ask, Refusal> {
         Ask::ALL.iter().copied().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
     }
 }
 
-/// What a kernel does for others.
+/// Executes the requests of peers.
 pub trait Procedures: Sync {
-    /// Runs an urgent request: no wait, no lock that is not a leaf.
+    /// Executes an urgent request. Must not wait, and may take leaf locks only.
     fn urgent(&self, request: &Request, payload: &[u8], reply: &mut [u8])
     -> Result<usize, Refusal>;
 
-    /// Runs a blockable request on a handler thread; may sleep and call on. What may block tells
-    /// the pool first, and calls at the level below the request's: rules 4 and 5 of
-    /// `docs/design/messages.md`.
+    /// Executes a blockable request on a handler thread. May sleep and make calls, one level deeper
+    /// than the request, after [`super::Peers::will_block`] (docs/design/messages.md, "Why nothing
+    /// deadlocks", rules 4 and 5).
     fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal>;
 
-    /// The request was served and its answer written: does what had to wait for that.
+    /// Called after a blockable request's reply was written, for work that must wait for that.
     fn answered(&self, request: &Request);
 
-    /// Makes a handler thread, which calls [`super::Peers::work`] with `argument`.
+    /// Creates a handler thread on `core`, which calls [`super::Peers::work`] with `argument`.
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError>;
 }
 
-/// Memory for what another kernel asked for: it may ask when there is none.
+/// Returns an empty vector with room for `bytes`, for a peer's request. A kernel without memory
+/// refuses it.
 pub fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
     let mut room = Vec::new();
     room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;

@@ -1,4 +1,4 @@
-//! Our calls to the other kernels: how they are made, waited for, and given up.
+//! Outgoing calls to peers: sending, waiting, retrying, giving up.
 
 use super::{Ask, Peer, Peers};
 use crate::node::Node;
@@ -11,43 +11,42 @@ use kernel_msg::retry::{RetryAction, RetryTimer};
 use kernel_msg::{Busy, CallError, CallId, Class, Level, Refusal};
 use kernel_sched::WaitQueue;
 
-/// A pending call rings its peer again after this long: an edge can be lost while the peer's
-/// controller is being set up.
+/// A pending call rings its peer again after this long, because a doorbell is lost while the peer's
+/// interrupt controller is being set up.
 const RING_AGAIN_NS: u64 = 20_000_000;
 
-/// A thread that found the ring full looks again after this long: the peer frees room without
-/// telling, so that its common path has one barrier less. Nobody polls like this for what a thread
-/// of its own kernel does: at a higher priority it would keep that thread from doing it.
+/// A thread that found the ring full tries again after this long. The peer does not announce that
+/// it has freed room, which saves its common path a barrier. (Only what a peer does may be polled
+/// for: polling for a thread of the own kernel could keep that thread from running.)
 const TRY_AGAIN_NS: u64 = 300_000;
 
-/// On what terms a call is made.
+/// The parameters of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// 0 from a thread of this kernel's own; `request.level.deeper()` on behalf of a request, whose
-    /// handler has told the pool that it blocks.
+    /// 0 for a thread of this kernel. `request.level.deeper()` for a handler on behalf of a
+    /// request; it has called [`Peers::will_block`] before.
     pub level: Level,
-    /// A peer that shows no sign of life for this long (ns) is given up as [`CallFailure::Silent`].
-    /// Without it the call lasts as long as the peer is not known to be dead.
+    /// If the peer shows no sign of life for this long (ns), the call fails with
+    /// [`CallFailure::Silent`]. With `None` it lasts until the peer answers or dies.
     pub patience: Option<u64>,
 }
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// The peer died before it answered, or is not there.
+    /// The peer died before it answered, or does not exist.
     PeerLost,
     /// The peer is not dead, but showed no sign of life.
     Silent,
     /// The peer refused.
     Refused(Refusal),
-    /// Request, answer or nesting beyond the limits.
+    /// Request, reply or nesting is beyond the limits.
     Limits,
-    /// Not sent: no reply slot or no room, and the caller may not wait.
+    /// Not sent: there was no reply slot or no room for it, and the peer has gone meanwhile.
     Busy,
 }
 
 impl CallFailure {
-    /// For people.
     pub fn text(self) -> &'static str {
         match self {
             CallFailure::PeerLost => "PeerLost: that kernel is not running, or died meanwhile",
@@ -71,7 +70,9 @@ fn explain(error: CallError) -> CallFailure {
 }
 
 impl Peers {
-    /// Calls, and waits for the answer. From a thread without leaf locks.
+    /// Calls a procedure of peer `id`, and waits for the reply. Wakes the peer if it is asleep.
+    /// Returns the reply's size; its bytes are in `buffer`. The caller must hold no leaf lock; for
+    /// a blockable procedure it must be a thread.
     pub fn call(
         &self,
         node: &Node,
@@ -91,8 +92,8 @@ impl Peers {
     }
 }
 
-/// A search for what `look` finds. It is not repeated once it has found something; until then it
-/// says in how many ns another look is worth its while.
+/// Repeats `look` until it succeeds. Its error is the time in ns after which to look again. `look`
+/// is not called again after it has succeeded.
 struct Search<T, L> {
     look: L,
     found: Result<T, u64>,
@@ -115,7 +116,7 @@ impl<T, L: FnMut() -> Result<T, u64>> Search<T, L> {
     }
 }
 
-/// One call under way.
+/// A call in progress.
 struct Call<'a> {
     node: &'a Node,
     peer: &'a Peer,
@@ -126,8 +127,8 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// `Err`: not now. Whoever frees a slot wakes those who wait for one; room in the ring has to
-    /// be looked for.
+    /// Sends the request. `Err(ns)`: there is no reply slot or no room in the ring; try again after
+    /// `ns`. Threads that wait for a slot are also woken when one is freed.
     fn begin(&self, token: u64) -> Result<Result<CallId, CallFailure>, u64> {
         let (class, level) = (self.ask.class(), self.terms.level);
         let mut caller = self.peer.caller.lock();
@@ -139,18 +140,18 @@ impl Call<'_> {
         }
     }
 
-    /// `Err`: not yet.
+    /// Ends the call if it was answered or failed. `Err(ns)`: not yet, look again after `ns`.
     fn finish(&self, id: CallId, buffer: &mut [u8]) -> Result<Result<usize, CallFailure>, u64> {
         let ended = self.peer.caller.lock().finish(&self.peer.wires, id, buffer);
         ended.map(|result| result.map_err(explain)).ok_or(RING_AGAIN_NS)
     }
 
-    /// Can the peer not answer: dead, or never started?
+    /// Returns whether the peer cannot answer: it is dead, or never started.
     fn is_gone(&self) -> bool {
         peer_epoch(self.node.soc.state_word(self.peer.id)).is_none()
     }
 
-    fn sent(&self) {
+    fn announce(&self) {
         self.peer.sent.fetch_add(1, Ordering::Relaxed);
         self.peer.ring(self.vector);
     }
@@ -160,8 +161,9 @@ impl Call<'_> {
         CallFailure::Silent
     }
 
-    /// A look found nothing: is it to be the last one? One that goes to sleep has answered before,
-    /// so who sleeps is looked at once more before it is woken for an answer that is there.
+    /// Called after a look that found nothing: rings the peer if it is time to, and returns whether
+    /// to give up. A peer that is asleep may have answered before; so before waking it, this looks
+    /// once more (`done`).
     fn gives_up(&self, retry: &mut RetryTimer, mut done: impl FnMut() -> bool) -> bool {
         let action = retry.action(soc_time());
         if action == RetryAction::Ring && !(self.peer.is_asleep(self.node) && done()) {
@@ -170,7 +172,7 @@ impl Call<'_> {
         action == RetryAction::GiveUp
     }
 
-    /// Waits in `attend` until `look` finds something, or out of patience.
+    /// Waits in `attend` until `look` succeeds. Returns `None` when patience ends.
     fn attend<T>(&self, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
         let mut search = Search::new(look);
         let mut retry = RetryTimer::new(soc_time(), RING_AGAIN_NS, self.terms.patience);
@@ -178,31 +180,32 @@ impl Call<'_> {
         search.found.ok()
     }
 
-    /// Waits in `attend`: from any context without leaf locks. Nobody else runs on this core
-    /// meanwhile, who might wait for the reply slot that this call holds, and take the core for it.
+    /// Calls an urgent procedure and waits in `attend`. Not preempted: otherwise a thread of higher
+    /// priority could take the core and wait for the reply slot that this call holds.
     fn urgent(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
         self.node.scheduler.unpreempted(|| {
             let id = self.attend(|| self.begin(0)).unwrap_or(Err(CallFailure::Silent))?;
-            self.sent();
+            self.announce();
             let ended = self.attend(|| self.finish(id, buffer));
             ended.unwrap_or_else(|| Err(self.abandon(id)))
         })
     }
 
-    /// Sleeps; from a thread only.
+    /// Calls a blockable procedure; the thread sleeps until the reply.
     fn blockable(&self, buffer: &mut [u8]) -> Result<usize, CallFailure> {
         let scheduler = &self.node.scheduler;
         let token = scheduler.current().token();
         let begun = self.sleep(&self.peer.room, || self.begin(token));
         let id = begun.unwrap_or(Err(CallFailure::Silent))?;
-        self.sent();
+        self.announce();
         let ended = self.sleep(&WaitQueue::new(), || self.finish(id, buffer));
         self.peer.room.wake_all(scheduler);
         ended.unwrap_or_else(|| Err(self.abandon(id)))
     }
 
-    /// Sleeps in `queue` until `look` finds something. A handler may take as long as it likes: when
-    /// patience ends, a kernel that answers an urgent call lives.
+    /// Sleeps in `queue` until `look` succeeds. A handler may take as long as it needs: when
+    /// patience ends, the peer gets an urgent call, and only if that fails, too, this returns
+    /// `None`. Each of the two waits gets half of the patience.
     fn sleep<T>(&self, queue: &WaitQueue, look: impl FnMut() -> Result<T, u64>) -> Option<T> {
         let mut search = Search::new(look);
         let half = self.terms.patience.map(|patience| patience / 2);
@@ -226,8 +229,8 @@ impl Call<'_> {
 }
 
 impl Peer {
-    /// A call wakes a peer that sleeps, however it came to sleep; what cannot be woken is
-    /// `PeerLost` or stays as it is until somebody tries again.
+    /// Wakes the peer if it is off, cold or INACTIVE. If that fails, the call ends with `PeerLost`,
+    /// or the wake is repeated with the next ring.
     fn wake_if_asleep(&self, node: &Node) {
         if self.is_asleep(node) && node.soc.request(command::WAKE, u64::from(self.id.0), 0).is_ok()
         {
@@ -239,7 +242,7 @@ impl Peer {
         matches!(node.soc.state(self.id).1, state::OFF | state::COLD | state::INACTIVE)
     }
 
-    /// Rings again, in case the last ring was lost or the peer went to sleep over it.
+    /// Rings again, in case the last ring was lost or the peer fell asleep.
     fn nudge(&self, node: &Node, vector: u32) {
         self.wake_if_asleep(node);
         arch::doorbell::ring(self.slot, vector);

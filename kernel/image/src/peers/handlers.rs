@@ -1,10 +1,10 @@
-//! Handler threads: they run the blockable requests of other kernels.
+//! Handler threads, which execute the blockable requests of peers.
 //!
-//! The policy is `kernel_msg::pool`, one per core; here are its threads and its queue. A request is
-//! taken off its ring into memory of its own as soon as somebody polls, so a ring never fills up
-//! behind a slow handler. **Full**: requests under way are bounded by their callers' reply slots;
-//! without memory, or without a handler that could ever take it, a request is answered `NoMemory`
-//! (and a notice, which nobody waits for, is dropped and counted).
+//! Each core has a pool of handlers and a queue of requests; the policy is `kernel_msg::pool`. A
+//! poll moves requests from the ring to memory of their own, so a slow handler never lets a ring
+//! fill up. **Full**: requests in progress are bounded by their callers' reply slots. Without
+//! memory, or without a handler that can ever take it, a request is answered `NoMemory`, and a
+//! notice is dropped and counted.
 
 use super::{Peer, Peers, Procedures};
 use crate::node::Node;
@@ -20,7 +20,7 @@ use kernel_sched::WaitQueue;
 
 /// Most handler threads of a core.
 const MAX_HANDLERS: u16 = 24;
-/// Most requests taken and not begun: what all peers can have under way.
+/// Most requests in a queue: what all peers can have in progress.
 const MAX_JOBS: usize = MAX_REPLIES * 2 * abi::boot::MAX_DOMAINS;
 
 /// A request and its payload.
@@ -43,11 +43,11 @@ struct Core {
 /// The handlers of all cores.
 pub struct Handlers {
     cores: Vec<Core>,
-    /// Buffers for requests that there is no memory for.
+    /// For each core, a buffer for requests that are refused for lack of memory.
     overflow: Vec<Lock<[u8; MAX_PAYLOAD]>>,
 }
 
-/// A handler that is about to block; it goes on when this is dropped.
+/// Guard of a handler that counts as blocked; see [`Peers::will_block`].
 pub struct Blocked<'a>(&'a Core);
 
 impl Drop for Blocked<'_> {
@@ -57,7 +57,7 @@ impl Drop for Blocked<'_> {
 }
 
 impl Handlers {
-    /// Queues without threads.
+    /// Creates the queues; [`Handlers::start`] creates the first threads.
     pub fn new(cores: usize) -> Self {
         let core = |_| Core {
             state: Lock::new(
@@ -73,7 +73,7 @@ impl Handlers {
         }
     }
 
-    /// The threads a core starts with.
+    /// Spawns the threads that each core starts with.
     pub fn start(&self, procedures: &'static dyn Procedures) {
         for core in 0..self.cores.len() {
             for _ in 0..MIN_HANDLERS {
@@ -88,7 +88,7 @@ impl Handlers {
         &self.cores[arch::cpu::core().index()]
     }
 
-    /// Takes a peer's blockable requests, one ring's worth at most, and finds somebody to run them.
+    /// Takes a peer's blockable requests, at most one ring's worth, and gives them to handlers.
     pub fn arrived(&self, node: &Node, peers: &Peers, peer: &Peer) {
         for _ in 0..LAYOUT.blockable_slots {
             let mut payload = Vec::new();
@@ -103,7 +103,7 @@ impl Handlers {
         }
     }
 
-    /// The out-of-memory handler: answers what it cannot even take.
+    /// Refuses a peer's blockable requests, at most one ring's worth: there is no memory for them.
     fn refuse_arrived(&self, peers: &Peers, peer: &Peer) {
         let mut buffer = self.overflow[arch::cpu::core().index()].lock();
         for _ in 0..LAYOUT.blockable_slots {
@@ -196,5 +196,5 @@ impl Handlers {
 
 /// Argument of a handler that its core starts with.
 const FIRST: usize = 0;
-/// Argument of a handler that the pool asked for.
+/// Argument of a handler that the pool has requested.
 const CREATED: usize = 1;

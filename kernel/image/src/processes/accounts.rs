@@ -1,9 +1,10 @@
-//! What the processes of this kernel have used so far, for the table: told about once a second,
-//! of those that did anything worth telling since.
+//! Accounting: reports to the process table, about once a second, what the processes of this kernel
+//! have used.
 //!
-//! Contract: no process, no wake-up; one that waits costs its kernel a look a second, and the table
-//! nothing. Each look gives back stacks of ended threads, for nobody joins those of processes; the
-//! last look is a second behind the one that found no process, as a thread outlives its process.
+//! Contract: only processes whose use has changed noticeably are reported. Without processes the
+//! thread sleeps and does not wake the kernel. Each round also frees the stacks of ended threads,
+//! because no thread joins those of processes. A thread ends shortly after its process, so there is
+//! one more round a second after the last process has ended.
 
 use super::{Life, with_table};
 use crate::services::Patience;
@@ -16,12 +17,12 @@ use core::sync::atomic::Ordering;
 use kernel_msg::Level;
 use kernel_sched::{Scheduler, ThreadId};
 
-/// Between two looks.
+/// Interval of the rounds.
 const EVERY_NS: u64 = 1_000_000_000;
-/// Less time on a core than this is not worth telling: who waits looks around now and then.
+/// Less core time than this is not reported: a process that waits wakes up now and then.
 const WORTH_NS: u64 = 1_000_000;
 
-/// What a process has used so far.
+/// Returns what a process has used so far.
 pub fn account(scheduler: &Scheduler, life: &Life) -> Account {
     let thread = life.thread.load(Ordering::Acquire);
     Account {
@@ -36,24 +37,25 @@ fn is_news(before: &Account, now: &Account) -> bool {
         || (now.memory, now.messages) != (before.memory, before.messages)
 }
 
-/// Tells the table, for ever.
+/// Thread: reports to the table. Does not return.
 pub fn keep(_: usize) {
     let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let session = Session::at(kernel, Level(0));
-    let mut told: BTreeMap<u32, Account> = BTreeMap::new();
+    let mut reported: BTreeMap<u32, Account> = BTreeMap::new();
     let mut was_empty = true;
     loop {
         kernel.scheduler.trim();
         let begun = processes.count.load(Ordering::Acquire);
         let all: Vec<Arc<Life>> = processes.living.lock().values().cloned().collect();
-        told.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
+        reported.retain(|pid, _| all.iter().any(|life| life.pid == *pid));
         for life in &all {
             let now = account(&kernel.scheduler, life);
-            let before = told.get(&life.pid).copied().unwrap_or_default();
+            let before = reported.get(&life.pid).copied().unwrap_or_default();
             if is_news(&before, &now) {
-                // One that has not begun, or has just ended, is told of elsewhere.
+                // Fails for a process that has not started or has just ended, which is reported
+                // in `begin`.
                 let _ = with_table(&session, &Patience::ENDLESS, |t| t.account(life.pid, now));
-                told.insert(life.pid, now);
+                reported.insert(life.pid, now);
             }
         }
         let is_empty = all.is_empty();

@@ -1,4 +1,4 @@
-//! One process from its beginning to its end, on a thread and a stack of its own.
+//! One process from start to end, on a thread and a stack of its own.
 //!
 //! ```text
 //!   thread --> stack --> files, program --> Begun(0) --> the engine runs it --> Ended
@@ -30,12 +30,12 @@ use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{PRIORITY_PROGRAM, ThreadId, WaitQueue};
 
-/// Limits of a process where nobody says others.
+/// Default limits of a process.
 const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
-/// Where programs look for preopened directories: behind input, output and errors.
+/// First descriptor of preopened directories, after input, output and standard error.
 const FIRST_PREOPEN: u32 = 3;
 
-/// What the table gave: a thread for it, or why there is none.
+/// Starts a process with the start data that the table gave. Reports a failure to the table.
 pub fn begin(
     session: &Session,
     processes: &Processes,
@@ -43,7 +43,7 @@ pub fn begin(
     beginning: &[u8],
 ) {
     if !crate::programs::has_room_to_begin() {
-        return tell(session, pid, Err(Errno::Nomem));
+        return report_begun(session, pid, Err(Errno::Nomem));
     }
     let kernel = session.kernel;
     let life = Life {
@@ -66,13 +66,13 @@ pub fn begin(
     if kernel.scheduler.spawn("program", PRIORITY_PROGRAM, None, thread, place).is_err() {
         take(&processes.living, pid);
         take(&processes.begun, pid);
-        return tell(session, pid, Err(Errno::Nomem));
+        return report_begun(session, pid, Err(Errno::Nomem));
     }
     processes.count.fetch_add(1, Ordering::Release);
     processes.some.wake_all(&kernel.scheduler);
 }
 
-/// What is taken out of a map is dropped without its lock.
+/// Removes a value from a map. The caller drops it without holding the lock.
 fn take<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32) -> Option<T> {
     map.lock().remove(&pid)
 }
@@ -82,8 +82,9 @@ fn put<T>(map: &Lock<BTreeMap<u32, T>>, pid: u32, value: T) {
     drop(before);
 }
 
-/// To the table: it runs, or why not. A table that is gone hears it from [`super::name_all`].
-fn tell(session: &Session, pid: u32, how: Result<u64, Errno>) {
+/// Reports to the table that the process runs, or why it does not. If the table restarts, it learns
+/// that from [`super::name_all`].
+fn report_begun(session: &Session, pid: u32, how: Result<u64, Errno>) {
     let _ = with_table(session, &Patience::ENDLESS, |table| table.begun(pid, how));
 }
 
@@ -95,13 +96,13 @@ fn thread(pid: usize) {
         life.thread.store(me.token(), Ordering::Release);
     }
     if stack::run(live, pid as usize).is_err() {
-        tell(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
+        report_begun(&Session::at(kernel, Level(0)), pid, Err(Errno::Nomem));
     }
     drop(take(&processes.begun, pid));
     drop(take(&processes.living, pid));
 }
 
-/// On the process's own stack.
+/// The life of a process, on its own stack.
 extern "C" fn live(pid: usize) {
     let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
     let pid = pid as u32;
@@ -112,19 +113,19 @@ extern "C" fn live(pid: usize) {
     drop(beginning);
     let (loaded, process, guest, limits) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return tell(&session, pid, Err(why)),
+        Err(why) => return report_begun(&session, pid, Err(why)),
     };
     life.base.store(arch::backtrace::fp(), Ordering::Relaxed);
-    // Set once: this is the only thread that does.
+    // Succeeds: only this thread sets it.
     drop(life.program.set(loaded.clone()));
-    tell(&session, pid, Ok(0));
+    report_begun(&session, pid, Ok(0));
     let (end, used) = run(kernel, processes, &life, (loaded, process, guest, limits));
-    // Nobody can stop it any more.
+    // From here on it cannot be stopped.
     drop(take(&processes.living, pid));
-    let (how, status) = told(&end);
+    let (how, status) = encode_end(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
-        crate::log!("process {pid}: the table did not take its end");
+        crate::log!("process {pid}: the table refused its end");
     }
 }
 
@@ -150,7 +151,7 @@ fn prepare(
     let mut guest = Guest::new(kernel, processes, life.clone());
     let own = Allowed { memory: loaded.manifest.memory, descriptors: loaded.manifest.files };
     let allowed = own.or(USUAL).within(beginning.limits);
-    let made = furnish(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
+    let made = create_process(&mut guest, &loaded.manifest, &beginning, allowed.descriptors);
     let process = made.map_err(|halt| match halt {
         Halt::Failed(error) => Errno::from_code(error.0).unwrap_or(Errno::Badf),
         Halt::Stop(_) => Errno::Intr,
@@ -158,8 +159,8 @@ fn prepare(
     Ok((loaded, process, guest, Limits { memory: allowed.memory }))
 }
 
-/// Files and strings of a new process: its own, then those of the program's manifest.
-fn furnish(
+/// Creates a process with the files and strings of its start data and of the program's manifest.
+fn create_process(
     guest: &mut Guest,
     manifest: &Manifest,
     beginning: &StartData<'_>,
@@ -169,15 +170,19 @@ fn furnish(
     let installed =
         Installed { descriptors, folders: has(right::FOLDERS), signals: has(right::SIGNALS) };
     let mut process = Process::begin(guest, beginning, installed)?;
-    let done = follow(guest, manifest, &mut process);
+    let done = apply_manifest(guest, manifest, &mut process);
     if done.is_err() {
         process.close_all(guest);
     }
     done.map(|()| process)
 }
 
-/// What the manifest gives it.
-fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Result<(), Halt> {
+/// Adds what the manifest gives to the process.
+fn apply_manifest(
+    guest: &mut Guest,
+    manifest: &Manifest,
+    process: &mut Process,
+) -> Result<(), Halt> {
     process.add_arguments(&manifest.arguments)?;
     process.add_environment(&manifest.environment)?;
     for (path, name, write) in &manifest.preopens {
@@ -195,12 +200,12 @@ fn follow(guest: &mut Guest, manifest: &Manifest, process: &mut Process) -> Resu
 }
 
 fn close(guest: &mut Guest, handle: u64) {
-    // What cannot be closed is not open.
+    // Fails only if it is not open.
     let _ = guest.files(Request::new(Op::Close, handle), &mut []);
 }
 
-/// The directory of this path from the root: what its manifest promises is there, or it does not
-/// begin.
+/// Opens a directory of the manifest, by its path from the root. The process does not start if it
+/// does not exist (`NOTCAPABLE`).
 fn open_folder(guest: &mut Guest, path: &[u8]) -> Result<u64, Halt> {
     let root = guest.root()?;
     if root.error != 0 {
@@ -244,7 +249,7 @@ fn run(
     (ran.end, account(&kernel.scheduler, life))
 }
 
-/// A trap, and where in the program it was: for the kernel's log, and where it says its errors.
+/// Returns a text about a trap, with a backtrace, for the log and the process's standard error.
 fn report(life: &Life, what: &str, trace: &[String]) -> String {
     let name = String::from_utf8_lossy(&life.name);
     let mut said = format!("process {} ({name}): {what}\n", life.pid);
@@ -254,7 +259,7 @@ fn report(life: &Life, what: &str, trace: &[String]) -> String {
     said
 }
 
-fn told(end: &End) -> (How, u32) {
+fn encode_end(end: &End) -> (How, u32) {
     match *end {
         End::Exit(code) => (How::Exit, code),
         End::Signal(signal) => (How::Signal, signal.into()),

@@ -1,10 +1,10 @@
-//! A program's way to its kernel: services, clocks, sleep. What it asks of a service with its own
-//! memory finds that memory there: a step does not fault for want of a page.
+//! What a program can call in its kernel: services, clocks, sleep, random bytes.
 //!
-//! Contract: `System` is all that a program reaches, and through it only requests that are for
-//! programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); the others are refused here,
-//! whatever the code above asked for. What a kernel asks on a program's behalf goes by
-//! [`Guest::root`] or by itself.
+//! Contract: a program reaches its kernel through `System` only. Requests to services must be ones
+//! for programs (`Op::is_for_programs` of `abi::fs` and `abi::process`); this module refuses all
+//! others. The kernel's own requests for a program use [`Guest::root`] and [`Guest::carry`]. The
+//! program's memory that a request uses is touched before, so no step faults on a page that there
+//! is no memory for.
 
 use super::{Life, Processes, ask};
 use crate::idle;
@@ -21,18 +21,18 @@ use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_sched::ThreadId;
 
-/// Who answers.
+/// How a request to the file service is answered.
 pub enum Way {
-    /// This is the answer; `None`: the deadline came first.
+    /// By this reply; `None` if the deadline came first.
     Here(Option<fs::Reply>),
-    /// The file service, when it is asked this.
+    /// By the file service; this is the request to make.
     Service(fs::Request),
 }
 
-/// Pieces of random bytes that this kernel has given out.
+/// Number of random strings that this kernel has generated.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// One process's.
+/// The kernel of one process.
 pub struct Guest {
     session: Session,
     pub(super) processes: &'static Processes,
@@ -40,7 +40,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Of a process of this kernel, on whose thread it is used.
+    /// Creates the kernel of a process, to be used on that process's thread only.
     pub fn new(kernel: &'static Kernel, processes: &'static Processes, life: Arc<Life>) -> Guest {
         Guest { session: Session::at(kernel, Level(0)), processes, life }
     }
@@ -49,7 +49,7 @@ impl Guest {
         self.session.kernel
     }
 
-    /// Is its process to end?
+    /// Returns whether the process must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.life.stop_signal().is_some()
     }
@@ -72,12 +72,12 @@ impl Guest {
         }
     }
 
-    /// A handle of the root directory, for what its program's manifest gives it.
+    /// Opens a handle of the root directory, from which directories of the manifest are opened.
     pub fn root(&mut self) -> Result<fs::Reply, Interrupted> {
         self.carry(fs::Request::new(fs::Op::Root, 0), &mut [], None)?.ok_or(Interrupted)
     }
 
-    /// To the file service. Memory of the program that it is about was touched before.
+    /// Makes a request to the file service. Memory of the program in `bulk` must have been touched.
     pub(super) fn carry(
         &mut self,
         request: fs::Request,
@@ -100,7 +100,7 @@ impl Guest {
     }
 }
 
-/// Has as much of it there as one request to the file service is about.
+/// Touches as much of `bulk` as one request to the file service uses. Returns false without memory.
 #[inline]
 fn touch(bulk: &[u8]) -> bool {
     programs::touch(&bulk[..bulk.len().min(fs::STEP)])
@@ -134,7 +134,7 @@ impl System for Guest {
         request: &fs::Request,
         bulk: &mut [u8],
     ) -> Result<Result<u64, FileError>, Interrupted> {
-        // A program's one write may be a thousand of these.
+        // One write of a program may be divided into a thousand of these.
         if self.is_stopped() {
             return Err(Interrupted);
         }
@@ -190,11 +190,11 @@ impl System for Guest {
 
     fn place(
         &mut self,
-        wish: u32,
+        requested: u32,
         directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, Errno>, Interrupted> {
-        let placed = super::place(&self.session, wish, Some(directory), path);
+        let placed = super::place(&self.session, requested, Some(directory), path);
         idle::to_program(self.kernel());
         Ok(placed)
     }

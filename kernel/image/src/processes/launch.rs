@@ -1,6 +1,6 @@
-//! Processes without a parent: what the host asks for, and what the console runs. They get an
-//! input, an output, a place for errors, the root directory, and signals for anybody; their
-//! manifests may say that root and signals are not for them.
+//! Processes that the system starts, without a parent: for the host, and on the console. They get
+//! input, output and standard error, the root directory, and the right to signal any process; their
+//! manifests may restrict root and signals.
 
 use super::{place, with_table};
 use crate::services::Patience;
@@ -11,32 +11,33 @@ use alloc::vec::Vec;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
 use kernel_process::wasi::rights;
 
-/// How long a process table that began anew may take to hear of what runs.
+/// How long all kernels may take to report their processes to a table that has restarted.
 const HEARSAY_NS: u64 = 2_000_000_000;
 
-/// What a process calls its root directory.
+/// Name of the root directory in a process.
 const ROOT: &[u8] = b"/";
 
-/// What is to run.
+/// A process to start.
 pub struct Launch<'a> {
-    /// Which kernel, or `ANY_KERNEL`.
+    /// The requested kernel, or `ANY_KERNEL`.
     pub kernel: u32,
-    /// Where the program is, from the root.
+    /// Path of the program from the root.
     pub path: &'a [u8],
-    /// Its name first; each with a NUL.
+    /// Each ends with a NUL; the first one is its name.
     pub arguments: &'a [u8],
-    /// `NAME=VALUE`, each with a NUL.
+    /// `NAME=VALUE`, each ends with a NUL.
     pub environment: &'a [u8],
-    /// Handles of its input, output and errors.
+    /// Handles of its input, output and standard error.
     pub streams: [u64; 3],
     /// A handle of the root directory.
     pub root: u64,
-    /// Handles of more directories, and what it calls each. One that is called `/` is its root.
+    /// Handles of more directories, with their names in the process. One named `/` replaces the
+    /// root.
     pub folders: &'a [(u64, &'a [u8])],
 }
 
 impl Launch<'_> {
-    /// Begins it in a group of its own; its number.
+    /// Starts the process in a group of its own. Returns its number.
     pub fn begin(&self, session: &Session) -> Result<u32, Errno> {
         let beginning = self.encoded()?;
         let kernel = place(session, self.kernel, None, self.path)?;
@@ -82,8 +83,8 @@ impl Launch<'_> {
     }
 }
 
-/// How such a process ended. A table that began anew hears of what still runs a moment later; what
-/// it does not hear of was lost with its kernel.
+/// Waits until such a process ends. Returns how it ended. After a restart, the table learns a
+/// moment later which processes still run; one that it does not learn of was lost with its kernel.
 pub fn end_of(session: &Session, pid: u32) -> (End, u32) {
     let mut deadline = None;
     loop {
@@ -100,9 +101,9 @@ pub fn end_of(session: &Session, pid: u32) -> (End, u32) {
     }
 }
 
-/// A signal for the group that process `pid` began.
+/// Sends a signal to the group of process `pid`.
 pub fn signal_group(session: &Session, pid: u32, signal: u16) {
-    // A group that has ended needs none.
+    // Fails if the group has ended.
     let group = -(pid as i32);
     let _ = with_table(session, &Patience::ENDLESS, |table| table.kill(0, group, signal));
 }

@@ -1,9 +1,11 @@
-//! Pipes that this kernel's programs share with nobody else's: what `fs::private` is told to, and
-//! what it waits for.
+//! Private pipes: pipes that only programs of this kernel use, kept outside the file service
+//! (docs/design/files.md, decision 015). The logic is in `fs::private`; this module adds a lock and
+//! two wait queues for each pipe.
 //!
-//! Contract: a request about such a pipe takes its lock once and no step of the file service. Who
-//! hands an end to another kernel has the pipe leave before; who comes meanwhile waits for that,
-//! and who has it leave waits for the service only, which never waits for a pipe of these.
+//! Contract: a request for a private pipe takes the pipe's lock and executes no step of the file
+//! service. Before an end is passed to another kernel, the pipe **leaves**: it moves into the file
+//! service. Other requests for the pipe wait for that. The thread that moves it waits only for the
+//! service, which never waits for a private pipe.
 
 use super::guest::{Guest, Way};
 use crate::kernel::Kernel;
@@ -19,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 struct Place {
     pipe: Lock<PrivatePipe>,
-    /// Who waits to read, and to write.
+    /// Threads that wait to read, and to write.
     waiting: [WaitQueue; 2],
 }
 
@@ -29,15 +31,15 @@ impl Place {
     }
 }
 
-/// All of them.
+/// The private pipes of this kernel.
 pub struct Pipes {
     places: Box<[Place]>,
-    /// How many have left.
+    /// How many have moved to the file service.
     left: AtomicU64,
 }
 
 impl Pipes {
-    /// None yet.
+    /// Creates unused pipes.
     pub fn new() -> Pipes {
         let place = |_| Place {
             pipe: Lock::new(crate::ranks::PIPES, PrivatePipe::new()),
@@ -57,7 +59,7 @@ impl Pipes {
         self.places.get(private::place(handle))
     }
 
-    /// How many there are, and how many have left.
+    /// Returns the number of private pipes, and how many have moved to the file service.
     pub fn census(&self) -> (usize, u64) {
         let here = self.places.iter().filter(|place| place.pipe.lock().is_here()).count();
         (here, self.left.load(Ordering::Relaxed))
@@ -65,7 +67,8 @@ impl Pipes {
 }
 
 impl Guest {
-    /// What a private pipe has to do with a request to the file service: most have nothing.
+    /// Executes a request if it is for a private pipe, or opens one. All other requests are for the
+    /// file service; if they name private pipes, these leave.
     #[inline]
     pub(super) fn by_pipe(
         &mut self,
@@ -89,7 +92,8 @@ impl Guest {
         opened.flatten().map_or(Way::Service(request), |reply| Way::Here(Some(reply)))
     }
 
-    /// Has a pipe asked until it is not told to wait; `None`: the deadline came first.
+    /// Calls `ask` with the locked pipe until it returns a value, and sleeps between calls. Returns
+    /// `None` if the deadline comes first, and an error if the process must end.
     #[inline]
     fn attend<R>(
         &mut self,
@@ -104,7 +108,7 @@ impl Guest {
             if let Some(answer) = ask(&mut pipe) {
                 return Ok(Some(answer));
             }
-            // What it waits for changes under this lock.
+            // Queued under the pipe's lock, so no wake is missed.
             scheduler.enqueue(queue, deadline);
             drop(pipe);
             let is_over = deadline.is_some_and(|deadline| arch::time::soc_time() >= deadline);
@@ -120,7 +124,7 @@ impl Guest {
         }
     }
 
-    /// A read or a write of a private pipe; `None`: it is to be asked as anything else is.
+    /// Executes a read or write of a private pipe. `None` means that it needs [`Guest::by_pipe`].
     #[inline]
     pub(super) fn by_pipe_alone(
         &mut self,
@@ -180,19 +184,20 @@ impl Guest {
         }
     }
 
-    /// The handle under which every kernel knows what this one leads to.
+    /// Returns a handle that is valid in every kernel; a private pipe leaves for that.
     pub(super) fn for_others(&mut self, handle: u64) -> Result<Result<u64, Errno>, Interrupted> {
         if !private::is_private(handle) {
             return Ok(Ok(handle));
         }
-        // A poll is nothing that it answers here: it leaves for that.
+        // A private pipe does not support polls: it leaves.
         match self.ask_pipe(Request::new(Op::Poll, handle), &mut [], None)? {
             Way::Service(request) => Ok(Ok(request.handle)),
             Way::Here(reply) => Ok(Err(reply.map_or(Errno::Io, |reply| reply.errno()))),
         }
     }
 
-    /// Has the service wait for all that is waited for: pipes among it leave.
+    /// Prepares a poll, which the service executes for all its handles: private pipes among them
+    /// leave.
     fn poll_pipes(&mut self, request: Request, bulk: &mut [u8]) -> Result<Way, Interrupted> {
         for bytes in bulk.chunks_exact_mut(size_of::<Poll>()) {
             let Ok(mut poll) = Poll::read_from_bytes(bytes) else { continue };
@@ -205,7 +210,7 @@ impl Guest {
         Ok(Way::Service(request))
     }
 
-    /// A pipe becomes one of the service's, unless it has left meanwhile.
+    /// Moves a pipe into the file service, unless it has left meanwhile.
     #[cold]
     fn leave(&mut self, place: &Place, handle: u64) -> Result<(), Errno> {
         let kernel = self.kernel();
@@ -223,7 +228,7 @@ impl Guest {
         done
     }
 
-    /// A pipe of the service with all that is in this one.
+    /// Creates a pipe in the file service with the contents and flags of a private one.
     fn pipe_of_service(&mut self, parcel: &mut Parcel) -> Result<[u64; 2], Errno> {
         let made = self.at_service(Request::new(Op::Pipe, 0), &mut [])?;
         let handles = [made.handle, made.other];
@@ -255,14 +260,14 @@ impl Guest {
         Ok(())
     }
 
-    /// Something that the service never lets wait, so that nobody is interrupted in it.
+    /// Makes a request that is never parked, so it cannot be interrupted.
     fn at_service(&mut self, request: Request, bulk: &mut [u8]) -> Result<Reply, Errno> {
         let reply = self.carry(request, bulk, None).ok().flatten().ok_or(Errno::Io)?;
         if reply.error == 0 { Ok(reply) } else { Err(reply.errno()) }
     }
 
     fn close_at_service(&mut self, handle: u64) {
-        // A service that began anew has closed it.
+        // Fails only if the service has restarted; then there is no such handle.
         let _ = self.at_service(Request::new(Op::Close, handle), &mut []);
     }
 }

@@ -1,5 +1,5 @@
-//! Where a new process runs: what `kernel_place` has to know, from the board, the chip page, this
-//! kernel's memory, and the process table.
+//! Chooses the kernel of a new process: gathers the facts for `kernel_place` from the board, the
+//! chip page, this kernel's memory and the process table (docs/design/processes.md).
 
 use super::with_table;
 use crate::kernel::Kernel;
@@ -15,11 +15,12 @@ use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
 use share::Mode;
 
-/// Which kernel runs the program `path`, from the file service's handle `directory` or from the
-/// root, for somebody who wishes for the kernel `wish`. It is awake then.
+/// Chooses the kernel that runs the program `path`, and wakes it if it is asleep. `path` starts at
+/// the file service's handle `directory`, or else at the root. `requested` is the requested kernel
+/// or `ANY_KERNEL`.
 pub fn place(
     session: &Session,
-    wish: u32,
+    requested: u32,
     directory: Option<u64>,
     path: &[u8],
 ) -> Result<u16, Errno> {
@@ -27,17 +28,17 @@ pub fn place(
     let mut board = [Facts::default(); MAX_DOMAINS];
     let facts = board.get_mut(..kernel.blob.domains().len()).ok_or(Errno::Inval)?;
     facts.iter_mut().enumerate().for_each(|(at, facts)| *facts = about(kernel, at));
-    let wish = (wish != ANY_KERNEL).then_some(wish);
+    let requested = (requested != ANY_KERNEL).then_some(requested);
     let mut class = class::NORMAL;
-    if wish.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
-        // What is wrong with a program is told by the kernel that begins it.
+    if requested.is_none() && facts.iter().filter(|facts| facts.is_available).count() > 1 {
+        // The kernel that starts the program reports what is wrong with it.
         let known = super::get().and_then(|all| all.class(session, directory, path));
         class = known.unwrap_or(class);
         if needs_load(class, facts) {
             count(session, facts);
         }
     }
-    let placed = kernel_place::choose(wish, class, kernel.me.index(), facts);
+    let placed = kernel_place::choose(requested, class, kernel.me.index(), facts);
     let at = placed.map_err(|why| match why {
         Refused::NoSuchKernel => Errno::Inval,
         Refused::Unavailable => Errno::Hostunreach,
@@ -46,8 +47,8 @@ pub fn place(
     if id == kernel.me || wake(session, id) { Ok(at as u16) } else { Err(Errno::Hostunreach) }
 }
 
-/// What this kernel knows of one. Where each has a process table of its own nobody but itself can
-/// be asked.
+/// Returns the facts about the kernel of domain `at`. If each kernel has its own process table, the
+/// others are not available.
 fn about(kernel: &Kernel, at: usize) -> Facts {
     let id = DomainId(at as u8);
     let Some(domain) = kernel.blob.domains().get(at) else { return Facts::default() };
@@ -64,7 +65,8 @@ fn about(kernel: &Kernel, at: usize) -> Facts {
     }
 }
 
-/// How many processes each kernel has. A table that does not answer leaves that to the spawn.
+/// Adds the number of processes of each kernel. If the table does not answer, the spawn that
+/// follows will report it.
 fn count(session: &Session, facts: &mut [Facts]) {
     let mut counts = [0; MAX_DOMAINS];
     let asked = with_table(session, &Patience::ENDLESS, |table| table.load(&mut counts));
@@ -73,7 +75,8 @@ fn count(session: &Session, facts: &mut [Facts]) {
     }
 }
 
-/// A kernel that sleeps hears of no news; does it live?
+/// Wakes a kernel that is asleep: otherwise it does not learn of work in the table. Returns whether
+/// it runs.
 fn wake(session: &Session, id: DomainId) -> bool {
     match session.kernel.soc.state(id).1 {
         state::OFF | state::INACTIVE | state::COLD => {

@@ -1,6 +1,6 @@
-//! Which files a kernel shows of itself, where their texts come from, and what can be written.
+//! The files of a kernel's directory in `/proc`: their names, what is read, and what a write does.
 //!
-//! What a command can say is said by it: there is one text for the monitor and for this.
+//! Where a command of the monitor prints the same, its output is the file's text.
 
 use crate::commands;
 use crate::session::Session;
@@ -11,7 +11,7 @@ use core::fmt::{self, Write};
 /// Most bytes of a text.
 const LONGEST: usize = 64 * 1024;
 
-/// Where a text is written.
+/// The text of a file, while it is written. Fails beyond [`LONGEST`] bytes, or without memory.
 #[derive(Default)]
 pub struct Page(pub String);
 
@@ -26,66 +26,63 @@ impl Write for Page {
     }
 }
 
-/// Makes a text.
+/// Writes a file's text.
 pub type Text = fn(&Session, &mut Page) -> fmt::Result;
 
-/// A file.
 pub struct File {
-    /// Its name.
     pub name: &'static str,
-    /// What is read.
     pub text: Text,
-    /// What a written line does, if it may be written.
+    /// Executes a written line; `None` if the file is read-only.
     pub write: Option<fn(&Session, &str) -> Result<(), Errno>>,
 }
 
-/// One that is read only.
+/// Creates a read-only file.
 const fn shows(name: &'static str, text: Text) -> File {
     File { name, text, write: None }
 }
 
-/// Those that are of the whole board, or that tools look for: they have links in `/proc`.
+/// Files with links in `/proc`, because they describe the whole board, or tools look for them.
 pub const COMMON: &[&str] =
     &["kernels", "kmsg", "meminfo", "mounts", "power", "processes", "uptime", "version"];
 
-/// All of them.
+/// All files. The order gives their node numbers.
 pub const FILES: &[File] = &[
-    shows("balloon", |session, out| says(session, out, "balloon")),
-    shows("cpus", |session, out| says(session, out, "cpus")),
+    shows("balloon", |session, out| print_command(session, out, "balloon")),
+    shows("cpus", |session, out| print_command(session, out, "cpus")),
     shows("dsm", dsm),
-    shows("energy", |session, out| says(session, out, "energy")),
+    shows("energy", |session, out| print_command(session, out, "energy")),
     File { name: "frequency", text: frequency, write: Some(set_frequency) },
     File { name: "idle", text: idle, write: Some(set_idle) },
-    shows("interrupts", |session, out| says(session, out, "irq")),
-    shows("kernels", |session, out| says(session, out, "peers")),
+    shows("interrupts", |session, out| print_command(session, out, "irq")),
+    shows("kernels", |session, out| print_command(session, out, "peers")),
     shows("kmsg", |_, out| crate::print::kept(out)),
     shows("meminfo", meminfo),
-    shows("memory", |session, out| says(session, out, "mem")),
-    shows("mounts", |session, out| says(session, out, "mounts")),
+    shows("memory", |session, out| print_command(session, out, "mem")),
+    shows("mounts", |session, out| print_command(session, out, "mounts")),
     File { name: "power", text: power, write: Some(set_power) },
-    shows("processes", |session, out| says(session, out, "ps")),
-    shows("services", |session, out| says(session, out, "services")),
-    shows("threads", |session, out| says(session, out, "threads")),
-    shows("trace", |session, out| says(session, out, "log 200")),
+    shows("processes", |session, out| print_command(session, out, "ps")),
+    shows("services", |session, out| print_command(session, out, "services")),
+    shows("threads", |session, out| print_command(session, out, "threads")),
+    shows("trace", |session, out| print_command(session, out, "log 200")),
     shows("uptime", uptime),
     shows("version", version),
 ];
 
-/// What a command says.
-fn says(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
+/// Writes the output of a command.
+fn print_command(session: &Session, out: &mut Page, line: &str) -> fmt::Result {
     commands::run(session, out, line);
     Ok(())
 }
 
-/// Has a command done it; a line of what it says begins with `!` where it could not.
-fn does(session: &Session, line: &str) -> Result<(), Errno> {
+/// Runs a command. It has failed if a line of its output begins with `! `.
+fn execute(session: &Session, line: &str) -> Result<(), Errno> {
     let mut said = Page::default();
     commands::run(session, &mut said, line);
     let refused = said.0.lines().any(|line| line.starts_with("! "));
     if refused { Err(Errno::Inval) } else { Ok(()) }
 }
 
-/// Lines of `NAME: NUMBER kB`, as `free` reads them.
+/// Lines of `NAME: NUMBER kB`, for the tool `free`.
 fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
     let now = crate::memory::Use::now();
     let lines = [
@@ -100,7 +97,7 @@ fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
     lines.iter().try_for_each(|(name, bytes)| writeln!(out, "{name}: {} kB", bytes >> 10))
 }
 
-/// What sharing pages with the other kernels has cost so far.
+/// Counters of the coherence driver since boot.
 fn dsm(session: &Session, out: &mut Page) -> fmt::Result {
     let Some(coherence) = &session.kernel.coherence else {
         return out.write_str("no memory is shared on this board\n");
@@ -112,7 +109,7 @@ fn dsm(session: &Session, out: &mut Page) -> fmt::Result {
     writeln!(out, "giving: {} ns", coherence.served().1)
 }
 
-/// Seconds since this kernel began, and since the chip did.
+/// Seconds since this kernel booted, and since the chip started.
 fn uptime(session: &Session, out: &mut Page) -> fmt::Result {
     let now = arch::time::soc_time();
     let up = now.saturating_sub(session.kernel.booted_at);
@@ -129,7 +126,7 @@ fn version(session: &Session, out: &mut Page) -> fmt::Result {
     writeln!(out, "Penumbra {version} {name} {isa} on {board}, life {}", kernel.epoch.0)
 }
 
-/// What can be asked for.
+/// The words that can be written to `power`.
 fn power(_: &Session, out: &mut Page) -> fmt::Result {
     out.write_str("sync poweroff reboot\n")
 }
@@ -137,14 +134,14 @@ fn power(_: &Session, out: &mut Page) -> fmt::Result {
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
         "sync" => crate::files::settle(session),
-        "poweroff" | "off" => does(session, "poweroff"),
-        // Refused where a run must repeat.
-        "reboot" => does(session, "reboot").map_err(|_| Errno::Notsup),
+        "poweroff" | "off" => execute(session, "poweroff"),
+        // The soc refuses it in exact runs, which must repeat.
+        "reboot" => execute(session, "reboot").map_err(|_| Errno::Notsup),
         _ => Err(Errno::Inval),
     }
 }
 
-/// What was asked for; 0: nothing was.
+/// The frequency that was requested, in MHz, or else the nominal one.
 fn frequency(session: &Session, out: &mut Page) -> fmt::Result {
     let asked = commands::asked_frequency(session.kernel);
     let nominal = u64::from(session.kernel.domain().khz) / 1000;
@@ -153,7 +150,7 @@ fn frequency(session: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_frequency(session: &Session, word: &str) -> Result<(), Errno> {
     let mhz: u64 = word.parse().map_err(|_| Errno::Inval)?;
-    does(session, &alloc::format!("frequency {mhz}"))
+    execute(session, &alloc::format!("frequency {mhz}"))
 }
 
 fn idle(session: &Session, out: &mut Page) -> fmt::Result {
@@ -163,8 +160,8 @@ fn idle(session: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_idle(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
-        "clocked" => does(session, "idle clocked"),
-        "gated" => does(session, "idle gated"),
+        "clocked" => execute(session, "idle clocked"),
+        "gated" => execute(session, "idle gated"),
         _ => Err(Errno::Inval),
     }
 }

@@ -1,15 +1,18 @@
-//! `/proc` and `/dev` on behalf of this kernel: a thread mounts them, and serves the kernel's part.
+//! `/proc` and `/dev`: a thread mounts them, and serves this kernel's directory in `/proc`.
 //!
 //! ```text
-//!   /dev               devices that are no hardware (fs::devfs)
+//!   /dev               devices without hardware, such as /dev/null (fs::devfs)
 //!   /proc              a small ramfs
-//!   /proc/NAME/FILE    served here, by the kernel NAME: `files`
+//!   /proc/NAME/FILE    served by the thread of kernel NAME (`files`)
 //!   /proc/FILE         links into the directory of the board's first kernel
 //! ```
-//! Contract: which kernel comes first does not matter, nor who executes the file service: what is
-//! there already stays. Where the service began anew, everything is mounted anew. A file's text is
-//! made when its beginning is read; what is read behind that is of the same text, as long as not
-//! too many others were read meanwhile.
+//! Contract: the kernels may start in any order, and any of them may execute the file service: what
+//! exists already is left alone. After a restart of the service, everything is mounted again. A
+//! file's text is made when its first byte is read. Later bytes come from the same text, unless
+//! [`TEXTS`] other files were read meanwhile.
+//!
+//! - [`files`]: the files and their texts
+//! - [`post`]: takes and answers jobs of a served file system
 
 mod files;
 pub mod post;
@@ -32,13 +35,13 @@ use zerocopy::IntoBytes;
 
 /// Bytes of the ramfs at `/proc`.
 const BUDGET: u64 = 64 * 1024;
-/// Texts that are kept.
+/// Number of texts that are kept.
 const TEXTS: usize = 8;
-/// Where devices are, and all this.
+/// The directories, from the root.
 const DEV: &[u8] = b"dev";
 const PROC: &str = "proc";
 
-/// Begins to serve.
+/// Starts the thread.
 pub fn start(kernel: &'static Kernel) {
     if kernel.spawn("proc", None, thread, 0).is_err() {
         crate::log!("no memory for a thread that serves /proc");
@@ -53,42 +56,47 @@ fn thread(_: usize) {
     post.serve(&mut |job, name, data| files.answer(job, name, data), &|| establish(&session));
 }
 
-/// Mounts what is not there yet.
+/// Mounts everything that is not mounted yet.
 fn establish(session: &Session) -> Result<(), Errno> {
     let kernel = session.kernel;
     let seed = seed(kernel);
     with_files(session, |client| {
-        client.at_root(|client, root| furnish(client, root, kernel, &seed))
+        client.at_root(|client, root| mount_all(client, root, kernel, &seed))
     })
 }
 
-/// What is there already is well.
-fn there(done: Result<(), Errno>) -> Result<(), Errno> {
+/// Treats "it exists already" as success.
+fn allow_existing(done: Result<(), Errno>) -> Result<(), Errno> {
     match done {
         Err(Errno::Exist | Errno::Busy) => Ok(()),
         other => other,
     }
 }
 
-fn furnish(client: &mut Client<'_>, root: u64, kernel: &Kernel, seed: &[u8]) -> Result<(), Errno> {
-    there(client.mount_devices(root, DEV, seed))?;
-    there(client.mount(root, PROC.as_bytes(), source::MEMORY, BUDGET, flag::SHOWN))?;
+fn mount_all(
+    client: &mut Client<'_>,
+    root: u64,
+    kernel: &Kernel,
+    seed: &[u8],
+) -> Result<(), Errno> {
+    allow_existing(client.mount_devices(root, DEV, seed))?;
+    allow_existing(client.mount(root, PROC.as_bytes(), source::MEMORY, BUDGET, flag::SHOWN))?;
     let own = format!("{PROC}/{}", kernel.name());
-    there(client.mkdir(root, own.as_bytes()))?;
+    allow_existing(client.mkdir(root, own.as_bytes()))?;
     let number = source::SERVED + u64::from(kernel.me.0) + 1;
-    there(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
+    allow_existing(client.mount(root, own.as_bytes(), number, fs::served::MEMORY, 0))?;
     for name in COMMON {
         let (text, path) = (format!("{}/{name}", kernel.name()), format!("{PROC}/{name}"));
         if kernel.me.0 == 0 {
-            // Another kernel may have been here before.
+            // Another kernel may have made a link that is not to this one.
             let _ = client.unlink(root, path.as_bytes());
         }
-        there(client.symlink(root, text.as_bytes(), path.as_bytes()))?;
+        allow_existing(client.symlink(root, text.as_bytes(), path.as_bytes()))?;
     }
     Ok(())
 }
 
-/// For random numbers of `/dev`; another one in each of this kernel's lives, and each time.
+/// Returns a seed for the random numbers of `/dev`. It differs for each epoch and each call.
 fn seed(kernel: &Kernel) -> [u8; 32] {
     let mut hasher = Hasher::new_keyed(&kernel.blob.given.seed);
     hasher.update(b"/dev/random").update(&[kernel.me.0]).update(&kernel.epoch.0.to_le_bytes());
@@ -96,7 +104,7 @@ fn seed(kernel: &Kernel) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// This kernel's directory.
+/// Serves this kernel's directory.
 struct Files {
     session: Session,
     texts: VecDeque<(u64, Vec<u8>)>,
@@ -122,7 +130,7 @@ impl Files {
             (Task::Read | Task::Write | Task::SetSize, None) => Err(Errno::Isdir),
             (Task::Read, Some(file)) => self.read(job, file),
             (Task::Write, Some(file)) => self.write(file, data),
-            // Whoever writes cuts off first what was there: nothing is.
+            // A writer truncates the file first; there is nothing to do.
             (Task::SetSize, Some(file)) => file.write.map(|_| (0, Vec::new())).ok_or(Errno::Perm),
             (Task::ReadLink, _) => Err(Errno::Inval),
             (Task::Sync, _) => Ok((0, Vec::new())),
@@ -149,7 +157,7 @@ impl Files {
 
     fn text(&self, file: &File) -> String {
         let mut text = files::Page::default();
-        // What does not fit is cut off.
+        // A text that is too long is cut off.
         let _ = (file.text)(&self.session, &mut text);
         text.0
     }
@@ -162,7 +170,7 @@ impl Files {
     }
 }
 
-/// The file of a node; the root has none, and what else has none is not there.
+/// Returns the file of a node number. `None` is the root, or no file.
 fn file(node: u64) -> Option<&'static File> {
     FILES.get(usize::try_from(node.checked_sub(ROOT + 1)?).ok()?)
 }

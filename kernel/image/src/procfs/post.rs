@@ -1,4 +1,4 @@
-//! Jobs of a served file system, as a kernel takes and answers them (`abi::served`).
+//! Takes and answers the jobs of a served file system (`abi::served`), for threads of this kernel.
 
 use crate::kernel::Kernel;
 use crate::services::{Patience, ServiceFailure};
@@ -9,16 +9,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What became of a job: a number and bytes.
+/// The result of a job: a number and bytes.
 pub type Said = Result<(u64, Vec<u8>), Errno>;
 
-/// Does a job; gets its first name, and what follows it.
+/// Executes a job. Its arguments are the job, its first name, and the bytes after that.
 pub type Answer<'a> = &'a mut dyn FnMut(&Job, &[u8], &[u8]) -> Said;
 
-/// A pause while the service cannot be asked, in ns.
+/// Backoff while the service does not answer, in ns.
 const PAUSE: u64 = 1_000_000_000;
 
-/// Who serves one file system.
+/// The server of one file system.
 pub struct Post {
     session: Session,
     number: u64,
@@ -26,21 +26,21 @@ pub struct Post {
 
 /// A job that was taken.
 pub struct Taken {
-    /// To answer with.
+    /// Identifies the job in its answer.
     pub number: u64,
-    /// What is asked.
     pub job: Job,
-    /// What is behind it.
+    /// The bytes after the job's head: names and data.
     pub bulk: Vec<u8>,
 }
 
 impl Post {
-    /// Serves the one with this number.
+    /// Creates the server with this number.
     pub fn new(session: Session, number: u64) -> Post {
         Post { session, number }
     }
 
-    /// For ever; where there is no such file system, `establish` is to mount it.
+    /// Takes and answers jobs. If the file system is not mounted, calls `establish`, which must
+    /// mount it. Returns only if that is impossible.
     pub fn serve(&self, answer: Answer<'_>, establish: &dyn Fn() -> Result<(), Errno>) {
         let mut how = flag::RESTARTED;
         loop {
@@ -54,7 +54,7 @@ impl Post {
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}
-                // Something may have been taken that never came here.
+                // A job that was taken may have been lost on its way here.
                 Ok(Err(_)) | Err(_) => {
                     self.pause();
                     how = flag::RESTARTED;
@@ -71,7 +71,8 @@ impl Post {
         self.kernel().scheduler.sleep_until(arch::time::soc_time() + PAUSE);
     }
 
-    /// Waits for the next job, and takes it.
+    /// Waits for the next job and takes it. With `RESTARTED` in `flags`, the jobs that this server
+    /// took before fail.
     pub fn next(&self, flags: u16) -> Result<Result<Taken, Errno>, ServiceFailure> {
         let mut room = vec![0; ROOM];
         let request = Request { flags, ..Request::new(Op::NextJob, self.number) };
@@ -91,7 +92,7 @@ impl Post {
         self.tell(taken.number, answer(&taken.job, name, rest));
     }
 
-    /// Tells what became of a job.
+    /// Reports the result of a job.
     pub fn tell(&self, number: u64, said: Said) {
         let (error, value, mut data) = match said {
             Ok((value, data)) => (Errno::Success, value, data),
@@ -103,13 +104,14 @@ impl Post {
             length: data.len() as u64,
             ..Request::new(Op::JobDone, number)
         };
-        // Who does not hear it asks again, or has given up.
+        // If this fails, the caller requests again, or has given up.
         let fs = &self.kernel().services.fs;
         let _ = fs.ask(&self.session, request, &mut data);
     }
 }
 
-/// Entries of a directory from a job's cookie on, as many as fit; the first one's cookie is 2.
+/// Packs directory entries from the job's cookie on, as many as fit. Returns 1 with the bytes if
+/// all are included, else 0. The first entry has cookie `FIRST_COOKIE`.
 pub fn entries<'a>(job: &Job, all: impl Iterator<Item = (&'a [u8], u64, u8)>) -> (u64, Vec<u8>) {
     let mut data = Vec::new();
     for (cookie, (name, node, kind)) in (abi::fs::FIRST_COOKIE..).zip(all) {

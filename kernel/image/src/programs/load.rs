@@ -1,8 +1,9 @@
-//! From a file to a program: found, read, authenticated, made executable; kept for the next one
-//! who runs it.
+//! Loads programs: finds and reads the image, checks its seal, and makes it executable. Keeps
+//! recently used programs in a cache.
 //!
-//! Contract: only what `pen install` sealed with this board's key becomes code. A program is known
-//! by its file: which one, how long, and when it changed; a file that changed is read again.
+//! Contract: only images that were sealed with this board's key become code. In the cache, a
+//! program is identified by its file's device, node, size and times; a file that has changed is
+//! read again.
 
 use super::Trace;
 use super::seam::{self, Buffer, Frozen};
@@ -24,39 +25,38 @@ use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran,
 use kernel_process::Process;
 use kernel_seal::Refused;
 
-/// Programs that are kept though nobody runs them.
+/// Number of programs in the cache.
 const KEPT: usize = 16;
-/// What is kept about an image takes this part of its bytes at most.
+/// What the engine keeps about an image is at most this fraction of the image's size: a quarter.
 const BESIDE: u64 = 4;
-/// Bytes of one read.
+/// Most bytes of one read.
 const PIECE: usize = 64 << 10;
 
-/// What the installer wrote about a program.
+/// The manifest in a program's image.
 pub struct Manifest {
-    /// Arguments behind those it is given, each with a NUL.
+    /// Arguments that follow the process's own; each ends with a NUL.
     pub arguments: Vec<u8>,
-    /// `NAME=VALUE`, each with a NUL.
+    /// `NAME=VALUE`, each ends with a NUL.
     pub environment: Vec<u8>,
-    /// Directories that it begins with: the path, its name there, may it change them?
+    /// Preopened directories: path, name in the program, whether it may change them.
     pub preopens: Vec<(Vec<u8>, Vec<u8>, bool)>,
-    /// Most bytes of memory; 0: no limit.
+    /// Limit on memory in bytes; 0 for the default.
     pub memory: u64,
-    /// Most descriptors; 0: as any other.
+    /// Limit on descriptors; 0 for the default.
     pub files: u32,
-    /// For which cores: [`abi::program::class`].
+    /// Strong or weak cores ([`abi::program::class`]).
     pub class: u32,
-    /// [`abi::program::right`]s.
+    /// Bits of [`abi::program::right`].
     pub rights: u32,
 }
 
 /// A program that can be run.
 pub struct Loaded<G: Guest> {
     program: Program<G>,
-    /// What it was installed with.
     pub manifest: Manifest,
 }
 
-/// Which file a program was.
+/// Identifies the version of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     device: u64,
@@ -75,26 +75,28 @@ impl Known {
 
 type Kept<G> = VecDeque<(Known, Arc<Loaded<G>>)>;
 
-/// The programs of this kernel, and the engine that runs them.
+/// The engine of this kernel, and its cache of programs.
 pub struct Programs<G: Guest> {
     engine: Engine<G>,
-    /// The last one that was used first.
+    /// The cache; the most recently used program is first.
     kept: Lock<Kept<G>>,
 }
 
 impl<G: Guest> Programs<G> {
-    /// None yet.
+    /// Creates the engine and an empty cache.
     pub fn new(_: &Kernel) -> Result<Programs<G>, EngineError> {
         let kept = Lock::new(crate::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
         Ok(Programs { engine: Engine::new(arch::cpu::ISA, seam::publish)?, kept })
     }
 
-    /// Runs one, on a stack that was made for that.
+    /// Runs a program to its end. The calling thread must be on a stack for programs
+    /// ([`super::stack`]).
     pub fn run(&self, loaded: &Loaded<G>, process: Process, guest: G, limits: Limits) -> Ran<G> {
         self.engine.run(&loaded.program, process, guest, limits)
     }
 
-    /// The program `path`, from the file service's handle `directory` or from the root.
+    /// Returns the program `path`, from the cache or its file. `path` starts at the file service's
+    /// handle `directory`, or else at the root.
     pub fn load(
         &self,
         session: &Session,
@@ -119,8 +121,8 @@ impl<G: Guest> Programs<G> {
         Ok(loaded)
     }
 
-    /// For which cores the program `path` is: as of the one that `these` keep, or else as the head
-    /// of its file says, which is all that is read of it.
+    /// Returns the class of the program `path`: from the cache of `these`, or else from the head of
+    /// its image. The seal is not checked.
     pub fn class(
         these: Option<&Programs<G>>,
         session: &Session,
@@ -148,11 +150,11 @@ impl<G: Guest> Programs<G> {
         kept.push_front((known, loaded));
         let last = if kept.len() > KEPT { kept.pop_back() } else { None };
         drop(kept);
-        // Its memory goes without the lock.
+        // Freed without holding the lock.
         drop(last);
     }
 
-    /// There is room for an image, if programs that nobody runs make it, or the pool does.
+    /// Makes room for an image: empties the cache and takes blocks from the pool, if necessary.
     fn make_room(&self, kernel: &'static Kernel, image: u64) {
         // What the engine keeps about it is in the kernel's heap.
         let wanted = image + image / BESIDE;
@@ -162,7 +164,7 @@ impl<G: Guest> Programs<G> {
         }
     }
 
-    /// Forgets all that nobody runs, and stacks that nobody uses.
+    /// Empties the cache, and frees unused stacks. Programs that run stay.
     pub fn forget(&self) {
         super::stack::forget();
         let all = core::mem::take(&mut *self.kept.lock());
@@ -210,17 +212,18 @@ impl Manifest {
 }
 
 impl<G: Guest> Loaded<G> {
-    /// Is it at an address of its code? Any context.
+    /// Returns whether `address` is in the program's code. From any context.
     pub fn holds(&self, address: u64) -> bool {
         self.program.holds(address)
     }
 
-    /// Where it goes on to end, if it can from `address`. Any context.
+    /// Returns the address of the program's way out, a function that traps, if the program can be
+    /// diverted at `address`. From any context.
     pub fn way_out(&self, address: u64) -> Option<u64> {
         self.program.way_out(address)
     }
 
-    /// Where the calling thread's last trap was, outwards, as lines for people.
+    /// Returns the backtrace of the calling thread's last trap as text, innermost first.
     pub fn backtrace(&self) -> Vec<String> {
         let frames = Trace::take();
         let lines = frames.into_iter().filter_map(|pc| {
@@ -231,8 +234,9 @@ impl<G: Guest> Loaded<G> {
     }
 }
 
-/// What is wrong with the image of the program `path` for a kernel of `isa`, for who is told that
-/// the program does not begin: all of it is read once more. `None`: there is none, or a good one.
+/// Returns what is wrong with the image of the program `path` for ISA `isa`, or `None` if there is
+/// no image or it is valid. For the user, after a program failed to start; reads the whole image
+/// again.
 #[cold]
 pub fn refusal(session: &Session, path: &[u8], isa: u32) -> Option<&'static str> {
     let mut bytes = match Image::open_for(isa, session, None, path) {
@@ -245,7 +249,7 @@ pub fn refusal(session: &Session, path: &[u8], isa: u32) -> Option<&'static str>
     kernel_seal::check(bytes.fill(), isa, key).err().map(Refused::text)
 }
 
-/// An open file of an image.
+/// An image's open file; dropping this closes it.
 struct Image<'a> {
     session: &'a Session,
     handle: u64,
@@ -264,7 +268,7 @@ fn errno(why: FileError) -> Errno {
 }
 
 impl<'a> Image<'a> {
-    /// The one for our ISA.
+    /// Opens the image for this kernel's ISA.
     fn open(session: &'a Session, directory: Option<u64>, path: &[u8]) -> Result<Image<'a>, Errno> {
         Image::open_for(arch::cpu::ISA, session, directory, path)
     }
@@ -315,7 +319,7 @@ impl<'a> Image<'a> {
             let read =
                 with_files(self.session, |client| client.read_at(self.handle, done as u64, piece));
             match read.map_err(errno)? {
-                // It became shorter meanwhile.
+                // The file has become shorter meanwhile.
                 0 => return Err(Errno::Noexec),
                 count => done += count,
             }
@@ -326,7 +330,7 @@ impl<'a> Image<'a> {
 
 impl Drop for Image<'_> {
     fn drop(&mut self) {
-        // It is closed, or its service began anew.
+        // Fails only if the service has restarted; then there is no such handle.
         let _ = with_files(self.session, |client| client.close(self.handle));
     }
 }

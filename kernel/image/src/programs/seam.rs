@@ -1,9 +1,9 @@
-//! What wasmtime wants of its platform, by the names that it calls: memory, faults, a thread's own
-//! word, locks. A home of `unsafe`: these functions are C to wasmtime.
+//! The platform functions that wasmtime calls, with the names that it uses: memory, traps,
+//! thread-local storage, locks. A home of `unsafe`: wasmtime calls them as C functions.
 //!
-//! Memory is address space of [`super::SPACES`]: reserved without any, opened when a program's
-//! memory grows, committed at once for code. A lock is wasmtime's word; who waits for one lets
-//! others run, for its holder may be a thread that this core was taken from.
+//! Memory is address space of [`super::SPACES`]. It is reserved without frames, opened when a
+//! program's memory grows, and committed at once for code. A lock is a word of wasmtime's. A thread
+//! that waits for one sleeps, because the holder may be a preempted thread of the same core.
 #![allow(unsafe_code)]
 
 use super::{SPACES, memory};
@@ -15,27 +15,28 @@ use kernel_engine::Memory;
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
 
-/// Memory of whole pages, wherever they lie: a heap has none as large as an image.
+/// A buffer of whole pages, not contiguous in physical memory: an image may be too large for the
+/// heap.
 pub struct Buffer {
     start: VirtAddr,
     bytes: usize,
 }
 
 impl Buffer {
-    /// Zeroed; `None`: there is no memory.
+    /// Allocates `bytes` bytes of zeroes. Returns `None` without memory.
     pub fn new(bytes: usize) -> Option<Buffer> {
         let size = whole_pages(bytes.max(1));
         let buffer = Buffer { start: SPACES.reserve(size).ok()?, bytes };
         super::commit(buffer.start, size).ok().map(|()| buffer)
     }
 
-    /// All of it, to be filled.
+    /// Returns the whole buffer, to be filled.
     pub fn fill(&mut self) -> &mut [u8] {
-        // SAFETY: so many bytes were committed there for this buffer alone, until it is dropped.
+        // SAFETY: `new` committed these bytes for this buffer only; `drop` releases them.
         unsafe { core::slice::from_raw_parts_mut(self.start.0 as *mut u8, self.bytes) }
     }
 
-    /// Nobody writes to it any more. `None`: there is no memory for tables.
+    /// Makes the buffer read-only. `None`: there is no memory for page tables.
     pub fn freeze(self) -> Option<Frozen> {
         let bytes = whole_pages(self.bytes.max(1));
         let flush = &crate::shootdown::flush_all;
@@ -44,20 +45,20 @@ impl Buffer {
     }
 }
 
-/// The same, read-only.
+/// A buffer that is read-only.
 pub struct Frozen(Buffer);
 
-// SAFETY: its pages are mapped there, read-only, until it is dropped.
+// SAFETY: the pages stay mapped at this address, read-only, until it is dropped.
 unsafe impl Memory for Frozen {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: as in [`Buffer::fill`], and nobody writes.
+        // SAFETY: as in [`Buffer::fill`], and the pages are read-only.
         unsafe { core::slice::from_raw_parts(self.0.start.0 as *const u8, self.0.bytes) }
     }
 }
 
-/// Makes code of an image executable.
+/// Makes the code of an image executable. Returns false if that fails.
 pub fn publish(start: usize, bytes: usize) -> bool {
-    // Other cores of this domain do their part when they are asked to flush.
+    // Other cores of this domain synchronize when the flush interrupts them.
     arch::cache::sync_code(start, bytes);
     let flush = &crate::shootdown::flush_all;
     let protect = |from| {
@@ -77,18 +78,18 @@ const WRITE: u32 = 2;
 const EXECUTE: u32 = 4;
 const REFUSED: i32 = -1;
 
-/// Called with the pc, the frame pointer, whether there is an address, and that.
+/// Arguments: pc, frame pointer, whether there is a fault address, that address.
 type TrapHandler = extern "C" fn(usize, usize, bool, usize);
 
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
-/// How often wasmtime asked for memory that is not there; it says so in words only.
+/// How often wasmtime was refused memory. Its error for that is only a text.
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 
-/// See there.
+/// Returns how often wasmtime was refused memory: a change means that an error was for lack of it.
 pub fn refusals() -> usize {
     REFUSALS.load(Ordering::Relaxed)
 }
-/// A word a thread, by its place.
+/// For each thread, the word of wasmtime's thread-local storage.
 static OWN: [AtomicUsize; MAX_THREADS] = [const { AtomicUsize::new(0) }; MAX_THREADS];
 
 fn done(result: Result<(), SpaceError>) -> i32 {
@@ -117,7 +118,7 @@ extern "C" fn wasmtime_mmap_new(size: usize, rights: u32, at: &mut *mut u8) -> i
     0
 }
 
-/// Nobody asks for this: memories are not copied on write, and instances are not pooled.
+/// Not used by wasmtime as it is configured: no copy-on-write memories, no pooled instances.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mmap_remap(_: *mut u8, _: usize, _: u32) -> i32 {
     REFUSED
@@ -145,7 +146,7 @@ extern "C" fn wasmtime_page_size() -> usize {
     PAGE as usize
 }
 
-/// There are no images to copy on write: success, and none.
+/// Reports success without an image: memories are not copied on write.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, image: &mut *mut u8) -> i32 {
     *image = core::ptr::null_mut();
@@ -166,7 +167,8 @@ extern "C" fn wasmtime_init_traps(handler: TrapHandler) -> i32 {
     0
 }
 
-/// Where a program that faulted goes on: within wasmtime, which knows where it was entered.
+/// Continues a program that has faulted: calls wasmtime's handler, which unwinds to where wasmtime
+/// entered the program and does not return.
 pub extern "C" fn trapped(pc: usize, fp: usize, has_address: usize, address: usize) {
     super::Trace::note(pc as u64, fp as u64);
     let handler = HANDLER.load(Ordering::Acquire);
@@ -194,13 +196,15 @@ extern "C" fn wasmtime_tls_set(_: usize, value: *mut u8) {
     }
 }
 
-/// A lock of wasmtime's: 0 is free, [`WRITER`] has one owner, anything else counts readers.
+/// Value of a lock word that a writer holds. 0 is free; other values count readers.
 const WRITER: usize = usize::MAX;
-/// How long who finds it taken stays away.
+/// Polling interval of a thread that waits for a lock.
 const AWAY_NS: u64 = 20_000;
 
+/// Waits until `take` has taken the lock.
+///
 /// # Safety
-/// `lock` points to a word that only these functions change while anybody has or wants the lock.
+/// `lock` must point to a word that only these functions access while the lock is in use.
 unsafe fn until(lock: *mut usize, mut take: impl FnMut(&AtomicUsize) -> bool) {
     // SAFETY: the caller's obligation.
     let word = unsafe { AtomicUsize::from_ptr(lock) };
@@ -224,7 +228,7 @@ macro_rules! locks {
     ($($name:ident: $word:ident => $does:expr;)*) => { $(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($word: *mut usize) {
-            // SAFETY: wasmtime gives its own word, which lives while the lock is in use.
+            // SAFETY: wasmtime passes the lock's own word, which exists while the lock is in use.
             unsafe { $does };
         }
     )* };
@@ -247,8 +251,9 @@ extern "C" fn wasmtime_sync_lock_free(_: *mut usize) {}
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_sync_rwlock_free(_: *mut usize) {}
 
-/// Calls `entry(argument)` on the stack that ends at `top`, which is mapped down to a guard.
+/// Calls `entry(argument)` on the stack whose end is `top`. All of it must be mapped, down to a
+/// guard.
 pub fn on_stack(top: VirtAddr, entry: extern "C" fn(usize), argument: usize) {
-    // SAFETY: `super::stack` owns that memory until this returns, and its first page is not open.
+    // SAFETY: `super::stack` owns the stack until this returns, and the page below it is not open.
     unsafe { arch::context::on_stack(top.0 as usize, entry, argument) };
 }

@@ -1,8 +1,8 @@
-//! A stack for a program: all of it there from the start, for an interrupt must not fault, and
-//! unmapped address space below.
+//! Stacks of programs. A stack is mapped completely, because an interrupt on it must not fault; the
+//! address space below is not mapped.
 //!
-//! To make one takes longer than all else of a short process. So some that were used are kept for
-//! who comes next, as they are: code of programs reads nothing of its stack that it did not write.
+//! Making a stack takes longer than everything else in a short process, so some used ones are kept.
+//! They are not cleared: code of programs reads only stack memory that it has written.
 
 use super::{commit, release, seam};
 use crate::ranks;
@@ -12,20 +12,20 @@ use arrayvec::ArrayVec;
 use base::addr::{PAGE, VirtAddr};
 use kernel_mem::spaces::SpaceError;
 
-/// What of the stack is the kernel's: services, and wasmtime.
+/// Part of a stack that the kernel uses: calls to services, and wasmtime.
 const OWN: u64 = 64 << 10;
 const BYTES: u64 = (STACK as u64 + OWN).next_multiple_of(PAGE);
-/// Most that are kept.
+/// Most unused stacks that are kept.
 const KEPT: usize = 4;
 
 static SPARE: Lock<ArrayVec<Stack, KEPT>> = Lock::new(ranks::STACKS, ArrayVec::new_const());
 
-/// Owned by the thread that runs on it.
+/// A stack's memory, owned by the thread that runs on it.
 struct Stack {
     start: VirtAddr,
 }
 
-/// Runs `entry(argument)` on a stack that nobody uses.
+/// Runs `entry(argument)` on an unused stack.
 pub fn run(entry: extern "C" fn(usize), argument: usize) -> Result<(), SpaceError> {
     let spare = SPARE.lock().pop();
     let stack = spare.map_or_else(Stack::new, Ok)?;
@@ -35,14 +35,14 @@ pub fn run(entry: extern "C" fn(usize), argument: usize) -> Result<(), SpaceErro
     Ok(())
 }
 
-/// Gives back the memory of those that nobody uses.
+/// Frees the unused stacks.
 pub fn forget() {
     let all = SPARE.lock().take();
     drop(all);
 }
 
 impl Stack {
-    /// The space below it is another's end, which is never open.
+    /// Allocates a stack. Below it is the end of another space, which is never open: the guard.
     fn new() -> Result<Stack, SpaceError> {
         let start = super::SPACES.reserve(BYTES)?;
         let stack = Stack { start };

@@ -1,4 +1,4 @@
-//! On whose behalf services are asked, and other kernels called.
+//! The caller of services and of other kernels.
 
 use super::Services;
 use crate::peers::{Ask, CallFailure, Terms};
@@ -6,22 +6,20 @@ use crate::platform::Platform;
 use base::id::DomainId;
 use kernel_msg::Level;
 
-/// A kernel without a sign of life for this long is given up.
+/// A call fails after the peer has shown no sign of life for this long.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// A thread of this kernel, or a request of another one that it serves.
+/// A thread of this kernel, which acts for itself or for another kernel's request.
 #[derive(Clone, Copy)]
 pub struct Caller {
-    /// Where it runs.
     pub platform: &'static Platform,
-    /// What it may ask.
     pub services: &'static Services,
-    /// Level of its calls, and of those of the threads that it makes and waits for.
+    /// Level of its calls to other kernels, and of those of threads that it waits for.
     pub level: Level,
 }
 
 impl Caller {
-    /// Calls another kernel.
+    /// Calls another kernel; see `peers::Peers::call`.
     pub fn call(
         &self,
         peer: DomainId,
@@ -33,7 +31,7 @@ impl Caller {
         self.platform.peers.call(self.platform, terms, peer, ask, payload, buffer)
     }
 
-    /// A call of one number for another.
+    /// Makes a call whose payload and reply are one number each.
     pub fn call_value(&self, peer: DomainId, ask: Ask, value: u64) -> Result<u64, CallFailure> {
         let mut answer = [0; 8];
         let bytes = self.call(peer, ask, &value.to_le_bytes(), &mut answer)?;

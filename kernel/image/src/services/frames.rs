@@ -1,7 +1,8 @@
-//! Frames as a service: the allocator of `kernel_mem::frames` over a range of its own, in any mode.
+//! Shared frames as a service: the allocator of `kernel_mem::frames` over a range in the service's
+//! arena.
 //!
-//! What a kernel itself lives on stays its own, whatever the board says: a fault in memory that
-//! kernels share must not need memory that kernels share.
+//! The frames that a kernel needs for itself are never shared, whatever the board says: handling a
+//! fault on a shared page must not require shared memory.
 
 use super::Shares;
 use alloc::vec::Vec;
@@ -10,13 +11,13 @@ use kernel_mem::frames::MAX_ORDER;
 use kernel_mem::frames::zone::Zone;
 use share::{Answer, Effects, Event, Service};
 
-/// Frames of the range.
+/// Number of frames in the range.
 const FRAMES: usize = 1024;
 /// The largest block that is handed out: 1 MiB.
 const LARGEST: u8 = 8;
 const CHUNK: usize = (PAGE as usize) << LARGEST;
 
-/// Memory of the arena, aligned to the largest block. Its frames are reached by address only.
+/// Memory of the arena, aligned to the largest block. Its frames are accessed by address only.
 #[repr(align(1048576))]
 struct Chunk {
     _bytes: [u8; CHUNK],
@@ -24,30 +25,30 @@ struct Chunk {
 
 const _: () = assert!(align_of::<Chunk>() == CHUNK && LARGEST <= MAX_ORDER);
 
-/// Bytes of its arena: the range, what aligning it may cost, and one step of the arena's sizes.
+/// Size of the arena in bytes: the range, its alignment, and rounding by the arena's allocator.
 pub const BYTES: u64 = (FRAMES as u64 * PAGE) + (2 << 20);
 
 /// Kinds of requests and replies, the first word of both.
 pub mod kind {
-    /// `[ALLOCATE, order]`: answers `[DONE, address]`, or [`NONE`].
+    /// Request `[ALLOCATE, order]`: the reply is `[DONE, address]` or [`NONE`].
     pub const ALLOCATE: u64 = 1;
-    /// `[FREE, order, address]`.
+    /// Request `[FREE, order, address]`: the reply is [`DONE`] or [`NONE`].
     pub const FREE: u64 = 2;
-    /// It was done.
+    /// Reply: the request was performed.
     pub const DONE: u64 = 3;
-    /// There is none, or it is not what was allocated.
+    /// Reply: no block is free, or the block to free was not allocated.
     pub const NONE: u64 = 4;
 }
 
-/// The state.
+/// The state of the service.
 pub struct SharedFrames {
-    /// The range's memory: capacity, and no value.
+    /// Owns the range's memory by its capacity; it has no elements.
     range: Vec<Chunk>,
     zone: Option<Zone<FRAMES>>,
 }
 
 impl SharedFrames {
-    /// The zone, made when it is asked for the first time.
+    /// Returns the zone, which is created by the first call.
     fn zone(&mut self) -> Option<&mut Zone<FRAMES>> {
         if self.zone.is_none() {
             self.range.try_reserve_exact(FRAMES * PAGE as usize / CHUNK).ok()?;
@@ -96,7 +97,7 @@ impl Service for SharedFrames {
                 let answer = self.asked(request);
                 Answer::Done(answer.map_or([kind::NONE, 0], |at| [kind::DONE, at]))
             }
-            // What a dead kernel had is not known to be its: it comes back with the next life.
+            // Frames have no owners, so those of a dead kernel are lost until the service restarts.
             Event::Cancel(_) | Event::Gone(..) | Event::Timer => Answer::NoReply,
         }
     }

@@ -1,8 +1,10 @@
-//! Who has a service's arena in this kernel: its own lock alone, or with the other kernels', whose
-//! marks say who died in a step.
+//! Exclusive access to a service's arena: by a lock of this kernel and, if the arena is shared, a
+//! lock between kernels. Shared arenas also have a mark for each kernel, which shows whether it
+//! died in a step (`share::Custody`).
 //!
-//! A kernel's marks lie in its link to itself (`abi::dsm`), which no message uses: written by it
-//! only, read by all, and left alone by the soc when it dies.
+//! A kernel's marks are in the coherence driver's link from the kernel to itself (`abi::dsm`),
+//! which no message uses. Only that kernel writes them, all kernels read them, and the soc does not
+//! clear them when the kernel dies.
 
 use crate::coherence::Coherence;
 use crate::node::Node;
@@ -15,31 +17,32 @@ use base::port::{Exclusive, Words};
 use core::sync::atomic::{AtomicU32, Ordering};
 use share::{Arena, Custody, Marks};
 
-/// What a shared arena has besides.
+/// The additional parts of a shared arena.
 struct Shared {
     node: &'static Node,
     coherence: &'static Coherence,
-    /// This service's mark, of each kernel.
+    /// For each kernel, its mark of this service.
     marks: Vec<Window>,
     base: usize,
     bytes: usize,
-    /// The life that this kernel has begun and nobody was told of.
+    /// A new life of the service that this kernel has started and not logged yet, or 0.
     begun: AtomicU32,
 }
 
-/// An arena in this kernel's keeping.
+/// A service's arena with its locks.
 pub struct Keeping {
     arena: Exclusion<Arena>,
     shared: Option<Shared>,
 }
 
 impl Keeping {
-    /// Of memory that is this kernel's own.
+    /// An arena in memory of this kernel only.
     pub fn alone(arena: Arena) -> Keeping {
         Keeping { arena: Exclusion::new(crate::ranks::SERVICE, None, arena), shared: None }
     }
 
-    /// Of memory that all kernels share; `between` is their lock. `index` names the service.
+    /// An arena in the shared block. `between` is the lock between kernels; `index` is the
+    /// service's in the board's list.
     pub fn shared(
         node: &'static Node,
         coherence: &'static Coherence,
@@ -53,8 +56,8 @@ impl Keeping {
         let begun = AtomicU32::new(0);
         let shared = Shared { node, coherence, marks, base, bytes, begun };
         if node.epoch.0 == 1 {
-            // The chip has just begun: what the word holds nobody wrote.
-            shared.say(0);
+            // The first boot of this domain: the word is uninitialised.
+            shared.write_mark(0);
         }
         let arena = Exclusion::new(crate::ranks::SERVICE, Some(between), arena);
         Some(Keeping { arena, shared: Some(shared) })
@@ -62,7 +65,7 @@ impl Keeping {
 }
 
 impl Keeping {
-    /// The life that has begun here since the last look.
+    /// Returns the life of the service that this kernel has started since the previous call.
     pub fn begun(&self) -> Option<u32> {
         let begun = self.shared.as_ref()?.begun.swap(0, Ordering::Relaxed);
         (begun != 0).then_some(begun)
@@ -79,7 +82,7 @@ fn mark(node: &Node, id: DomainId, index: usize) -> Option<Window> {
 }
 
 impl Shared {
-    fn say(&self, mark: u64) {
+    fn write_mark(&self, mark: u64) {
         self.marks[self.node.me.index()].store(0, mark);
         arch::words::barrier();
     }
@@ -96,23 +99,23 @@ impl Custody for Keeping {
         let shared = self.shared.as_ref()?;
         let found = shared.marks.iter().map(|mark| mark.load(0));
         let marks = found.fold(Marks::default(), Marks::with);
-        // Before anything in the arena changes.
-        shared.say(Marks::mark(marks.lives, true));
+        // Before the first store to the arena.
+        shared.write_mark(Marks::mark(marks.lives, true));
         Some(marks)
     }
 
     fn renew(&self, lives: u32) {
         if let Some(shared) = &self.shared {
-            shared.say(Marks::mark(lives, true));
+            shared.write_mark(Marks::mark(lives, true));
             shared.begun.store(lives, Ordering::Relaxed);
         }
     }
 
     fn leave(&self, lives: u32) {
         if let Some(shared) = &self.shared {
-            // Behind all that changed in the arena.
+            // After the last store to the arena.
             arch::words::barrier();
-            shared.say(Marks::mark(lives, false));
+            shared.write_mark(Marks::mark(lives, false));
         }
     }
 
@@ -128,7 +131,7 @@ impl Custody for Keeping {
 
     fn attempt(&self, work: &mut dyn FnMut()) -> bool {
         if self.shared.is_none() {
-            // It cannot be lost.
+            // Local memory cannot be lost.
             work();
             return true;
         }

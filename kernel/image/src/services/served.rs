@@ -1,4 +1,5 @@
-//! One service as this kernel has it: asked, executed here or there, counted.
+//! One service as this kernel reaches it: requests, which are executed here or sent to the home,
+//! and counters.
 
 use super::keeping::Keeping;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
@@ -24,16 +25,17 @@ use share::{
     Token, codec,
 };
 
-/// Hardware spinlocks of services that are shared, by their place in the board's list.
+/// The hardware spinlock of the first shared service; the others follow in the order of the board's
+/// list.
 const FIRST_LOCK: usize = 8;
 
-/// A service in this kernel.
+/// A service whose steps this kernel executes.
 type Local<S> = Instance<S, Keeping, CoreHeap>;
 
-/// How a service's device is reached from this kernel.
+/// Returns the device that a service drives, as this kernel reaches it.
 type Drives = fn(&'static Platform) -> Option<Device<'static>>;
 
-/// What a step asks for, and the device that it drives.
+/// The effects that a step requests, and its device.
 struct Asked<'a> {
     services: &'a Services,
     node: &'static Node,
@@ -66,7 +68,7 @@ impl Effects for Asked<'_> {
     }
 }
 
-/// A service and how it is reached from here.
+/// A service, in the mode that the board picks.
 pub struct Served<S> {
     index: u32,
     mode: Mode,
@@ -76,7 +78,7 @@ pub struct Served<S> {
     away: AtomicU64,
     for_others: AtomicU64,
     parked: AtomicU64,
-    /// When the service wants [`Event::Timer`], at the earliest; `u64::MAX`: not at all.
+    /// The earliest time at which the service wants [`Event::Timer`]; `u64::MAX` if it does not.
     timer: AtomicU64,
 }
 
@@ -85,7 +87,8 @@ fn count(counter: &AtomicU64) {
 }
 
 impl<S: Service + Shareable> Served<S> {
-    /// In the mode that the board chose; starts where this kernel is to execute it.
+    /// Creates the service in the mode that the board picks. Starts it if this kernel executes it
+    /// and does not share its state.
     pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
         let (index, mode) = chosen::<S>(blob);
         let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
@@ -99,14 +102,15 @@ impl<S: Service + Shareable> Served<S> {
         Served { index, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
-    /// Comes to where the state is shared. Whoever asks first starts the service.
+    /// Attaches this kernel to a service with shared state. The first request of any kernel starts
+    /// the service.
     pub fn share(&self, platform: &'static Platform) {
         if !self.mode.is_shared() {
             return;
         }
         match self.keeping(platform) {
             Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
-            None => crate::log!("{}: no memory to share it in", S::NAME),
+            None => crate::log!("{}: no shared memory for it", S::NAME),
         }
     }
 
@@ -115,7 +119,7 @@ impl<S: Service + Shareable> Served<S> {
         shared_keeping(platform, coherence, self.index as usize, S::NAME)
     }
 
-    /// A step is over: pages that it took may go.
+    /// Called after a step: pages of the shared block that it used may move to other kernels.
     fn released(&self, platform: &Platform) {
         if self.mode.is_shared()
             && let Some(coherence) = &platform.coherence
@@ -126,17 +130,17 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
-    /// As the board chose.
+    /// Returns the mode that the board picks.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// In the board's list.
+    /// Returns the service's index in the board's list.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Asks, and waits for the answer. From a thread without locks.
+    /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
     pub fn ask(
         &self,
         caller: &Caller,
@@ -147,8 +151,8 @@ impl<S: Service + Shareable> Served<S> {
         answer.ok_or(ServiceFailure::Nonsense)
     }
 
-    /// Asks, and waits as long as there is patience; `None`: it is over, and the service has
-    /// forgotten the request.
+    /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
+    /// the request is cancelled then.
     pub fn ask_patiently(
         &self,
         caller: &Caller,
@@ -189,7 +193,7 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
-    /// Who asked under this token waits no more.
+    /// Cancels the request parked under `token`.
     fn cancel(
         &self,
         caller: &Caller,
@@ -206,8 +210,8 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
-    /// Runs `work` with who carries requests; `lost` answers those that the service does not, and
-    /// then this says why.
+    /// Runs `work` with a function that makes requests. If a request fails, its reply is `lost`,
+    /// and the failure is returned beside `work`'s result.
     pub fn asking<R>(
         &self,
         caller: &Caller,
@@ -236,13 +240,13 @@ impl<S: Service + Shareable> Served<S> {
         let now = arch::time::soc_time();
         let answer = platform.scheduler.unpreempted(|| {
             let answer = instance.step(now, event, &mut asked);
-            // On the core that took them.
+            // Still unpreempted: it ends the pins of this core.
             self.released(platform);
             answer
         });
         let outbox = &asked.outbox;
         if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
-            crate::log!("{}: begins anew, for the {lives}. time: its state was lost", S::NAME);
+            crate::log!("{}: restarts, life {lives}: its state was lost", S::NAME);
         }
         services.perform(platform, outbox);
         if let Some(at) = outbox.timer() {
@@ -254,24 +258,25 @@ impl<S: Service + Shareable> Served<S> {
         })
     }
 
-    /// Steps of several cores may be told here in another order than they were made in, so the
-    /// earliest time counts: who is called early says once more when it wants to be.
+    /// Records the time at which a step wants the timer. Times from steps on several cores may
+    /// arrive here out of order, so the earliest one counts. A service whose timer comes early sets
+    /// it again.
     fn want_timer(&self, services: &Services, platform: &Platform, at: u64) {
         if at < self.timer.fetch_min(at, Ordering::Relaxed) {
             services.look_at_timers(platform);
         }
     }
 
-    /// When the service wants its timer; `u64::MAX`: not at all.
+    /// Returns the time at which the service wants its timer; `u64::MAX` if it does not.
     pub fn timer(&self) -> u64 {
         self.timer.load(Ordering::Relaxed)
     }
 
-    /// Executes the step of the timer, if it is time.
+    /// Executes the timer's step if it is due.
     pub fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
         if self.timer() <= arch::time::soc_time() {
             self.timer.store(u64::MAX, Ordering::Relaxed);
-            // It runs here, so there is nobody to complain to.
+            // No caller waits for the result.
             let _ = self.step(services, platform, Event::Timer);
         }
     }
@@ -293,7 +298,7 @@ impl<S: Service + Shareable> Served<S> {
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
 
-    /// Executes a request that kernel `from` sent.
+    /// Executes a request that kernel `from` has sent, and returns the reply.
     pub fn serve(
         &self,
         services: &Services,
@@ -319,7 +324,7 @@ impl<S: Service + Shareable> Served<S> {
         Ok(back)
     }
 
-    /// A kernel's life has ended.
+    /// Passes the end of a kernel's life to the service, if this kernel executes its steps.
     pub fn gone(
         &self,
         services: &Services,
@@ -327,19 +332,20 @@ impl<S: Service + Shareable> Served<S> {
         (id, epoch): (DomainId, Epoch),
     ) {
         if self.instance.get().is_some() {
-            // It runs here, so there is nobody to complain to.
+            // No caller waits for the result.
             let _ = self.step(services, platform, Event::Gone(id, epoch));
         }
     }
 
-    /// Begins a new life, if the state was lost.
+    /// Restarts the service if its shared state is lost: any step detects that; this one has no
+    /// other effect.
     pub fn look(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
             let _ = self.step(services, platform, Event::Cancel(Token::default()));
         }
     }
 
-    /// For people.
+    /// Returns the service's line of the monitor's `services`.
     pub fn line(&self, platform: &'static Platform) -> Line {
         let usage = || self.instance.get().map(Instance::usage);
         let counters = [&self.here, &self.away, &self.for_others, &self.parked];
@@ -351,7 +357,8 @@ impl<S: Service + Shareable> Served<S> {
     }
 }
 
-/// The arena that a service, `index` in the board's list, has in memory that kernels share.
+/// Returns the arena of a service in the shared block, with its lock between kernels. `index` is
+/// the service's in the board's list.
 pub fn shared_keeping(
     platform: &'static Platform,
     coherence: &'static Coherence,
@@ -376,7 +383,8 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
     }
 }
 
-/// A service of this kernel's own, in local memory.
+/// Starts a service in an arena of local memory. Returns `None` if its state is shared, or without
+/// memory.
 fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;

@@ -1,4 +1,5 @@
-//! `aside`: a command on a thread of its own, for what has to go on while something else happens.
+//! `aside`: runs a command on a thread of its own, so that the monitor can do something else
+//! meanwhile.
 
 use super::{Command, Failure, Outcome, Session};
 use crate::commands::LINE;
@@ -14,13 +15,13 @@ pub const COMMANDS: &[Command] = &[Command {
     run: aside,
 }];
 
-/// Most bytes of what a command says that are kept.
+/// Most bytes of a command's output that are logged.
 const SAID: usize = 1024;
 
-/// Commands that wait to begin, at most.
+/// Most commands that wait for their threads to start.
 const MOST: usize = 4;
 
-/// What each thread runs, until it has taken it; its place is the thread's argument.
+/// Command lines that their threads have not taken yet. The index is the thread's argument.
 static LINES: Lock<[Option<Text<LINE>>; MOST]> =
     Lock::new(crate::ranks::TEST, [const { None }; MOST]);
 
@@ -45,7 +46,7 @@ fn claim(line: Text<LINE>) -> Option<usize> {
     Some(place)
 }
 
-/// Nobody waits for this thread, so it calls like any other of this kernel.
+/// The thread of a command. No handler waits for it, so its calls have level 0.
 fn run(place: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let Some(line) = LINES.lock()[place].take() else { return };

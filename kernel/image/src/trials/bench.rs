@@ -1,8 +1,8 @@
-//! Benchmarks: each prints records, one a line: `record NAME VALUE UNIT`.
+//! `bench`: benchmarks, which print records, one on each line: `record NAME VALUE UNIT`.
 //!
-//! Times are local-clock nanoseconds without what this core spent waiting for others. Under the
-//! emulator's instruction clock one of them is one instruction; `./pen bench` sets that up and
-//! labels the records.
+//! Unless noted otherwise, times are ns of the local clock, without the time that this core has
+//! waited for others. Under the emulator's instruction clock (`./pen bench`), a ns is an
+//! instruction.
 
 use super::first_peer;
 use super::measure::{Watch, record};
@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[Command {
 fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
     let rounds = number(arguments, 1, 1000)?.clamp(1, 1_000_000);
-    // What a core works is known by that core.
+    // The watch measures the work of one core.
     kernel.scheduler.pinned(|| match arguments.first() {
         Some(&"threads") => threads(kernel, out, rounds),
         Some(&"frames") => frames(out, rounds),
@@ -86,19 +86,19 @@ fn frames(out: &mut dyn Write, rounds: u64) -> Outcome {
     Ok(())
 }
 
-/// What a call is measured by: the names of its records, and a clock in ns.
+/// How to measure calls: the names of records, and a clock in ns.
 struct Measure {
     names: [&'static str; 3],
     clock: fn() -> u64,
 }
 
-/// The caller's work, without its waits.
+/// The work of the caller's core, without its waits.
 const WORK: Measure = Measure {
     names: ["rpc.roundtrip_int", "rpc.roundtrip_64", "rpc.roundtrip_4k"],
     clock: Watch::worked_ns,
 };
 
-/// The chip's time from call to answer; in the lab it means something.
+/// Chip time from call to reply, which is meaningful in the lab.
 const CHIP: Measure = Measure {
     names: ["rpc.soc_ns_int", "rpc.soc_ns_64", "rpc.soc_ns_4k"],
     clock: arch::time::soc_time,

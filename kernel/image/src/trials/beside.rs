@@ -1,4 +1,4 @@
-//! A command of the first peer while this kernel works.
+//! Runs a command on the first peer while this kernel works.
 
 use super::{buffer, first_peer};
 use crate::kernel;
@@ -9,10 +9,10 @@ use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
 
-/// A line of words for a peer.
+/// A command line for a peer.
 type Words = crate::print::Text<96>;
 
-/// What the peer is asked to do, and what it answered; one at a time.
+/// The peer's command, and its answer. One at a time.
 struct Far {
     busy: bool,
     level: Level,
@@ -25,7 +25,7 @@ static FAR: Lock<Far> = Lock::new(
     Far { busy: false, level: Level(0), line: Words::new(), answer: Err(CallFailure::Busy) },
 );
 
-/// Runs `work` while the first peer runs the command `line`; its answer.
+/// Runs `work` while the first peer runs the command `line`. Returns both results.
 pub fn beside<R>(
     session: &Session,
     line: core::fmt::Arguments<'_>,

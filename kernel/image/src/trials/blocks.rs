@@ -1,9 +1,9 @@
-//! What frames and blocks cost: `bench balloon` in work of this core, `bench balloon-soc` in the
-//! chip's time, which in the lab means something.
+//! Measures frames and blocks: `bench balloon` in work of this core, `bench balloon-soc` in chip
+//! time, which is meaningful in the lab.
 //!
-//! Frames are allocated and freed at random, a warm-up first, and are not zeroed. Blocks are taken
-//! and given back with 0, 25 and 75 % of them in movable pages, each of which must say afterwards
-//! what was written to it before, wherever it is.
+//! Frames are allocated and freed at random, after a warm-up, and are not zeroed. Blocks are taken
+//! and returned with 0, 25 and 75 % of them in use by movable pages, whose contents are checked
+//! afterwards.
 
 use super::measure::{Watch, record};
 use super::{Failure, Outcome};
@@ -19,29 +19,29 @@ use base::prng::Prng;
 use core::fmt::Write;
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 
-/// Sizes that are allocated: their names and orders.
+/// Sizes that are allocated: names and orders.
 const SIZES: [(&str, u8); 3] = [("4k", 0), ("256k", 6), ("1m", 8)];
-/// Percent of a block that is in use when it is given back.
+/// Percentages of a block that are in use when it is returned.
 const SHARES: [u64; 3] = [0, 25, 75];
-/// Chunks that are out at most while allocation is measured, and their frames: more than a core
-/// keeps for itself, and half of what a small kernel has.
+/// Most chunks, and most frames in them, that are allocated at once: more than a core's frame
+/// cache holds, and half of the memory of a small kernel.
 const OUT: u64 = 256;
 const OUT_FRAMES: u64 = 24 << 8;
 
-/// What is measured by: the clock in ns, and how records are named.
+/// How to measure: the clock in ns, and the names of records.
 pub struct Measure {
     clock: fn() -> u64,
-    /// Behind the table's name comes the kernel's.
+    /// Whether names of records contain the kernel's.
     by_kernel: bool,
 }
 
 /// This core's work, without its waits.
 pub const WORK: Measure = Measure { clock: Watch::worked_ns, by_kernel: false };
 
-/// The chip's time, waits included; its records are those of K2's table 4.
+/// Chip time, including waits. The records are those of K2's table 4.
 pub const CHIP: Measure = Measure { clock: arch::time::soc_time, by_kernel: true };
 
-/// Total and number of operations.
+/// Total time and number of operations.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     total: u64,
@@ -55,7 +55,7 @@ impl Cost {
     }
 }
 
-/// `rounds` allocations or frees of each size, an eighth as many blocks.
+/// Measures `rounds` allocations and frees of each size, and up to 16 transfers of blocks.
 pub fn bench(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64, by: &Measure) -> Outcome {
     for (size, order) in SIZES {
         let (allocating, freeing) = churn(order, rounds, by)?;
@@ -104,7 +104,7 @@ fn say(out: &mut dyn Write, name: core::fmt::Arguments<'_>, cost: Cost) -> Outco
     record(out, name, cost.total, cost.times)
 }
 
-/// Allocates and frees at random, a warm-up first.
+/// Allocates and frees frames at random, after a warm-up. Returns the cost of both.
 fn churn(order: u8, rounds: u64, by: &Measure) -> Result<(Cost, Cost), Failure> {
     let mut prng = Prng::new(u64::from(order));
     let count = (OUT_FRAMES >> order).min(OUT);
@@ -134,8 +134,8 @@ fn churn(order: u8, rounds: u64, by: &Measure) -> Result<(Cost, Cost), Failure> 
     Ok((allocating, freeing))
 }
 
-/// Takes a block, fills `percent` of it with pages, gives it back and looks at the pages; `times`
-/// over. What taking and giving cost.
+/// Repeats `times` times: takes a block, fills `percent` of it with pages, returns it and checks
+/// the pages. Returns the cost of taking and of returning.
 fn blocks(
     kernel: &'static Kernel,
     balloons: &Balloons,

@@ -1,4 +1,4 @@
-//! The DMA engine at work: what the K2 paper's benchmark does, and what the engine must refuse.
+//! `dma`: DMA transfers as in the K2 paper's benchmark, and transfers that the engine must refuse.
 
 use super::beside::beside;
 use super::stress::on_all_cores;
@@ -21,9 +21,9 @@ pub const COMMANDS: &[Command] = &[Command {
     run: dma,
 }];
 
-/// Bytes copied with each, unless the command says otherwise.
+/// Default number of bytes to copy with each batch size.
 const TOTAL: u64 = 1 << 20;
-/// Most bytes: a typing error must not keep this monitor for hours.
+/// Most bytes to copy, so that a typing error does not occupy the monitor for hours.
 const MOST: u64 = 1 << 30;
 
 fn dma(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
@@ -68,7 +68,7 @@ fn describe(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-/// `4096`, `128K` or `1M`; not 0.
+/// Parses `4096`, `128K` or `1M`; not 0.
 fn size(word: &str) -> Option<u64> {
     let (digits, shift) = match word.as_bytes().last()? {
         b'K' => (&word[..word.len() - 1], 10),
@@ -79,10 +79,11 @@ fn size(word: &str) -> Option<u64> {
     (size > 0).then_some(size)
 }
 
-/// In the line of a batch that went well.
+/// Part of the line that [`run`] prints on success.
 const GOOD: &str = " 0 errors, 0 wrong, ";
 
-/// `total` bytes, `batch` at a time, each copy compared with its source; was all well?
+/// Copies `total` bytes, `batch` at a time, and compares each copy with its source. Returns whether
+/// all were correct.
 fn run(session: &Session, out: &mut dyn Write, total: u64, batch: u64) -> Result<bool, Failure> {
     let buffer = || Buffer::new(batch.min(total) as usize);
     let (Some(from), Some(mut to)) = (buffer(), buffer()) else {
@@ -111,7 +112,7 @@ fn run(session: &Session, out: &mut dyn Write, total: u64, batch: u64) -> Result
     Ok(errors + wrong == 0)
 }
 
-/// [`run`] here and in the first peer at the same time.
+/// Does [`run`] here and in the first peer at the same time.
 fn run_both(
     session: &Session,
     out: &mut dyn Write,
@@ -126,11 +127,11 @@ fn run_both(
     Ok(here? && there.is_some_and(|line| line.contains(GOOD)))
 }
 
-/// Rounds of each thread of a crowd, and transfers that were right.
+/// Rounds of each thread of a crowd, and the number of correct transfers.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static RIGHT: AtomicU64 = AtomicU64::new(0);
 
-/// Full batches from two threads a core at once: together more than the rings hold.
+/// Submits full batches from two threads on each core at once: more than the rings hold.
 fn crowd(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
     let rounds = rounds.min(100_000);
     ROUNDS.store(rounds, Ordering::Relaxed);
@@ -168,7 +169,7 @@ fn one_of_crowd(index: usize) {
     }
 }
 
-/// Bytes of the buffers that the refused transfers are about.
+/// Size of the buffers of the transfers that are refused, in bytes.
 const SMALL: usize = 4096;
 
 fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
@@ -190,7 +191,7 @@ fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
         [("a descriptor never written", 1), ("more than the ring holds", RING as u32 + 1)]
     {
         transfers::damage(session, count)?;
-        writeln!(out, "  {name:<28} refused: the channel is opened anew")?;
+        writeln!(out, "  {name:<28} refused: the channel is opened again")?;
     }
     from.words().for_each(|word| word.store(0x5ca1_ab1e, Ordering::Relaxed));
     transfers::copy(session, &from, &mut to, SMALL)?;
@@ -201,7 +202,7 @@ fn faults(session: &Session, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// What nobody may ask for, by name, and how it must be refused.
+/// Returns invalid transfers: name, transfer, and the refusal that is expected.
 fn bad_transfers(
     kernel: &Kernel,
     from: u64,

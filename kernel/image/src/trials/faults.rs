@@ -1,5 +1,6 @@
-//! What a page of another kernel costs: `bench dsm`, the parts of one fault, what the other kernel
-//! does meanwhile (`dirty`, `occupy`), and `bench op`, a request that has to fetch its pages.
+//! Measures the cost of pages that another kernel holds: `bench dsm`, a fault and its parts;
+//! `bench op`, a request to the file service that must fetch its pages. `dirty` and `occupy` are
+//! the other kernel's part.
 
 use super::first_peer;
 use super::measure::record;
@@ -32,11 +33,11 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// How long `occupy interrupt` masks interrupts, and leaves them unmasked.
+/// How long `occupy interrupt` masks interrupts, and how long it leaves them unmasked.
 const MASKED_NS: u64 = 10_000;
 const UNMASKED_NS: u64 = 10_000;
 
-/// At least this long, and at most twice as long, between two faults.
+/// Minimum pause between two faults. The maximum is twice as long.
 const PAUSE_NS: u64 = 200_000;
 
 fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
@@ -44,7 +45,7 @@ fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
     kernel.coherence.as_ref().ok_or(Failure::Failed(none))
 }
 
-/// Works on the spare page, which may have been lost with another kernel.
+/// Runs `work` on the spare page. If the page is lost, mends it and returns an error.
 fn spare(kernel: &'static Kernel, work: impl Fn(&[AtomicU64])) -> Outcome {
     let coherence = shared(kernel)?;
     let words = arenas::spare(coherence.base(), services::SPARE);
@@ -90,10 +91,13 @@ fn occupy(_: &Session, _: &mut dyn Write, arguments: &[&str]) -> Outcome {
 /// Times of one fault, in ns.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// To the protocol, in it, from there to the page's arrival, and back to the program.
+    /// From the instruction to the fault handler.
     local: u64,
+    /// From there until the request is sent.
     protocol: u64,
+    /// From there until the page has arrived.
     away: u64,
+    /// From there back to the instruction.
     exit: u64,
 }
 
@@ -107,11 +111,11 @@ fn ns(from: u64, to: u64) -> u64 {
     arch::time::to_ns(to.wrapping_sub(from), arch::cpu::clock_hz())
 }
 
-/// One store to a page that the other kernel has just written all over.
+/// Makes one store to a page that the other kernel has just written completely.
 fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Parts, Failure> {
     let peer = first_peer(session.kernel)?;
     session.call(peer, Ask::Run, b"dirty", &mut [0; 64])?;
-    // The other kernel is behind its answer by then, anywhere in what it does next.
+    // By then the other kernel has sent its reply, and is at a random point of what it does next.
     let pause = PAUSE_NS + prng.below(PAUSE_NS);
     session.kernel.scheduler.sleep_until(arch::time::soc_time() + pause);
     let (before, after) = (Cell::new(0), Cell::new(0));
@@ -134,7 +138,8 @@ fn fault(session: &Session, coherence: &Coherence, prng: &mut Prng) -> Result<Pa
     })
 }
 
-/// Services of the other kernel so far: how many, and their ns.
+/// Returns how many pages the other kernel has given up in doorbell interrupts so far, and the ns
+/// that it took.
 fn served(session: &Session) -> Result<(u64, u64), Failure> {
     let mut answer = [0; 64];
     let bytes =
@@ -145,13 +150,13 @@ fn served(session: &Session) -> Result<(u64, u64), Failure> {
     numbers.next().zip(numbers.next()).ok_or(missing)
 }
 
-/// `bench served`: for the other kernel.
+/// `bench served`: the peer's part of [`served`].
 pub fn say_served(kernel: &'static Kernel, out: &mut dyn Write) -> Outcome {
     let (count, ns) = shared(kernel)?.served();
     Ok(writeln!(out, "{count} {ns}")?)
 }
 
-/// `bench dsm`: medians of a fault and its parts, and the worst.
+/// `bench dsm`: the median fault with its parts, and the slowest fault.
 pub fn bench(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     let coherence = shared(session.kernel)?;
     let (mut all, mut prng, rounds) = (Vec::new(), Prng::new(rounds), rounds.clamp(1, 1000));
@@ -176,8 +181,8 @@ pub fn bench(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     record(out, "dsm.exit", middle.exit, 1)
 }
 
-/// `bench op`: medians of one request of the file service, a few steps deep, whose pages are here,
-/// and of one whose pages the other kernel has just used.
+/// `bench op`: the median time of a request to the file service whose pages this kernel holds, and
+/// of one whose pages the other kernel has just used.
 pub fn bench_op(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     let peer = first_peer(session.kernel)?;
     let rounds = rounds.clamp(1, 1000) as usize;

@@ -1,5 +1,6 @@
-//! Memory that both kernels cache, handed to and fro by the rules, with one of them broken if the
-//! kernel has a planted bug (`arch::seeded`). Without one the sanitizer has nothing to say.
+//! Memory that two kernels cache and hand to each other by the rules of software coherence. If the
+//! image has a seeded bug (`arch::seeded`), one of the rules is broken, and the coherence sanitizer
+//! must report it. Without one it must report nothing.
 //!
 //! ```text
 //! wait for the other's word -> invalidate -> read, write -> clean -> own word
@@ -35,11 +36,11 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Lines that are handed over.
+/// Number of cache lines that are handed over.
 const LINES: usize = 4;
 const WORDS: usize = cache::LINE / 8;
 const BYTES: usize = LINES * cache::LINE;
-/// Looks at the peer's word before it is given up.
+/// How often the peer's word is polled before giving up.
 const PATIENCE: u64 = 200_000;
 
 static GROUND: Once<SharedPage> = Once::new();
@@ -47,14 +48,14 @@ static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 const NO_MEMORY: Failure = Failure::Failed("the page cannot be mapped");
 
-/// Page `index` of the memory that belongs to no kernel.
+/// Returns page `index` of the global region, which no kernel uses in these tests.
 fn page(kernel: &Kernel, index: u64) -> Result<PhysAddr, Failure> {
     let global = kernel.blob.regions().iter().find(|region| region.kind == kind::GLOBAL);
     let global = global.ok_or(Failure::Failed("this board has no global memory"))?;
     Ok(PhysAddr(global.base + index * PAGE))
 }
 
-/// The page that goes to and fro.
+/// Returns the page that is handed over. The first call maps it.
 fn ground(kernel: &Kernel) -> Result<&'static SharedPage, Failure> {
     if let Some(ground) = GROUND.get() {
         return Ok(ground);
@@ -64,7 +65,7 @@ fn ground(kernel: &Kernel) -> Result<&'static SharedPage, Failure> {
     GROUND.set(mapped.map_err(|_| NO_MEMORY)?).map_err(|_| NO_MEMORY)
 }
 
-/// A kernel's side.
+/// One kernel's side of the game.
 struct Side {
     ground: &'static SharedPage,
     own: Window,
@@ -98,7 +99,7 @@ impl Side {
         (0..LINES).for_each(|line| self.word(line, 0).store(value, Ordering::Relaxed));
     }
 
-    /// Waits until the other has played round `before`.
+    /// Waits until the peer has played round `before`. Returns false if it does not answer.
     fn wait(&self, before: u64) -> bool {
         (0..PATIENCE).any(|_| self.peer.consume(0) == before)
     }
@@ -125,7 +126,7 @@ impl Side {
         }
         if is(Seed::EarlyInvalidate) {
             self.take();
-            // As a cache that fetches ahead would.
+            // Reads the lines, as a prefetcher might.
             core::hint::black_box(self.read());
         }
         self.own.publish(0, round);
@@ -135,7 +136,7 @@ impl Side {
         true
     }
 
-    /// As if both counted here without a lock of theirs.
+    /// Uses atomic instructions, which do not work between domains, if the seeded bug is that.
     fn count(&self) {
         let word = self.word(0, 1);
         if is(Seed::Atomic) {
@@ -143,7 +144,7 @@ impl Side {
         }
         if is(Seed::Exclusive) {
             let seen = word.load(Ordering::Relaxed);
-            // Whether it worked is not what this is about.
+            // The result does not matter here.
             let _ = word.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -185,7 +186,7 @@ fn follow(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 fn follow_thread(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     if let Ok(side) = Side::of(kernel) {
-        // Who does not answer any more has ended it.
+        // A peer that stops answering ends the game.
         side.play(ROUNDS.load(Ordering::Relaxed), false);
     }
 }

@@ -1,5 +1,5 @@
-//! A kernel that has used its memory: `hoard` takes it until little is left, also what comes from
-//! the pool meanwhile, and gives it back.
+//! `hoard`: makes memory short. Allocates frames until a given amount is left, including blocks
+//! that come from the pool meanwhile, and frees them again.
 
 use super::{Command, Outcome, Session, number};
 use crate::memory::FRAMES;
@@ -16,11 +16,12 @@ pub const COMMANDS: &[Command] = &[Command {
     run: hoard,
 }];
 
-/// What `hoard` has taken: frames, and their orders.
-static HOARD: Lock<Vec<(PhysAddr, u8)>> = Lock::new(crate::ranks::TEST, Vec::new());
-/// The sizes in which it takes them.
-const HOARDED: [u8; 2] = [6, 0];
-/// Looks without anything to take, so far apart, after which no block comes from the pool any more.
+/// The allocated frames, with their orders.
+static TAKEN: Lock<Vec<(PhysAddr, u8)>> = Lock::new(crate::ranks::TEST, Vec::new());
+/// Orders that are allocated, one after the other.
+const ORDERS: [u8; 2] = [6, 0];
+/// After this many rounds without an allocation, no more blocks are expected from the pool; and
+/// the interval of rounds.
 const IDLE_LOOKS: u32 = 10;
 const LOOK_NS: u64 = 20_000_000;
 
@@ -29,18 +30,18 @@ fn free_bytes() -> u64 {
 }
 
 fn hoard(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
-    let before = core::mem::take(&mut *HOARD.lock());
+    let before = core::mem::take(&mut *TAKEN.lock());
     before.iter().for_each(|&(frame, order)| FRAMES.free(frame, order));
     if !arguments.is_empty() {
         let left = number(arguments, 0, 0)? << 10;
         let (mut taken, mut idle) = (Vec::new(), 0);
         while idle < IDLE_LOOKS {
             let known = taken.len();
-            HOARDED.iter().for_each(|&order| take_down_to(left, order, &mut taken));
+            ORDERS.iter().for_each(|&order| take_down_to(left, order, &mut taken));
             idle = if taken.len() == known { idle + 1 } else { 0 };
             session.kernel.scheduler.sleep_until(arch::time::soc_time() + LOOK_NS);
         }
-        *HOARD.lock() = taken;
+        *TAKEN.lock() = taken;
     }
     writeln!(out, "  {} KiB are left", free_bytes() >> 10)?;
     Ok(())

@@ -1,5 +1,14 @@
-//! Experiments: commands that only tests and measurements use, and what these need in a kernel. A
-//! kernel that people run has none of it (the feature `trials`).
+//! Commands of the monitor for tests and measurements only, and the code that they need in a
+//! kernel. They are in images with the feature `trials`, not in ordinary ones.
+//!
+//! - [`stress`], `nest`, [`pipes`], [`net`], [`overlap`], [`dma`]: load this kernel and its peers,
+//!   and check the results
+//! - `handover`: shared memory with seeded cache bugs, for the sanitizer
+//! - [`twins`], [`planted`]: references into other kernels' images
+//! - [`bench`], [`blocks`], [`faults`], [`table6`], [`section93`], [`pingpong`], [`sequence`]:
+//!   measurements; [`measure`] has the watch, [`beside`] runs a command on a peer meanwhile
+//! - [`aside`]: runs a command on a thread of its own
+//! - [`hoard`]: takes a kernel's memory
 
 mod aside;
 mod bench;
@@ -28,7 +37,7 @@ use crate::session::{Failure, Outcome, Session};
 use core::fmt::Write;
 pub use nest::nest;
 
-/// All of them.
+/// The commands of all modules.
 pub const COMMANDS: &[&[Command]] = &[
     dma::COMMANDS,
     pipes::COMMANDS,
@@ -47,7 +56,7 @@ pub const COMMANDS: &[&[Command]] = &[
     handover::COMMANDS,
 ];
 
-/// What one of `rounds` took, behind the name of a record.
+/// Prints the value of a record: the mean of `rounds` rounds, which took `total` ns.
 fn record(out: &mut dyn Write, total: u64, rounds: u64) -> Outcome {
     let tenths = total.saturating_mul(10) / rounds.max(1);
     Ok(writeln!(out, "{}.{} ns", tenths / 10, tenths % 10)?)

@@ -1,11 +1,11 @@
-//! A call that calls back, as deep as it is told to.
+//! A procedure that calls its caller back, to a given depth.
 
 use crate::kernel::Kernel;
 use crate::peers::{Ask, Terms, with_room};
 use alloc::vec::Vec;
 use kernel_msg::{Refusal, Request};
 
-/// Serves [`Ask::Nest`].
+/// Executes [`Ask::Nest`]. The first word of the payload is the depth.
 pub fn nest(
     kernel: &'static Kernel,
     request: &Request,

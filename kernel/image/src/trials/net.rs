@@ -1,4 +1,4 @@
-//! The network service's self-test, and an echo between kernels.
+//! `net`: the self-test of the network service, and an echo between kernels.
 
 use super::{Command, Failure, Outcome, Session, number};
 use ::net::check::{Wrong, check};
@@ -18,16 +18,17 @@ pub const COMMANDS: &[Command] = &[Command {
     run: net,
 }];
 
-/// Most bytes of one send or receive, so that a message carries it.
+/// Most bytes of one send or receive: they fit in a message between kernels.
 const PIECE: u64 = 3000;
-/// Bytes under way to the echo, at most: less than there is room for, so nobody waits in a circle.
+/// Most bytes on the way to the echo and back: less than the buffers hold, to avoid a deadlock.
 const AHEAD: u64 = 6000;
-/// Datagrams of a talk.
+/// Number of datagrams of a talk.
 const DATAGRAMS: u64 = 8;
-/// Echoes that wait to begin, at most.
+/// Most echoes that wait for their threads to start.
 const MOST: usize = 4;
 
-/// Socket and listener of each, until its thread has taken them; the place is its argument.
+/// Socket and listener of echoes whose threads have not taken them yet. The index is the thread's
+/// argument.
 static HANDLES: Lock<[Option<(u64, u64)>; MOST]> = Lock::new(crate::ranks::TEST, [None; MOST]);
 
 fn net(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
@@ -43,7 +44,7 @@ fn net(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     }
 }
 
-/// Runs `work` with who carries requests; a failure of the service itself says so.
+/// Runs `work` with a function that makes requests. The error says why the service failed.
 fn asking<R>(
     session: &Session,
     work: impl FnOnce(Ask<'_>) -> Result<R, Failure>,
@@ -53,7 +54,7 @@ fn asking<R>(
     failed.map_or(result, |why| Err(Failure::Failed(why.text())))
 }
 
-/// The same with a client that waits.
+/// Runs `work` with a client that waits for replies.
 fn with_client<R>(
     session: &Session,
     work: impl FnOnce(&mut Client<'_>) -> Result<R, Errno>,
@@ -64,7 +65,7 @@ fn with_client<R>(
 fn explain(why: Errno) -> &'static str {
     match why {
         Errno::Addrinuse => "that port is taken",
-        Errno::Connrefused => "nobody listens there",
+        Errno::Connrefused => "nothing listens on that port",
         Errno::Connreset => "the other side is gone",
         Errno::Nfile | Errno::Nobufs => "too many sockets",
         Errno::Restarted => "the service was restarted meanwhile",
@@ -117,13 +118,13 @@ fn claim(handles: (u64, u64)) -> Option<usize> {
     Some(place)
 }
 
-/// The thread that echoes. Nobody waits for it, so it calls like any other of this kernel.
+/// The thread of an echo. No handler waits for it, so its calls have level 0.
 fn server(place: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let Some((socket, listener)) = HANDLES.lock()[place].take() else { return };
     let session = Session::at(kernel, Level(0));
     let echoed = with_client(&session, |client| {
-        // One talk: whoever comes later is refused at once.
+        // There is one talk; later connections are refused.
         let stream = client.accept(listener);
         client.close(listener)?;
         let datagrams = stream.and_then(|_| echo_datagrams(client, socket));
@@ -140,7 +141,7 @@ fn server(place: usize) {
     }
 }
 
-/// Sends datagrams back to where they are from, up to an empty one.
+/// Sends datagrams back to their senders, until an empty one. Returns their number.
 fn echo_datagrams(client: &mut Client<'_>, socket: u64) -> Result<u64, Errno> {
     let mut bytes = [0; DATAGRAM];
     let mut count = 0;
@@ -155,7 +156,7 @@ fn echo_datagrams(client: &mut Client<'_>, socket: u64) -> Result<u64, Errno> {
     }
 }
 
-/// Sends the bytes of a connection back, to its end.
+/// Sends the bytes of a connection back, until its end. Returns their number.
 fn echo_stream(client: &mut Client<'_>, stream: u64) -> Result<u64, Errno> {
     let mut piece = vec![0; PIECE as usize];
     let mut count = 0;
@@ -172,7 +173,7 @@ fn echo_stream(client: &mut Client<'_>, stream: u64) -> Result<u64, Errno> {
     }
 }
 
-/// Byte `at` of what is said.
+/// Returns byte `at` of the pattern that is sent.
 fn pattern(at: u64) -> u8 {
     (at ^ at >> 7 ^ at >> 13) as u8
 }
@@ -181,13 +182,13 @@ fn fill(from: u64, length: u64) -> Vec<u8> {
     (from..from + length).map(pattern).collect()
 }
 
-/// Datagrams to an echo, one by one; how many came back as they were sent.
+/// Sends datagrams to an echo, one by one. Returns how many came back unchanged.
 fn say_datagrams(client: &mut Client<'_>, port: u16) -> Result<u64, Errno> {
     let socket = client.udp(0)?;
     let mut prng = Prng::new(u64::from(port));
     let mut good = 0;
     for count in 0..=DATAGRAMS {
-        // The last one is empty, and ends it.
+        // The last one is empty and ends the echo.
         let last = count == DATAGRAMS;
         let length = if last { 0 } else { 1 + prng.below(DATAGRAM as u64) };
         let mut bytes = fill(count, length);
@@ -199,7 +200,8 @@ fn say_datagrams(client: &mut Client<'_>, port: u16) -> Result<u64, Errno> {
     client.close(socket).map(|()| good)
 }
 
-/// Bytes to an echo and back; how many came as they were sent, up to the first that did not.
+/// Sends bytes to an echo and receives them. Returns the number of bytes before the first wrong
+/// one.
 fn say(client: &mut Client<'_>, stream: u64, bytes: u64) -> Result<u64, Errno> {
     let mut prng = Prng::new(bytes);
     let (mut sent, mut received, mut good) = (0u64, 0, 0);
@@ -221,7 +223,7 @@ fn say(client: &mut Client<'_>, stream: u64, bytes: u64) -> Result<u64, Errno> {
         received += some as u64;
     }
     client.shut(stream)?;
-    // Behind the last byte is the end.
+    // The connection must end after the last byte.
     match client.receive(stream, &mut [0; 8])? {
         0 => Ok(good),
         _ => Ok(0),

@@ -1,6 +1,6 @@
-//! `overlap`: both kernels ask the file service at the same time, and every request is written
-//! down with its answer and when it was under way. Whether some order explains them is judged
-//! elsewhere (`host/linear`).
+//! `overlap`: both kernels make random requests to the file service at the same time. Each request
+//! is recorded with its reply and the times of its start and end. `host/linear` checks whether some
+//! order explains them, that is, whether the service is linearizable.
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
@@ -28,14 +28,14 @@ pub const COMMANDS: &[Command] = &[Command {
 
 /// Most calls of a kernel.
 const MOST: u64 = 200;
-/// What all names begin with.
+/// The names of files and directories.
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-/// The handles that both kernels use: a directory, two files, both ends of a pipe.
+/// Number of handles that both kernels use: a directory, two files, both ends of a pipe.
 const HANDLES: usize = 5;
 
-/// Lines of what was asked here.
+/// The records of this kernel's requests.
 static LINES: Lock<Vec<String>> = Lock::new(crate::ranks::TEST, Vec::new());
-/// For this kernel's thread: seed, calls, handles.
+/// Arguments of this kernel's thread: seed, number of requests, handles.
 static PLAN: [AtomicU64; 2 + HANDLES] = [const { AtomicU64::new(0) }; 2 + HANDLES];
 
 fn overlap(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
@@ -59,7 +59,7 @@ fn plan(numbers: impl Iterator<Item = u64>) {
     LINES.lock().clear();
 }
 
-/// The two kernels at once, and then all that they wrote down.
+/// Runs both kernels, then prints the records of both.
 fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     let (seed, calls) = (number(words, 0, 1)?, number(words, 1, 40)?.min(MOST));
     let peer = first_peer(session.kernel)?;
@@ -94,13 +94,13 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
 
 fn thread(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
-    // Whoever waits for the thread sees what is missing.
+    // If it fails, records are missing, which `host/linear` detects.
     let _ = work(&Session::at(kernel, Level(0)));
 }
 
-/// Requests that both build on, before they begin.
+/// Makes the handles that both kernels use.
 fn begin(session: &Session) -> Result<[u64; HANDLES], Failure> {
-    // The root shows what else is mounted; here is nothing but what these requests make.
+    // In a directory of its own, because the root also contains mounts.
     let top = done(asked(session, Request::new(Op::Root, 0), &mut [])?)?.handle;
     let named = |op, flags| Request { name: 1, flags, ..Request::new(op, top) };
     done(asked(session, named(Op::Mkdir, 0), &mut b"o".to_vec())?)?;
@@ -130,8 +130,8 @@ fn work(session: &Session) -> Outcome {
     Ok(())
 }
 
-/// A random request. `spare`: bytes that this kernel has put into the pipe and not asked for again,
-/// so that nobody waits for ever.
+/// Returns a random request. `spare` counts the bytes that this kernel has written to the pipe and
+/// not requested again: it reads only such bytes, so no reader waits forever.
 fn draw(
     random: &mut Prng,
     handles: &[u64; HANDLES],
@@ -174,7 +174,8 @@ fn draw(
     }
 }
 
-/// Asks, and writes down: who, from when to when, and the four pieces of it in hexadecimal.
+/// Makes a request and records it: the kernel, start and end, then request, bytes sent, reply, and
+/// bytes received in hexadecimal.
 fn asked(session: &Session, request: Request, bulk: &mut [u8]) -> Result<Reply, Failure> {
     let mut line = String::new();
     let sent = bulk.to_vec();

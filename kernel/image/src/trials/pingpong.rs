@@ -1,8 +1,8 @@
-//! Ping-pong between this kernel and its first peer, by the three ways in which two domains can
-//! touch: a doorbell, words that the other polls, a hardware spinlock. What a round trip takes is
-//! what the chip takes for it, and little else.
+//! `ping-pong`: measures round trips between this kernel and its first peer by the three means of
+//! the chip: doorbells, polled words, and a hardware spinlock. There is as little software in a
+//! round trip as possible.
 //!
-//! Each domain writes its own page's `play` words only: how many rounds it has played.
+//! Each domain writes only the `play` words of its own page: the number of rounds it has played.
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
@@ -32,9 +32,9 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Looks at the peer's word before the game is given up.
+/// How often the peer's word is polled before giving up.
 const PATIENCE: u64 = 20_000_000;
-/// The lock that the game is played under.
+/// Offset of the spinlock that is used.
 const LOCK: u64 = 0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,12 +54,12 @@ impl Way {
     }
 }
 
-/// Doorbells heard.
+/// Number of doorbells received.
 static HEARD: AtomicU64 = AtomicU64::new(0);
-/// Slot + 1 of who is rung back; 0: nobody.
+/// Doorbell slot + 1 of the domain to ring back; 0 for none.
 static ECHO: AtomicU64 = AtomicU64::new(0);
 
-/// The doorbell of the game rang; interrupts are masked.
+/// Handles the game's doorbell, with interrupts masked.
 pub fn heard(kernel: &Kernel) {
     HEARD.fetch_add(1, Ordering::Relaxed);
     if let Some(slot) = ECHO.load(Ordering::Relaxed).checked_sub(1) {
@@ -67,14 +67,15 @@ pub fn heard(kernel: &Kernel) {
     }
 }
 
-/// The words of a game.
+/// The words and the lock of a game.
 struct Board {
     own: Window,
     peer: Window,
     lock: HwLock,
 }
 
-/// Word `index` of those in a domain's page that self-tests play with; `None`: not in the window.
+/// Returns word `index` of the `play` words in a domain's page, which are for tests. `None` if it
+/// is not in the uncached window.
 pub fn word(kernel: &Kernel, domain: DomainId, index: usize) -> Option<Window> {
     let at = size_of::<DomainPage>() * domain.index() + offset_of!(DomainPage, play) + 8 * index;
     Window::uncached(kernel.blob, PhysAddr(kernel.blob.window.domains + at as u64), 8)
@@ -94,10 +95,10 @@ impl Board {
         }
     }
 
-    /// Plays the rounds; the leader begins each. False: the peer did not answer.
+    /// Plays the rounds; the leader starts each. Returns false if the peer does not answer.
     fn play(&self, way: Way, rounds: u64, leads: bool) -> bool {
         (1..=rounds).all(|round| {
-            // What the other has played before it is this one's turn.
+            // The round that the peer must have played before it is this side's turn.
             let before = round - u64::from(leads);
             match way {
                 Way::Words => {
@@ -111,7 +112,7 @@ impl Board {
         })
     }
 
-    /// Under the lock: plays if the peer is as far as it has to be.
+    /// Takes the lock and plays, if it is this side's turn. Returns whether it has played.
     fn locked_turn(&self, before: u64, round: u64) -> bool {
         let Some(_guard) = self.lock.try_acquire() else { return false };
         let mine = self.peer.load(0) == before;
@@ -126,7 +127,7 @@ fn wait(mut ready: impl FnMut() -> bool) -> bool {
     (0..PATIENCE).any(|_| ready())
 }
 
-/// Rounds by doorbell: rings, and sleeps in the core's wait until the answer rings.
+/// Plays rounds by doorbell: rings, and waits in WFI until the peer rings back.
 fn ring(kernel: &Kernel, slot: u32, rounds: u64) -> bool {
     for _ in 0..rounds {
         let before = HEARD.load(Ordering::Relaxed);
@@ -173,7 +174,7 @@ fn play(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     record(out, took, rounds)
 }
 
-/// The rounds of the thread that `pong` starts.
+/// Number of rounds of the thread that `pong` starts.
 static GAME: AtomicU64 = AtomicU64::new(0);
 
 fn join_in(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
@@ -206,7 +207,7 @@ fn follow_lock(_: usize) {
 fn follow(way: Way) {
     let Some(kernel) = crate::kernel::get() else { return };
     if let Ok(board) = Board::of(kernel) {
-        // Who does not answer any more has ended the game.
+        // A peer that stops answering ends the game.
         board.play(way, GAME.load(Ordering::Relaxed), false);
     }
 }

@@ -1,4 +1,5 @@
-//! A pipe between kernels: one writes a pattern, the other reads it; both park where they must.
+//! `pipe`: one kernel writes a pattern to a pipe, another one reads and checks it. Both wait when
+//! the pipe is full or empty.
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, buffer, number};
@@ -27,10 +28,10 @@ const PIECE: u64 = 3000;
 
 static HANDLE: AtomicU64 = AtomicU64::new(0);
 static LEVEL: AtomicU64 = AtomicU64::new(0);
-/// Bytes that came as they should.
+/// Bytes that were received correctly.
 static DRAINED: AtomicU64 = AtomicU64::new(0);
 
-/// Byte `at` of the pattern.
+/// Returns byte `at` of the pattern.
 fn pattern(at: u64) -> u8 {
     (at ^ at >> 8 ^ at >> 16) as u8
 }
@@ -51,7 +52,7 @@ fn pipe(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     if let Ok(reader) = reader {
         kernel.scheduler.join(reader);
     }
-    // Its reader may have closed it.
+    // Fails if the reader has closed it.
     let _ = with_client(session, |client| client.close(reads));
     written?;
     let drained = DRAINED.load(Ordering::Relaxed);
@@ -74,7 +75,7 @@ fn fill(session: &Session, handle: u64, bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// The thread that has the other end drained, by another kernel or here.
+/// Thread: lets another kernel read the pipe, or reads it here if there is none.
 fn reader(_: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     let session = Session::at(kernel, Level(LEVEL.load(Ordering::Relaxed) as u8));
@@ -101,7 +102,7 @@ fn drain(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
     Ok(writeln!(out, "  {good} bytes as they should be")?)
 }
 
-/// Reads to the end; bytes up to the first one that is wrong.
+/// Reads the pipe to its end. Returns the number of bytes before the first wrong one.
 fn drained(session: &Session, handle: u64) -> Result<u64, Failure> {
     let mut prng = Prng::new(handle);
     let (mut at, mut good) = (0, 0);

@@ -1,9 +1,9 @@
-//! A shadowed service that breaks the law of shadowable.md: its state holds a function pointer, a
-//! trait object and a waker, which are places of the image of the kernel that put them there. For
-//! `twins` on the monitor, which has the other kernel call them.
+//! A shadowed service that breaks the rules of shadowable.md on purpose: its state contains a
+//! function pointer, a trait object and a waker, which point into the image of the kernel that put
+//! them there. The monitor's `twins` lets another kernel call them.
 //!
-//! It is on no board's list; it takes the last place of a service, and pages at the end of the
-//! shared block.
+//! The service is in no board's list. It uses the last index of services, and pages at the end of
+//! the shared block.
 
 use crate::coherence::Coherence;
 use crate::memory::CoreHeap;
@@ -20,29 +20,29 @@ use core::task::Waker;
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 
-/// What a request wants of the state.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Want {
-    /// Put this kernel's there.
+    /// Store pointers into this kernel's image.
     Plant,
     /// Call the function.
     Function,
     /// Call the object's method.
     Object,
-    /// Clone the waker, wake by it, and drop the clone.
+    /// Clone the waker, wake the clone, and drop it.
     Waker,
     /// Drop everything.
     Clear,
-    /// Call a function that only one ISA's image has.
+    /// Call a function that only the image of one ISA has.
     Only,
-    /// Call one of two functions of one name.
+    /// Call two functions that have the same name.
     Same,
-    /// Call the function as often as the argument says; answers the time of it in ns.
+    /// Call the function as often as the argument says, and return the time in ns.
     Many,
 }
 
-/// All of them, by number and by the monitor's word.
+/// The operations, by number, with their words on the monitor.
 pub const WANTS: [(&str, Want); 8] = [
     ("plant", Want::Plant),
     ("function", Want::Function),
@@ -54,7 +54,7 @@ pub const WANTS: [(&str, Want); 8] = [
     ("many", Want::Many),
 ];
 
-/// The argument, and who computed: the ISA of the code that ran.
+/// Returns the argument, followed by a digit for the ISA of the code that ran.
 #[inline(never)]
 fn mark(argument: u64) -> u64 {
     core::hint::black_box(argument) * 10 + u64::from(ISA)
@@ -65,7 +65,7 @@ fn only<const OF: u32>(argument: u64) -> u64 {
     mark(argument) + u64::from(OF)
 }
 
-/// Two functions of one name.
+/// Returns two functions with the same name.
 fn same() -> [fn(u64) -> u64; 2] {
     let first = {
         #[inline(never)]
@@ -88,7 +88,7 @@ trait Shape: Send {
     fn area(&self) -> u64;
 }
 
-/// Its side is allocated, so that dropping it is a call too.
+/// Its side is allocated, so that dropping it requires a call, too.
 struct Square(Box<u64>);
 
 impl Shape for Square {
@@ -98,7 +98,7 @@ impl Shape for Square {
     }
 }
 
-/// As another shape, so that no compiler knows which one it is.
+/// Another shape, so that the compiler cannot know which one it is.
 struct Line(u64);
 
 impl Shape for Line {
@@ -108,7 +108,7 @@ impl Shape for Line {
     }
 }
 
-/// Counts what it is woken.
+/// A waker that counts its wakes, weighted by the ISA of the code that ran.
 struct Bell(AtomicU64);
 
 impl Wake for Bell {
@@ -121,7 +121,7 @@ impl Wake for Bell {
     }
 }
 
-/// What no state may hold.
+/// Values that no state of a service may contain.
 struct Shelf {
     function: fn(u64) -> u64,
     only: fn(u64) -> u64,
@@ -158,14 +158,14 @@ impl Shelf {
     }
 }
 
-/// The service.
+/// The service's state.
 #[derive(Default)]
 pub struct Planted(Option<Unchecked<Shelf>>);
 
 impl Service for Planted {
-    /// What, and an argument.
+    /// An index in [`WANTS`], and an argument.
     type Request = [u64; 2];
-    /// The answer, and 1; or nothing known, and 0.
+    /// A value and 1, or 0 and 0 if nothing is planted.
     type Reply = [u64; 2];
 
     const NAME: &'static str = PLANTED_NAME;
@@ -211,7 +211,7 @@ impl Service for Planted {
     }
 }
 
-/// It, in this kernel.
+/// The service, as this kernel executes it.
 static PLANTED: Once<Instance<Planted, Keeping, CoreHeap>> = Once::new();
 
 fn instance(
@@ -220,13 +220,13 @@ fn instance(
 ) -> Option<&'static Instance<Planted, Keeping, CoreHeap>> {
     if PLANTED.get().is_none() {
         let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, Planted::NAME)?;
-        // Whoever was quicker made the same.
+        // Fails if another thread was faster; it has made the same.
         let _ = PLANTED.set(Instance::new(keeping));
     }
     PLANTED.get()
 }
 
-/// Asks it. `None`: nothing is planted.
+/// Makes a request to the service. Returns `None` if nothing is planted.
 pub fn ask(
     platform: &'static Platform,
     want: Want,

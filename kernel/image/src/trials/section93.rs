@@ -1,5 +1,5 @@
-//! K2's section 9.3, in chip time: frames allocated and freed at random by two kernels at once,
-//! from an allocator that they share and from the one that each has.
+//! Measures K2's section 9.3, in chip time: two kernels allocate and free frames at random at the
+//! same time, from a shared allocator, and from one of their own.
 
 use super::beside::beside;
 use super::{Command, Failure, Outcome, Session, number};
@@ -17,19 +17,19 @@ pub const COMMANDS: &[Command] = &[Command {
     run: frames,
 }];
 
-/// Sizes that are allocated, and chunks that a kernel has at most.
+/// Sizes that are allocated (suffix of records, order), with the most chunks of a kernel.
 const SIZES: [(&str, u8, usize); 3] = [("", 0, 64), ("_256k", 6, 4), ("_1m", 8, 1)];
-/// How long both kernels allocate, and how long they have to begin, in ms.
+/// How long both kernels allocate, and how much time they have to start, in ms.
 const SPAN_MS: u64 = 100;
 const LEAD_MS: u64 = 50;
-/// Most chunks of a kernel.
+/// Most chunks of a kernel, of any size.
 const MOST: usize = 64;
 
-/// What one kernel did: allocations, ns that they took, and faults in them.
+/// The results of one kernel: allocations, their ns, and page faults during them.
 #[derive(Clone, Copy)]
 struct Done([u64; 3]);
 
-/// Of each size, by the allocator that kernels share and by their own.
+/// Measures each size, with the shared allocator and with the kernels' own.
 pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
     for (name, order, most) in SIZES {
         let [shared, own] = [true, false].map(|shared| both(session, shared, order, most));
@@ -37,12 +37,12 @@ pub fn bench(session: &Session, out: &mut dyn Write) -> Outcome {
         let faults = (here.0[2] + there.0[2]) * 100 / (here.0[0] + there.0[0]).max(1);
         let text = format_args!("{}.{:02}", faults / 100, faults % 100);
         writeln!(out, "record k2.s93.faults{name} {text} faults")?;
-        for (who, shared, own) in [("", here, own[0]), ("_shadow", there, own[1])] {
+        for (suffix, shared, own) in [("", here, own[0]), ("_shadow", there, own[1])] {
             let times = shared.mean() * 10 / own.mean().max(1);
             let text = format_args!("{}.{}", times / 10, times % 10);
-            writeln!(out, "record k2.s93.slowdown{who}{name} {text} x")?;
-            writeln!(out, "record k2.s93.shared{who}{name} {} ns", shared.mean())?;
-            writeln!(out, "record k2.s93.own{who}{name} {} ns", own.mean())?;
+            writeln!(out, "record k2.s93.slowdown{suffix}{name} {text} x")?;
+            writeln!(out, "record k2.s93.shared{suffix}{name} {} ns", shared.mean())?;
+            writeln!(out, "record k2.s93.own{suffix}{name} {} ns", own.mean())?;
         }
     }
     Ok(())
@@ -64,7 +64,7 @@ fn both(session: &Session, shared: bool, order: u8, most: usize) -> Result<[Done
     Ok([here?, Done([count, ns, faults])])
 }
 
-/// `frames shared|own ORDER MOST START END`: for the other kernel.
+/// `frames shared|own ORDER MOST START END`: the peer's part of [`both`].
 fn frames(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let shared = match arguments.first() {
         Some(&"shared") => true,
@@ -78,13 +78,13 @@ fn frames(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 }
 
 impl Done {
-    /// ns of an allocation.
+    /// Returns the mean ns of an allocation.
     fn mean(&self) -> u64 {
         self.0[1] / self.0[0].max(1)
     }
 }
 
-/// Allocates and frees at random between two moments.
+/// Allocates and frees at random until `end`, and measures the allocations from `start` on.
 fn churn(
     session: &Session,
     shared: bool,

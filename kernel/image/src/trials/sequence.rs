@@ -1,5 +1,5 @@
-//! Known sequences of operations, timed bare: what the lab charges for each is compared with what
-//! the board's file says (`pen test lab`). Plain emulation has no use for the figures.
+//! `sequence`: times single operations. `pen test lab` compares the cost that the lab charges for
+//! each with the board file. Outside the lab the figures are meaningless.
 
 use super::{Command, Failure, Outcome, Session, number, pingpong, record};
 use arch::shared::{HwLock, Window};
@@ -15,17 +15,17 @@ pub const COMMANDS: &[Command] = &[Command {
     run: sequences,
 }];
 
-/// The spinlock that is played with; ping-pong has another.
+/// Offset of the spinlock that is used. (`ping-pong` uses another one.)
 const LOCK: u64 = 64;
 
-/// What the operations work on.
+/// The objects of the operations.
 struct Bench {
     word: Window,
     lock: HwLock,
     line: Line,
 }
 
-/// A line that is ours whole.
+/// A cache line with nothing else in it.
 #[repr(align(64))]
 struct Line([u8; arch::cache::LINE]);
 
@@ -37,7 +37,7 @@ impl Bench {
 
 type Operation = fn(&Bench);
 
-/// Names and operations. What each consists of is in the lab's check of this name.
+/// Names and operations. The lab's check of the same name lists the parts of each.
 const OPERATIONS: [(&str, Operation); 9] = [
     ("plain", |bench| {
         black_box(bench);
@@ -76,7 +76,7 @@ fn sequences(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outc
     Ok(())
 }
 
-/// Nanoseconds of all, nothing in between.
+/// Returns the ns of `count` operations, with interrupts masked.
 fn timed(bench: &Bench, operation: Operation, count: u64) -> u64 {
     let on = arch::cpu::irqs_off();
     let start = arch::cpu::clock();

@@ -1,4 +1,4 @@
-//! Commands that load this kernel and the others, and check every answer.
+//! Commands that load this kernel and its peers, and check all answers.
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// How a storm went.
+/// The results of a storm of calls.
 struct Tally {
     answered: AtomicU64,
     lost: AtomicU64,
@@ -55,7 +55,7 @@ static TALLY: Tally = Tally {
     wrong: AtomicU64::new(0),
 };
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Level of the calls: who asked for the storm waits for its threads.
+/// Level of the calls: that of the session that waits for the threads.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
 /// One storm at a time.
@@ -112,7 +112,7 @@ fn both(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// 1 when the peer's storm ended well.
+/// 1 if the peer's storm succeeded.
 static THEIRS: AtomicU64 = AtomicU64::new(0);
 
 fn far_storm(count: usize) {
@@ -133,7 +133,7 @@ fn far_storm(count: usize) {
 /// Most threads of [`on_all_cores`].
 const WORKERS: usize = 2 * abi::boot::MAX_CORES;
 
-/// Two threads on each core, and waits for them.
+/// Spawns two threads on each core, and waits for them.
 pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize)) -> Outcome {
     let cores = kernel.domain().cores as usize;
     let mut threads = [None; WORKERS];
@@ -148,13 +148,13 @@ pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize
     if started { Ok(()) } else { Err(Failure::Failed("no memory for all of its threads")) }
 }
 
-/// For a thread that works for the storm under way.
+/// Creates the session of a thread of the current storm.
 fn of_the_storm() -> Option<Session> {
     let level = Level(LEVEL.load(Ordering::Relaxed));
     Some(Session::at(crate::kernel::get()?, level))
 }
 
-/// One thread's part of a storm; it ends early when a peer is silent, which takes long to find.
+/// A thread of a storm. It ends early if a peer is silent, because each such call takes long.
 fn storm(index: usize) {
     let Some(session) = of_the_storm() else { return };
     let mut prng = Prng::new(SEED.load(Ordering::Relaxed) ^ (index as u64) << 32);
@@ -183,14 +183,14 @@ impl Buffers {
     }
 }
 
-/// False when the peer showed no sign of life.
+/// Makes a random call and counts its result. Returns false if the peer was silent.
 fn one_call(session: &Session, peer: DomainId, prng: &mut Prng, buffers: &mut Buffers) -> bool {
     let ask = [Ask::Echo, Ask::SlowEcho, Ask::Nest][prng.below(3) as usize];
     let sizes = [8, 64, prng.below(4097)];
     let size = if ask == Ask::Nest { 16 } else { sizes[prng.below(3) as usize] as usize };
     buffers.out[..size].iter_mut().for_each(|byte| *byte = prng.next() as u8);
     if ask == Ask::Nest {
-        // How often the answer is asked for on the way, within the levels there are.
+        // The depth of nested calls, within the existing levels.
         let deeper = (LEVELS as u64).saturating_sub(session.level.0.into()).clamp(1, 3);
         buffers.out[..8].copy_from_slice(&prng.below(deeper).to_le_bytes());
     }
@@ -222,7 +222,8 @@ fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     if sum == wanted { Ok(()) } else { Err(Failure::Failed("turns were lost")) }
 }
 
-/// Adds under a lock, yields, sleeps, makes threads, and first so many that stacks are unmapped.
+/// Adds to a number under a lock, yields, sleeps and spawns threads; first so many threads that
+/// stacks are unmapped.
 fn worker(index: usize) {
     let Some(kernel) = crate::kernel::get() else { return };
     burst(kernel, index);
@@ -237,12 +238,12 @@ fn worker(index: usize) {
     }
 }
 
-/// Do the burst threads of a worker go?
+/// For each worker, whether its burst threads may end.
 static GO: [AtomicBool; WORKERS] = [const { AtomicBool::new(false) }; WORKERS];
 static BURST: WaitQueue = WaitQueue::new();
 
-/// More threads at once than leave a stack for the next: those of the others are unmapped when
-/// they have ended, which the other cores have to hear of.
+/// Spawns more threads at once than unused stacks are kept: the rest of the stacks is unmapped when
+/// the threads have ended, which needs TLB shootdowns.
 fn burst(kernel: &'static Kernel, index: usize) {
     let held = |index: usize| {
         if let Some(kernel) = crate::kernel::get() {

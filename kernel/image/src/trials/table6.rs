@@ -1,5 +1,5 @@
-//! K2's table 6, in chip time: the DMA driver invoked at full speed by one kernel, and by two at
-//! once. A transfer is whole: from clearing the destination to free descriptors.
+//! Measures K2's table 6, in chip time: DMA transfers at full speed by one kernel, and by two at
+//! once. A transfer includes everything from clearing the destination to freeing the descriptors.
 
 use super::beside::beside;
 use super::{Failure, Outcome, Session, number};
@@ -14,25 +14,25 @@ pub const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];
 
 /// A size that is measured.
 struct Size {
-    /// In records.
+    /// Name in records.
     name: &'static str,
-    /// Transfers of one kernel alone: as many as Linux makes in the lab.
+    /// Number of transfers of one kernel alone; the same as for Linux in the lab.
     times: u64,
-    /// How long both kernels transfer, in ms.
+    /// How long both kernels make transfers, in ms.
     ms: u64,
 }
 
-/// By [`BATCHES`].
+/// In the order of [`BATCHES`].
 const SIZES: [Size; BATCHES.len()] = [
     Size { name: "4k", times: 200, ms: 200 },
     Size { name: "128k", times: 40, ms: 400 },
     Size { name: "256k", times: 20, ms: 600 },
     Size { name: "1m", times: 8, ms: 2000 },
 ];
-/// Both kernels have begun by then, in ms.
+/// Time for both kernels to start, in ms.
 const LEAD_MS: u64 = 300;
 
-/// One kernel alone: transfers one behind the other, a quarter of them first to warm up.
+/// Measures one kernel alone: transfers one after the other, after a quarter of them as warm-up.
 pub fn alone(session: &Session, out: &mut dyn Write) -> Outcome {
     let me = abi::boot::text(&session.kernel.domain().name);
     for (batch, size) in BATCHES.into_iter().zip(SIZES) {
@@ -47,8 +47,8 @@ pub fn alone(session: &Session, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// This kernel and the first peer at once: what both move between two moments, each one's part, and
-/// pages that came from the other kernel.
+/// Measures this kernel and its first peer at once: the bytes that they move within a time span,
+/// together and each, and their page faults in the shared block.
 pub fn both(session: &Session, out: &mut dyn Write) -> Outcome {
     let me = abi::boot::text(&session.kernel.domain().name);
     let peer = super::first_peer(session.kernel)?;
@@ -69,14 +69,14 @@ pub fn both(session: &Session, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// `BYTES ns` as a record in MB (10^6 bytes) a second.
+/// Prints a record in MB (10^6 bytes) per second.
 fn record(out: &mut dyn Write, name: core::fmt::Arguments<'_>, bytes: u64, ns: u64) -> Outcome {
     let hundredths = bytes * 100_000 / ns.max(1);
     write!(out, "record k2.t6.{name} {}.{:02} MB/s", hundredths / 100, hundredths % 100)?;
     Ok(writeln!(out)?)
 }
 
-/// `dma window BATCH START END`: for the other kernel.
+/// `dma window BATCH START END`: the peer's part of [`both`].
 pub fn window(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let value = |index| number(arguments, index, 0);
     let [bytes, faults] = moved(session, value(0)?, value(1)?, value(2)?)?;
@@ -90,12 +90,13 @@ fn parse(answer: &[u8]) -> Result<[u64; 2], Failure> {
     both.map(Into::into).ok_or(Failure::Failed("the other kernel does not say what it moved"))
 }
 
-/// Faults of this kernel in memory that is shared.
+/// Returns the number of this kernel's page faults in the shared block.
 pub fn faults(kernel: &Kernel) -> u64 {
     kernel.coherence.as_ref().map_or(0, |coherence| coherence.counts()[0])
 }
 
-/// Transfers at full speed until `end`: bytes of those that ended from `start` on, and faults.
+/// Makes transfers at full speed until `end`. Returns the bytes of those that ended after `start`,
+/// and the page faults meanwhile.
 fn moved(session: &Session, batch: u64, start: u64, end: u64) -> Result<[u64; 2], Failure> {
     let mut copier = Copier::new(session, batch)?;
     copier.copies(1)?;
@@ -118,7 +119,7 @@ fn moved(session: &Session, batch: u64, start: u64, end: u64) -> Result<[u64; 2]
     Ok([bytes, faults])
 }
 
-/// Two buffers, and the transfer between them.
+/// Two buffers, for transfers from one to the other.
 struct Copier<'a> {
     session: &'a Session,
     from: Buffer,

@@ -1,4 +1,5 @@
-//! `twins`: what this kernel sees of other kernels' images, and calls of what they planted.
+//! `twins`: shows what this kernel can access of other kernels' images, and calls what they have
+//! planted in shared memory ([`super::planted`]).
 
 use super::first_peer;
 use super::measure::record;
@@ -16,10 +17,10 @@ pub const COMMANDS: &[Command] = &[Command {
     run: twins,
 }];
 
-/// Somewhere in constants, and in data or behind it, of an image that nothing is known of.
+/// Offsets in an unknown image: somewhere in its constants, and in its data or after them.
 const CONSTANTS: u64 = 0xa_0000;
 const DATA: u64 = 7 << 20;
-/// Calls of a measurement before it begins.
+/// Calls before a measurement, to warm up.
 const WARM: u64 = 10;
 
 fn twins(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
@@ -36,7 +37,7 @@ fn ask(kernel: &'static Kernel, want: Want, argument: u64) -> Result<Option<u64>
     planted::ask(kernel, want, argument).map_err(|why| Failure::Failed(why.text()))
 }
 
-/// What can be read, written and executed of each other kernel's image, by trying.
+/// Tries to read, write and execute the image of each other kernel, and prints the results.
 fn images(session: &Session, out: &mut dyn Write) -> Outcome {
     for other in session.kernel.others.all() {
         match other.tally() {
@@ -68,8 +69,8 @@ fn tries(other: &Other) -> [(&'static str, bool); 5] {
     ]
 }
 
-/// `bench twins`: a call of the other kernel's function, and one of this kernel's, from the same
-/// place.
+/// `bench twins`: the cost of a dispatch to a twin, that is, of a call of the other kernel's
+/// function compared with a call of this kernel's own, from the same code.
 pub fn bench(session: &Session, out: &mut dyn Write, rounds: u64) -> Outcome {
     let kernel = session.kernel;
     ask(kernel, Want::Plant, 1)?;

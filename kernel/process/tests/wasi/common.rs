@@ -49,7 +49,7 @@ pub struct World {
     pub now: u64,
     pub prng: Prng,
     /// Actions of other processes while this one waits, one per wait. When none is left, the
-    /// process is told to end.
+    /// process is interrupted.
     pub meanwhile: VecDeque<Deed>,
     /// Maximum bulk of a request.
     pub most: usize,
@@ -156,14 +156,14 @@ impl System for World {
 
     fn place(
         &mut self,
-        wish: u32,
+        requested: u32,
         _directory: u64,
         path: &[u8],
     ) -> Result<Result<u16, process::Errno>, Interrupted> {
         assert!(!path.is_empty());
-        Ok(match wish {
+        Ok(match requested {
             abi::program::ANY_KERNEL => Ok(1),
-            0 | 1 => Ok(wish as u16),
+            0 | 1 => Ok(requested as u16),
             _ => Err(process::Errno::Hostunreach),
         })
     }

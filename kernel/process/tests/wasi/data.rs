@@ -198,7 +198,7 @@ fn a_read_from_a_pipe_waits_for_the_first_data_only() {
     program.ok("fd_read", &[0, list, count, RESULT]);
     assert_eq!(program.u32(RESULT), 5);
     assert_eq!((program.get(BUFFER, 3), program.get(BUFFER + 100, 2)), (&b"hel"[..], &b"lo"[..]));
-    // No other process writes, so the caller is told to end.
+    // No other process writes, so the caller is interrupted.
     let numbers = [0, list, count, RESULT];
     assert_eq!(program.run("fd_read", &numbers), Err(Stop::Interrupted));
     program.world.with(|c| c.close(input)).unwrap();
