@@ -40,15 +40,9 @@ pub enum News {
         bytes: usize,
     },
     /// Stop a process.
-    Stop {
-        pid: u32,
-        signal: u16,
-    },
+    Stop { pid: u32, signal: u16 },
     /// A process has moved to another group.
-    Group {
-        pid: u32,
-        group: u32,
-    },
+    Group { pid: u32, group: u32 },
 }
 
 /// Resources that a process has used.

@@ -16,8 +16,8 @@ pub fn of(beginning: &[u8]) -> [u8; NAME] {
 /// Converts text to a name: cuts it at a character boundary and replaces control characters by `?`.
 pub fn padded(text: &[u8]) -> [u8; NAME] {
     let mut name = [0; NAME];
-    let goes_on = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    let bytes = (0..=text.len().min(NAME)).rev().find(|at| !goes_on(at)).unwrap_or(0);
+    let continues = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let bytes = (0..=text.len().min(NAME)).rev().find(|at| !continues(at)).unwrap_or(0);
     for (to, &byte) in name.iter_mut().zip(text.iter().take(bytes)) {
         *to = if byte.is_ascii_control() { b'?' } else { byte };
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_last_component() {
+    fn the_name_is_the_last_component_of_the_path() {
         assert_eq!(name(b"/bin/hello"), b"hello");
         assert_eq!(name(b"hello"), b"hello");
         assert_eq!(name(b"a/b//"), b"b");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_called_by_another_name_has_that() {
+    fn the_name_is_that_of_the_first_argument() {
         assert_eq!(called(b"sleep\x001000\0"), b"sleep");
         assert_eq!(called(b"/usr/bin/ls\0-l\0"), b"ls");
         assert_eq!(called(b"-sh\0"), b"-sh");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_has_one_too() {
+    fn malformed_start_data_give_a_visible_name() {
         assert_eq!(padded(b"\xc2\x9b\xc2\x9b")[..5], *b"????\0");
         for bad in [&b""[..], b"PENBEGIN", &[0; 200], &[0xff; 200]] {
             assert_eq!(of(bad)[..2], *b"?\0");

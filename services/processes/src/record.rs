@@ -205,8 +205,8 @@ impl Records {
 
     /// Iterates over the records with numbers above `pid`.
     pub fn above(&self, pid: u32) -> impl Iterator<Item = (u32, &Record)> {
-        let behind = pid.saturating_add(1);
-        self.all.range(behind..).map(|(&pid, record)| (pid, record))
+        let next = pid.saturating_add(1);
+        self.all.range(next..).map(|(&pid, record)| (pid, record))
     }
 
     /// Returns the numbers of the records for which `wanted` holds.
