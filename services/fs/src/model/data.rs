@@ -1,4 +1,4 @@
-//! The model's files and pipes: bytes by their place.
+//! The model's files and pipes.
 
 use super::{Leads, Model, No, Outcome, PAGE_COST, Thing, What, only};
 use abi::fs::{Errno, Poll, Reply, Request, STEP, flag, kind, ready};
@@ -147,7 +147,7 @@ impl Model {
         Ok(Reply { value: to as u64, ..Reply::default() })
     }
 
-    /// The file of a handle that may write.
+    /// Returns the file of a handle that may write.
     fn writable(&self, r: &Request) -> Outcome<u64> {
         only(r, 0)?;
         if self.opened(r.handle)?.flags & flag::WRITE == 0 {

@@ -1,4 +1,5 @@
-//! What served file systems ask of who serves them: the same ways as with disks ([`super::disks`]).
+//! NextJob and JobDone: how a server takes and answers jobs, as a driver does with
+//! [`super::disks`].
 
 use super::{Call, Halt, Result, Vfs};
 use crate::filesystem::AnyFs;
@@ -50,19 +51,19 @@ impl Vfs {
         };
         let (token, number) = (call.token, call.request.handle);
         self.stirred = true;
-        // A number is that of one of them only.
+        // A job number is that of one file system only.
         let mut all = self.served();
         let found = all.find(|fs| fs.has(number)).ok_or(Errno::Badf)?;
         found.done(token, number, said)?;
         Ok(Reply::default())
     }
 
-    /// Calls who serves what was asked.
+    /// Wakes the servers that have jobs.
     pub(super) fn call_servers(&mut self, now: u64, effects: &mut dyn Effects) {
         self.served().for_each(|fs| fs.call(now, effects));
     }
 
-    /// What was said to these is needed no more.
+    /// Forgets what these callers were answered by servers: they have their reply, or are gone.
     pub(super) fn forget_said(&mut self, whose: impl Fn(Token) -> bool) {
         let mut some = false;
         for fs in self.served() {
@@ -71,7 +72,7 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// A kernel's life has ended.
+    /// A kernel's life has ended: what it served ends.
     pub(super) fn servers_gone(
         &mut self,
         kernel: DomainId,
@@ -87,7 +88,7 @@ impl Vfs {
         self.stirred = true;
     }
 
-    /// Some do not listen any more.
+    /// Drops the waiting servers for which `who` holds.
     pub(super) fn deafen_servers(&mut self, who: impl Fn(Token) -> bool) {
         self.served().for_each(|fs| fs.deafen(&who));
     }

@@ -1,13 +1,12 @@
-//! A file system that has to wait; the rest of the tests is beside it.
+//! A file system that waits, and the tests that need one.
 //!
-//! Its one file, `slow`, has data only after a write; until then a read waits.
+//! Its only file, `slow`, has data after a write; until then a read waits.
 
 use crate::filesystem::{FileSystem, Kind, Node, Result, Stop};
 use abi::fs::{Errno, Stat};
 
 const KEY: u64 = 77;
 
-/// The file system.
 #[derive(Debug, Default)]
 pub struct SlowFs {
     byte: Option<u8>,
@@ -45,7 +44,7 @@ impl FileSystem for SlowFs {
     }
 }
 
-/// What waits in a file system is parked, and woken when that says so.
+/// A caller that waits in a file system is parked, and woken when the key is ready.
 mod tests {
     use super::*;
     use crate::Vfs;
