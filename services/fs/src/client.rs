@@ -256,8 +256,8 @@ impl Client<'_> {
             let request = Request { offset, length, ..Request::new(Op::Mounts, 0) };
             let reply = self.ask(request, &mut bulk)?;
             let mut rest = bulk.get(..reply.filled as usize).ok_or(Errno::Io)?;
-            while let Ok((head, behind)) = Mounted::read_from_prefix(rest) {
-                let path = behind.split_at_checked(head.path.into()).ok_or(Errno::Io)?;
+            while let Ok((head, tail)) = Mounted::read_from_prefix(rest) {
+                let path = tail.split_at_checked(head.path.into()).ok_or(Errno::Io)?;
                 all.push((head, path.0.to_vec()));
                 rest = path.1;
             }

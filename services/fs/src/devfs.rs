@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_take_and_give() {
+    fn devices_read_and_write_as_specified() {
         let mut dev = DevFs::new(b"seed", 7);
         assert_eq!(dev.stat(NULL).unwrap().modified, 7);
         let find = |dev: &mut DevFs, name: &[u8]| dev.lookup(ROOT, name).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn random_bytes_are_of_the_seed_and_never_the_same() {
+    fn random_bytes_depend_on_the_seed_and_never_repeat() {
         let take = |dev: &mut DevFs| {
             let mut bytes = [0; 64];
             assert_eq!(dev.read(RANDOM, 0, &mut bytes), Ok(64));

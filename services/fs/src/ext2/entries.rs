@@ -151,7 +151,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn random_changes_keep_what_is_there_where_it_is() {
+    fn entries_do_not_move_during_random_changes() {
         let mut random = Prng::new(3);
         let (mut block, mut there) = (vec![0; 1024], BTreeMap::new());
         write(&mut block, 0, 1024, b"", 0, 0);

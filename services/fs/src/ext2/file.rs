@@ -89,8 +89,8 @@ impl Ext2 {
     /// Asks for blocks after a range. Returns the last one that is being read.
     fn fetch_ahead(&mut self, file: &Inode, first: u64, end: u64) -> Option<u32> {
         let before = first.checked_sub(1).and_then(|place| self.map(file, place).ok()?);
-        let goes_on = before.is_some_and(|block| self.cache.has(block));
-        let ahead = if goes_on { FAR_AHEAD } else { AHEAD };
+        let is_sequential = before.is_some_and(|block| self.cache.has(block));
+        let ahead = if is_sequential { FAR_AHEAD } else { AHEAD };
         let mut last = None;
         for place in end..(end + ahead).min(file.size.div_ceil(self.geometry.block as u64)) {
             if let Ok(Some(block)) = self.map(file, place)

@@ -6,8 +6,8 @@
 //!
 //! Contract: an index is built by reading the directory once, some blocks at a time, and updated by
 //! each commit. It is only a hint: the name at the offset is compared. A directory has at most
-//! [`NAMES`] names, or fewer if memory is limited. All indexes together hold at most about twice as
-//! many; the least recently used one is dropped.
+//! [`NAMES`] names, or fewer if memory is limited. When all indexes together hold more than twice
+//! as many, the least recently used one is dropped.
 
 use super::cache::Class;
 use super::draft::Note;

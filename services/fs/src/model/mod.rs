@@ -256,7 +256,7 @@ impl Model {
         self.pipes.retain(|pipe, _| alive(pipe));
     }
 
-    fn somebody(&self, leads: Leads) -> bool {
+    fn is_open(&self, leads: Leads) -> bool {
         self.opened.values().any(|o| o.leads == leads)
     }
 

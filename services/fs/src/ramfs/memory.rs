@@ -132,7 +132,7 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn neither_the_account_nor_what_is_there_exceeds_the_budget() {
+    fn neither_charged_nor_allocated_memory_exceeds_the_budget() {
         for seed in 0..50 {
             let mut random = Prng::new(seed);
             let mut memory = Memory::new(40 * CHUNK_COST);

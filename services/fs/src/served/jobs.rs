@@ -130,8 +130,8 @@ impl Jobs {
 
     /// Gives the next job to `by`, which is the server from now on. Without one, `by` waits.
     pub fn take(&mut self, by: Token, room: usize) -> Result<Option<Told<'_>>, Errno> {
-        let who = (by.kernel(), by.epoch());
-        (self.server, self.is_gone) = (Some(who), false);
+        let server = (by.kernel(), by.epoch());
+        (self.server, self.is_gone) = (Some(server), false);
         self.listener.came();
         let Some(number) = self.ahead.front().copied() else {
             self.listener.listens(by);
@@ -142,14 +142,14 @@ impl Jobs {
             return Err(Errno::Inval);
         }
         self.ahead.pop_front();
-        job.by = Some(who);
+        job.by = Some(server);
         Ok(Some(Told { number, job: &job.full, bulk: &job.ask.bulk }))
     }
 
     /// Removes a job that `by` took and has answered.
     pub fn finish(&mut self, by: Token, number: u64) -> Result<Pending, Errno> {
-        let who = Some((by.kernel(), by.epoch()));
-        if self.all.get(&number).is_none_or(|job| job.by != who) {
+        let server = Some((by.kernel(), by.epoch()));
+        if self.all.get(&number).is_none_or(|job| job.by != server) {
             return Err(Errno::Badf);
         }
         self.all.remove(&number).ok_or(Errno::Badf)

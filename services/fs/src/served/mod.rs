@@ -289,14 +289,14 @@ impl FileSystem for Served {
         let list = Job { offset: from, length: DATA as u64, ..job(Task::List, directory) };
         let found = self.ask(list, &[])?;
         let mut rest = found.data.as_slice();
-        while let Ok((head, behind)) = Dirent::read_from_prefix(rest) {
-            let (name, behind) = behind.split_at_checked(head.name as usize).ok_or(Errno::Io)?;
+        while let Ok((head, tail)) = Dirent::read_from_prefix(rest) {
+            let (name, tail) = tail.split_at_checked(head.name as usize).ok_or(Errno::Io)?;
             let kind = Kind::from_code(head.kind).ok_or(Errno::Io)?;
             let cookie = head.next.saturating_sub(1);
             if !each(Entry { cookie, name, node: head.node, kind }) {
                 return Ok(false);
             }
-            rest = behind;
+            rest = tail;
         }
         Ok(found.value != 0)
     }

@@ -85,7 +85,7 @@ impl Disk {
 }
 
 /// Describes an I/O to the driver, with as much of a write's data as fits.
-fn told(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
+fn describe(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
     let (flags, bytes) = match request.what {
         What::Read(bytes) => (io::READ, bytes),
         What::Write(bytes) => (io::WRITE, bytes),
@@ -165,7 +165,7 @@ impl Vfs {
             disk.ahead.extend(mount.fs.next_io());
         }
         match disk.take(lives, (token.kernel(), token.epoch())) {
-            Some((number, io)) => Ok(told(number, io, &mount.fs, call.bulk)),
+            Some((number, io)) => Ok(describe(number, io, &mount.fs, call.bulk)),
             None => {
                 disk.listener.listens(token);
                 Err(Halt::Listen)

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_of_a_file_system_parks_reads_and_polls_until_it_is_ready() {
+    fn reads_and_polls_are_parked_until_the_file_system_is_ready() {
         let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
         let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
         let open =
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_system_does_not_do_is_an_error() {
+    fn an_unsupported_operation_fails_with_nosys() {
         let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
         let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
         let mkdir = Request { name: 1, ..Request::new(Op::Mkdir, root) };
