@@ -317,17 +317,17 @@ impl Dma {
 
     /// Wakes the callers that would find room now. They stay recorded until they have asked again.
     fn find_room(&mut self, effects: &mut dyn Effects) {
-        let mut lucky = [Token::default(); PLACES];
+        let mut ready = [Token::default(); PLACES];
         let mut count = 0;
         if let Some(port) = effects.device().map(Port) {
             for &token in self.parked() {
                 if self.find(&port, Holder::of(token), 1).is_some() {
-                    lucky[count] = token;
+                    ready[count] = token;
                     count += 1;
                 }
             }
         }
-        lucky[..count].iter().for_each(|&token| effects.wake(token));
+        ready[..count].iter().for_each(|&token| effects.wake(token));
         if core::mem::take(&mut self.crowded) {
             effects.wake_all();
         }

@@ -20,7 +20,7 @@ pub const STREAMS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     place: usize,
-    /// Counts accepted streams.
+    /// Its number among all accepted streams.
     life: u32,
 }
 
@@ -106,7 +106,7 @@ impl Stream {
     }
 
     /// The peer reset the stream, or violated the protocol.
-    fn is_gone(&mut self) {
+    fn mark_gone(&mut self) {
         (self.state, self.ended) = (State::Gone, true);
         self.output.clear();
     }
@@ -122,9 +122,9 @@ impl Stream {
             Op::Credit => {}
             Op::AskCredit => self.asked = true,
             Op::Shutdown => self.ended |= header.flags.get() & NO_SEND != 0,
-            Op::Reset => self.is_gone(),
+            Op::Reset => self.mark_gone(),
             _ => {
-                self.is_gone();
+                self.mark_gone();
                 return true;
             }
         }

@@ -134,7 +134,7 @@ macro_rules! file_system {
 }
 
 /// All file systems. An enum, because a vtable would belong to one ISA. Each is boxed: the unused
-/// bytes of a smaller variant would expose what was on the kernel's stack.
+/// bytes of a smaller variant would hold leftovers of the kernel's stack.
 #[derive(Debug)]
 pub enum AnyFs {
     Ram(Box<RamFs>),

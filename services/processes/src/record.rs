@@ -41,7 +41,7 @@ impl Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     Nobody,
-    /// One will, but this table restarted and does not yet know which kernel's.
+    /// One will, but the table has restarted since and does not know in which kernel it is.
     Somebody,
     /// One in this life of a kernel will.
     By(Life),
@@ -70,7 +70,7 @@ pub struct Record {
     pub watch: Watch,
     /// The caller of Spawn, until the outcome is recorded for it.
     pub asker: Option<Token>,
-    /// Position in the order of all events of its Spawn, later of its end.
+    /// Position of its Spawn, later of its end, in the order of all events.
     pub order: u64,
     /// Its start data, until its kernel fetches them.
     pub begin: Box<[u8]>,

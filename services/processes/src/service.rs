@@ -137,7 +137,7 @@ impl Processes {
 
     /// Notes which life of the caller's kernel sent a request. A new life removes what is left of
     /// the previous one; a request from an earlier life fails.
-    fn hear(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
+    fn note_life(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
         let at = usize::from(token.kernel);
         let newest = self.newest.get_mut(at).ok_or(Errno::Inval)?;
         let before = *newest;
@@ -168,7 +168,7 @@ impl Processes {
         if call.request.reserved != 0 {
             return Err(Errno::Inval.into());
         }
-        self.hear(call.token, call.effects)?;
+        self.note_life(call.token, call.effects)?;
         match (op, again) {
             (Op::Spawn, true) => return self.spawned(call.token),
             (Op::Next | Op::Wait, true) => self.resume(call.token)?,
@@ -254,7 +254,7 @@ impl Service for Processes {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
-        let answer = self.hear_of(now, event, effects);
+        let answer = self.handle_event(now, event, effects);
         if core::mem::take(&mut self.called) {
             effects.timer(now.saturating_add(PATIENCE));
         }
@@ -263,7 +263,7 @@ impl Service for Processes {
 }
 
 impl Processes {
-    fn hear_of(
+    fn handle_event(
         &mut self,
         now: u64,
         event: Event<'_, Request>,

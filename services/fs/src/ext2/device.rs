@@ -185,7 +185,7 @@ impl Device {
     }
 
     /// Notes that a block could not be read.
-    fn spoil(&mut self, block: u32) {
+    fn mark_unreadable(&mut self, block: u32) {
         // Drops all when full. Dropping only one, such as the lowest, could each time drop the
         // block that a caller waits for, because the blocks read ahead after it fail too.
         if self.bad.len() >= WANTED && !self.bad.contains(&block) {
@@ -247,7 +247,7 @@ impl Ext2 {
                 self.device.bad.remove(&block);
                 self.cache.fill(block, data.into());
             }
-            None => self.device.spoil(block),
+            None => self.device.mark_unreadable(block),
         }
     }
 

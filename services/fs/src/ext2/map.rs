@@ -117,7 +117,7 @@ impl Ext2 {
                 Err(_) => None,
             };
             if more.is_none() {
-                self.let_go(node, root);
+                self.release_block(node, root);
                 node.pointers[slot] = 0;
             }
             // The tree is done if its last block of pointers keeps some. Otherwise the next call
@@ -127,7 +127,7 @@ impl Ext2 {
         for place in (keep.min(12) as usize..12).rev() {
             let block = core::mem::take(&mut node.pointers[place]);
             if block != 0 {
-                self.let_go(node, block);
+                self.release_block(node, block);
             }
         }
         Ok(true)
@@ -149,7 +149,7 @@ impl Ext2 {
             for step in (first..fan).rev() {
                 let pointer = self.pointer(block, step)?;
                 if pointer != 0 {
-                    self.let_go(node, pointer);
+                    self.release_block(node, pointer);
                     put32(self.edit(block, Class::Meta)?, step as usize * 4, 0);
                 }
             }
@@ -166,7 +166,7 @@ impl Ext2 {
             Err(_) => None,
         };
         if left.is_none() {
-            self.let_go(node, below);
+            self.release_block(node, below);
             put32(self.edit(block, Class::Meta)?, last as usize * 4, 0);
             return Ok(if self.last_pointer(block)?.is_none() { None } else { Some(false) });
         }
@@ -180,7 +180,7 @@ impl Ext2 {
     }
 
     /// Notes that a block no longer belongs to this file.
-    fn let_go(&mut self, node: &mut Inode, block: u32) {
+    fn release_block(&mut self, node: &mut Inode, block: u32) {
         if self.check(block).is_ok() {
             node.sectors = node.sectors.saturating_sub(self.geometry.block as u32 / 512);
             self.note(Note::Free(block));

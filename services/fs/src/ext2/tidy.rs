@@ -2,8 +2,7 @@
 //! blocks and those of truncated files.
 //!
 //! ```text
-//!   last name removed --on the device--> links 0, deletion time --no longer open--> trimmed -->
-//!   free
+//!   last name removed --on the device--> links 0, deletion time --closed--> trimmed --> free
 //!   pointer cleared --on the device--> free in the bitmap
 //! ```
 //!

@@ -50,7 +50,8 @@ impl Memory {
             return Err(Errno::Nomem);
         }
         self.budget -= bytes;
-        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.pop_free().is_some() {
+        }
         Ok(())
     }
 
@@ -64,7 +65,8 @@ impl Memory {
             return Err(Errno::Nospc);
         }
         self.used += bytes;
-        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.pop_free().is_some() {
+        }
         Ok(())
     }
 
@@ -78,7 +80,7 @@ impl Memory {
         if CHUNK_COST > self.free() {
             return Err(Errno::Nospc);
         }
-        let chunk = match self.exhume() {
+        let chunk = match self.pop_free() {
             Some(mut chunk) => {
                 chunk.fill(0);
                 chunk
@@ -102,13 +104,13 @@ impl Memory {
     /// Returns a few free chunks to the heap.
     pub fn reap(&mut self) {
         for _ in 0..REAPED {
-            if self.exhume().is_none() {
+            if self.pop_free().is_none() {
                 return;
             }
         }
     }
 
-    fn exhume(&mut self) -> Option<Chunk> {
+    fn pop_free(&mut self) -> Option<Chunk> {
         let last = self.dead.last_mut()?;
         let (_, chunk) = last.pop_last()?;
         if last.is_empty() {

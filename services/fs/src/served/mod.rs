@@ -114,7 +114,7 @@ impl Served {
         afresh: bool,
     ) -> core::result::Result<Option<Told<'_>>, Errno> {
         if afresh || self.jobs.is_another(by) {
-            // The jobs that the previous server took are not being done, and may be half done.
+            // Jobs that were taken before are not being done any more, and may be half done.
             self.fail(|job| job.by.is_some());
         }
         self.jobs.take(by, room)
@@ -233,7 +233,7 @@ impl Served {
     }
 
     /// Returns the metadata of a node, if this request has received them before.
-    fn told(&self, node: Node) -> Option<Stat> {
+    fn known_stat(&self, node: Node) -> Option<Stat> {
         let log = self.logs.get(&self.asker)?;
         let found = log.iter().filter_map(|(_, said)| stat_in(said.as_ref().ok()?));
         found.rev().find(|stat| stat.node == node)
@@ -267,7 +267,7 @@ impl FileSystem for Served {
     }
 
     fn stat(&mut self, node: Node) -> Result<Stat> {
-        if let Some(stat) = self.told(node) {
+        if let Some(stat) = self.known_stat(node) {
             return Ok(stat);
         }
         let found = self.ask(job(Task::Stat, node), &[])?;

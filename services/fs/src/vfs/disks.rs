@@ -2,8 +2,9 @@
 //! completion, by ordinary requests.
 //!
 //! ```text
-//!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system; wakes
-//!              wakes the driver             ^-- the driver's kernel died -----+
+//!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system
+//!             wakes the driver              ^                |                wakes callers
+//!                                           '- its kernel died
 //! ```
 //! Contract: an I/O is taken by one driver at a time. If that one's kernel dies, its I/Os are
 //! issued again: reads, writes and flushes may be repeated. A waiting driver is woken

@@ -394,7 +394,7 @@ impl Service for Vfs {
         reply.filled as usize
     }
 
-    /// Only reads of pipes are answered by a give.
+    /// Only reads are answered by [`Effects::give`].
     fn given(request: &Request, length: usize) -> Option<Reply> {
         let is_read = request.op == Op::Read as u16;
         let value = length as u64;
@@ -435,7 +435,7 @@ impl Service for Vfs {
                 Answer::NoReply
             }
         };
-        // Otherwise the disks' state is not touched: its pages may be in another kernel's cache.
+        // Other steps do not touch the disks' state: its pages may be with another kernel.
         if core::mem::take(&mut self.stirred) {
             self.remember_to_write(now, effects);
             self.ask_disks(now, effects);

@@ -60,7 +60,7 @@ impl Vfs {
         (poll.got, poll.bytes, poll.error) = match found {
             Ok((got, bytes)) => (got, bytes, 0),
             Err(Halt::Failed(error)) => (0, 0, error as u16),
-            // Only requests to disks and servers listen.
+            // Cannot happen: only NextIo and NextJob listen.
             Err(Halt::Listen) => (0, 0, Errno::Inval as u16),
             Err(Halt::Park(key)) => {
                 keys.push(key);

@@ -25,14 +25,14 @@ impl Vfs {
         self.stirred = true;
         let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;
         let fs = self.served().find(is_it).ok_or(Errno::Noent)?;
-        let Some(told) = fs.take(token, call.bulk.len(), afresh)? else {
+        let Some(given) = fs.take(token, call.bulk.len(), afresh)? else {
             return Err(Halt::Listen);
         };
-        let (head, names) = (told.job.as_bytes(), told.bulk);
+        let (head, names) = (given.job.as_bytes(), given.bulk);
         let filled = size_of::<Job>() + names.len();
         call.bulk[..head.len()].copy_from_slice(head);
         call.bulk[head.len()..filled].copy_from_slice(names);
-        Ok(Reply { handle: told.number, filled: filled as u32, ..Reply::default() })
+        Ok(Reply { handle: given.number, filled: filled as u32, ..Reply::default() })
     }
 
     pub(super) fn do_job_done(&mut self, call: &mut Call<'_>) -> Result<Reply> {

@@ -28,7 +28,7 @@ fn forty_thousand_random_operations_match_the_model() {
         }
     }
     println!("{asked} requests, {refused} refused, at most {peak} bytes");
-    // Every operation succeeds and fails, and every error occurs that a single ramfs can return.
+    // Every operation succeeds often, and every error occurs that a single ramfs can return.
     let ours = [Op::Mount, Op::NextIo, Op::IoDone, Op::NextJob, Op::JobDone, Op::Mounts];
     let others = [&ours[..], &[Op::Statfs, Op::Terminal, Op::Unmount]].concat();
     for op in Op::ALL.iter().filter(|op| !others.contains(op)) {

@@ -139,7 +139,7 @@ impl Solo {
         self.vfs.wake_tidied(&mut self.woken);
     }
 
-    /// Completes one I/O. Returns false if nothing happened.
+    /// Completes one I/O. Returns false if there is none and no caller has been woken.
     pub fn pump(&mut self) -> bool {
         self.submit();
         let Some(disk) = &mut self.disk else { return false };

@@ -24,7 +24,7 @@ pub struct Driver {
     /// Maximum I/Os at a time, and bytes of a message.
     pub most: usize,
     pub room: usize,
-    /// Of a thousand: how many wakes it misses, and after how many results it dies.
+    /// Of a thousand: how many wakes it misses, and how many results it dies before reporting.
     pub troubles: (u64, u64),
 }
 
