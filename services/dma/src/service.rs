@@ -14,9 +14,9 @@
 //! kernel. A channel assigned to a kernel with waiting callers gets no more work from others, so it
 //! becomes idle.
 //!
-//! The state holds who has what, and is written once in a step. Which transfers have ended and
-//! which outcomes were read is in the engine's words, so it needs no step. After a loss of the
-//! state it is read back from those words, and transfers in progress continue.
+//! The state records which kernel holds which channel, and is written once in a step. Which
+//! transfers have ended and which outcomes were read is in the engine's words, so it needs no step.
+//! After a loss of the state it is read back from those words, and transfers in progress continue.
 
 use crate::port::Port;
 use crate::request::{Reply, Request, kind, told};
@@ -159,21 +159,21 @@ impl Dma {
     }
 
     /// Returns whether the channel is assigned to another kernel that has waiting callers.
-    fn is_reserved(&self, channel: &Channel, who: Holder) -> bool {
+    fn is_reserved(&self, channel: &Channel, caller: Holder) -> bool {
         let waits = |token: &Token| token.kernel == channel.dealt;
-        channel.dealt != who.kernel.0 && self.parked().iter().any(waits)
+        channel.dealt != caller.kernel.0 && self.parked().iter().any(waits)
     }
 
-    fn rank(&self, port: &Port<'_>, index: usize, who: Holder, count: usize) -> Option<Rank> {
+    fn rank(&self, port: &Port<'_>, index: usize, caller: Holder, count: usize) -> Option<Rank> {
         let channel = &self.channels[index];
-        if !channel.ours || self.is_reserved(channel, who) {
+        if !channel.ours || self.is_reserved(channel, caller) {
             return None;
         }
         let session = channel.session;
         let taken = port.taken(index);
         let read = if taken.same_session(session) { taken.index } else { 0 };
         let used = session.index.wrapping_sub(read) as usize;
-        if channel.holder == Some(who) {
+        if channel.holder == Some(caller) {
             let room = RING.checked_sub(used)?;
             return match used {
                 0 => Some(Rank::Quiet),
@@ -181,26 +181,26 @@ impl Dma {
             };
         }
         let idle = channel.holder.is_none() || used == 0 && port.completed(index) == session;
-        let own = channel.dealt == who.kernel.0;
+        let own = channel.dealt == caller.kernel.0;
         idle.then_some(if own { Rank::Dealt } else { Rank::Borrowed })
     }
 
     /// Returns the best channel for `count` transfers.
-    fn find(&self, port: &Port<'_>, who: Holder, count: usize) -> Option<usize> {
-        let held = |index: &usize| self.channels[*index].holder == Some(who);
-        let quiet = |index: &usize| self.rank(port, *index, who, count) == Some(Rank::Quiet);
+    fn find(&self, port: &Port<'_>, caller: Holder, count: usize) -> Option<usize> {
+        let held = |index: &usize| self.channels[*index].holder == Some(caller);
+        let quiet = |index: &usize| self.rank(port, *index, caller, count) == Some(Rank::Quiet);
         port.ours().filter(held).find(quiet).or_else(|| {
-            let ranked = port.ours().filter_map(|i| Some((self.rank(port, i, who, count)?, i)));
+            let ranked = port.ours().filter_map(|i| Some((self.rank(port, i, caller, count)?, i)));
             ranked.max_by_key(|&(rank, index)| (rank, core::cmp::Reverse(index))).map(|best| best.1)
         })
     }
 
-    /// Makes `who` the holder of the channel.
-    fn hold(&mut self, port: &Port<'_>, index: usize, who: Holder) {
-        if self.channels[index].holder != Some(who) {
-            self.channels[index].holder = Some(who);
+    /// Makes `caller` the holder of the channel.
+    fn hold(&mut self, port: &Port<'_>, index: usize, caller: Holder) {
+        if self.channels[index].holder != Some(caller) {
+            self.channels[index].holder = Some(caller);
             self.renew(port, index);
-            port.hold(index, who.kernel);
+            port.hold(index, caller.kernel);
         }
     }
 
@@ -222,15 +222,15 @@ impl Dma {
 
     /// Returns a channel for `count` transfers; without one, the caller is recorded as waiting.
     fn place(&mut self, port: &Port<'_>, token: Token, count: usize) -> Option<usize> {
-        let (who, domain) = (Holder::of(token), usize::from(token.kernel));
-        self.bury(|holder| holder.kernel == who.kernel && holder.epoch != who.epoch);
-        let mut found = self.find(port, who, count);
+        let (caller, domain) = (Holder::of(token), usize::from(token.kernel));
+        self.bury(|holder| holder.kernel == caller.kernel && holder.epoch != caller.epoch);
+        let mut found = self.find(port, caller, count);
         if found.is_none() {
             self.park(token);
             self.wants[domain] = true;
             port.want(domain, true);
             port.barrier(); // a kernel that reads outcomes sees `wants`, or we see what it took
-            found = self.find(port, who, count);
+            found = self.find(port, caller, count);
         }
         if found.is_some() {
             self.forget(|other| *other == token);

@@ -264,10 +264,10 @@ file_system! {
     /// Undoes one [`FileSystem::hold`].
     fn release(node: Node) -> () { }
 
-    /// Makes a file durable, or only its data. With `behind` 0 it starts this, and returns the
+    /// Makes a file durable, or only its data. With `generation` 0 it starts this, and returns the
     /// generation that must become durable, or 0 if there is nothing to wait for. With that
-    /// generation as `behind` it waits until the generation is durable.
-    fn sync(node: Node, data_only: bool, behind: u64) -> Result<u64> { Ok(0) }
+    /// number as `generation` it waits until that one is durable.
+    fn sync(node: Node, data_only: bool, generation: u64) -> Result<u64> { Ok(0) }
 
     /// Makes the whole file system durable and marks it clean. [`Errno::Busy`] if removed files are
     /// still open: they must be freed first.

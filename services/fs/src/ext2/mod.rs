@@ -437,10 +437,10 @@ impl FileSystem for Ext2 {
         }
     }
 
-    fn sync(&mut self, node: Node, _data_only: bool, behind: u64) -> Result<u64> {
+    fn sync(&mut self, node: Node, _data_only: bool, generation: u64) -> Result<u64> {
         self.mounted()?;
         let inode = self.inode_of(node)?;
-        if behind == 0 { self.begin_sync(inode) } else { self.synced(inode, behind) }
+        if generation == 0 { self.begin_sync(inode) } else { self.synced(inode, generation) }
     }
 
     fn settle(&mut self) -> Result<()> {

@@ -165,9 +165,9 @@ impl Jobs {
         served
     }
 
-    /// Drops the waiting server if `who` holds for it.
-    pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.listener.deafen(who);
+    /// Drops the waiting server if `which` holds for it.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        self.listener.deafen(which);
     }
 
     /// Wakes the waiting server if there is a job.

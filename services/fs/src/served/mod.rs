@@ -160,9 +160,9 @@ impl Served {
         served
     }
 
-    /// Drops the waiting server if `who` holds for it.
-    pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.jobs.deafen(who);
+    /// Drops the waiting server if `which` holds for it.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        self.jobs.deafen(which);
     }
 
     /// Fails these jobs.
@@ -371,7 +371,7 @@ impl FileSystem for Served {
     }
 
     /// A server knows no generations: it finishes the sync before it answers.
-    fn sync(&mut self, node: Node, data_only: bool, _behind: u64) -> Result<u64> {
+    fn sync(&mut self, node: Node, data_only: bool, _generation: u64) -> Result<u64> {
         self.ask(Job { flags: data_only.into(), ..job(Task::Sync, node) }, &[]).map(|_| 0)
     }
 

@@ -167,8 +167,8 @@ impl Vfs {
                 Err(halt) => Err(halt),
             };
         }
-        let behind = call.request.offset;
-        let value = self.on(place, |fs, node| fs.sync(node, data_only, behind))?;
+        let generation = call.request.offset;
+        let value = self.on(place, |fs, node| fs.sync(node, data_only, generation))?;
         Ok(Reply { value, ..Reply::default() })
     }
 

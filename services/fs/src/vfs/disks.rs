@@ -63,10 +63,10 @@ impl Disk {
         }
     }
 
-    /// Puts the I/Os that `who` had taken back in front of the others. Returns whether there were
-    /// any.
-    fn take_back(&mut self, who: (DomainId, Epoch)) -> bool {
-        let theirs = self.out.iter().filter(|(_, out)| out.by == who);
+    /// Puts the I/Os that `kernel` had taken back in front of the others. Returns whether there
+    /// were any.
+    fn take_back(&mut self, kernel: (DomainId, Epoch)) -> bool {
+        let theirs = self.out.iter().filter(|(_, out)| out.by == kernel);
         let numbers: Vec<u64> = theirs.map(|(number, _)| *number).collect();
         for number in numbers.iter().rev() {
             self.ahead.extend(self.out.remove(number).map(|out| out.io));
@@ -208,12 +208,12 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// Drops the waiting drivers and servers for which `who` holds.
-    pub(super) fn deafen(&mut self, who: impl Fn(Token) -> bool) {
+    /// Drops the waiting drivers and servers for which `which` holds.
+    pub(super) fn deafen(&mut self, which: impl Fn(Token) -> bool) {
         for disk in self.disks() {
-            disk.listener.deafen(&who);
+            disk.listener.deafen(&which);
         }
-        self.deafen_servers(who);
+        self.deafen_servers(which);
     }
 }
 

@@ -36,9 +36,9 @@ impl Listener {
         }
     }
 
-    /// Drops the listener if `who` holds for it.
-    pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.0.take_if(|waiting| who(waiting.token));
+    /// Drops the listener if `which` holds for it.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        self.0.take_if(|waiting| which(waiting.token));
     }
 
     /// Wakes the listener because there is work, at most once in [`PATIENCE`].

@@ -88,8 +88,8 @@ impl Vfs {
         self.stirred = true;
     }
 
-    /// Drops the waiting servers for which `who` holds.
-    pub(super) fn deafen_servers(&mut self, who: impl Fn(Token) -> bool) {
-        self.served().for_each(|fs| fs.deafen(&who));
+    /// Drops the waiting servers for which `which` holds.
+    pub(super) fn deafen_servers(&mut self, which: impl Fn(Token) -> bool) {
+        self.served().for_each(|fs| fs.deafen(&which));
     }
 }
