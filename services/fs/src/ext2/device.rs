@@ -201,7 +201,7 @@ impl Device {
 }
 
 impl Ext2 {
-    /// Returns the next I/O, if there is one. Also does a little of [`super::tidy`]'s work.
+    /// Returns the next I/O, if there is one. Also does a little tidying.
     pub fn next_io(&mut self) -> Option<Io> {
         if let Some(io) = self.next_mount_io() {
             return Some(io);

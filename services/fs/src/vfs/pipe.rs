@@ -114,7 +114,7 @@ impl Pipe {
     }
 
     /// Adds an end mark after the current contents: a reader gets 0 bytes there, once. Dropped if
-    /// there are [`ENDS`] already.
+    /// there are `ENDS` already.
     pub fn mark_end(&mut self) {
         let before = self.data.len() - self.ends.iter().sum::<usize>();
         if self.ends.len() < ENDS && self.ends.try_reserve(1).is_ok() {
