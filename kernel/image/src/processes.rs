@@ -338,7 +338,9 @@ pub fn listen(_: usize) {
             }
             Ok(News::Stop { pid, signal }) => processes.stop(kernel, pid, signal),
             Ok(News::Group { pid, group }) => processes.regroup(pid, group),
-            Err(Errno::Intr) => {}
+            // The processes that must end run at a lower priority than this thread: it leaves them
+            // the core, even where asking the table takes longer than STOP_NS.
+            Err(Errno::Intr) => kernel.scheduler.sleep_until(arch::time::soc_time() + STOP_NS),
             Err(Errno::Restarted) => name_all(&session, processes),
             Err(_) => {
                 let pause = if some_stop() { STOP_NS } else { AWAY_NS };

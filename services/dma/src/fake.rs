@@ -1,5 +1,5 @@
-//! An engine in the test process, and two kernels' views of its words: stores are seen late and out
-//! of order until a barrier; the engine is late, faults, and is lied about.
+//! A simulated engine, and two kernels' views of its words. Stores become visible late and out of
+//! order until a barrier; the engine is slow, has faults, and has its words corrupted.
 
 use crate::transfer::Transfer;
 use abi::dma::{
@@ -16,7 +16,7 @@ use std::mem::offset_of;
 pub const RINGS: usize = 0x2000;
 pub const CHANNELS: usize = 4;
 pub const KERNELS: usize = 2;
-/// The engine refuses it.
+/// A destination that the engine refuses.
 pub const BAD: u64 = 0xbad;
 
 #[derive(Default)]
@@ -28,18 +28,18 @@ struct Line {
     broken: bool,
 }
 
-/// What an engine does, at random times.
+/// The engine.
 pub struct Fake {
     seen: Vec<Cell<u64>>,
     lines: RefCell<[Line; CHANNELS]>,
-    /// Of each kernel, while it lives.
+    /// Life of each kernel, while it lives.
     pub epochs: RefCell<[Option<u16>; KERNELS]>,
-    /// Destinations of all transfers that were done.
+    /// Destinations of all transfers done.
     pub done: RefCell<Vec<u64>>,
     /// Destinations that must not be written any more.
     pub dead: RefCell<BTreeSet<u64>>,
     prng: RefCell<Prng>,
-    /// It looks without being kicked.
+    /// Whether it looks without being kicked.
     eager: bool,
     pub awake: Cell<bool>,
 }
@@ -82,7 +82,7 @@ impl Fake {
         self.tell(channel, offset_of!(Status, completed), session.at(line.completed).pack());
     }
 
-    /// Looks at what was submitted.
+    /// Looks for submitted descriptors.
     pub fn look(&self) {
         for channel in 0..CHANNELS {
             let control = |field| self.get(control_at(channel, field));
@@ -122,7 +122,7 @@ impl Fake {
 
     fn read(&self, channel: usize, place: Position) -> Transfer {
         let word = |field| self.get(RINGS + descriptor_at(channel, place.index, field));
-        // One that was never written is refused, as by the engine.
+        // A descriptor that was never written is refused, as by the real engine.
         let good = word(offset_of!(Descriptor, position)) == place.pack();
         Transfer {
             source: word(offset_of!(Descriptor, source)),
@@ -138,12 +138,12 @@ impl Fake {
         self.tell(channel, offset_of!(Status, fault), u64::from(status::QUEUE));
     }
 
-    /// Gives a channel up.
+    /// Breaks a channel.
     pub fn fault(&self, channel: usize) {
         self.fault_line(channel, &mut self.lines.borrow_mut()[channel]);
     }
 
-    /// Ends up to `count` transfers of a channel.
+    /// Completes up to `count` transfers of a channel.
     pub fn end(&self, channel: usize, count: usize) {
         let line = &mut self.lines.borrow_mut()[channel];
         for _ in 0..count {
@@ -152,7 +152,10 @@ impl Fake {
             let bad = transfer.destination == BAD;
             let code = if bad { status::ADDRESS } else { status::DONE };
             if !bad {
-                assert!(!self.dead.borrow().contains(&transfer.destination), "behind its fence");
+                assert!(
+                    !self.dead.borrow().contains(&transfer.destination),
+                    "written after the fence"
+                );
                 self.done.borrow_mut().push(transfer.destination);
             }
             let at = |field| RINGS + descriptor_at(channel, line.completed, field);
@@ -164,7 +167,7 @@ impl Fake {
         }
     }
 
-    /// A kernel is dead: nothing of it is under way any more.
+    /// Fences a dead kernel: drops all its transfers.
     pub fn fence(&self, kernel: usize) {
         self.epochs.borrow_mut()[kernel] = None;
         for channel in 0..CHANNELS {
@@ -185,7 +188,7 @@ impl Fake {
         queued.filter(|transfer| transfer.destination == destination).count() > 0
     }
 
-    /// A word of the engine's that is not its own.
+    /// Corrupts one of the engine's words.
     pub fn lie(&self, channel: usize, prng: &mut Prng) {
         let line = &self.lines.borrow()[channel];
         let Some(session) = line.session else { return };
@@ -205,11 +208,11 @@ impl Fake {
     }
 }
 
-/// One kernel's accesses; the engine may look between any two.
+/// One kernel's accesses. The engine may look between any two of them.
 pub struct View<'a> {
     pub fake: &'a Fake,
     stores: RefCell<Vec<(usize, u64)>>,
-    /// Stores that are still made; it dies behind them.
+    /// Number of further stores before the kernel dies.
     pub lasts: Cell<u32>,
 }
 
@@ -222,7 +225,7 @@ impl<'a> View<'a> {
         Device { words: self, registers: 0, memory: RINGS, parts: u64::MAX, ring, kick: 6 }
     }
 
-    /// A random part of the lingering stores is seen; those to one word stay in order.
+    /// Makes a random part of the pending stores visible; stores to the same word stay in order.
     pub fn leak(&self) {
         let mut stores = self.stores.borrow_mut();
         let mut kept: Vec<(usize, u64)> = Vec::new();
@@ -237,7 +240,7 @@ impl<'a> View<'a> {
         *stores = kept;
     }
 
-    /// What lingers goes with the kernel.
+    /// Drops the pending stores, because the kernel has died.
     pub fn die(&self) {
         self.stores.borrow_mut().clear();
         self.lasts.set(u32::MAX);

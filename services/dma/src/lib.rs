@@ -1,21 +1,22 @@
-//! The driver of the DMA engine as a service: which kernel has which channels, in every mode. The
-//! concept is in `docs/design/dma.md`, the device in `abi::dma`.
+//! The driver of the DMA engine as a service, in every mode: it assigns channels to kernels and
+//! submits transfers. `docs/design/dma.md` describes it; `abi::dma` defines the device.
 //!
 //! ```text
-//!   submit: one step --> room on a channel, or an idle one taken over; descriptors; announces
-//!      | a ticket
-//!   interrupt --> watch: the engine's words say how the batch ended; no step
+//!   submit: one step --> finds or takes over a channel; writes descriptors; announces them
+//!      | ticket
+//!   interrupt --> watch: the engine's words tell how the batch ended; no step
 //!      | outcome
-//!   books: "taken" --> descriptors are free, whoever looks for some; somebody waits? one step
+//!   books: writes "taken" --> the descriptors are free for any kernel; one step if a caller waits
 //! ```
-//! - [`port`]     the engine's words, as a step or a waiting thread reaches them
-//! - [`service`]  the state that kernels share, and its steps
-//! - [`watch`]    how a batch ended, from the engine's words alone; which outcomes were read
-//! - [`request`]  what can be asked
-//! - [`transfer`] one transfer, and how it can end
+//! - [`port`]     access to the engine's words, from a step or from a waiting thread
+//! - [`service`]  the shared state, and its steps
+//! - [`watch`]    the outcome of a batch, read from the engine's words; which outcomes were read
+//! - [`request`]  requests and replies
+//! - [`transfer`] a transfer, and how it can end
 //!
-//! **A batch that has ended is not touched by the engine any more.** Caches are the caller's
-//! business, and so is whose memory it is; the engine refuses what is neither local nor global.
+//! **The engine does not touch a batch after it has ended.** The caller is responsible for caches
+//! and for owning the memory. The engine refuses addresses that are neither local nor global
+//! memory.
 #![cfg_attr(not(test), no_std)]
 
 pub mod port;

@@ -1,4 +1,4 @@
-//! The engine's words. Offsets are those of `abi::dma`; who may write which is said there.
+//! Access to the engine's words. `abi::dma` defines the offsets and the writer of each word.
 
 use crate::transfer::Transfer;
 use abi::boot::MAX_DOMAINS;
@@ -10,18 +10,18 @@ use base::id::DomainId;
 use core::mem::offset_of;
 use share::Device;
 
-/// Why a device is not driven.
+/// Why a device cannot be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOurs {
-    /// Another kind of device is there.
+    /// It is a device of another kind.
     WrongDevice(u64),
-    /// Its memory does not hold its rings.
+    /// Its memory is too small for its rings.
     Memory,
     /// It has no channel for this kernel.
     NoChannel,
 }
 
-/// The engine.
+/// The engine's words, as one kernel reaches them.
 #[derive(Clone, Copy)]
 pub struct Port<'a>(pub Device<'a>);
 
@@ -38,7 +38,8 @@ impl Port<'_> {
         self.register(offset_of!(Registers, engine) + field)
     }
 
-    /// Is it an engine, with `memory` bytes of memory, and has it channels of this port's parts?
+    /// Checks that the device is an engine whose `memory` bytes hold all rings, and that it has a
+    /// channel for us.
     pub fn check(&self, memory: u64) -> Result<(), NotOurs> {
         let magic = self.engine(offset_of!(Engine, magic));
         if magic != MAGIC {
@@ -50,24 +51,24 @@ impl Port<'_> {
         if self.ours().next().is_none() { Err(NotOurs::NoChannel) } else { Ok(()) }
     }
 
-    /// Channels it has.
+    /// Returns the number of channels.
     pub fn channels(&self) -> usize {
         (self.engine(offset_of!(Engine, channels)) as usize).min(MAX_CHANNELS)
     }
 
-    /// Those that were dealt to `domain`, a bit each.
+    /// Returns a bit mask of the channels assigned to `domain`.
     pub fn dealt_to(&self, domain: DomainId) -> u64 {
         let dealt = |&channel: &usize| self.owner(channel) == u64::from(domain.0);
         (0..self.channels()).filter(dealt).fold(0, |set, channel| set | 1 << channel)
     }
 
-    /// Those that this port may use.
+    /// Iterates over the channels that this instance may use.
     pub fn ours(&self) -> impl Iterator<Item = usize> + use<> {
         let parts = self.0.parts;
         (0..self.channels()).filter(move |channel| parts >> channel & 1 != 0)
     }
 
-    /// What the engine says of itself: ns of set-up, and MB (10^6 bytes) a second.
+    /// Returns the engine's set-up time in ns, and its bandwidth in MB (10^6 bytes) per second.
     pub fn speed(&self) -> (u64, u64) {
         let field = |at| self.engine(at);
         (field(offset_of!(Engine, setup_ns)), field(offset_of!(Engine, bandwidth_mbps)))
@@ -109,18 +110,19 @@ impl Port<'_> {
         self.set_register(control_at(channel, offset_of!(Control, holder)), holder.0.into());
     }
 
-    /// Outcomes before `position` were read.
+    /// Marks the outcomes before `position` as read, which frees their descriptors.
     pub fn take(&self, channel: usize, position: Position) {
-        self.barrier(); // they were read before others may write there
+        self.barrier(); // the outcomes are read before another kernel may overwrite them
         self.set_register(control_at(channel, offset_of!(Control, taken)), position.pack());
     }
 
-    /// Writes the word that the engine looks at, behind all that it announces, and has it look.
+    /// Announces descriptors to the engine, after all stores that it must see, and rings its
+    /// doorbell.
     pub(crate) fn announce(&self, channel: usize, position: Position) {
-        self.barrier(); // holder and descriptors are seen before the word that announces them
+        self.barrier(); // holder and descriptors are visible before the word that announces them
         let at = control_at(channel, offset_of!(Control, submitted));
         self.set_register(at, position.pack());
-        self.barrier(); // it is seen before the doorbell
+        self.barrier(); // it is visible before the doorbell
         (self.0.ring)(self.0.kick);
     }
 
@@ -136,7 +138,7 @@ impl Port<'_> {
         store(offset_of!(Descriptor, position), position.pack());
     }
 
-    /// What the engine wrote into a descriptor: status and time.
+    /// Returns the status and time that the engine wrote to a descriptor.
     pub(crate) fn ended(&self, channel: usize, index: u32) -> (u64, u64) {
         let load = |field| self.0.words.load(self.0.memory + descriptor_at(channel, index, field));
         (load(offset_of!(Descriptor, status)), load(offset_of!(Descriptor, time)))
@@ -154,9 +156,10 @@ impl Port<'_> {
         self.set_register(wants_at(domain), wants.into());
     }
 
-    /// Does anybody of the first `domains` domains wait for room? Behind [`Port::take`].
+    /// Returns whether a caller of the first `domains` domains waits for descriptors. To be called
+    /// after [`Port::take`].
     pub fn is_wanted(&self, domains: usize) -> bool {
-        self.barrier(); // who does not see what was taken has said before that it waits
+        self.barrier(); // a waiter that misses what we took has set `wants` before, so we see it
         (0..domains.min(MAX_DOMAINS)).any(|domain| self.wants(domain))
     }
 }

@@ -1,20 +1,22 @@
-//! Who has which channels, and who waits for one.
+//! The shared state: which kernel holds which channels, and which callers wait for one.
 //!
 //! ```text
-//!            submit, idle: named as holder, next session
-//!   nobody's ------------------------------------------> held by a kernel --+ submit, room
-//!      ^                                                    |    ^          |
-//!      |  its kernel died (Gone)                            |    +----------+
-//!      +----------------------------------------------------+    idle: another kernel's submit
+//!            submit to an idle channel: becomes its holder, next session
+//!   no holder ----------------------------------------> held by a kernel --+ submit, while there
+//!      ^                                                   |    ^          | is room
+//!      |  its kernel died (Gone)                           |    +----------+
+//!      +---------------------------------------------------+    idle: submit of another kernel
 //! ```
-//! A channel works for one kernel at a time, so it is fenced with that kernel and nothing of
-//! another's ends with it. It is *idle* when its outcomes were read; only then it changes hands.
-//! A kernel uses what it holds, then what was dealt to it, then what is idle of others; a channel
-//! of somebody who waits is not used by others any more, so it becomes idle.
+//! A channel works for one kernel at a time. So when a kernel dies its channels can be fenced
+//! without ending transfers of another kernel. A channel is *idle* when all its outcomes were read;
+//! only then it changes hands. A kernel uses, in this order: a channel that it holds with nothing
+//! in progress, an idle one assigned to it, one that it holds with room, an idle one of another
+//! kernel. A channel assigned to a kernel with waiting callers gets no more work from others, so it
+//! becomes idle.
 //!
-//! The state says who holds what, and is written once a step; what has ended and what was read is
-//! in the engine's words, so no step is needed for that. After a loss of the state the words say
-//! who holds what, and transfers that are under way go on.
+//! The state records which kernel holds which channel, and is written once in a step. Which
+//! transfers have ended and which outcomes were read is in the engine's words, so it needs no step.
+//! After a loss of the state it is read back from those words, and transfers in progress continue.
 
 use crate::port::Port;
 use crate::request::{Reply, Request, kind, told};
@@ -26,7 +28,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use share::{Answer, Effects, Event, Service, Token};
 use zerocopy::FromBytes;
 
-/// Most tokens that wait for room one by one; who comes then is woken with all.
+/// Maximum number of recorded waiting callers; if there are more, all callers are woken.
 const PLACES: usize = 64;
 
 /// A kernel in one of its lives.
@@ -44,67 +46,67 @@ impl Holder {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
-    /// One of the instance's parts.
+    /// Whether this instance may use it.
     ours: bool,
-    /// Domain that it was dealt to.
+    /// Domain that it is assigned to.
     dealt: u8,
     holder: Option<Holder>,
-    /// The session; its index is that of the next descriptor.
+    /// The current session, and the index of its next descriptor.
     session: Position,
-    /// What the engine said before this session.
+    /// The engine's `completed` word before this session.
     before: Position,
 }
 
-/// How good a channel is for somebody; the best is the largest.
+/// How suitable a channel is for a caller; the maximum is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// Idle, and another's by right.
+    /// Idle, and assigned to another kernel.
     Borrowed,
-    /// Held, with so much room.
+    /// Held by the caller, with so many free descriptors.
     Room(usize),
-    /// Idle, and dealt to who asks.
+    /// Idle, and assigned to the caller.
     Dealt,
-    /// Held, and nothing under way.
+    /// Held by the caller, with nothing in progress.
     Quiet,
 }
 
-/// The state: a part of one page. Its first access is a store, so that a step of another kernel
-/// costs one page. Behind an announcement a submission does not touch it, so that one that is given
-/// up because the page is lost has announced nothing.
+/// The state, within one page. A step first stores to it, so that the page is fetched from another
+/// kernel only once, for writing. A submission does not touch it after announcing its descriptors:
+/// if it is abandoned because the page was lost, it has announced nothing.
 #[repr(align(2048))]
 pub struct Dma {
-    /// soc time of the latest step.
+    /// Soc time of the latest step.
     stepped: AtomicU64,
-    /// The engine's words were read in this life.
+    /// Whether the engine's words were read in this life.
     learnt: bool,
     channels: [Channel; MAX_CHANNELS],
     parked: [Token; PLACES],
     waiting: u32,
-    /// More wait than `parked` has places for.
+    /// Whether more callers wait than `parked` can hold.
     crowded: bool,
-    /// Domains whose `wants` we have set.
+    /// Domains whose `wants` word is set.
     wants: [bool; MAX_DOMAINS],
-    /// Sessions that ended because they were broken.
+    /// Number of sessions reopened because they were broken.
     broken: u32,
 }
 
 const _: () = assert!(size_of::<Dma>() == 2048);
 
 impl Dma {
-    /// Sessions that ended because they were broken.
+    /// Returns the number of sessions reopened because they were broken.
     pub fn broken(&self) -> u32 {
         self.broken
     }
 
-    /// Once a life: what the words of the channels say, whoever wrote them.
+    /// Reads the state of the channels from their words, once in each life of the state.
     fn learn(&mut self, port: &Port<'_>) {
         if core::mem::replace(&mut self.learnt, true) {
             return;
         }
         for index in port.ours() {
             let (announced, before) = (port.submitted(index), port.completed(index));
-            // 0: nobody has used it, or its holder was fenced. One that is idle may have been about
-            // to change hands: whoever uses it next begins another session.
+            // 0: never used, or its holder was fenced. An idle channel may have been about to
+            // change hands, so its next user starts another session anyway.
             let idle = before == announced && port.taken(index) == announced;
             let held = announced.pack() != 0 && !idle;
             let (kernel, epoch) = (DomainId(port.holder(index) as u8), Epoch(announced.epoch));
@@ -119,7 +121,8 @@ impl Dma {
         (0..MAX_DOMAINS).for_each(|domain| self.wants[domain] = port.wants(domain));
     }
 
-    /// How many wait; memory that came back torn may say anything.
+    /// Returns the number of recorded waiters. Bounded, because memory restored after a crash may
+    /// hold any value.
     fn waiting(&self) -> usize {
         (self.waiting as usize).min(PLACES)
     }
@@ -145,7 +148,7 @@ impl Dma {
         let mut at = 0;
         while at < self.waiting() {
             if gone(&self.parked[at]) {
-                // In order: who came first is asked first.
+                // Keeps the order, so that the first to come is woken first.
                 let waiting = self.waiting();
                 self.parked.copy_within(at + 1..waiting, at);
                 self.waiting = waiting as u32 - 1;
@@ -155,22 +158,22 @@ impl Dma {
         }
     }
 
-    /// Is the channel another's by right, who waits?
-    fn is_reserved(&self, channel: &Channel, who: Holder) -> bool {
+    /// Returns whether the channel is assigned to another kernel that has waiting callers.
+    fn is_reserved(&self, channel: &Channel, caller: Holder) -> bool {
         let waits = |token: &Token| token.kernel == channel.dealt;
-        channel.dealt != who.kernel.0 && self.parked().iter().any(waits)
+        channel.dealt != caller.kernel.0 && self.parked().iter().any(waits)
     }
 
-    fn rank(&self, port: &Port<'_>, index: usize, who: Holder, count: usize) -> Option<Rank> {
+    fn rank(&self, port: &Port<'_>, index: usize, caller: Holder, count: usize) -> Option<Rank> {
         let channel = &self.channels[index];
-        if !channel.ours || self.is_reserved(channel, who) {
+        if !channel.ours || self.is_reserved(channel, caller) {
             return None;
         }
         let session = channel.session;
         let taken = port.taken(index);
         let read = if taken.same_session(session) { taken.index } else { 0 };
         let used = session.index.wrapping_sub(read) as usize;
-        if channel.holder == Some(who) {
+        if channel.holder == Some(caller) {
             let room = RING.checked_sub(used)?;
             return match used {
                 0 => Some(Rank::Quiet),
@@ -178,30 +181,30 @@ impl Dma {
             };
         }
         let idle = channel.holder.is_none() || used == 0 && port.completed(index) == session;
-        let own = channel.dealt == who.kernel.0;
+        let own = channel.dealt == caller.kernel.0;
         idle.then_some(if own { Rank::Dealt } else { Rank::Borrowed })
     }
 
-    /// The best channel for `count` transfers.
-    fn find(&self, port: &Port<'_>, who: Holder, count: usize) -> Option<usize> {
-        let held = |index: &usize| self.channels[*index].holder == Some(who);
-        let quiet = |index: &usize| self.rank(port, *index, who, count) == Some(Rank::Quiet);
+    /// Returns the best channel for `count` transfers.
+    fn find(&self, port: &Port<'_>, caller: Holder, count: usize) -> Option<usize> {
+        let held = |index: &usize| self.channels[*index].holder == Some(caller);
+        let quiet = |index: &usize| self.rank(port, *index, caller, count) == Some(Rank::Quiet);
         port.ours().filter(held).find(quiet).or_else(|| {
-            let ranked = port.ours().filter_map(|i| Some((self.rank(port, i, who, count)?, i)));
+            let ranked = port.ours().filter_map(|i| Some((self.rank(port, i, caller, count)?, i)));
             ranked.max_by_key(|&(rank, index)| (rank, core::cmp::Reverse(index))).map(|best| best.1)
         })
     }
 
-    /// The channel is `who`'s from here on.
-    fn hold(&mut self, port: &Port<'_>, index: usize, who: Holder) {
-        if self.channels[index].holder != Some(who) {
-            self.channels[index].holder = Some(who);
+    /// Makes `caller` the holder of the channel.
+    fn hold(&mut self, port: &Port<'_>, index: usize, caller: Holder) {
+        if self.channels[index].holder != Some(caller) {
+            self.channels[index].holder = Some(caller);
             self.renew(port, index);
-            port.hold(index, who.kernel);
+            port.hold(index, caller.kernel);
         }
     }
 
-    /// The next session, which nobody has announced yet.
+    /// Starts the next session, without announcing it.
     fn renew(&mut self, port: &Port<'_>, index: usize) {
         let before = port.completed(index);
         let channel = &mut self.channels[index];
@@ -217,17 +220,17 @@ impl Dma {
         self.broken = self.broken.saturating_add(1);
     }
 
-    /// A channel for `count` transfers of `token`, or a place among those who wait for one.
+    /// Returns a channel for `count` transfers; without one, the caller is recorded as waiting.
     fn place(&mut self, port: &Port<'_>, token: Token, count: usize) -> Option<usize> {
-        let (who, domain) = (Holder::of(token), usize::from(token.kernel));
-        self.bury(|holder| holder.kernel == who.kernel && holder.epoch != who.epoch);
-        let mut found = self.find(port, who, count);
+        let (caller, domain) = (Holder::of(token), usize::from(token.kernel));
+        self.bury(|holder| holder.kernel == caller.kernel && holder.epoch != caller.epoch);
+        let mut found = self.find(port, caller, count);
         if found.is_none() {
             self.park(token);
             self.wants[domain] = true;
             port.want(domain, true);
-            port.barrier(); // who reads outcomes and does not see it, is seen to have read them
-            found = self.find(port, who, count);
+            port.barrier(); // a kernel that reads outcomes sees `wants`, or we see what it took
+            found = self.find(port, caller, count);
         }
         if found.is_some() {
             self.forget(|other| *other == token);
@@ -299,7 +302,7 @@ impl Dma {
         }
     }
 
-    /// Ends the session that `request` is about, or all of the asker's kernel.
+    /// Ends the session in the request, or all sessions of the caller's kernel.
     fn break_off(&mut self, port: &Port<'_>, token: Token, request: &Request) {
         for index in port.ours() {
             let channel = &self.channels[index];
@@ -312,25 +315,25 @@ impl Dma {
         }
     }
 
-    /// Wakes who would find room now. They stay parked until they have asked again.
+    /// Wakes the callers that would find room now. They stay recorded until they have asked again.
     fn find_room(&mut self, effects: &mut dyn Effects) {
-        let mut lucky = [Token::default(); PLACES];
+        let mut ready = [Token::default(); PLACES];
         let mut count = 0;
         if let Some(port) = effects.device().map(Port) {
             for &token in self.parked() {
                 if self.find(&port, Holder::of(token), 1).is_some() {
-                    lucky[count] = token;
+                    ready[count] = token;
                     count += 1;
                 }
             }
         }
-        lucky[..count].iter().for_each(|&token| effects.wake(token));
+        ready[..count].iter().for_each(|&token| effects.wake(token));
         if core::mem::take(&mut self.crowded) {
             effects.wake_all();
         }
     }
 
-    /// Channels of holders that are no more become nobody's; the soc has fenced them.
+    /// Takes the channels from dead holders. The soc has fenced them.
     fn bury(&mut self, dead: impl Fn(Holder) -> bool) {
         for channel in &mut self.channels {
             channel.holder = channel.holder.filter(|&holder| !dead(holder));
@@ -354,7 +357,7 @@ fn ticket(channel: usize, count: usize, first: Position, before: Position) -> An
     })
 }
 
-/// The transfers of a request, as bytes.
+/// Returns the transfers of a request, as bytes.
 fn batch<'a>(request: &Request, bulk: &'a [u8]) -> Option<&'a [u8]> {
     let count = request.count as usize;
     let all = (1..=BATCH).contains(&count).then_some(count * size_of::<Transfer>())?;
@@ -394,7 +397,7 @@ impl Service for Dma {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
-        // A page that is read first and written then is fetched twice.
+        // A store first: a page that is read and then written would be fetched twice.
         self.stepped.store(now, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         match event {

@@ -1,6 +1,6 @@
-//! The driver against an engine in the test process, one state under two kernels: in order, late,
-//! broken, lying; with stores that are seen late and out of order until a barrier; and with kernels
-//! that die, and a state that is lost.
+//! The driver with a simulated engine and one state shared by two kernels: transfers in order,
+//! delays, faults, corrupted words, stores that become visible late and out of order, kernels that
+//! die, and loss of the state.
 
 use crate::fake::{BAD, CHANNELS, Fake, KERNELS, View};
 use crate::port::{NotOurs, Port};
@@ -13,7 +13,7 @@ use share::{Answer, Device, Effects, Event, Service, Token};
 use std::mem::offset_of;
 use zerocopy::IntoBytes;
 
-/// What a step asks for.
+/// The effects of a step.
 struct Out<'a> {
     woken: Vec<Token>,
     all: bool,
@@ -33,7 +33,7 @@ impl Effects for Out<'_> {
     }
 }
 
-/// One kernel with what it has under way.
+/// A kernel with its batches.
 struct Kernel<'a> {
     id: u8,
     epoch: u16,
@@ -43,7 +43,7 @@ struct Kernel<'a> {
     parked: Vec<(Token, Vec<Transfer>)>,
 }
 
-/// Two kernels, one state.
+/// Two kernels that share one state.
 struct World<'a> {
     fake: &'a Fake,
     kernels: Vec<Kernel<'a>>,
@@ -51,9 +51,9 @@ struct World<'a> {
     lives: u32,
     next: u64,
     sequence: u32,
-    /// Tokens that may ask again.
+    /// Callers that may ask again.
     woken: Vec<Token>,
-    /// Nothing is lost unless somebody did harm.
+    /// Whether a fault was injected; otherwise no transfer may be lost.
     harmed: bool,
     seed: u64,
 }
@@ -139,11 +139,11 @@ impl<'a> World<'a> {
                 kernel.parked.push((token, batch));
                 false
             }
-            Answer::NoReply => panic!("nothing was asked"),
+            Answer::NoReply => panic!("no reply"),
         }
     }
 
-    /// A batch to destinations that nobody else has.
+    /// Creates a batch with destinations used nowhere else.
     fn batch(&mut self, count: u64, mut is_bad: impl FnMut() -> bool) -> Vec<Transfer> {
         let first = self.next;
         self.next += count;
@@ -151,7 +151,7 @@ impl<'a> World<'a> {
         (first..self.next).map(to).map(|to| Transfer::copy(first, to, 64)).collect()
     }
 
-    /// Who was woken asks again.
+    /// Repeats the requests of the woken callers.
     fn again(&mut self) {
         for token in std::mem::take(&mut self.woken) {
             let who = usize::from(token.kernel);
@@ -163,7 +163,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Looks at one batch of a kernel. Its outcome, if it is over.
+    /// Looks at one batch of a kernel. Returns its outcome if it has ended.
     fn finish(&mut self, who: usize, at: usize) -> Option<Outcome> {
         let kernel = &mut self.kernels[who];
         let ring = |_| ();
@@ -172,7 +172,7 @@ impl<'a> World<'a> {
         match ticket.look(&port) {
             Seen::Waiting => None,
             Seen::Broken => {
-                assert!(self.harmed, "seed {}: nobody broke it", self.seed);
+                assert!(self.harmed, "seed {}: no fault was injected", self.seed);
                 let request = Request::reopen(ticket.channel(), ticket.session());
                 let answer = self.ask(who, request);
                 assert_eq!(answer, Answer::Done(Reply::of(told::DONE)));
@@ -209,7 +209,7 @@ impl<'a> World<'a> {
         for transfer in batch.iter().filter(|transfer| transfer.destination != BAD) {
             assert!(!fake.holds(transfer.destination), "seed {seed}: still with the engine");
         }
-        assert!(outcome.done <= good, "seed {seed}: done is what was done");
+        assert!(outcome.done <= good, "seed {seed}: more reported than done");
         match outcome.refused {
             None => assert_eq!(outcome.done as usize, batch.len(), "seed {seed}"),
             Some((at, Refusal::Address)) => assert_eq!(first_bad, Some(at as usize)),
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A kernel dies, maybe `within` so many stores of a step; its next life begins.
+    /// Kills a kernel, optionally after `within` stores of a submission; its next life starts.
     fn kill(&mut self, who: usize, within: Option<u32>) {
         if let Some(stores) = within {
             self.kernels[who].view.lasts.set(stores);
@@ -247,14 +247,14 @@ impl<'a> World<'a> {
         self.again();
     }
 
-    /// The state is lost; what is under way goes on.
+    /// Loses the state; transfers in progress continue.
     fn lose(&mut self) {
         self.lives += 1;
         self.state = Dma::start(self.lives);
         self.wake_all();
     }
 
-    /// The engine catches up; nothing is left over, and all room is there again.
+    /// Lets the engine finish. Checks that no batch or caller is left and all room is free again.
     fn drain(&mut self) {
         let seed = self.seed;
         for _ in 0..200 {
@@ -264,7 +264,7 @@ impl<'a> World<'a> {
         }
         for kernel in &self.kernels {
             assert!(kernel.flying.is_empty(), "seed {seed}: batches that never end");
-            assert!(kernel.parked.is_empty(), "seed {seed}: somebody waits for ever");
+            assert!(kernel.parked.is_empty(), "seed {seed}: a caller waits forever");
         }
         for who in 0..KERNELS {
             for _ in 0..CHANNELS {
@@ -304,7 +304,7 @@ fn batches_go_through_and_errors_name_their_transfer() {
 }
 
 #[test]
-fn one_kernel_has_all_channels_until_the_other_wants_its_own() {
+fn one_kernel_uses_all_channels_until_the_other_needs_its_own() {
     let fake = Fake::new(0);
     let mut world = World::new(&fake, 0);
     for _ in 0..CHANNELS {
@@ -313,7 +313,7 @@ fn one_kernel_has_all_channels_until_the_other_wants_its_own() {
     }
     let [mine, theirs] = [world.batch(4, || false), world.batch(4, || false)];
     assert!(!world.submit(0, mine) && !world.submit(1, theirs), "all rings are full");
-    // Channel 1 was dealt to kernel 1, which waits: it is not given to kernel 0 again.
+    // Channel 1 is assigned to kernel 1, which waits, so kernel 0 does not get it again.
     fake.end(1, 100);
     let at = world.kernels[0].flying.iter().position(|(t, _)| t.channel() == 1).unwrap();
     world.finish(0, at);
@@ -329,7 +329,7 @@ fn one_kernel_has_all_channels_until_the_other_wants_its_own() {
 }
 
 #[test]
-fn a_kernel_dies_and_the_other_goes_on() {
+fn a_kernel_dies_and_the_other_continues() {
     let fake = Fake::new(0);
     let mut world = World::new(&fake, 0);
     for who in [0, 1, 0, 1] {
@@ -338,7 +338,7 @@ fn a_kernel_dies_and_the_other_goes_on() {
     }
     let batch = world.batch(3, || false);
     world.kill(1, None);
-    assert!(world.submit(1, batch), "its next life begins anew");
+    assert!(world.submit(1, batch), "its next life can submit");
     (0..CHANNELS).for_each(|channel| fake.end(channel, 100));
     let outcomes: Vec<_> = (0..2).filter_map(|_| world.finish(0, 0)).collect();
     assert!(outcomes.iter().all(|o| o.done == 8), "{outcomes:?}");
@@ -347,7 +347,7 @@ fn a_kernel_dies_and_the_other_goes_on() {
 }
 
 #[test]
-fn what_is_not_an_engine_is_refused() {
+fn other_devices_are_refused() {
     let fake = Fake::new(0);
     let view = View::new(&fake);
     let ring = |_| ();
@@ -361,7 +361,7 @@ fn what_is_not_an_engine_is_refused() {
 }
 
 #[test]
-fn a_batch_of_a_broken_session_ends_when_the_engine_has_let_go_of_it() {
+fn a_batch_of_a_broken_session_ends_when_the_engine_has_dropped_it() {
     let fake = Fake::new(0);
     let mut world = World::new(&fake, 0);
     world.harmed = true;
@@ -370,7 +370,7 @@ fn a_batch_of_a_broken_session_ends_when_the_engine_has_let_go_of_it() {
     let channel = world.kernels[1].flying[0].0.channel();
     fake.end(channel, 1);
     fake.awake.set(false);
-    // A word that cannot be the engine's.
+    // A word that the engine cannot have written.
     fake.tell(channel, offset_of!(Status, completed), u64::MAX);
     assert_eq!(world.finish(1, 0), None, "it is reopened");
     assert_eq!(world.finish(1, 0), None, "the engine may still write there");
@@ -382,7 +382,7 @@ fn a_batch_of_a_broken_session_ends_when_the_engine_has_let_go_of_it() {
 }
 
 #[test]
-fn a_ring_that_was_damaged_works_again() {
+fn a_damaged_ring_works_again() {
     let fake = Fake::new(0);
     let mut world = World::new(&fake, 0);
     world.harmed = true;
@@ -398,10 +398,9 @@ fn a_ring_that_was_damaged_works_again() {
     world.drain();
 }
 
-/// Random batches of two kernels, an engine that is late, faults, and is lied about, kernels that
-/// die, within a step too, and a state that is lost: every batch ends once, with what happened to
-/// it, the engine does not hold it any more, nothing of a dead kernel is written, and nobody waits
-/// for ever.
+/// Random batches of two kernels, with delays, faults, corrupted words, kernels that die, also
+/// within a step, and loss of the state. Every batch ends once with its true outcome, the engine
+/// holds none of it then, nothing of a dead kernel is written, and no caller waits forever.
 #[test]
 fn every_batch_ends_once_whatever_happens() {
     for seed in 0..2000 {

@@ -1,12 +1,12 @@
-//! One transfer, and how it can end.
+//! A transfer, and how it can end.
 
 use abi::dma::{RING, flag, status};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most transfers of a batch.
+/// Maximum number of transfers in a batch.
 pub const BATCH: usize = RING;
 
-/// One transfer. Anything can be asked for; the engine refuses what makes no sense.
+/// A transfer. It may have any values; the engine refuses invalid ones.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Transfer {
@@ -14,47 +14,42 @@ pub struct Transfer {
     pub source: u64,
     /// Physical address.
     pub destination: u64,
-    /// How many.
     pub bytes: u64,
     /// One of [`flag`].
     pub flags: u64,
 }
 
 impl Transfer {
-    /// Bytes at `source` go to `destination`.
+    /// Copies `bytes` bytes.
     pub const fn copy(source: u64, destination: u64, bytes: u64) -> Self {
         Transfer { source, destination, bytes, flags: flag::COPY }
     }
 
-    /// `bytes` bytes at `destination` get the eight bytes of `pattern`, again and again.
+    /// Fills `bytes` bytes with the repeated eight bytes of `pattern`.
     pub const fn fill(pattern: u64, destination: u64, bytes: u64) -> Self {
         Transfer { source: pattern, destination, bytes, flags: flag::FILL }
     }
 }
 
-/// Why a transfer of a batch was not done.
+/// Why a transfer was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Outside RAM.
     Address,
-    /// RAM that is neither local nor global memory.
     Protected,
-    /// No bytes, or too many.
     Length,
-    /// Source and destination share a byte.
+    /// Source and destination overlap.
     Overlap,
-    /// Neither copy nor fill.
     Flags,
-    /// The engine found another descriptor than we announced.
+    /// The engine found a descriptor other than the announced one.
     Queue,
-    /// The session broke before it ended; it may have been done, or not.
+    /// The session broke before the transfer ended; it may have been done or not.
     Lost,
-    /// A status that we do not know.
+    /// A status unknown to this driver.
     Unknown(u16),
 }
 
 impl Refusal {
-    /// For people.
+    /// Returns a description for people.
     pub const fn text(self) -> &'static str {
         match self {
             Refusal::Address => "an address outside RAM",
@@ -82,13 +77,13 @@ impl Refusal {
     }
 }
 
-/// How a batch ended.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Transfers that were done.
+    /// Number of transfers that were done.
     pub done: u32,
-    /// The first that was not: its number in the batch, and why.
+    /// The first one that was not: its index in the batch, and the reason.
     pub refused: Option<(u32, Refusal)>,
-    /// soc time, in ns, when the engine was through with the last one; 0 when all are lost.
+    /// Soc time in ns when the engine finished the last one; 0 if all are lost.
     pub time: u64,
 }

@@ -1,12 +1,13 @@
-//! How a batch ended, from the engine's words: no step, no page of another kernel.
+//! The outcome of a batch, from the engine's words alone: this needs no step and no page of another
+//! kernel.
 //!
 //! ```text
-//!   waiting --> ended: done, refused, or lost with a session that the engine has let go of
+//!   waiting --> ended: done, refused, or lost with a session that the engine has closed
 //!      |
-//!      +------> broken: a fault, or words that cannot be the engine's; the driver is to reopen it
+//!      +------> broken: a fault, or words that the engine cannot have written; reopen the session
 //! ```
-//! Whoever waits looks at each interrupt. What it has read it marks as taken ([`Books`]), and then
-//! the descriptors may be used again.
+//! A waiting thread looks at each interrupt. It marks the outcomes that it has read as taken
+//! ([`Books`]), which frees their descriptors.
 
 use crate::port::Port;
 use crate::request::{Reply, told};
@@ -14,7 +15,7 @@ use crate::transfer::{BATCH, Outcome, Refusal};
 use abi::dma::{MAX_CHANNELS, Position, RING, unpack_status};
 use base::id::DomainId;
 
-/// A batch under way.
+/// A submitted batch.
 #[must_use = "its descriptors stay taken until its outcome is read"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
@@ -24,19 +25,18 @@ pub struct Ticket {
     before: Position,
 }
 
-/// What the engine's words say of a batch.
+/// The state of a batch, from the engine's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing yet.
+    /// It has not ended.
     Waiting,
-    /// It is over.
     Ended(Outcome),
-    /// Its session is to be reopened; look again then.
+    /// Its session must be reopened; then look again.
     Broken,
 }
 
 impl Ticket {
-    /// Of an answer to a submission.
+    /// Returns the ticket in the reply to a submission.
     pub fn of(reply: &Reply) -> Option<Ticket> {
         let channel = usize::try_from(reply.channel).ok().filter(|&c| c < MAX_CHANNELS)?;
         let fits = (1..=BATCH as u32).contains(&reply.count);
@@ -48,17 +48,17 @@ impl Ticket {
         })
     }
 
-    /// The engine's number of its channel.
+    /// Returns the index of its channel.
     pub fn channel(&self) -> usize {
         self.channel
     }
 
-    /// Its session, packed.
+    /// Returns its session, packed.
     pub fn session(&self) -> u64 {
         self.first.pack()
     }
 
-    /// How it is now.
+    /// Reads the state of the batch.
     pub fn look(&self, port: &Port<'_>) -> Seen {
         let completed = port.completed(self.channel);
         if !completed.same_session(self.first) {
@@ -69,23 +69,23 @@ impl Ticket {
             port.barrier(); // statuses are read after the word that announces them
             return self.outcome(port).map_or(Seen::Broken, Seen::Ended);
         }
-        // Before ours, or nonsense.
+        // The engine is before our batch, or the word is invalid.
         let before = self.first.index.wrapping_sub(completed.index);
         let partly = ended < self.count || before <= RING as u32;
-        port.barrier(); // a fault that is seen now is of this session or a later one
+        port.barrier(); // a fault seen after this is of this session or a later one
         if partly && port.fault(self.channel) == 0 { Seen::Waiting } else { Seen::Broken }
     }
 
-    /// The engine speaks of another session.
+    /// The engine is in another session.
     fn elsewhere(&self, port: &Port<'_>, completed: Position) -> Seen {
-        port.barrier(); // who announced the engine's session had announced it before
+        port.barrier(); // the session that the engine names was announced before it got there
         let announced = port.submitted(self.channel);
         if announced.same_session(self.first) {
-            // It has not opened ours yet, or the word is nonsense.
+            // The engine has not opened our session yet, or the word is invalid.
             let early = completed.same_session(self.before);
             return if early { Seen::Waiting } else { Seen::Broken };
         }
-        // Over, as soon as the engine knows; no session at all: it was fenced.
+        // Our session is over when the engine is in the announced one. No session: it was fenced.
         let over = completed.same_session(announced) || announced.pack() == 0;
         let lost = Outcome { done: 0, refused: Some((0, Refusal::Lost)), time: 0 };
         if over { Seen::Ended(lost) } else { Seen::Waiting }
@@ -105,31 +105,31 @@ impl Ticket {
     }
 }
 
-/// Outcomes of one channel that were read.
+/// The outcomes of one channel that were read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Book {
-    /// The session; its index: outcomes before it were read.
+    /// The session; outcomes before its index were read.
     oldest: Position,
-    /// Bit `i`: that of index `oldest + i` was read too.
+    /// Bit `i`: the outcome at index `oldest + i` was read too.
     read: u32,
 }
 
-/// Which outcomes a kernel has read, of all channels.
+/// The outcomes that a kernel has read, on all channels.
 #[derive(Clone, Debug, Default)]
 pub struct Books([Book; MAX_CHANNELS]);
 
 impl Books {
-    /// None.
     pub const fn new() -> Books {
         let oldest = Position { epoch: 0, generation: 0, index: 0 };
         Books([Book { oldest, read: 0 }; MAX_CHANNELS])
     }
 
-    /// The outcome of `ticket` was read: what is to be said of its channel.
+    /// Notes that the outcome of `ticket` was read, and frees descriptors up to the first unread
+    /// outcome.
     pub fn read(&mut self, port: &Port<'_>, ticket: &Ticket) {
         let book = &mut self.0[ticket.channel];
         if !port.submitted(ticket.channel).same_session(ticket.first) {
-            return; // of a session that is over: the channel may be another's
+            return; // its session is over, and the channel may have another holder
         }
         if !book.oldest.same_session(ticket.first) {
             *book = Book { oldest: ticket.first.at(0), read: 0 };
@@ -148,12 +148,12 @@ impl Books {
     }
 }
 
-/// What was under way for a kernel at one moment.
+/// The transfers of a kernel that were in progress at some time.
 #[derive(Clone, Debug)]
 pub struct Rest([Option<Position>; MAX_CHANNELS]);
 
 impl Rest {
-    /// For `holder`, now.
+    /// Notes what is in progress for `holder` now.
     pub fn of(port: &Port<'_>, holder: DomainId) -> Rest {
         let channels = port.channels();
         Rest(core::array::from_fn(|channel| {
@@ -162,7 +162,7 @@ impl Rest {
         }))
     }
 
-    /// Has the engine let go of all of it?
+    /// Returns whether the engine has finished or dropped all of it.
     pub fn is_over(&mut self, port: &Port<'_>) -> bool {
         for (channel, rest) in self.0.iter_mut().enumerate() {
             *rest = rest.filter(|&last| !is_through(port, channel, last));

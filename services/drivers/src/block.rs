@@ -1,7 +1,8 @@
-//! virtio block: read, write, flush; one request in the device's memory at a time per slot.
+//! virtio block: read, write and flush, with at most [`SLOTS`] requests in flight.
 //!
-//! Data passes through buffers of the device's own memory in the uncached window, [`BUFFER`] bytes
-//! a request. A write that was answered is durable only after a flush that was answered.
+//! Data pass through buffers in the device's memory in the uncached window, at most [`BUFFER`]
+//! bytes per request. A completed write is durable only after a flush that was issued later has
+//! completed.
 
 use crate::queue::{self, Piece, Queue};
 use crate::transport::{Bus, InitError, Transport};
@@ -12,54 +13,49 @@ use base::port::Words;
 const DEVICE_ID: u64 = 2;
 const FEATURE_READ_ONLY: u64 = 1 << 5;
 const FEATURE_FLUSH: u64 = 1 << 9;
-/// Bytes of a sector.
+/// Size of a sector.
 pub const SECTOR: usize = 512;
-/// Most bytes of one request.
+/// Maximum bytes of one request.
 pub const BUFFER: usize = 32 * 1024;
-/// Most requests in flight.
+/// Maximum number of requests in flight.
 pub const SLOTS: usize = 4;
-/// A slot: header 16, status 8, then data.
+/// Size of a slot: header 16, status 8, then data at 64.
 const SLOT: usize = 64 + BUFFER;
-/// Bytes of device memory this driver needs.
+/// Size of the device memory that this driver needs.
 pub const MEMORY: usize = queue::BYTES + SLOTS * SLOT;
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Read this many bytes (whole sectors).
     Read(usize),
-    /// Write these bytes (whole sectors).
     Write(&'a [u8]),
-    /// Make all answered writes durable.
+    /// Make all completed writes durable.
     Flush,
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
-    /// All slots are taken: wait for the interrupt and ask again.
+    /// All slots are in use: wait for the interrupt and try again.
     Busy,
-    /// Not whole sectors, too long, or beyond the end.
+    /// Not whole sectors, too long, or beyond the end of the disk.
     Range,
-    /// The image is read-only.
+    /// The disk is read-only.
     ReadOnly,
-    /// The device reports an I/O error.
+    /// The device reported an I/O error.
     Device,
-    /// The device does not support it.
     Unsupported,
 }
 
-/// Names one request in flight; [`Block::finish`] takes it back.
+/// A request in flight, to be passed to [`Block::finish`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Token(u8);
 
-/// The driver.
 pub struct Block {
     transport: Transport,
     queue: Queue,
     at: usize,
     free: u32,
-    /// How a slot's request ended, once it has.
+    /// The result of a slot's request, once it has completed.
     done: [Option<Result<(), BlockError>>; SLOTS],
     slot_of: [u8; queue::ENTRIES],
     sectors: u64,
@@ -68,7 +64,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Starts the device.
+    /// Initializes the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
         let wanted = FEATURE_READ_ONLY | FEATURE_FLUSH;
         let (mut transport, features, at) =
@@ -88,17 +84,17 @@ impl Block {
         })
     }
 
-    /// Size in sectors.
+    /// Returns the size in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Is every write refused?
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Starts a request at `sector`.
+    /// Starts a request at `sector`. The caller waits for the interrupt and then calls
+    /// [`Block::finish`].
     pub fn submit<W: Words>(
         &mut self,
         bus: &Bus<W>,
@@ -148,7 +144,8 @@ impl Block {
         if whole && end <= self.sectors { Ok((kind, bytes as u32)) } else { Err(BlockError::Range) }
     }
 
-    /// Whether the request is finished, and how; a read's data goes into `into`.
+    /// Returns the result of a request if it has completed. The data of a read are copied to
+    /// `into`.
     pub fn finish<W: Words>(
         &mut self,
         bus: &Bus<W>,

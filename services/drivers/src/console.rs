@@ -1,8 +1,8 @@
 //! The system console: virtio console, one port.
 //!
-//! Input is taken from buffers the device filled, output goes into transmit buffers of our own.
-//! When all transmit buffers are in flight [`Console::write`] accepts less than it was given; the
-//! caller waits for the interrupt and offers the rest.
+//! Input is read from buffers that the device filled; output is copied to transmit buffers. When
+//! all transmit buffers are in flight, [`Console::write`] accepts fewer bytes than given; the
+//! caller waits for the interrupt and passes the rest.
 
 use crate::queue::{self, Completion, Piece, Queue};
 use crate::transport::{Bus, InitError, Transport};
@@ -13,14 +13,14 @@ use base::port::Words;
 const DEVICE_ID: u64 = 3;
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
-/// Buffers in each direction.
+/// Number of buffers in each direction.
 const BUFFERS: usize = 8;
-/// Bytes of one buffer.
+/// Size of a buffer.
 const BUFFER: usize = 512;
-/// Bytes of device memory this driver needs.
+/// Size of the device memory that this driver needs.
 pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
 
-/// A received buffer that is not read to its end.
+/// A received buffer that is not completely read.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     buffer: usize,
@@ -28,14 +28,13 @@ struct Pending {
     to: usize,
 }
 
-/// The driver.
 pub struct Console {
     transport: Transport,
     receive: Queue,
     transmit: Queue,
-    /// Offset of the first buffer in the window: receive buffers, then transmit buffers.
+    /// Offset in the window of the first buffer: receive buffers, then transmit buffers.
     buffers: usize,
-    /// Which buffer a queue's head stands for.
+    /// The buffer of each request, by its head in the queue.
     receive_buffer: [u8; queue::ENTRIES],
     transmit_buffer: [u8; queue::ENTRIES],
     transmit_free: u32,
@@ -43,7 +42,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Starts the device.
+    /// Initializes the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
         let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
         let receive = transport.add_queue(bus, RECEIVE, at)?;
@@ -78,7 +77,7 @@ impl Console {
         }
     }
 
-    /// Moves input into `into`; 0 when there is none.
+    /// Copies input to `into`. Returns 0 if there is none.
     pub fn read<W: Words>(&mut self, bus: &Bus<W>, into: &mut [u8]) -> usize {
         let mut done = 0;
         while done < into.len() {
@@ -108,7 +107,7 @@ impl Console {
         Some(Pending { buffer, from: 0, to: (bytes as usize).min(BUFFER) })
     }
 
-    /// Takes bytes for output and says how many; 0 when every buffer is in flight.
+    /// Queues bytes for output. Returns how many; 0 if all buffers are in flight.
     pub fn write<W: Words>(&mut self, bus: &Bus<W>, from: &[u8]) -> usize {
         self.reap(bus);
         let mut done = 0;
@@ -138,7 +137,7 @@ impl Console {
         }
     }
 
-    /// Did the device give up on us?
+    /// Returns whether the device has failed and needs a reset.
     pub fn needs_reset<W: Words>(&self, bus: &Bus<W>) -> bool {
         self.transport.needs_reset(bus)
     }

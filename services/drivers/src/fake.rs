@@ -1,4 +1,5 @@
-//! A device in the test process: acknowledges registers and serves queues when it is kicked.
+//! A simulated device: acknowledges register writes and serves queues when it is kicked. Tests of
+//! the drivers.
 
 use crate::block::{self, Block, BlockError, Request};
 use crate::console::{self, Console};
@@ -39,7 +40,8 @@ impl Attend for Once {
     }
 }
 
-/// What the device does with the bytes of a request; answers bytes for its writable part.
+/// Handles a request: gets its readable bytes and the size of its writable part, returns what to
+/// write.
 type Serve<'a> = dyn FnMut(&[u8], usize) -> Vec<u8> + 'a;
 
 struct Device0 {
@@ -187,7 +189,7 @@ fn block_reads_what_it_wrote_and_flushes() {
 }
 
 #[test]
-fn block_says_busy_when_all_slots_are_in_flight() {
+fn block_is_busy_when_all_slots_are_in_flight() {
     let fake = Device0::new(2, 0, 64);
     let kick = |_| fake.kick(0, &mut |_, room| vec![0; room]);
     let bus = bus(&fake, &kick);
@@ -199,7 +201,7 @@ fn block_says_busy_when_all_slots_are_in_flight() {
     assert_eq!(block.finish(&bus, &tokens[0], &mut []), None);
     fake.hold.set(false);
     kick(0);
-    // Answers are kept for whoever asked, in whatever order they are asked for.
+    // Completions are kept, so requests can be finished in any order.
     for token in tokens.iter().rev() {
         assert_eq!(block.finish(&bus, token, &mut []), Some(Ok(())));
     }
@@ -236,7 +238,7 @@ fn console_carries_both_directions() {
 }
 
 #[test]
-fn rng_answers_once_a_request() {
+fn rng_answers_each_request_once() {
     let fake = Device0::new(4, 0, 0);
     let kick = |_| fake.kick(0, &mut |_, room| vec![7; room]);
     let bus = bus(&fake, &kick);
@@ -258,12 +260,13 @@ fn the_wrong_device_is_refused() {
 }
 
 #[test]
-fn a_lying_device_is_counted_not_followed() {
+fn invalid_completions_are_counted_and_ignored() {
     let ram = Ram((0..0x1000).map(|_| Cell::new(0)).collect());
     let mut queue = Queue::new(&ram, 0);
     let piece = Piece { address: 0, bytes: 4, device_writes: true };
     let head = queue.submit(&ram, &[piece]).unwrap();
-    // Three completions: one beyond the table, one never submitted, one right but too long.
+    // Three completions: an index beyond the table, one never submitted, a valid one with too many
+    // bytes.
     let used = 320;
     let (beyond, never) = (0xffff_u64, 5_u64);
     ram.store(used, 3 << 16 | beyond << 32);
@@ -276,7 +279,7 @@ fn a_lying_device_is_counted_not_followed() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_changes_nothing() {
+fn a_full_queue_refuses_requests_and_changes_nothing() {
     let ram = Ram((0..0x1000).map(|_| Cell::new(0)).collect());
     let mut queue = Queue::new(&ram, 0);
     let piece = Piece { address: 0, bytes: 4, device_writes: true };

@@ -1,11 +1,12 @@
 //! Device drivers, written once: virtio over shared memory and doorbells.
 //!
-//! Registers cannot trap on this chip and caches do not agree, so a device is words in the uncached
-//! window plus a doorbell in each direction. Drivers are state machines over `base::port::Words`:
-//! they hold offsets, never pointers, allocate nothing ([`streams`], no driver, has buffers) and
-//! wait for nothing except the transport's set-up handshake, through `base::port::Attend`.
+//! On this chip registers cannot trap and caches are not coherent. So a device consists of words in
+//! the uncached window, and a doorbell in each direction. Drivers are state machines over
+//! `base::port::Words`. They hold offsets, never pointers, and allocate nothing ([`streams`], which
+//! is not a driver, has buffers). They wait only for the set-up handshake of the transport, through
+//! `base::port::Attend`.
 //!
-//! Interrupts are edges, wired to every domain and latched at a hand-over: a handler looks at
+//! Interrupts are edges, wired to every domain and latched at a hand-over. So a handler looks at
 //! memory and counts completions, never interrupts.
 #![cfg_attr(not(test), no_std)]
 

@@ -1,19 +1,19 @@
-//! A split virtqueue over 64-bit words (virtio 1.3, 2.7), driver side.
+//! The driver's side of a split virtqueue (virtio 1.3, 2.7), over 64-bit words.
 //!
-//! The driver alone writes descriptors and the available ring, the device alone the used ring, so
-//! "one writer a word" holds although fields are smaller than words. What the device writes is not
-//! trusted: an index we did not hand out is dropped and counted, never followed.
+//! Only the driver writes descriptors and the available ring, and only the device writes the used
+//! ring. So each word has one writer, although fields are smaller than words. The device is not
+//! trusted: an index that was not submitted is dropped and counted, never followed.
 //!
-//! When it is full, [`Queue::submit`] answers `None` and changes nothing.
+//! [`Queue::submit`] on a full queue returns `None` and changes nothing.
 
 use abi::soc::QueueRegisters;
 use base::port::Words;
 
-/// Entries of each of our queues.
+/// Number of entries of a queue.
 pub const ENTRIES: usize = 16;
-/// Bytes of one queue: descriptors 256, available ring 40, used ring 136, each 64-aligned.
+/// Size of a queue: descriptors 256, available ring 40, used ring 136, each 64-aligned.
 pub const BYTES: usize = 256 + 64 + 192;
-/// Most descriptors of one request.
+/// Maximum number of descriptors of a request.
 pub const MAX_CHAIN: usize = 3;
 
 const AVAILABLE: usize = 256;
@@ -21,45 +21,43 @@ const USED: usize = 320;
 const NEXT: u64 = 1;
 const DEVICE_WRITES: u64 = 2;
 
-/// One piece of a request.
+/// A buffer that is part of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     /// Physical address.
     pub address: u64,
-    /// Bytes.
     pub bytes: u32,
-    /// Does the device write it?
+    /// Whether the device writes it, not reads it.
     pub device_writes: bool,
 }
 
-/// A request the device is done with.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What [`Queue::submit`] returned.
+    /// The value that [`Queue::submit`] returned.
     pub head: u16,
-    /// Bytes the device says it wrote; not more than were offered.
+    /// Number of bytes that the device wrote, at most the size of the request's buffers.
     pub bytes: u32,
 }
 
-/// The driver's side of one queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     at: usize,
-    /// Descriptors not in use, as a bit set.
+    /// Bit mask of the free descriptors.
     free: u32,
-    /// Pieces of the request whose head this is; 0: no request of ours.
+    /// Number of descriptors of the request with this head; 0: there is none.
     pieces: [u8; ENTRIES],
-    /// Bytes the device may have written there.
+    /// Number of bytes that the device may write to the request with this head.
     room: [u32; ENTRIES],
     next: [u8; ENTRIES],
     available: u16,
     used: u16,
-    /// Completions that named no request of ours.
+    /// Number of completions that were not of a submitted request.
     pub bogus: u32,
 }
 
 impl Queue {
-    /// A queue at byte offset `at` of the window, cleared.
+    /// Creates a cleared queue at byte offset `at` of the window.
     pub fn new(words: &impl Words, at: usize) -> Self {
         for offset in (0..BYTES).step_by(8) {
             words.store(at + offset, 0);
@@ -77,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// What the transport tells the device.
+    /// Returns the queue's addresses for the device.
     pub fn place(&self, window: u64) -> QueueRegisters {
         let base = window + self.at as u64;
         QueueRegisters {
@@ -88,12 +86,13 @@ impl Queue {
         }
     }
 
-    /// Requests the device has not finished.
+    /// Returns the number of requests that have not completed.
     pub fn in_flight(&self) -> usize {
         self.pieces.iter().filter(|&&n| n != 0).count()
     }
 
-    /// Makes a request available; notify the device afterwards. `None`: full, or no request.
+    /// Makes a request available; the caller must then notify the device. `None` if the queue is
+    /// full or `chain` is empty or too long.
     pub fn submit(&mut self, words: &impl Words, chain: &[Piece]) -> Option<u16> {
         if chain.is_empty() || chain.len() > MAX_CHAIN.min(self.free.count_ones() as usize) {
             return None;
@@ -111,7 +110,7 @@ impl Queue {
         self.pieces[head] = chain.len() as u8;
         self.room[head] = chain.iter().filter(|p| p.device_writes).map(|p| p.bytes).sum();
         self.store_u16(words, AVAILABLE + 4 + 2 * (self.available as usize % ENTRIES), head as u16);
-        words.barrier(); // the request is seen before the index that offers it
+        words.barrier(); // the request is visible before the index that makes it available
         self.available = self.available.wrapping_add(1);
         self.store_u16(words, AVAILABLE + 2, self.available);
         Some(head as u16)
@@ -127,14 +126,14 @@ impl Queue {
         words.store(self.at + 16 * slot + 8, rest);
     }
 
-    /// The next finished request, if any.
+    /// Returns the next completed request, if there is one.
     pub fn complete(&mut self, words: &impl Words) -> Option<Completion> {
         loop {
             let produced = (words.load(self.at + USED) >> 16) as u16;
             if produced == self.used {
                 return None;
             }
-            words.barrier(); // the entry is read after the index that offers it
+            words.barrier(); // the entry is read after the index that announces it
             let entry = USED + 4 + 8 * (self.used as usize % ENTRIES);
             let (id, bytes) = (self.load_u32(words, entry), self.load_u32(words, entry + 4));
             self.used = self.used.wrapping_add(1);

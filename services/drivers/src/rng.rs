@@ -1,4 +1,4 @@
-//! virtio rng: seeds a kernel's generators.
+//! virtio rng: the seed of a kernel's random number generators.
 
 use crate::queue::{self, Piece, Queue};
 use crate::transport::{Bus, InitError, Transport};
@@ -7,12 +7,12 @@ use base::bytes;
 use base::port::Words;
 
 const DEVICE_ID: u64 = 4;
-/// Most bytes of one answer.
+/// Maximum bytes of one request.
 pub const BUFFER: usize = 64;
-/// Bytes of device memory this driver needs.
+/// Size of the device memory that this driver needs.
 pub const MEMORY: usize = queue::BYTES + BUFFER;
 
-/// The driver; one request at a time.
+/// The driver, with one request at a time.
 pub struct Rng {
     transport: Transport,
     queue: Queue,
@@ -20,7 +20,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// Starts the device.
+    /// Initializes the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
         let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
         let queue = transport.add_queue(bus, 0, at)?;
@@ -28,7 +28,7 @@ impl Rng {
         Ok(Rng { transport, queue, buffer: at + queue::BYTES })
     }
 
-    /// Asks for up to [`BUFFER`] bytes; false when a request is under way.
+    /// Requests up to [`BUFFER`] bytes. Returns false if a request is in flight.
     pub fn request<W: Words>(&mut self, bus: &Bus<W>, bytes: usize) -> bool {
         if self.queue.in_flight() > 0 {
             return false;
@@ -41,7 +41,7 @@ impl Rng {
         accepted
     }
 
-    /// The answer, once it is there: how many bytes of `into` were filled.
+    /// Copies the random bytes to `into` if the request has completed. Returns how many.
     pub fn take<W: Words>(&mut self, bus: &Bus<W>, into: &mut [u8]) -> Option<usize> {
         let done = self.queue.complete(&bus.words)?;
         let length = into.len().min(done.bytes as usize);

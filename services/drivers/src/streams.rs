@@ -1,50 +1,49 @@
-//! The board's end of streams with the host: a state machine, packets in and packets out.
+//! The board's end of the streams with the host: a state machine with packets as input and output.
 //!
 //! ```text
-//!   nothing --Request--> Offered --accept--> Open --close, all sent--> Closing --Reset--> nothing
+//!   (none) --Request--> Offered --accept--> Open --close, all sent--> Closing --Reset--> (none)
 //!                           '------------------+------------- Reset ------------'
 //! ```
-//! Only the host begins streams, at the one port that is listened at. What was received waits in a
-//! buffer of the heap, [`abi::vsock::WINDOW`] bytes a stream, and the host sends no more than that.
-//! A peer that breaks the rules has its stream reset; no packet, whatever it says, does more.
+//! Only the host opens streams, to one port that the board listens at. Received data wait in a
+//! buffer of [`abi::vsock::WINDOW`] bytes per stream on the heap, and the host may not send more
+//! than that. If a peer violates the protocol, its stream is reset; no packet can do more damage.
 
 use abi::vsock::{
     BOARD, Consumed, Credit, DATA, HOST, Header, NO_RECEIVE, NO_SEND, Op, STREAM, WINDOW,
 };
 use alloc::collections::VecDeque;
 
-/// Most streams at once.
+/// Maximum number of streams.
 pub const STREAMS: usize = 16;
 
-/// One of them. Its place is used again when it is gone; it names no other one then.
+/// A stream. Its slot is reused after it has ended, but the id then refers to no stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id {
     place: usize,
-    /// How manieth that was accepted.
+    /// Its number among all accepted streams.
     life: u32,
 }
 
 impl Id {
-    /// For a thread's argument.
+    /// Returns the id as a number, for the argument of a thread.
     pub fn number(self) -> usize {
         self.life as usize * STREAMS + self.place
     }
 
-    /// Back from there.
+    /// Converts back from [`Id::number`].
     pub fn from_number(number: usize) -> Option<Id> {
         let life = u32::try_from(number / STREAMS).ok()?;
         Some(Id { place: number % STREAMS, life })
     }
 }
 
-/// What reading finds.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// That many bytes.
     Bytes(usize),
-    /// Nothing yet.
+    /// No data yet.
     Wait,
-    /// Nothing any more.
+    /// The end of the stream.
     End,
 }
 
@@ -52,28 +51,28 @@ pub enum Read {
 enum State {
     Offered,
     Open,
-    /// Its user is gone, and what it wrote may be under way.
+    /// Closed by its user; written data may still have to be sent.
     Closing,
-    /// The peer is gone; its user is not.
+    /// Reset by the peer, but not closed by its user yet.
     Gone,
 }
 
 #[derive(Debug)]
 struct Stream {
     state: State,
-    /// Ports here and there.
+    /// The board's port and the host's.
     ports: (u32, u32),
     input: VecDeque<u8>,
     output: VecDeque<u8>,
     credit: Credit,
     consumed: Consumed,
-    /// To be said, in this order.
+    /// Packets to be sent, in this order.
     accepts: bool,
     asked: bool,
     ends: bool,
-    /// The peer sends no more.
+    /// Whether the peer sends no more data.
     ended: bool,
-    /// How manieth that was accepted; 0: not yet.
+    /// Its number among accepted streams; 0: not accepted.
     life: u32,
 }
 
@@ -82,7 +81,7 @@ impl Stream {
         Header::new((BOARD, HOST), self.ports, (op, bytes, flags), &mut self.consumed)
     }
 
-    /// The next packet, its data in `data`.
+    /// Returns the next packet to send, with its data in `data`.
     fn next(&mut self, data: &mut [u8; DATA]) -> Option<(Header, usize)> {
         if matches!(self.state, State::Gone | State::Offered) {
             return None;
@@ -106,14 +105,14 @@ impl Stream {
         None
     }
 
-    /// The peer has said so, or broke the rules.
-    fn is_gone(&mut self) {
+    /// The peer reset the stream, or violated the protocol.
+    fn mark_gone(&mut self) {
         (self.state, self.ended) = (State::Gone, true);
         self.output.clear();
     }
 
-    /// True: the peer broke the rules.
-    fn told(&mut self, header: &Header, op: Op, data: &[u8]) -> bool {
+    /// Handles a packet. Returns true if it violates the protocol.
+    fn handle(&mut self, header: &Header, op: Op, data: &[u8]) -> bool {
         self.credit.told(header);
         match op {
             Op::Data if self.state == State::Closing => {}
@@ -123,9 +122,9 @@ impl Stream {
             Op::Credit => {}
             Op::AskCredit => self.asked = true,
             Op::Shutdown => self.ended |= header.flags.get() & NO_SEND != 0,
-            Op::Reset => self.is_gone(),
+            Op::Reset => self.mark_gone(),
             _ => {
-                self.is_gone();
+                self.mark_gone();
                 return true;
             }
         }
@@ -133,28 +132,28 @@ impl Stream {
     }
 }
 
-/// All of them.
+/// All streams.
 #[derive(Debug)]
 pub struct Streams {
-    /// Where it listens.
+    /// The port that the board listens at.
     port: u32,
     streams: [Option<Stream>; STREAMS],
-    /// Who begins the next round of sending.
+    /// The stream that sent last; the next one has its turn.
     turn: usize,
-    /// Whom to tell that there is no such stream; what does not fit is not told.
+    /// Unknown streams whose packets must be answered with a reset; dropped if there are too many.
     strays: [Option<(u32, u32)>; STREAMS],
-    /// How many were accepted.
+    /// Number of accepted streams.
     lives: u32,
 }
 
 impl Streams {
-    /// None yet; `port` is listened at.
+    /// Creates an empty table that listens at `port`.
     pub fn new(port: u32) -> Streams {
         let (streams, strays) = ([const { None }; STREAMS], [None; STREAMS]);
         Streams { port, streams, turn: 0, strays, lives: 0 }
     }
 
-    /// The stream of this name, and its place.
+    /// Returns the stream of an id.
     fn named(&mut self, id: Id) -> Option<&mut Stream> {
         let stream = self.streams.get_mut(id.place)?.as_mut();
         stream.filter(|stream| stream.life == id.life)
@@ -165,7 +164,7 @@ impl Streams {
         self.streams.iter_mut().find(|slot| slot.as_ref().is_some_and(same))
     }
 
-    /// A packet came.
+    /// Handles a received packet.
     pub fn received(&mut self, header: &Header, data: &[u8]) {
         let ports = (header.to_port.get(), header.from_port.get());
         let Some(op) = Op::from_code(header.op.get()) else { return };
@@ -182,7 +181,7 @@ impl Streams {
         };
         let Some(stream) = slot else { return };
         let used = stream.state == State::Open;
-        let broken = stream.told(header, op, data);
+        let broken = stream.handle(header, op, data);
         if !used && stream.state == State::Gone {
             *slot = None;
         }
@@ -220,7 +219,7 @@ impl Streams {
         });
     }
 
-    /// The next packet to send, its data in `data`.
+    /// Returns the next packet to send, with its data in `data`.
     pub fn next(&mut self, data: &mut [u8; DATA]) -> Option<(Header, usize)> {
         if let Some(stray) = self.strays.iter_mut().find_map(Option::take) {
             return Some((Header::reset((BOARD, HOST), stray), 0));
@@ -235,7 +234,7 @@ impl Streams {
         None
     }
 
-    /// One that the host has begun, if there is one.
+    /// Accepts a stream that the host has opened, if there is one.
     pub fn accept(&mut self) -> Option<Id> {
         let offered = |slot: &Option<Stream>| {
             slot.as_ref().is_some_and(|stream| stream.state == State::Offered)
@@ -247,7 +246,7 @@ impl Streams {
         Some(Id { place: at, life: stream.life })
     }
 
-    /// Takes what was received. There is nothing any more once its user was done with it.
+    /// Reads received data. Returns [`Read::End`] if the user has closed the stream.
     pub fn read(&mut self, id: Id, into: &mut [u8]) -> Read {
         let Some(stream) = self.named(id) else { return Read::End };
         let bytes = stream.input.len().min(into.len());
@@ -261,7 +260,8 @@ impl Streams {
         Read::Bytes(bytes)
     }
 
-    /// Takes bytes to send and says how many; 0: not now. `None`: nobody reads them any more.
+    /// Queues bytes to send. Returns how many; 0 if there is no space now. `None` if no bytes can
+    /// be sent any more.
     pub fn write(&mut self, id: Id, from: &[u8]) -> Option<usize> {
         let stream = self.named(id).filter(|stream| stream.state == State::Open)?;
         let bytes = from.len().min(DATA - stream.output.len().min(DATA));
@@ -269,7 +269,7 @@ impl Streams {
         Some(bytes)
     }
 
-    /// Its user is done with it: what was written is still sent.
+    /// Closes the user's end. Bytes written before are still sent.
     pub fn close(&mut self, id: Id) {
         let Some(stream) = self.named(id) else { return };
         if stream.state == State::Gone {
@@ -280,7 +280,7 @@ impl Streams {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub fn count(&self) -> usize {
         self.streams.iter().flatten().count()
     }

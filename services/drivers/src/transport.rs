@@ -1,7 +1,8 @@
-//! The register block of one virtio device: initialisation and queue set-up.
+//! The registers of a virtio device: initialization and set-up of queues.
 //!
-//! A write is stores, then `sequence`, then the device's doorbell at the soc; it has happened when
-//! `acknowledged` reaches `sequence`. A soc that does not answer ends in [`InitError::Silent`].
+//! To write registers, the driver stores the fields and then `sequence`, and rings the device's
+//! doorbell at the soc. The write is complete when `acknowledged` equals `sequence`. If the soc
+//! does not respond, the result is [`InitError::Silent`].
 
 use crate::queue::Queue;
 use abi::soc::{DeviceRegisters, QueueRegisters};
@@ -17,40 +18,40 @@ mod status {
     pub const NEEDS_RESET: u64 = 64;
 }
 
-/// VIRTIO_F_VERSION_1, without which we drive nothing.
+/// VIRTIO_F_VERSION_1; without it a device is not driven.
 pub const VERSION_1: u64 = 1 << 32;
 
-/// Looks at the soc's answer this often before giving up; each look attends to others.
+/// How often the driver checks for the soc's acknowledgement before it gives up.
 pub const PATIENCE: u32 = 50_000_000;
 
-/// What a driver needs from its kernel.
+/// What a driver needs of its kernel.
 pub struct Bus<'a, W: Words> {
     /// The uncached window.
     pub words: W,
-    /// Physical address of the window's first byte.
+    /// Physical address of the start of the window.
     pub window: u64,
-    /// Waiting.
+    /// How to wait.
     pub attend: &'a dyn Attend,
-    /// Rings the soc at a vector.
+    /// Rings the soc's doorbell with a vector.
     pub kick: &'a dyn Fn(u32),
 }
 
-/// Why a device could not be started.
+/// Why a device could not be initialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitError {
-    /// The soc did not acknowledge in time.
+    /// The soc did not acknowledge a write in time.
     Silent,
-    /// Another kind of device is there.
+    /// It is a device of another kind.
     WrongDevice(u64),
-    /// It lacks features without which we cannot drive it.
+    /// It lacks required features.
     Features,
     /// Its queues are smaller than ours.
     QueueTooSmall,
-    /// The device's memory in the board file is too small.
+    /// Its memory, as given in the board file, is too small.
     Memory,
 }
 
-/// One device's registers, as offsets into the window.
+/// The registers of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Transport {
     registers: usize,
@@ -72,8 +73,9 @@ impl Transport {
         bus.words.store(self.registers + field, value);
     }
 
-    /// The transport of `device`, reset and negotiated with `wanted` of what it offers, if the
-    /// device's memory is enough; the features, and where that memory lies in the window.
+    /// Resets the device and accepts those of its features that are in `wanted`. Fails if its
+    /// memory is smaller than `memory`. Returns the accepted features, and the offset of its memory
+    /// in the window.
     pub fn open<W: Words>(
         bus: &Bus<W>,
         device: &abi::boot::Device,
@@ -89,7 +91,7 @@ impl Transport {
         Ok((transport, features, (device.memory - bus.window) as usize))
     }
 
-    /// Makes queue `index` at byte offset `at` of the window, and tells the device.
+    /// Creates queue `index` at byte offset `at` of the window and passes it to the device.
     pub fn add_queue<W: Words>(
         &mut self,
         bus: &Bus<W>,
@@ -137,7 +139,7 @@ impl Transport {
         Ok(())
     }
 
-    /// The device may use its queues from here on.
+    /// Ends the initialization: the device may use its queues from now on.
     pub fn finish<W: Words>(&mut self, bus: &Bus<W>) -> Result<(), InitError> {
         let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
         self.set_status(bus, all)
@@ -145,10 +147,10 @@ impl Transport {
 
     fn set_status<W: Words>(&mut self, bus: &Bus<W>, status: u64) -> Result<(), InitError> {
         self.store(bus, offset_of!(DeviceRegisters, status), status);
-        bus.words.barrier(); // the fields are seen before the sequence number that announces them
+        bus.words.barrier(); // the fields are visible before the sequence number
         self.sequence += 1;
         self.store(bus, offset_of!(DeviceRegisters, sequence), self.sequence);
-        bus.words.barrier(); // and that before the doorbell
+        bus.words.barrier(); // the sequence number is visible before the doorbell
         (bus.kick)(self.kick);
         let (mut looks, mut done) = (0, false);
         bus.attend.until(&mut || {
@@ -156,22 +158,22 @@ impl Transport {
             done = self.load(bus, offset_of!(DeviceRegisters, acknowledged)) == self.sequence;
             done || looks == PATIENCE
         });
-        bus.words.barrier(); // what the soc wrote before acknowledging is read after it
+        bus.words.barrier(); // what the soc wrote before acknowledging is read after this
         if done { Ok(()) } else { Err(InitError::Silent) }
     }
 
-    /// Tells the device that there is something in its queues.
+    /// Notifies the device that its queues have new requests.
     pub fn notify<W: Words>(&self, bus: &Bus<W>) {
-        bus.words.barrier(); // the available index is seen before the doorbell
+        bus.words.barrier(); // the available index is visible before the doorbell
         (bus.kick)(self.kick);
     }
 
-    /// Did the device give up on us?
+    /// Returns whether the device has failed and needs a reset.
     pub fn needs_reset<W: Words>(&self, bus: &Bus<W>) -> bool {
         self.load(bus, offset_of!(DeviceRegisters, device_status)) & status::NEEDS_RESET != 0
     }
 
-    /// A word of the configuration space.
+    /// Returns a word of the configuration space.
     pub fn config<W: Words>(&self, bus: &Bus<W>, word: usize) -> u64 {
         self.load(bus, offset_of!(DeviceRegisters, config) + 8 * word)
     }

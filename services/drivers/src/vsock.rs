@@ -1,7 +1,7 @@
-//! virtio vsock: packets of streams, in and out. What they mean is for [`crate::streams`].
+//! virtio vsock: sends and receives packets of streams. [`crate::streams`] interprets them.
 //!
-//! A packet is copied between the caller's memory and a buffer in the device's; when every buffer
-//! that goes out is in flight, [`Vsock::send`] takes nothing.
+//! A packet is copied between the caller's memory and a buffer in the device's memory. When all
+//! transmit buffers are in flight, [`Vsock::send`] accepts nothing.
 
 use crate::queue::{self, Completion, Piece, Queue};
 use crate::transport::{Bus, InitError, Transport};
@@ -11,29 +11,28 @@ use base::bytes;
 use base::port::Words;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Buffers in each direction.
+/// Number of buffers in each direction.
 const BUFFERS: usize = 6;
-/// The header's share of one, so that data begin at a word.
+/// Space for the header in a buffer, so that the data start at a word.
 const HEAD: usize = 48;
 const BUFFER: usize = HEAD + DATA;
-/// Bytes of device memory this driver needs.
+/// Size of the device memory that this driver needs.
 pub const MEMORY: usize = 2 * queue::BYTES + 2 * BUFFERS * BUFFER;
 
-/// The driver.
 pub struct Vsock {
     transport: Transport,
     receive: Queue,
     transmit: Queue,
-    /// Offset of the first buffer in the window: those that come, then those that go.
+    /// Offset in the window of the first buffer: receive buffers, then transmit buffers.
     buffers: usize,
-    /// Which buffer a queue's head stands for.
+    /// The buffer of each request, by its head in the queue.
     coming: [u8; queue::ENTRIES],
     going: [u8; queue::ENTRIES],
     free: u32,
 }
 
 impl Vsock {
-    /// Starts the device.
+    /// Initializes the device.
     pub fn start<W: Words>(bus: &Bus<W>, device: &Device) -> Result<Self, InitError> {
         let (mut transport, _, at) = Transport::open(bus, device, DEVICE_ID, MEMORY, 0)?;
         let receive = transport.add_queue(bus, RECEIVE, at)?;
@@ -69,7 +68,7 @@ impl Vsock {
         }
     }
 
-    /// The next packet that came: its header, and how many bytes of `data` it filled.
+    /// Returns the next received packet: its header, and how many bytes of `data` it filled.
     pub fn receive<W: Words>(
         &mut self,
         bus: &Bus<W>,
@@ -97,7 +96,7 @@ impl Vsock {
         }
     }
 
-    /// Is there a buffer for a packet that goes out?
+    /// Returns whether a transmit buffer is free.
     pub fn has_room<W: Words>(&mut self, bus: &Bus<W>) -> bool {
         while let Some(Completion { head, .. }) = self.transmit.complete(&bus.words) {
             self.free |= 1 << self.going[head as usize];
@@ -105,7 +104,7 @@ impl Vsock {
         self.free != 0
     }
 
-    /// Sends a packet, if there is a buffer.
+    /// Sends a packet. Returns false if no buffer is free.
     pub fn send<W: Words>(&mut self, bus: &Bus<W>, header: &Header, data: &[u8]) -> bool {
         if !self.has_room(bus) || data.len() > DATA {
             return false;

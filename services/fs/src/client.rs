@@ -1,7 +1,7 @@
-//! Requests as functions.
+//! The requests to the file service as functions.
 //!
-//! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
-//! having waited meanwhile if it had to. Nothing here knows how.
+//! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
+//! the service parks the request. This module does not know how.
 
 use crate::served;
 use abi::fs::{Dirent, Errno, Mounted, Op, Poll, Reply, Request, Stat, flag, reply_flag, source};
@@ -9,26 +9,22 @@ use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Carries a request to the service.
+/// Sends a request with its bulk to the service and returns the reply.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
 
-/// What a client gets.
 pub type Result<T> = core::result::Result<T, Errno>;
 
-/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Its name.
     pub name: Vec<u8>,
-    /// `abi::fs::kind`.
+    /// [`abi::fs::kind`].
     pub kind: u8,
-    /// Its number.
     pub node: u64,
-    /// The cookie to go on behind it.
+    /// The cookie from which to continue after it.
     pub next: u64,
 }
 
-/// Somebody who asks.
+/// The requests as functions, over a callback that carries them.
 pub struct Client<'a>(pub Ask<'a>);
 
 impl Client<'_> {
@@ -48,54 +44,53 @@ impl Client<'_> {
         self.ask(Request { name, other, ..request }, &mut [first, second].concat())
     }
 
-    /// A handle of `/`.
+    /// Opens `/`.
     pub fn root(&mut self) -> Result<u64> {
         Ok(self.ask(Request::new(Op::Root, 0), &mut [])?.handle)
     }
 
-    /// Does something with the root directory, whose handle is given back behind it.
+    /// Opens `/` for `work`, and closes it afterwards.
     pub fn at_root<T>(&mut self, work: impl FnOnce(&mut Self, u64) -> Result<T>) -> Result<T> {
         let root = self.root()?;
         let done = work(self, root);
         self.close(root).and(done)
     }
 
-    /// Which of several handles are ready for what is wanted of them; how many are. With WAIT in
-    /// flags, when one is.
+    /// Fills in which handles are ready, and returns how many. With WAIT in `flags` it waits for
+    /// one.
     pub fn poll(&mut self, polls: &mut [Poll], flags: u16) -> Result<u64> {
         let length = size_of_val(polls) as u64;
         let request = Request { flags, length, ..Request::new(Op::Poll, 0) };
         Ok(self.ask(request, polls.as_mut_bytes())?.value)
     }
 
-    /// Opens what a path leads to.
+    /// Opens the file at a path.
     pub fn open(&mut self, directory: u64, path: &[u8], flags: u16) -> Result<u64> {
         Ok(self.named(Op::Open, directory, path, flags)?.handle)
     }
 
-    /// Gives a handle back.
     pub fn close(&mut self, handle: u64) -> Result<()> {
         self.ask(Request::new(Op::Close, handle), &mut []).map(|_| ())
     }
 
-    /// A second handle.
+    /// Duplicates a handle.
     pub fn dup(&mut self, handle: u64) -> Result<u64> {
         Ok(self.ask(Request::new(Op::Dup, handle), &mut [])?.handle)
     }
 
-    /// The end that is read, and the end that is written.
+    /// Creates a pipe. Returns its read end and its write end.
     pub fn pipe(&mut self, flags: u16) -> Result<(u64, u64)> {
         let reply = self.ask(Request { flags, ..Request::new(Op::Pipe, 0) }, &mut [])?;
         Ok((reply.handle, reply.other))
     }
 
-    /// A terminal: the end of who shows it, and the programs' end.
+    /// Creates a terminal. Returns its displaying end and its programs' end.
     pub fn terminal(&mut self, flags: u16) -> Result<(u64, u64)> {
         let reply = self.ask(Request { flags, ..Request::new(Op::Terminal, 0) }, &mut [])?;
         Ok((reply.handle, reply.other))
     }
 
-    /// Sets a terminal's mode, or its group; answers both.
+    /// Sets a terminal's mode or foreground group. Returns both.
     pub fn set_terminal(&mut self, end: u64, flags: u16, group: u32) -> Result<(u16, u32)> {
         let length = group.into();
         let request = Request { flags, length, ..Request::new(Op::Terminal, end) };
@@ -103,26 +98,26 @@ impl Client<'_> {
         Ok((reply.flags, reply.value as u32))
     }
 
-    /// Reads at the position.
+    /// Reads at the position. Returns 0 at the end.
     pub fn read(&mut self, handle: u64, into: &mut [u8]) -> Result<usize> {
         let request = Request { length: into.len() as u64, ..Request::new(Op::Read, handle) };
         Ok(self.ask(request, into)?.filled as usize)
     }
 
-    /// Reads at an offset.
+    /// Reads at `offset`.
     pub fn read_at(&mut self, handle: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
         let length = into.len() as u64;
         let request = Request { flags: flag::AT, offset, length, ..Request::new(Op::Read, handle) };
         Ok(self.ask(request, into)?.filled as usize)
     }
 
-    /// Writes at the position, or at the end.
+    /// Writes at the position, or at the end if the handle appends. May be short.
     pub fn write(&mut self, handle: u64, from: &[u8]) -> Result<usize> {
         let request = Request { length: from.len() as u64, ..Request::new(Op::Write, handle) };
         Ok(self.ask(request, &mut from.to_vec())?.value as usize)
     }
 
-    /// Writes all of it, at the position or at the end, however often that has to be asked.
+    /// Writes all of `from`, in as many requests as it takes.
     pub fn write_all(&mut self, handle: u64, mut from: &[u8]) -> Result<()> {
         while !from.is_empty() {
             match self.write(handle, from)? {
@@ -133,7 +128,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Writes at an offset.
+    /// Writes at `offset`. May be short.
     pub fn write_at(&mut self, handle: u64, offset: u64, from: &[u8]) -> Result<usize> {
         let length = from.len() as u64;
         let request =
@@ -141,23 +136,22 @@ impl Client<'_> {
         Ok(self.ask(request, &mut from.to_vec())?.value as usize)
     }
 
-    /// Truncates or extends.
+    /// Truncates or extends a file.
     pub fn set_size(&mut self, handle: u64, length: u64) -> Result<()> {
         let request = Request { length, ..Request::new(Op::SetSize, handle) };
         self.ask(request, &mut []).map(|_| ())
     }
 
-    /// What a handle leads to.
+    /// Returns the metadata of a handle's file.
     pub fn stat(&mut self, handle: u64) -> Result<Stat> {
         Ok(self.ask(Request::new(Op::Stat, handle), &mut [])?.stat)
     }
 
-    /// What a path leads to.
+    /// Returns the metadata of the file at a path.
     pub fn stat_path(&mut self, directory: u64, path: &[u8], flags: u16) -> Result<Stat> {
         Ok(self.named(Op::StatPath, directory, path, flags)?.stat)
     }
 
-    /// Makes a directory.
     pub fn mkdir(&mut self, directory: u64, path: &[u8]) -> Result<()> {
         self.named(Op::Mkdir, directory, path, 0).map(|_| ())
     }
@@ -167,35 +161,35 @@ impl Client<'_> {
         self.named(Op::Rmdir, directory, path, 0).map(|_| ())
     }
 
-    /// Removes a name.
+    /// Removes a name of anything but a directory.
     pub fn unlink(&mut self, directory: u64, path: &[u8]) -> Result<()> {
         self.named(Op::Unlink, directory, path, 0).map(|_| ())
     }
 
-    /// Moves a name.
+    /// Renames, within one file system.
     pub fn rename(&mut self, from: u64, path: &[u8], to: u64, new: &[u8]) -> Result<()> {
         let request = Request { second: to, ..Request::new(Op::Rename, from) };
         self.two(request, path, new).map(|_| ())
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     pub fn link(&mut self, from: u64, path: &[u8], to: u64, new: &[u8]) -> Result<()> {
         let request = Request { second: to, ..Request::new(Op::Link, from) };
         self.two(request, path, new).map(|_| ())
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link with this text at `path`.
     pub fn symlink(&mut self, directory: u64, text: &[u8], path: &[u8]) -> Result<()> {
         self.two(Request::new(Op::Symlink, directory), text, path).map(|_| ())
     }
 
-    /// Total bytes, and how many are free.
+    /// Returns the size of the file system and its free space, in bytes.
     pub fn space(&mut self, handle: u64) -> Result<(u64, u64)> {
         let reply = self.ask(Request::new(Op::Statfs, handle), &mut [])?;
         Ok((reply.value, reply.other))
     }
 
-    /// What a file system is: flags of `abi::fs::reply_flag`.
+    /// Returns the properties of the file system, [`abi::fs::reply_flag`]s.
     pub fn about(&mut self, handle: u64) -> Result<u16> {
         Ok(self.ask(Request::new(Op::Statfs, handle), &mut [])?.flags)
     }
@@ -207,14 +201,14 @@ impl Client<'_> {
         begin.follow_up(&reply).map_or(Ok(()), |wait| self.ask(wait, &mut []).map(|_| ()))
     }
 
-    /// Makes a whole file system durable; false when removed files are open, so that it is not
-    /// marked clean.
+    /// Makes a whole file system durable and marks it clean. Returns false if removed files are
+    /// still open, so that it cannot be marked clean.
     pub fn settle(&mut self, handle: u64) -> Result<bool> {
         let request = Request { flags: flag::WHOLE, ..Request::new(Op::Sync, handle) };
         Ok(self.ask(request, &mut [])?.value != 0)
     }
 
-    /// Puts what a disk holds over a directory; it may take so many bytes of memory.
+    /// Mounts the file system on a disk over a directory. It may take `memory` bytes.
     pub fn mount(
         &mut self,
         root: u64,
@@ -234,26 +228,27 @@ impl Client<'_> {
         self.ask(request, &mut path.to_vec()).map(|_| ())
     }
 
-    /// Shows devices in the root; random numbers come from `seed`.
+    /// Shows the device files as `name` in the root directory; `seed` seeds the random numbers.
     pub fn mount_devices(&mut self, root: u64, name: &[u8], seed: &[u8]) -> Result<()> {
         let (second, flags) = (source::DEVICES, flag::SHOWN);
         let request = Request { second, flags, ..Request::new(Op::Mount, root) };
         self.two(request, name, seed).map(|_| ())
     }
 
-    /// A served file system that is nowhere, which `mounts` shows by `name`: a handle of its root.
+    /// Mounts a served file system without a path. `mounts` shows it as `name`. Returns a handle of
+    /// its root.
     pub fn mount_held(&mut self, number: u64, name: &[u8]) -> Result<u64> {
         let (second, flags, length) = (source::SERVED + number, flag::HELD, served::MEMORY);
         let request = Request { second, flags, length, ..Request::new(Op::Mount, 0) };
         Ok(self.two(request, name, &[])?.handle)
     }
 
-    /// The end of one that is held.
+    /// Unmounts a file system that is held.
     pub fn unmount(&mut self, number: u64) -> Result<()> {
         self.ask(Request::new(Op::Unmount, source::SERVED + number), &mut []).map(|_| ())
     }
 
-    /// All that is mounted, with its path.
+    /// Lists all mounted file systems with their paths.
     pub fn mounts(&mut self) -> Result<Vec<(Mounted, Vec<u8>)>> {
         let (mut all, mut bulk) = (Vec::new(), vec![0; 2048]);
         loop {
@@ -261,8 +256,8 @@ impl Client<'_> {
             let request = Request { offset, length, ..Request::new(Op::Mounts, 0) };
             let reply = self.ask(request, &mut bulk)?;
             let mut rest = bulk.get(..reply.filled as usize).ok_or(Errno::Io)?;
-            while let Ok((head, behind)) = Mounted::read_from_prefix(rest) {
-                let path = behind.split_at_checked(head.path.into()).ok_or(Errno::Io)?;
+            while let Ok((head, tail)) = Mounted::read_from_prefix(rest) {
+                let path = tail.split_at_checked(head.path.into()).ok_or(Errno::Io)?;
                 all.push((head, path.0.to_vec()));
                 rest = path.1;
             }
@@ -272,7 +267,8 @@ impl Client<'_> {
         }
     }
 
-    /// A piece of a directory from a cookie on, at most `room` bytes of it; true with the last one.
+    /// Lists a directory from a cookie on, in at most `room` bytes. Returns true if this is the
+    /// end.
     pub fn list_some(
         &mut self,
         directory: u64,
@@ -287,7 +283,7 @@ impl Client<'_> {
         Ok((unpack(&bulk), reply.flags & reply_flag::END != 0))
     }
 
-    /// A whole directory.
+    /// Lists a whole directory, `room` bytes at a time.
     pub fn list(&mut self, directory: u64, room: usize) -> Result<Vec<Listed>> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
@@ -301,7 +297,7 @@ impl Client<'_> {
     }
 }
 
-/// The entries that a Readdir filled in.
+/// Unpacks the entries in the bulk of a Readdir.
 pub fn unpack(mut bytes: &[u8]) -> Vec<Listed> {
     let mut all = Vec::new();
     while let Ok((head, rest)) = Dirent::read_from_prefix(bytes) {

@@ -1,9 +1,9 @@
-//! Devices that are no hardware: `null`, `zero`, `full`, `random`; and `console`, a place that the
-//! VFS knows to be something else ([`FileSystem::special`]).
+//! Device files: `null`, `zero`, `full`, `random`, `urandom`, and `console`, which the VFS opens in
+//! its own way ([`FileSystem::special`]).
 //!
-//! Contract: nothing waits and nothing is kept, except what random numbers are made of: a key. It
-//! is replaced by bytes that nobody gets whenever somebody got some, so that what was given cannot
-//! be found out later. Who knows the seed knows them all.
+//! Contract: nothing waits, and the only state is the key of the random number generator. After
+//! each read the key is replaced by bytes that no reader got, so earlier output cannot be computed
+//! from it. The output is predictable to anyone who knows the seed.
 
 use crate::filesystem::{Entry, FileSystem, Kind, Node, Result, Space, Special, Stop, Times};
 use abi::fs::{Errno, FIRST_COOKIE, Stat};
@@ -15,7 +15,7 @@ const FULL: Node = 4;
 const RANDOM: Node = 5;
 const CONSOLE: Node = 6;
 
-/// Names, in the order of cookies.
+/// The names, in the order of their cookies.
 const NAMES: [(&[u8], Node); 6] = [
     (b"null", NULL),
     (b"zero", ZERO),
@@ -25,19 +25,18 @@ const NAMES: [(&[u8], Node); 6] = [
     (b"console", CONSOLE),
 ];
 
-/// Most random bytes of one read.
+/// Maximum random bytes in one read.
 pub const RANDOM_STEP: usize = 4096;
 
-/// The file system.
 #[derive(Debug)]
 pub struct DevFs {
     key: [u8; 32],
-    /// When it was mounted: all times of what is in it, in ns.
+    /// Time of the mount, in ns: all times of its files.
     mounted: u64,
 }
 
 impl DevFs {
-    /// Its random numbers come from this seed, its times are this one.
+    /// Creates the file system, seeds its random numbers, and sets all its times to `now`.
     pub fn new(seed: &[u8], now: u64) -> DevFs {
         DevFs { key: blake3::derive_key("Penumbra 2026 /dev/random", seed), mounted: now }
     }
@@ -50,7 +49,7 @@ impl DevFs {
         length
     }
 
-    /// Somebody knows bytes that nobody else may know.
+    /// Mixes `from` into the key.
     fn stir(&mut self, from: &[u8]) {
         self.key = *blake3::keyed_hash(&self.key, from).as_bytes();
     }
@@ -71,7 +70,7 @@ fn device(node: Node) -> Result<()> {
     }
 }
 
-/// Nothing of it can be changed.
+/// Refuses a change of a directory.
 fn fixed<T>(directory: Node) -> Result<T> {
     let is_directory = known(directory)? == Kind::Directory;
     Err(Stop::Failed(if is_directory { Errno::Perm } else { Errno::Notdir }))
@@ -155,7 +154,7 @@ impl FileSystem for DevFs {
         Ok(from.len())
     }
 
-    /// A device has no size, and whoever truncates it means well.
+    /// A device has no size. Truncating it succeeds, because opening with TRUNCATE is common.
     fn set_size(&mut self, node: Node, _size: u64, _now: u64) -> Result<()> {
         device(node)
     }
@@ -204,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_take_and_give() {
+    fn devices_read_and_write_as_specified() {
         let mut dev = DevFs::new(b"seed", 7);
         assert_eq!(dev.stat(NULL).unwrap().modified, 7);
         let find = |dev: &mut DevFs, name: &[u8]| dev.lookup(ROOT, name).unwrap();
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn random_bytes_are_of_the_seed_and_never_the_same() {
+    fn random_bytes_depend_on_the_seed_and_never_repeat() {
         let take = |dev: &mut DevFs| {
             let mut bytes = [0; 64];
             assert_eq!(dev.read(RANDOM, 0, &mut bytes), Ok(64));

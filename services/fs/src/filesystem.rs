@@ -1,11 +1,11 @@
-//! What a file system must do; and [`AnyFs`], the enum of all there are.
+//! The trait that file systems implement, and [`AnyFs`], the enum of all of them.
 //!
-//! Contract: names are single components of 1 to 255 bytes without `/` and 0, never `.` or `..`;
-//! paths, links, handles, mounts and flags are the VFS's. A call ends at once. What has to wait
-//! for a device or a peer answers [`Stop::Wait`] **with nothing changed**; the VFS parks who
-//! asked, and performs the same request anew when [`FileSystem::ready`] named the key; so a request
-//! is looks, then one change. What fails has changed nothing either, except that reads and writes
-//! may end short.
+//! Contract: names are single components of 1 to 255 bytes without `/` and NUL, never `.` or `..`.
+//! The VFS handles paths, following links, handles, mounts and flags. A call never blocks. If it
+//! must wait for a device or a peer, it returns [`Stop::Wait`] **with nothing changed**; the VFS
+//! parks the caller and repeats the whole request once [`FileSystem::ready`] has returned the key.
+//! So a call first reads all it needs and then makes one change. A call that fails has changed
+//! nothing either, except that reads and writes may be short.
 
 use crate::devfs::DevFs;
 use crate::ext2::{Ext2, Io, ReadOnly};
@@ -15,16 +15,15 @@ use abi::fs::{Errno, Stat, kind, reply_flag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A file, directory or link, as its file system counts them; the number is not used again in one
-/// life of the file system.
+/// The number of a file, directory or link in its file system, like an inode number. It is not
+/// reused during one life of the file system.
 pub type Node = u64;
 
-/// Why it was not done.
+/// Why a call returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It cannot be.
     Failed(Errno),
-    /// Not yet: until [`FileSystem::ready`] names this key.
+    /// It must wait until [`FileSystem::ready`] returns this key.
     Wait(u64),
 }
 
@@ -34,31 +33,27 @@ impl From<Errno> for Stop {
     }
 }
 
-/// What a file system answers.
 pub type Result<T> = core::result::Result<T, Stop>;
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Names of other nodes.
     Directory,
-    /// Bytes.
     File,
-    /// A path.
+    /// A symbolic link.
     Link,
-    /// Bytes that come and go.
+    /// A character device.
     Character,
 }
 
-/// A node that the VFS opens in a way of its own.
+/// A node that the VFS opens in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// The terminal.
     Console,
 }
 
 impl Kind {
-    /// From its code.
+    /// Converts from a code of [`abi::fs::kind`].
     pub const fn from_code(code: u8) -> Option<Kind> {
         match code {
             kind::DIRECTORY => Some(Kind::Directory),
@@ -69,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// As in [`abi::fs::kind`].
+    /// Returns the code in [`abi::fs::kind`].
     pub const fn code(self) -> u8 {
         match self {
             Kind::Directory => kind::DIRECTORY,
@@ -80,51 +75,41 @@ impl Kind {
     }
 }
 
-/// What to make.
+/// A node to create.
 #[derive(Clone, Copy, Debug)]
 pub enum Make<'a> {
-    /// An empty directory.
     Directory,
-    /// An empty file.
     File,
-    /// A symbolic link of this text.
+    /// A symbolic link with this text.
     Link(&'a [u8]),
 }
 
-/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Where it is: entries come in ascending order, and one that stays keeps its cookie.
+    /// Position in the directory: entries come in ascending order, and an entry keeps its cookie.
     pub cookie: u64,
-    /// Its name.
     pub name: &'a [u8],
-    /// What has the name.
     pub node: Node,
-    /// What that is.
     pub kind: Kind,
 }
 
-/// Times to set, in ns; `None` stays.
+/// Times to set, in ns; `None` leaves the time unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Of access.
     pub accessed: Option<u64>,
-    /// Of change.
     pub modified: Option<u64>,
 }
 
-/// How large it is.
+/// Size of a file system, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes in all.
     pub total: u64,
-    /// Bytes that are free.
     pub free: u64,
 }
 
 macro_rules! file_system {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty $default:block)*) => {
-        /// What a file system must do. What it does not is [`Errno::Nosys`].
+        /// What a file system must do. The default of most operations is [`Errno::Nosys`].
         pub trait FileSystem {
             $($(#[$doc])*
             fn $name(&mut self, $($arg: $type),*) -> $out {
@@ -148,64 +133,63 @@ macro_rules! file_system {
     };
 }
 
-/// Every file system there is. An enum, for a vtable would be of one ISA; each in a box, for what a
-/// small one leaves free in the enum would hold what the kernel's stack had there.
+/// All file systems. An enum, because a vtable would belong to one ISA. Each is boxed: the unused
+/// bytes of a smaller variant would hold leftovers of the kernel's stack.
 #[derive(Debug)]
 pub enum AnyFs {
-    /// In memory.
     Ram(Box<RamFs>),
-    /// On a device.
     Ext2(Box<Ext2>),
-    /// Devices that are no hardware.
+    /// Device files.
     Dev(Box<DevFs>),
-    /// Elsewhere.
+    /// Implemented by a server.
     Served(Box<Served>),
-    /// One that has to wait.
+    /// For tests: one that waits.
     #[cfg(test)]
     Slow(crate::vfs::slow::SlowFs),
 }
 
 impl AnyFs {
-    /// The next request to its device, if it has one.
+    /// Returns the next I/O for its device, if there is one.
     pub fn next_io(&mut self) -> Option<Io> {
         if let AnyFs::Ext2(fs) = self { fs.next_io() } else { None }
     }
 
-    /// What a write to its device is to write, from a byte of it on; how many bytes.
+    /// Copies the data of a write, from byte `from` on. Returns the number of bytes copied.
     pub fn outgoing(&self, id: u64, from: usize, into: &mut [u8]) -> usize {
         if let AnyFs::Ext2(fs) = self { fs.outgoing(id, from, into) } else { 0 }
     }
 
-    /// What became of a request to its device; `data` is what was read.
+    /// Completes an I/O; `data` is the result of a read.
     pub fn io_done(&mut self, id: u64, good: bool, data: &[u8]) {
         if let AnyFs::Ext2(fs) = self {
             fs.io_done(id, good, data);
         }
     }
 
-    /// Is there anything that its device does not have?
+    /// Returns whether any change is not on the device.
     pub fn is_dirty(&self) -> bool {
         if let AnyFs::Ext2(fs) = self { fs.is_dirty() } else { false }
     }
 
-    /// Is there anything that its device does not have, or that it does not know to be all?
+    /// Returns whether any change is not on the device, or the device is not marked clean.
     pub fn is_unsettled(&self) -> bool {
         self.is_dirty() || matches!(self, AnyFs::Ext2(fs) if fs.is_unsettled())
     }
 
-    /// Begins to write what changed, and to mark it clean if nothing more does.
+    /// Starts writing all changes. Marks the device clean if no further change arrives.
     pub fn write_back(&mut self) {
         if let AnyFs::Ext2(fs) = self {
             fs.begin_to_settle();
         }
     }
 
-    /// Can a call of it wait, or does it leave something to do?
+    /// Returns whether its calls may wait, or may leave work that the VFS must start after the
+    /// step.
     pub fn is_slow(&self) -> bool {
         !matches!(self, AnyFs::Ram(_) | AnyFs::Dev(_))
     }
 
-    /// What it is, in flags of [`abi::fs::Op::Statfs`].
+    /// Returns its properties, [`reply_flag`]s of [`abi::fs::Op::Statfs`].
     pub fn about(&self) -> u16 {
         let AnyFs::Ext2(fs) = self else { return 0 };
         reply_flag::DISK
@@ -220,82 +204,82 @@ impl AnyFs {
 const NOSYS: Stop = Stop::Failed(Errno::Nosys);
 
 file_system! {
-    /// The directory at its top.
+    /// Returns the root directory.
     fn root() -> Node { 1 }
 
-    /// What has this name. [`Errno::Notdir`] when `directory` is none.
+    /// Returns the node with this name. [`Errno::Notdir`] if `directory` is not one.
     fn lookup(directory: Node, name: &[u8]) -> Result<Node> { Err(NOSYS) }
 
-    /// The directory above; of the root, itself.
+    /// Returns the parent directory; of the root, the root itself.
     fn parent(directory: Node) -> Result<Node> { Err(NOSYS) }
 
-    /// What a node is.
+    /// Returns the type of a node.
     fn kind(node: Node) -> Result<Kind> { Err(NOSYS) }
 
-    /// What it is beyond that.
+    /// Returns how the VFS must open the node, if it is a special one.
     fn special(node: Node) -> Option<Special> { None }
 
-    /// All about a node; the VFS sets the device.
+    /// Returns the metadata of a node. The VFS fills in the device.
     fn stat(node: Node) -> Result<Stat> { Err(NOSYS) }
 
-    /// A symbolic link's text, appended to `into`.
+    /// Appends the text of a symbolic link to `into`.
     fn read_link(node: Node, into: &mut Vec<u8>) -> Result<()> { Err(NOSYS) }
 
-    /// Entries from cookie `from` on, until `each` says no. True: that was the last one.
+    /// Passes the entries from cookie `from` on to `each` until it returns false. Returns true if
+    /// the last entry was passed.
     fn list(directory: Node, from: u64, each: &mut dyn FnMut(Entry<'_>) -> bool) -> Result<bool> {
         Err(NOSYS)
     }
 
-    /// Reads what is there at `offset`; 0 bytes behind the end.
+    /// Reads at `offset`. Returns 0 at the end of the file and beyond.
     fn read(node: Node, offset: u64, into: &mut [u8]) -> Result<usize> { Err(NOSYS) }
 
-    /// Writes at `offset`; fewer bytes when space ends.
+    /// Writes at `offset`. Returns fewer bytes than given when space runs out.
     fn write(node: Node, offset: u64, from: &[u8], now: u64) -> Result<usize> { Err(NOSYS) }
 
-    /// Truncates or extends a file.
     fn set_size(node: Node, size: u64, now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Takes space for a range, extending the file; says for how many bytes of it.
+    /// Reserves space for a range, and extends the file to its end. Returns for how many bytes.
     fn allocate(node: Node, offset: u64, length: u64, now: u64) -> Result<u64> { Err(NOSYS) }
 
-    /// Sets times.
     fn set_times(node: Node, times: Times, now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Makes something under a name that is free.
+    /// Creates a node under a name that must not exist.
     fn make(directory: Node, name: &[u8], what: Make<'_>, now: u64) -> Result<Node> { Err(NOSYS) }
 
-    /// Gives `node`, no directory, one more name, which is free.
+    /// Adds a name, which must not exist, to a node that is not a directory.
     fn link(directory: Node, name: &[u8], node: Node, now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Removes a name of something that is no directory.
+    /// Removes a name of anything but a directory.
     fn unlink(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Removes an empty directory.
     fn rmdir(directory: Node, name: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Moves a name, replacing what may be replaced (POSIX); no directory goes into itself.
+    /// Renames, replacing the target where POSIX allows it. A directory is not moved into itself.
     fn rename(from: Node, name: &[u8], to: Node, new: &[u8], now: u64) -> Result<()> { Err(NOSYS) }
 
-    /// Somebody has it open: it stays when its last name goes. Never waits.
+    /// Notes that the node is open, so that it outlives its last name. Never waits.
     fn hold(node: Node) -> Result<()> { Err(NOSYS) }
 
-    /// Once for each [`FileSystem::hold`].
+    /// Undoes one [`FileSystem::hold`].
     fn release(node: Node) -> () { }
 
-    /// Makes a file durable; only its data with `data_only`. Begins to, and says which generation
-    /// that is, or 0 when there is nothing to wait for; with that one as `behind`, waits for it.
-    fn sync(node: Node, data_only: bool, behind: u64) -> Result<u64> { Ok(0) }
+    /// Makes a file durable, or only its data. With `generation` 0 it starts this, and returns the
+    /// generation that must become durable, or 0 if there is nothing to wait for. With that
+    /// number as `generation` it waits until that one is durable.
+    fn sync(node: Node, data_only: bool, generation: u64) -> Result<u64> { Ok(0) }
 
-    /// Makes everything durable, and says so there; [`Errno::Busy`] when files without names are
-    /// open, which stay to be removed.
+    /// Makes the whole file system durable and marks it clean. [`Errno::Busy`] if removed files are
+    /// still open: they must be freed first.
     fn settle() -> Result<()> { Ok(()) }
 
-    /// How large it is, and how much is free.
+    /// Returns the size of the file system and its free space.
     fn space() -> Result<Space> { Err(NOSYS) }
 
-    /// For which of `want` (`abi::fs::ready`) it is ready; waits when for none.
+    /// Returns which of `want` ([`abi::fs::ready`]) the node is ready for; waits if it is for none.
     fn poll(node: Node, want: u16) -> Result<u16> { Ok(want) }
 
-    /// A key of [`Stop::Wait`] whose wait is over; asked after each event until there is none.
+    /// Returns a key of [`Stop::Wait`] that need wait no longer. The VFS calls this after each
+    /// event until it returns `None`.
     fn ready() -> Option<u64> { None }
 }

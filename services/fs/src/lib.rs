@@ -1,19 +1,19 @@
-//! The file service: names, handles and pipes, and the file systems behind them. The concept is in
-//! `docs/design/files.md`, the requests are in `abi::fs`.
+//! The file service: paths, handles, pipes, terminals, and the file systems beneath them.
+//! `docs/design/files.md` describes it; `abi::fs` defines the requests.
 //!
-//! - [`filesystem`]  what a file system must do, and the enum of all there are
-//! - [`ramfs`]       the one in memory
-//! - [`ext2`]        the one on a device
-//! - [`devfs`]       devices that are no hardware
-//! - [`served`]      those that somebody else serves
-//! - [`vfs`]         the service: handles, paths, mounts, pipes, who waits
-//! - [`private`]     a pipe while one kernel has all of its ends
-//! - [`client`]      requests as functions
-//! - [`exercise`]    random operations from a seed, and a digest of what they did
-//! - [`model`]       the same service once more, as simple as can be: what replies must be
+//! - [`filesystem`]  the trait of a file system, and the enum of all of them
+//! - [`ramfs`]       the file system in memory
+//! - [`ext2`]        the file system on a block device
+//! - [`devfs`]       device files: `null`, `zero`, `random`, `console`
+//! - [`served`]      file systems that a server implements
+//! - [`vfs`]         the service: handles, paths, mounts, pipes, waiting callers
+//! - [`private`]     a pipe whose ends are all in one kernel
+//! - [`client`]      the requests as functions
+//! - [`exercise`]    random operations from a seed, and a digest of their results
+//! - [`model`]       a simple model of the service, which predicts its replies
 //!
-//! The state lies in memory that kernels of different ISAs share: it holds collections of `alloc`
-//! and numbers, no reference, no function, no `dyn`, no default hasher.
+//! The state lies in memory shared by kernels of different ISAs, so it holds only numbers and
+//! collections of `alloc`: no references, no function pointers, no `dyn`, no default hasher.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

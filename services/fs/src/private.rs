@@ -1,58 +1,56 @@
-//! A pipe while one kernel has all of its ends: private to it, where the service's own are shared
-//! as the service is. The pipe is the same one, [`crate::vfs::pipe::Pipe`].
+//! A pipe whose ends are all in one kernel. It is private to that kernel, while the service's pipes
+//! are shared like its whole state. Both are a [`crate::vfs::pipe::Pipe`].
 //!
 //! ```text
 //!   Free ---open---> Here ---leave---> Leaving ---left---> Shared
 //!    ^                | ^                 |                  |
-//!    |                | `-left(not)-------'                  |
+//!    |                | `-left(failed)----'                  |
 //!    `---both ends closed------------------------------------'
 //! ```
 //!
-//! Contract: a handle of a private pipe is known to its kernel only, and is told from the
-//! service's by [`is_private`]. Duplicates are one number, counted. What is not answered here, or
-//! comes from another kernel, wants the pipe to *leave*: it becomes one of the service's, with the
-//! bytes that are in it, and its handles lead there. Nobody sees a difference but in time. Nothing
-//! here waits or asks: the kernel does, which also keeps one lock a pipe.
+//! Contract: only its kernel knows the handles of a private pipe; [`is_private`] tells them from
+//! the service's. Duplicates share one number and are counted. A request that is not supported
+//! here, or that comes from another kernel, makes the pipe *leave*: it becomes a pipe of the
+//! service with the bytes that are in it, and its handles refer to that one. Programs notice no
+//! difference except in time. Nothing here waits or sends requests: the kernel does, and it holds
+//! one lock per pipe.
 
 use crate::vfs::length;
 use crate::vfs::opening::SETTABLE;
 use crate::vfs::pipe::Pipe;
 use abi::fs::{Errno, Op, Reply, Request, flag};
 
-/// What only handles of private pipes have.
+/// Set in handles of private pipes only.
 const PRIVATE: u64 = 1 << 63;
-/// Bits of the pipe's number.
+/// Number of bits of the pipe's index.
 const PLACE_BITS: u32 = 16;
 
-/// Is this handle one of a private pipe?
+/// Returns whether this is a handle of a private pipe.
 #[inline]
 pub fn is_private(handle: u64) -> bool {
     handle & PRIVATE != 0
 }
 
-/// The number of its pipe.
+/// Returns the index of its pipe.
 #[inline]
 pub fn place(handle: u64) -> usize {
     (handle >> 1) as usize & ((1 << PLACE_BITS) - 1)
 }
 
-/// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that is read.
+    /// The read end.
     Reader = 0,
-    /// The one that is written.
+    /// The write end.
     Writer = 1,
 }
 
 impl Side {
-    /// Of a handle.
     #[inline]
     pub fn of(handle: u64) -> Side {
         if handle & 1 == 0 { Side::Reader } else { Side::Writer }
     }
 
-    /// The other one.
     pub fn other(self) -> Side {
         if self == Side::Reader { Side::Writer } else { Side::Reader }
     }
@@ -63,7 +61,7 @@ enum State {
     Free,
     Here(Pipe),
     Leaving,
-    /// The service's handles; that of a closed end is closed.
+    /// The service's handles. The handle of a closed end is closed.
     Shared([u64; 2]),
 }
 
@@ -73,35 +71,34 @@ struct End {
     flags: u16,
 }
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done, and nobody else has to know.
+    /// Done; the state of the pipe has not changed for the other end.
     Done(Reply),
-    /// It is done, and who waits at the other end may go on.
+    /// Done, and callers that wait at the other end may continue.
     Changed(Reply),
-    /// Ask once more when somebody has changed the pipe.
+    /// Not done: ask again after the pipe has changed.
     Waits,
-    /// The service answers it, under this handle.
+    /// The service handles it, under this handle.
     Elsewhere(u64),
-    /// The pipe has to leave first.
+    /// The pipe must leave first.
     Leave,
 }
 
-/// What becomes of a read or a write.
+/// The result of a read or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// So many bytes; who waits at the other end may go on, unless there are none.
+    /// So many bytes were moved. Unless it is 0, callers that wait at the other end may continue.
     Bytes(usize),
-    /// It failed.
     Failed(Errno),
-    /// As [`Answer::Waits`].
+    /// See [`Answer::Waits`].
     Waits,
-    /// Not so: [`PrivatePipe::ask`] says why.
+    /// Not handled by this function: use [`PrivatePipe::ask`].
     Ask,
 }
 
-/// What leaves.
+/// The pipe on its way to the service.
 #[derive(Debug)]
 pub struct Parcel {
     pipe: Pipe,
@@ -110,16 +107,16 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// What is in it.
+    /// Returns the bytes in the pipe.
     pub fn bytes(&mut self) -> &mut [u8] {
         self.pipe.all()
     }
 }
 
-/// A place for one pipe.
+/// A slot for one private pipe.
 #[derive(Debug)]
 pub struct PrivatePipe {
-    /// Of those that were in this place, the how manieth.
+    /// Counts the pipes that used this slot.
     generation: u32,
     state: State,
     ends: [End; 2],
@@ -132,23 +129,24 @@ impl Default for PrivatePipe {
 }
 
 impl PrivatePipe {
-    /// No pipe.
+    /// Creates an empty slot.
     pub const fn new() -> PrivatePipe {
         let end = End { handles: 0, flags: 0 };
         PrivatePipe { generation: 0, state: State::Free, ends: [end; 2] }
     }
 
-    /// Is there none?
+    /// Returns whether there is no pipe.
     pub fn is_free(&self) -> bool {
         matches!(self.state, State::Free)
     }
 
-    /// Is there one that has not left?
+    /// Returns whether there is a pipe and it has not left.
     pub fn is_here(&self) -> bool {
         matches!(self.state, State::Here(_))
     }
 
-    /// One as [`Op::Pipe`] makes it, in the free place of this number.
+    /// Creates a pipe in this slot, which must be free and has index `place`. The reply is that of
+    /// [`Op::Pipe`].
     pub fn open(&mut self, place: usize, flags: u16) -> Reply {
         debug_assert!(self.is_free() && place < 1 << PLACE_BITS);
         self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
@@ -164,7 +162,7 @@ impl PrivatePipe {
         generation == u64::from(self.generation) && end.handles != 0 && !self.is_free()
     }
 
-    /// Answers a request about one of its handles. Who waits has changed nothing.
+    /// Handles a request for one of its handles. A request that must wait changes nothing.
     pub fn ask(&mut self, request: &Request, bulk: &mut [u8]) -> Answer {
         if !self.knows(request.handle) {
             return Answer::Done(Reply::error(Errno::Badf));
@@ -191,7 +189,7 @@ impl PrivatePipe {
         }
     }
 
-    /// A read or a write and nothing else, as quickly as can be.
+    /// Handles a plain read or write: the fast path of [`PrivatePipe::ask`].
     #[inline]
     pub fn transfer(&mut self, request: &Request, bulk: &mut [u8]) -> Moved {
         let side = Side::of(request.handle);
@@ -217,7 +215,7 @@ impl PrivatePipe {
         }
     }
 
-    /// As the service does, as far as it can be done here.
+    /// Handles the other requests that need no service, with the same results as there.
     fn answer(&mut self, side: Side, request: &Request) -> Answer {
         let (State::Here(pipe), end) = (&mut self.state, &mut self.ends[side as usize]) else {
             return Answer::Leave;
@@ -230,7 +228,7 @@ impl PrivatePipe {
                 end.flags = end.flags & !SETTABLE | request.flags;
                 Answer::Done(Reply::default())
             }
-            // There is no file behind it.
+            // A pipe has no file to sync.
             (Some(Op::Sync | Op::Datasync), _) if request.flags == 0 => {
                 Answer::Done(Reply::error(Errno::Inval))
             }
@@ -261,14 +259,14 @@ impl PrivatePipe {
         answer
     }
 
-    /// Both ends closed: the place is free.
+    /// Frees the slot if both ends are closed.
     fn end(&mut self) {
         if self.ends.iter().all(|end| end.handles == 0) {
             self.state = State::Free;
         }
     }
 
-    /// It begins to leave, if it is here: what the service's pipe has to hold.
+    /// Starts leaving if the pipe is here. Returns what the service's pipe must hold.
     pub fn leave(&mut self, handle: u64) -> Option<Parcel> {
         if !self.knows(handle) || !self.is_here() {
             return None;
@@ -280,8 +278,8 @@ impl PrivatePipe {
         }
     }
 
-    /// It has left, and these are the service's handles; or it could not, and stays. Says which of
-    /// those handles are to be closed, for nobody has these ends any more.
+    /// The pipe has left, and these are the service's handles; or it could not, and stays. Returns
+    /// the handles to close, because their ends were closed meanwhile.
     pub fn left(&mut self, outcome: Result<[u64; 2], Parcel>) -> [Option<u64>; 2] {
         let is_open = self.ends.map(|end| end.handles != 0);
         let mut close = [None; 2];
@@ -301,7 +299,7 @@ impl PrivatePipe {
     }
 }
 
-/// A transfer as an answer.
+/// Converts a transfer to an answer.
 fn replied(moved: Moved, side: Side) -> Answer {
     match moved {
         Moved::Bytes(done) => {

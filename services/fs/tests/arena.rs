@@ -1,6 +1,7 @@
-//! The service in an arena, as in a kernel: all it has lies there, and never more than it says.
+//! The file service in an arena, as in a kernel: all of its state is allocated there, and takes no
+//! more memory than documented.
 //!
-//! What a program's allocator is is decided once a binary, hence this one.
+//! A binary has one global allocator, so these tests are a binary of their own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use abi::fs::{Errno, Op, Reply, Request, STEP, flag, io};
@@ -73,7 +74,7 @@ impl Kernel {
         what(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
     }
 
-    /// Repeats until there is no space.
+    /// Repeats `what` until it fails for lack of space. Returns how often it succeeded.
     fn until_full(&self, mut what: impl FnMut(&mut Client<'_>, u64) -> Result<(), Errno>) -> u64 {
         for number in 0.. {
             match self.with(|c| what(c, number)) {
@@ -97,7 +98,8 @@ fn touch(c: &mut Client<'_>, directory: u64, name: &[u8], bytes: &[u8]) -> Resul
     written.map(|_| ())
 }
 
-/// Ways to fill a file system, each with what costs most beside what it is charged for.
+/// Fills the file system in one of nine ways. Each allocates as much as possible compared with its
+/// charge.
 fn fill(kernel: &Kernel, way: u32) -> u64 {
     let root = kernel.with(|c| c.root()).unwrap();
     let name = |number: u64| format!("{number:x}").into_bytes();
@@ -112,7 +114,7 @@ fn fill(kernel: &Kernel, way: u32) -> u64 {
             kernel.until_full(|c, n| c.link(root, b"the file", root, &name(n)))
         }
         5 => {
-            // Chains of directories of one entry each.
+            // Chains of directories with one entry each.
             let mut at = root;
             kernel.until_full(|c, _| {
                 c.mkdir(at, b"d")?;
@@ -128,12 +130,12 @@ fn fill(kernel: &Kernel, way: u32) -> u64 {
             kernel.until_full(|c, n| c.write_at(file, n * STEP as u64, &bulk).map(|_| ()))
         }
         7 => {
-            // Sparse: a chunk here and there, from the back.
+            // Sparse: a chunk here and there, from the end.
             let file = kernel.with(|c| c.open(root, b"f", CREATE)).unwrap();
             kernel.until_full(|c, n| c.write_at(file, (1 << 40) - n * 9000, b"x").map(|_| ()))
         }
         _ => {
-            // Trees that lost most of what was in them, and leaves half empty.
+            // Trees that lost most of their entries, with half-empty leaves.
             let many = kernel.until_full(|c, n| touch(c, root, &name(n), b""));
             for number in (0..many).filter(|n| n % 7 != 0) {
                 kernel.with(|c| c.unlink(root, &name(number))).unwrap();
@@ -144,7 +146,7 @@ fn fill(kernel: &Kernel, way: u32) -> u64 {
 }
 
 #[test]
-fn a_full_file_system_takes_what_it_says_and_no_more() {
+fn a_full_file_system_stays_within_its_budget() {
     for way in 0..9 {
         let kernel = Kernel::new(2 * BUDGET as usize);
         let before = kernel.used();
@@ -156,7 +158,7 @@ fn a_full_file_system_takes_what_it_says_and_no_more() {
 }
 
 #[test]
-fn handles_and_pipes_take_what_docs_say() {
+fn handles_and_pipes_stay_within_documented_memory() {
     let kernel = Kernel::new(2 * BUDGET as usize);
     let before = kernel.used();
     let mut pipes = Vec::new();
@@ -175,10 +177,10 @@ fn handles_and_pipes_take_what_docs_say() {
 }
 
 #[test]
-fn nothing_is_left_behind_and_the_digest_is_the_same() {
+fn an_exercise_frees_all_memory_and_repeats_its_digest() {
     let kernel = Kernel::new(2 * BUDGET as usize);
     let run = |seed| exercise(seed, 500, &mut |request, bulk| kernel.ask(request, bulk)).unwrap();
-    // Tables and queues keep what they have grown to.
+    // Tables and queues keep the capacity that they have grown to.
     let first: Vec<_> = (0..30).map(run).collect();
     let used = kernel.used();
     let second: Vec<_> = (0..30).map(run).collect();
@@ -195,7 +197,7 @@ fn nothing_is_left_behind_and_the_digest_is_the_same() {
 }
 
 #[test]
-fn a_service_that_is_started_again_has_forgotten_and_says_so() {
+fn a_restarted_service_answers_restarted() {
     let kernel = Kernel::new(2 * BUDGET as usize);
     let root = kernel.with(|c| c.root()).unwrap();
     kernel.with(|c| touch(c, root, b"f", b"data")).unwrap();
@@ -204,7 +206,7 @@ fn a_service_that_is_started_again_has_forgotten_and_says_so() {
     assert_eq!(reply.errno(), Errno::Restarted);
 }
 
-/// A disk's image, and a service that has it at `/d`.
+/// A disk image, and a service that has it mounted at `/d`.
 struct OnDisk {
     kernel: Kernel,
     image: Vec<u8>,
@@ -258,7 +260,7 @@ impl OnDisk {
         }
     }
 
-    /// Until there is nothing to do for the disk.
+    /// Does all I/O of the disk.
     fn drive(&mut self) {
         let mut data = [0; fs::ext2::LONGEST];
         while let Some(reply) = self.step(Request::new(Op::NextIo, 1), &mut data) {
@@ -281,7 +283,7 @@ impl OnDisk {
         what(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
     }
 
-    /// Directories full of names.
+    /// Fills directories with names.
     fn names(&mut self, directory: u64) {
         for above in 0..4 {
             let name = format!("{above}");
@@ -298,12 +300,12 @@ impl OnDisk {
         }
         for number in 0..8192 {
             let name = format!("0/{number}");
-            // There are fewer, where the image is full of inodes.
+            // Fails for some if the image ran out of inodes before.
             let _ = self.with(|c| c.unlink(directory, name.as_bytes()));
         }
     }
 
-    /// Files as large as can be, written here and there.
+    /// Writes files as large as possible, densely and sparsely.
     fn data(&mut self, directory: u64) {
         let bulk = vec![1; STEP];
         for round in 0..3u64 {
@@ -321,7 +323,7 @@ impl OnDisk {
 }
 
 #[test]
-fn a_disk_takes_what_its_superblock_says_and_no_more() {
+fn a_disk_stays_within_the_memory_of_its_superblock() {
     for block in [1024, 2048, 4096] {
         let mut one = OnDisk::new(block);
         let memory = fs::ext2::memory(&one.image[1024..2048]).unwrap();

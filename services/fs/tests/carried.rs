@@ -1,4 +1,4 @@
-//! A service that is asked by message answers what it answers when it is asked directly.
+//! A request carried by messages has the same result as a direct one.
 
 use abi::fs::{Errno, Reply, Request};
 use abi::msg::MAX_PAYLOAD;
@@ -14,7 +14,7 @@ fn direct(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Rep
     }
 }
 
-/// There and back in messages.
+/// Carries the request and the reply in messages.
 fn carried(service: &mut Vfs, now: u64, request: Request, bulk: &mut [u8]) -> Reply {
     let mut message = [0; MAX_PAYLOAD];
     let head = (0, codec::kind::REQUEST, Token::default());
@@ -42,11 +42,11 @@ fn digest(seed: u64, way: Way) -> Digest {
         }
         reply
     };
-    exercise_in(PIECE, seed, 2000, &mut ask).expect("no failure of the exercise's own")
+    exercise_in(PIECE, seed, 2000, &mut ask).expect("the exercise itself does not fail")
 }
 
 #[test]
-fn a_message_makes_no_difference() {
+fn carried_requests_have_the_same_digest() {
     for seed in 0..20 {
         assert_eq!(digest(seed, direct), digest(seed, carried), "seed {seed}");
     }

@@ -1,7 +1,7 @@
-//! The self-test: datagrams and streams over loopback, every byte compared.
+//! The self-test: datagrams and streams over loopback, with every byte compared.
 //!
-//! Contract: one asker at both ends, which never waits. What it does depends on the seed and on
-//! the replies; nothing that it opened is left. Others may use the service meanwhile.
+//! Contract: one caller uses both ends and never waits. The requests depend only on the seed and
+//! the replies. Everything opened is closed. Others may use the service at the same time.
 
 use crate::client::{Ask, Client, Result};
 use abi::net::{DATAGRAM, Errno};
@@ -9,36 +9,33 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::prng::Prng;
 
-/// Most connections at a time.
+/// Maximum number of connections at a time.
 const AT_ONCE: u64 = 4;
-/// Most bytes of one direction of a connection.
+/// Maximum bytes in one direction of a connection.
 const BYTES: u64 = 8 * 1024;
-/// Most bytes of one send or receive, so that a message carries it.
+/// Maximum bytes of one send or receive, so that it fits a message.
 const PIECE: u64 = 3000;
-/// Datagrams under way, at most.
+/// Maximum number of datagrams under way.
 const UNDER_WAY: u64 = 4;
-/// Requests in vain after which something is stuck.
+/// Number of requests without progress after which the test fails.
 const PATIENCE: u32 = 1000;
 
-/// What was exchanged, all of it as it was sent.
+/// What was transferred correctly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Bytes of streams.
     pub bytes: u64,
-    /// Connections.
     pub connections: u64,
-    /// Datagrams.
     pub datagrams: u64,
 }
 
-/// Why the check ended.
+/// Why the test failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// A request was refused that should not be.
+    /// A request failed that should not.
     Refused(Errno),
-    /// Bytes are not what was sent.
+    /// Received bytes differ from those sent.
     Content,
-    /// Nothing moves any more.
+    /// No progress.
     Stuck,
 }
 
@@ -48,7 +45,7 @@ impl From<Errno> for Wrong {
     }
 }
 
-/// One direction of a connection: byte `at` of pattern `seed` is known to both ends.
+/// One direction of a connection. Both ends can compute byte `at` of pattern `seed`.
 struct Way {
     from: u64,
     to: u64,
@@ -74,8 +71,8 @@ impl Way {
         Way { from, to, seed, length, sent: 0, received: 0, ended: false }
     }
 
-    /// Sends or receives a piece; has anything moved?
-    fn go_on(
+    /// Sends or receives a piece. Returns whether anything moved.
+    fn transfer(
         &mut self,
         client: &mut Client<'_>,
         random: &mut Prng,
@@ -118,7 +115,7 @@ impl Way {
     }
 }
 
-/// `None`: not yet.
+/// Returns `None` if the request would have waited.
 fn quick<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -127,7 +124,7 @@ fn quick<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Everything that is open, so that it is closed in the end whatever happens.
+/// The state of a test, with all open handles, which are closed even after a failure.
 struct Check<'a> {
     client: Client<'a>,
     random: Prng,
@@ -170,14 +167,14 @@ impl Check<'_> {
         self.close_all()
     }
 
-    /// Until all ways are at their end.
+    /// Transfers data until every direction has ended.
     fn exchange(&mut self, ways: &mut [Way]) -> core::result::Result<(), Wrong> {
-        let mut in_vain = 0;
+        let mut idle_rounds = 0;
         while ways.iter().any(|way| !way.ended) {
             let at = self.random.below(ways.len() as u64) as usize;
-            let moved = ways[at].go_on(&mut self.client, &mut self.random)?;
-            in_vain = if moved { 0 } else { in_vain + 1 };
-            if in_vain > PATIENCE {
+            let moved = ways[at].transfer(&mut self.client, &mut self.random)?;
+            idle_rounds = if moved { 0 } else { idle_rounds + 1 };
+            if idle_rounds > PATIENCE {
                 return Err(Wrong::Stuck);
             }
         }
@@ -208,7 +205,7 @@ impl Check<'_> {
     }
 }
 
-/// `rounds` rounds of both.
+/// Runs `rounds` rounds of datagrams and streams.
 pub fn check(seed: u64, rounds: u64, ask: Ask<'_>) -> core::result::Result<Tally, Wrong> {
     let client = Client::hasty(ask);
     let (random, open) = (Prng::new(seed), Vec::new());
@@ -216,7 +213,7 @@ pub fn check(seed: u64, rounds: u64, ask: Ask<'_>) -> core::result::Result<Tally
     for _ in 0..rounds {
         let result = check.datagrams().and_then(|()| check.streams());
         if result.is_err() {
-            // The first thing that is wrong is what counts.
+            // The first error is returned.
             let _ = check.close_all();
             return result.map(|()| check.tally);
         }

@@ -1,11 +1,11 @@
-//! The loopback device: what goes out comes in, in order.
+//! The loopback device: packets that are sent are received, in order.
 //!
-//! Contract: at most [`PACKETS`] packets are under way, in buffers that are made once. When they
-//! are, nobody sends until one has come in; the last free buffer is kept for the answer to it. So
-//! nothing is ever lost here.
+//! Contract: at most [`PACKETS`] packets are under way, in buffers that are allocated once. When
+//! only one buffer is free, it is reserved for the response to a received packet, and other sends
+//! wait. So no packet is ever lost.
 //!
 //! ```text
-//!   spare --transmit--> queue --receive--> in hand --> used --> spare again
+//!   spare --transmit--> queue --receive--> being read --> used --> spare
 //! ```
 
 use alloc::collections::VecDeque;
@@ -14,29 +14,28 @@ use alloc::vec::Vec;
 use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Most bytes of a packet, with its heads; as on Ethernet.
+/// Maximum size of a packet with its headers, as on Ethernet.
 pub const MTU: usize = 1500;
-/// Packets under way.
+/// Number of packet buffers.
 pub const PACKETS: usize = 32;
 
-/// A packet's bytes; the first so many of them.
+/// A packet buffer, filled up to `length`.
 #[derive(Debug)]
 struct Packet {
     bytes: Vec<u8>,
     length: usize,
 }
 
-/// The device.
 #[derive(Debug)]
 pub struct Loopback {
     queue: VecDeque<Packet>,
     spare: Vec<Packet>,
-    /// Behind its way; the next one to look takes it to `spare`.
+    /// Consumed; the next call moves it to `spare`.
     used: Option<Packet>,
 }
 
 impl Loopback {
-    /// With nothing under way.
+    /// Creates a device without packets.
     pub fn new() -> Loopback {
         let packet = || Packet { bytes: vec![0; MTU], length: 0 };
         Loopback {
@@ -57,7 +56,7 @@ impl Default for Loopback {
     }
 }
 
-/// A packet that has come in.
+/// A received packet.
 pub struct Incoming<'a> {
     packet: Packet,
     used: &'a mut Option<Packet>,
@@ -71,7 +70,7 @@ impl phy::RxToken for Incoming<'_> {
     }
 }
 
-/// Room for one that goes out.
+/// A buffer for a packet to send.
 pub struct Outgoing<'a> {
     queue: &'a mut VecDeque<Packet>,
     spare: &'a mut Vec<Packet>,
@@ -79,7 +78,7 @@ pub struct Outgoing<'a> {
 
 impl phy::TxToken for Outgoing<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
-        // There is one whenever there is a token; and nobody asks for more than the MTU.
+        // A token exists only if a buffer is spare, and no packet is larger than the MTU.
         let fresh = || Packet { bytes: vec![0; length], length };
         let mut packet = self.spare.pop().unwrap_or_else(fresh);
         packet.bytes.resize(length.max(MTU), 0);
@@ -111,7 +110,7 @@ impl phy::Device for Loopback {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = MTU;
-        // Memory that the service has to itself: nothing to find, and two passes less.
+        // The packets do not leave this service's memory, so checksums would find nothing.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }
@@ -123,7 +122,7 @@ mod tests {
     use smoltcp::phy::{Device, RxToken, TxToken};
 
     #[test]
-    fn what_goes_out_comes_in_and_one_buffer_is_kept_for_an_answer() {
+    fn packets_come_back_in_order_and_one_buffer_is_reserved_for_a_response() {
         let (mut device, now) = (Loopback::new(), Instant::from_micros(0));
         let mut sent = 0u8;
         while let Some(out) = device.transmit(now) {

@@ -1,14 +1,14 @@
-//! The network service: UDP and TCP sockets over a loopback device, on smoltcp. The concept is in
-//! `docs/design/net.md`, the requests are in `abi::net`.
+//! The network service: UDP and TCP sockets over a loopback device, on smoltcp.
+//! `docs/design/net.md` describes it; `abi::net` defines the requests.
 //!
 //! - [`device`]   the loopback device
-//! - [`stack`]    smoltcp, its sockets, and packets moved until nothing moves
-//! - [`sockets`]  what a handle leads to, and whose it is
-//! - [`service`]  the service: requests, who waits; `operations` one by one
-//! - [`client`]   requests as functions
-//! - [`check`]    its self-test, over any carrier of requests
+//! - [`stack`]    smoltcp's interface and sockets
+//! - [`sockets`]  handles and what they refer to
+//! - [`service`]  the state machine: requests and waiting callers; `operations`: each request
+//! - [`client`]   the requests as functions
+//! - [`check`]    the self-test, over any carrier of requests
 //!
-//! The state lies in memory that kernels of different ISAs share (`docs/design/shadowable.md`).
+//! The state lies in memory shared by kernels of different ISAs (`docs/design/shadowable.md`).
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The operations.
+//! The operations of the network service.
 
 use crate::service::{Call, Halt, Key, Net, Result};
 use crate::sockets::{Ended, Kind, Listener, Stream, is_connecting};
@@ -13,7 +13,7 @@ fn moved(bytes: usize) -> Reply {
     Reply { value: bytes as u64, ..Reply::default() }
 }
 
-/// So much of bulk was written.
+/// Returns a reply for `bytes` bytes written to the bulk.
 fn filled(bytes: usize) -> Reply {
     Reply { filled: bytes as u32, ..moved(bytes) }
 }
@@ -23,7 +23,7 @@ fn at_port(port: u16) -> Reply {
 }
 
 impl Net {
-    /// Where a request's handle leads, and what is there.
+    /// Returns the slot of a request's handle, and what it refers to.
     fn entry(&mut self, call: &Call<'_>) -> Result<(u32, &mut Kind)> {
         let place = self.handles.place(call.request.handle)?;
         let kind = self.handles.get_mut(place).ok_or(Errno::Badf)?;
@@ -42,7 +42,7 @@ impl Net {
         Ok(Reply { handle, ..Reply::default() })
     }
 
-    /// `wanted` if nobody has it, or any port.
+    /// Returns `wanted` if it is free, or an ephemeral port if it is 0.
     fn port(&mut self, wanted: u16, udp: bool) -> Result<u16> {
         let handles = &self.handles;
         let taken = |port| if udp { handles.has_udp(port) } else { handles.has_tcp(port) };
@@ -139,7 +139,7 @@ impl Net {
         Ok(at_port(socket.local_endpoint().map_or(0, |own| own.port)))
     }
 
-    /// Begins a connection; on this device it is mostly made when this returns.
+    /// Starts a connection. On loopback it is usually complete when this returns.
     fn begin(&mut self, call: &Call<'_>, place: u32, bound: u16) -> Result<Stream> {
         let to = endpoint(call.request.address, call.request.port)?;
         let from = if bound == 0 { self.port(0, false)? } else { bound };
@@ -191,7 +191,7 @@ impl Net {
     ) -> Result<Reply> {
         let to = endpoint(call.request.address, call.request.port)?;
         let length = call.request.length as usize;
-        // A part of a datagram is another datagram.
+        // A datagram is sent whole or not at all.
         if length > DATAGRAM || length > call.bulk.len() {
             return Err(Errno::Msgsize.into());
         }
@@ -279,7 +279,7 @@ impl Net {
     }
 }
 
-/// The same request for any port.
+/// Returns the same request for any port.
 fn unbound(call: &Call<'_>) -> abi::net::Request {
     abi::net::Request { port: 0, ..call.request }
 }

@@ -1,8 +1,8 @@
-//! The service: requests to sockets, who waits, what belongs to whom.
+//! The state machine of the network service: requests, waiting callers, owners.
 //!
-//! Contract: `share::form`'s. Any request with any bulk is answered, with an error value
-//! where it makes no sense. Behind each event packets move until nothing moves; so what one asker
-//! sends is there when the next one asks, in whatever kernel. What remains for later is named to
+//! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
+//! is malformed. After each event packets move until nothing moves, so what a caller sends has
+//! arrived when the next request comes, from whichever kernel. What must happen later is passed to
 //! [`Effects::timer`].
 
 use crate::sockets::{Handles, Kind, Stream};
@@ -10,21 +10,22 @@ use crate::stack::Stack;
 use abi::net::{Errno, Op, Reply, Request, flag};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
-/// Most askers that wait.
+/// Maximum number of waiting callers.
 pub const WAITS: usize = 256;
-/// Looks at what packets have changed, in one step: an end, its answer, and what is behind that.
+/// Maximum rounds in one step, each of which moves packets and then updates the handles: a close
+/// causes an answer, which may cause another change.
 const LOOKS: usize = 6;
 
-/// What can be waited for: of a handle's place.
+/// What a caller can wait for, at the slot of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Something to receive or accept, or the end.
+    /// Something to receive or accept, or the end of the stream.
     Readable(u32),
-    /// Room to send, or a connection made or refused.
+    /// Space to send, or the result of a connect.
     Writable(u32),
 }
 
-/// Why there is no reply yet, or a bad one.
+/// Why an operation returns no reply, or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     Failed(Errno),
@@ -39,17 +40,17 @@ impl From<Errno> for Halt {
 
 pub(crate) type Result<T> = core::result::Result<T, Halt>;
 
-/// One request under way.
+/// A request being handled.
 pub(crate) struct Call<'a> {
     pub token: Token,
     pub request: Request,
     pub bulk: &'a mut [u8],
-    /// Who asks was parked with this before.
+    /// Whether the caller was parked with this request before.
     pub again: bool,
 }
 
 impl Call<'_> {
-    /// How many bytes of bulk it is about.
+    /// Returns the number of bytes of the bulk that the request is about.
     pub fn length(&self) -> usize {
         self.bulk.len().min(self.request.length as usize)
     }
@@ -68,7 +69,8 @@ const _: () = {
 };
 
 impl Net {
-    /// How many handles, sockets, sockets that only end, and askers that wait there are.
+    /// Returns the numbers of handles, of sockets, of closed sockets that still end, and of waiting
+    /// callers.
     pub fn census(&self) -> [usize; 4] {
         let (sockets, ending) = self.stack.census();
         [self.handles.count(), sockets, ending, self.parked.count()]
@@ -116,7 +118,7 @@ impl Net {
         }
     }
 
-    /// Takes a handle's place back, with all that it led to.
+    /// Frees a handle's slot, and closes what it refers to.
     fn close(&mut self, place: u32) {
         match self.handles.remove(place) {
             Some(Kind::Udp(socket, _)) => self.stack.remove_udp(socket),
@@ -130,8 +132,8 @@ impl Net {
         }
     }
 
-    /// What packets have changed of what handles lead to. Is there more to say now: an end, a
-    /// reset?
+    /// Updates the handles after packets have moved. Returns whether there is more to send now,
+    /// such as an end or a reset.
     fn look(&mut self) -> bool {
         let (stack, mut news) = (&mut self.stack, false);
         for place in 0..self.handles.places() {
@@ -150,7 +152,7 @@ impl Net {
         news
     }
 
-    /// Moves packets, and what they change with them; wakes who can go on.
+    /// Moves packets, updates the handles, and wakes the callers that can continue.
     fn settle(&mut self, effects: &mut dyn Effects) {
         for _ in 0..LOOKS {
             self.stack.settle();

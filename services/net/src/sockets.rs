@@ -1,4 +1,4 @@
-//! What a handle leads to, whose it is, and which ports are taken.
+//! Handles, what they refer to, their owners, and the ports in use.
 //!
 //! ```text
 //!             Listen                       a connection comes         Accept
@@ -7,10 +7,10 @@
 //!     +--------> stream: connecting ------> connected (Stream) <-------------+
 //!     ^              | refused                  | both sides have shut
 //!     +--------------+                          v
-//!                                           ended (or reset): what was not read yet
+//!                                           ended (or reset): data not read yet
 //! ```
-//! A handle belongs to the kernel, in one of its lives, that opened or accepted it, and is closed
-//! with it; any kernel may use it until then.
+//! A handle is owned by the kernel, in one of its lives, that opened or accepted it, and is closed
+//! when that life ends. Until then any kernel may use it.
 
 use crate::stack::{SocketHandle, Stack};
 use abi::net::Errno;
@@ -19,59 +19,55 @@ use alloc::vec::Vec;
 use share::{Stale, Table, Token, table};
 use smoltcp::socket::tcp;
 
-/// Most handles.
+/// Maximum number of handles.
 pub const HANDLES: u32 = 64;
 
-/// A listener.
+/// A listening port.
 #[derive(Debug)]
 pub struct Listener {
-    /// Where it listens.
     pub port: u16,
-    /// Most connections that wait to be accepted.
+    /// Maximum number of connections that wait to be accepted.
     pub backlog: usize,
-    /// Sockets for the next connections.
+    /// Sockets for further connections.
     pub waiting: Vec<SocketHandle>,
-    /// Connections, in the order in which they came.
+    /// Connections to be accepted, in order of arrival.
     pub ready: VecDeque<SocketHandle>,
 }
 
-/// One side of a connection.
+/// One end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// Its socket.
     pub socket: SocketHandle,
-    /// Its port, if it was bound before it was connected.
+    /// Its port, if it was bound explicitly; otherwise 0.
     pub bound: u16,
-    /// It was connected once.
+    /// Whether it has ever been connected.
     pub connected: bool,
-    /// It sends no more; the other side is told when it has acknowledged everything, for smoltcp
-    /// does not hear of a window that opens while it waits for the last acknowledgement.
+    /// Whether its user has ended the sending direction. The peer learns of it only when it has
+    /// acknowledged everything, because smoltcp ignores window updates while it waits for the last
+    /// acknowledgement.
     pub shut: bool,
 }
 
-/// A connection that is over. It has no socket any more.
+/// A connection that has ended. It has no socket any more.
 #[derive(Debug)]
 pub struct Ended {
-    /// What came and was not read yet.
+    /// Received data that were not read yet.
     pub rest: VecDeque<u8>,
-    /// Its port.
     pub port: u16,
-    /// It did not come to its end.
+    /// Whether it was reset.
     pub reset: bool,
 }
 
-/// What a handle leads to.
+/// What a handle refers to.
 #[derive(Debug)]
 pub enum Kind {
-    /// Datagrams, at this port; 0: not bound yet.
+    /// A UDP socket, and its port; 0: not bound.
     Udp(SocketHandle, u16),
-    /// A stream or listener to be, at this port; 0: not bound yet.
+    /// A TCP handle that is neither connected nor listening, and its port; 0: not bound.
     Fresh(u16),
-    /// Waits for connections.
     Listener(Listener),
-    /// A connection.
     Stream(Stream),
-    /// What was left of a connection.
+    /// A connection that has ended.
     Ended(Ended),
 }
 
@@ -82,7 +78,6 @@ struct Entry {
     kind: Kind,
 }
 
-/// All handles.
 #[derive(Debug)]
 pub struct Handles {
     life: u64,
@@ -90,24 +85,24 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// None yet, in this life.
+    /// Creates an empty table for this life of the service.
     pub fn new(lives: u32) -> Handles {
         Handles { life: table::life(lives), entries: Table::new(HANDLES) }
     }
 
-    /// The next [`Handles::open`] will not fail.
+    /// Checks that a handle can be added.
     pub fn room(&mut self) -> Result<(), Errno> {
         self.entries.room(1).ok_or(Errno::Nfile)
     }
 
-    /// A handle that belongs to who asked.
+    /// Adds a handle that the caller owns.
     pub fn open(&mut self, token: Token, kind: Kind) -> Result<u64, Errno> {
         let entry = Entry { kernel: token.kernel, epoch: token.epoch, kind };
         let place = self.entries.insert(entry).ok_or(Errno::Nfile)?;
         self.entries.handle(self.life, place).ok_or(Errno::Badf)
     }
 
-    /// Where a handle leads.
+    /// Returns the slot of a handle.
     pub fn place(&self, handle: u64) -> Result<u32, Errno> {
         let place = self.entries.find(self.life, handle).map_err(|stale| match stale {
             Stale::Unknown => Errno::Badf,
@@ -116,43 +111,40 @@ impl Handles {
         self.get(place).map(|_| place).ok_or(Errno::Badf)
     }
 
-    /// What is at a place.
     pub fn get(&self, place: u32) -> Option<&Kind> {
         self.entries.get(place).map(|entry| &entry.kind)
     }
 
-    /// What is at a place, to change it.
     pub fn get_mut(&mut self, place: u32) -> Option<&mut Kind> {
         self.entries.get_mut(place).map(|entry| &mut entry.kind)
     }
 
-    /// Takes it out.
     pub fn remove(&mut self, place: u32) -> Option<Kind> {
         self.entries.remove(place).map(|entry| entry.kind)
     }
 
-    /// Places there are, taken or not.
+    /// Returns the number of slots, free ones included.
     pub fn places(&self) -> u32 {
         self.entries.places()
     }
 
-    /// How many are taken.
+    /// Returns the number of handles.
     pub fn count(&self) -> usize {
         self.entries.count()
     }
 
-    /// The first place of this owner.
+    /// Returns the first slot of this owner.
     pub fn owned(&self, kernel: u8, epoch: u16) -> Option<u32> {
         let mine = |entry: &Entry| entry.kernel == kernel && entry.epoch == epoch;
         (0..self.places()).find(|&place| self.entries.get(place).is_some_and(mine))
     }
 
-    /// Does a socket for datagrams have this port?
+    /// Returns whether a UDP socket has this port.
     pub fn has_udp(&self, port: u16) -> bool {
         self.any(|kind| matches!(kind, Kind::Udp(_, taken) if *taken == port))
     }
 
-    /// Does a stream or listener have this port to itself?
+    /// Returns whether a listener, or a handle bound explicitly, has this port.
     pub fn has_tcp(&self, port: u16) -> bool {
         self.any(|kind| match kind {
             Kind::Fresh(taken) => *taken == port,
@@ -168,14 +160,14 @@ impl Handles {
 }
 
 impl Listener {
-    /// Moves connections that were made to `ready`, and sees to it that others can come. Has it
-    /// given anything back?
+    /// Moves established connections to `ready`, and adds sockets for further ones. Returns whether
+    /// it closed a socket.
     pub fn settle(&mut self, stack: &mut Stack) -> bool {
         let (ready, mut gone) = (&mut self.ready, false);
         self.waiting.retain(|&socket| {
             let made = match stack.see_stream(socket).state() {
                 tcp::State::Listen | tcp::State::SynReceived => return true,
-                // Reset before anybody knew of it; it may listen again.
+                // Reset before it was accepted. Another socket takes its place.
                 tcp::State::Closed => false,
                 _ => true,
             };
@@ -187,7 +179,7 @@ impl Listener {
             }
             false
         });
-        // The first one is worth a place of a socket that only ends; others are not.
+        // To have one socket, a closed one may be dropped; for more, it may not.
         while self.waiting.len() + self.ready.len() < self.backlog
             && (stack.has_room() || self.waiting.is_empty())
             && self.add(stack).is_ok()
@@ -195,12 +187,12 @@ impl Listener {
         gone
     }
 
-    /// One more socket for a connection to come.
+    /// Adds a socket for a further connection.
     pub fn add(&mut self, stack: &mut Stack) -> Result<(), Errno> {
         self.waiting.try_reserve(1).map_err(|_| Errno::Nomem)?;
         self.ready.try_reserve(self.backlog).map_err(|_| Errno::Nomem)?;
         let socket = stack.add_tcp()?;
-        // A new socket listens at any port but 0, which no listener has.
+        // Cannot fail: the socket is new, and the port of a listener is not 0.
         let _ = stack.stream(socket).listen(self.port);
         self.waiting.push(socket);
         Ok(())
@@ -208,7 +200,7 @@ impl Listener {
 }
 
 impl Kind {
-    /// Would a receive or an accept go on?
+    /// Returns whether a receive or an accept would not wait.
     pub fn readable(&self, stack: &Stack) -> bool {
         match self {
             Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_recv(),
@@ -221,7 +213,7 @@ impl Kind {
         }
     }
 
-    /// Would a send or a connect go on?
+    /// Returns whether a send or a connect would not wait.
     pub fn writable(&self, stack: &Stack) -> bool {
         match self {
             Kind::Udp(socket, _) => stack.see_datagrams(*socket).can_send(),
@@ -235,7 +227,7 @@ impl Kind {
 }
 
 impl Stream {
-    /// Ends what it sends, when that is due. Has it?
+    /// Closes the sending direction if that is due. Returns whether it was.
     pub fn finish(&mut self, stack: &mut Stack) -> bool {
         let socket = stack.stream(self.socket);
         let due = self.shut && socket.may_send() && socket.send_queue() == 0;
@@ -245,7 +237,8 @@ impl Stream {
         due
     }
 
-    /// Notes that it is connected; if it is over, what is left of it. Its socket is given back.
+    /// Notes whether it is connected. If it has ended, closes its socket and returns what is left
+    /// of it.
     pub fn settle(&mut self, stack: &mut Stack) -> Option<Ended> {
         let socket = stack.stream(self.socket);
         let (state, before) = (socket.state(), self.connected);
@@ -268,7 +261,7 @@ impl Stream {
     }
 }
 
-/// Has it asked, and was not answered?
+/// Returns whether a connect has not been answered yet.
 pub fn is_connecting(socket: &tcp::Socket<'_>) -> bool {
     matches!(socket.state(), tcp::State::SynSent | tcp::State::SynReceived)
 }

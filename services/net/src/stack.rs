@@ -1,8 +1,8 @@
-//! smoltcp with a loopback device: sockets by number, and packets moved until nothing moves.
+//! smoltcp with a loopback device: its sockets, and the movement of packets.
 //!
-//! Contract: at most [`SOCKETS`] sockets, with buffers of fixed size. A socket that was given back
-//! with something still to say stays until it has said it; when its place is needed, the oldest of
-//! those is reset. Nothing here waits; time is what the caller says, and never runs backwards.
+//! Contract: there are at most [`SOCKETS`] sockets, with buffers of fixed size. A closed stream
+//! with unsent data stays until the data are sent; when its slot is needed, the oldest of those is
+//! reset. Nothing here waits. Time is passed in and never runs backwards.
 
 use crate::device::{Loopback, PACKETS};
 use abi::net::{DATAGRAM, Errno, LOCALHOST};
@@ -16,34 +16,32 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address}
 
 pub use smoltcp::iface::SocketHandle;
 
-/// Most sockets, those that only end included.
+/// Maximum number of sockets, closed ones that still end included.
 pub const SOCKETS: usize = 64;
-/// Bytes of a stream on their way, in each direction.
+/// Size of a stream's buffer in each direction, in bytes.
 pub const STREAM: usize = 8 * 1024;
-/// Bytes of datagrams that wait to be received.
+/// Size of the buffers for datagrams, in bytes.
 pub const DATAGRAMS: usize = 8 * 1024;
-/// Datagrams that wait.
+/// Maximum number of buffered datagrams.
 pub const WAITING: usize = 16;
-/// Rounds of packets in one step, at most; what is left goes with the next.
+/// Maximum rounds of packets in one step; the rest moves in the next step.
 const ROUNDS: usize = 256;
-/// How soon that is, in ns.
+/// Delay of that step, in ns.
 const SOON: u64 = 1_000_000;
-/// Ports for who does not say which.
+/// Ephemeral ports.
 const ANY: RangeInclusive<u16> = 49_152..=65_535;
 
-/// The interface, its sockets, its device.
 pub struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     device: Loopback,
     count: usize,
-    /// Given back, and not at their end yet; the oldest first.
+    /// Closed streams that have not ended yet, the oldest first.
     ending: VecDeque<SocketHandle>,
     now: Instant,
     next_port: u16,
 }
 
-/// A buffer of zeros.
 fn zeros(bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(bytes).map_err(|_| Errno::Nomem)?;
@@ -61,7 +59,8 @@ fn datagrams() -> Result<udp::PacketBuffer<'static>, Errno> {
 const _: () = assert!(2 * DATAGRAM <= DATAGRAMS, "one fits wherever the ring begins");
 
 impl Stack {
-    /// Without sockets. `seed` makes its numbers differ from those of other lives.
+    /// Creates a stack without sockets. `seed` makes its sequence numbers differ from those of
+    /// other lives.
     pub fn new(seed: u64) -> Stack {
         let now = Instant::from_micros(0);
         let mut device = Loopback::new();
@@ -70,7 +69,7 @@ impl Stack {
         let mut interface = Interface::new(config, &mut device, now);
         let [a, b, c, d] = LOCALHOST;
         interface.update_ip_addrs(|list| {
-            // The list is empty, and has room for two.
+            // Cannot fail: the list is empty and has room for two.
             let _ = list.push(IpCidr::new(IpAddress::v4(a, b, c, d), 8));
         });
         Stack {
@@ -84,22 +83,22 @@ impl Stack {
         }
     }
 
-    /// It is at least `now` (ns).
+    /// Advances the time to `now` (ns), unless it is later already.
     pub fn at(&mut self, now: u64) {
         self.now = self.now.max(Instant::from_micros((now / 1000).cast_signed()));
     }
 
-    /// How many sockets there are, and how many of them only end.
+    /// Returns the number of sockets, and how many of them are closed and still end.
     pub fn census(&self) -> (usize, usize) {
         (self.count, self.ending.len())
     }
 
-    /// Is there a place that nobody has?
+    /// Returns whether a slot is free.
     pub fn has_room(&self) -> bool {
         self.count < SOCKETS
     }
 
-    /// Makes a place for a socket, if need be of one that only ends.
+    /// Frees a slot if there is none, by resetting the oldest closed stream.
     fn make_room(&mut self) -> Result<(), Errno> {
         if self.has_room() {
             return Ok(());
@@ -116,7 +115,7 @@ impl Stack {
         self.count -= 1;
     }
 
-    /// A new socket for datagrams.
+    /// Creates a UDP socket.
     pub fn add_udp(&mut self) -> Result<SocketHandle, Errno> {
         self.make_room()?;
         let socket = udp::Socket::new(datagrams()?, datagrams()?);
@@ -124,47 +123,47 @@ impl Stack {
         Ok(self.sockets.add(socket))
     }
 
-    /// A new socket for a stream.
+    /// Creates a TCP socket.
     pub fn add_tcp(&mut self) -> Result<SocketHandle, Errno> {
         self.make_room()?;
         let buffer = || Ok(tcp::SocketBuffer::new(zeros(STREAM)?));
         let mut socket = tcp::Socket::new(buffer()?, buffer()?);
-        // Whoever is asked acknowledges within the same step: there is nothing to wait for.
+        // The receiver acknowledges within the same step, so there is nothing to wait for.
         socket.set_ack_delay(None);
         socket.set_nagle_enabled(false);
         self.count += 1;
         Ok(self.sockets.add(socket))
     }
 
-    /// A socket for datagrams, which `handle` is.
+    /// Returns a UDP socket. `handle` must be of one.
     pub fn datagrams(&mut self, handle: SocketHandle) -> &mut udp::Socket<'static> {
         self.sockets.get_mut(handle)
     }
 
-    /// A socket for a stream, which `handle` is.
+    /// Returns a TCP socket. `handle` must be of one.
     pub fn stream(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(handle)
     }
 
-    /// The same, to look at.
+    /// Returns a UDP socket for reading its state.
     pub fn see_datagrams(&self, handle: SocketHandle) -> &udp::Socket<'static> {
         self.sockets.get(handle)
     }
 
-    /// The same, to look at.
+    /// Returns a TCP socket for reading its state.
     pub fn see_stream(&self, handle: SocketHandle) -> &tcp::Socket<'static> {
         self.sockets.get(handle)
     }
 
-    /// Gives a socket for datagrams back. What it has sent is under way.
+    /// Closes a UDP socket. Datagrams that it sent still arrive.
     pub fn remove_udp(&mut self, handle: SocketHandle) {
         self.drop_socket(handle);
     }
 
-    /// Gives a stream back: it ends as it should, or is reset.
+    /// Closes a stream: it ends normally, or is reset.
     pub fn remove_tcp(&mut self, handle: SocketHandle, reset: bool) {
         let socket = self.stream(handle);
-        // What came and was not read is lost: the other side must not think otherwise.
+        // Received data that were not read are lost, so the peer must learn of it by a reset.
         if reset || socket.can_recv() {
             socket.abort();
         } else if !socket.may_send() {
@@ -173,7 +172,7 @@ impl Stack {
         self.ending.push_back(handle);
     }
 
-    /// Begins a connection from `from`.
+    /// Starts a connection from port `from`.
     pub fn connect(
         &mut self,
         handle: SocketHandle,
@@ -187,7 +186,7 @@ impl Stack {
         })
     }
 
-    /// A port of which `taken` says no, and that no stream has.
+    /// Returns an ephemeral port for which `taken` is false and that no stream has.
     pub fn any_port(&mut self, taken: impl Fn(u16) -> bool) -> Result<u16, Errno> {
         for _ in ANY {
             let port = self.next_port;
@@ -203,7 +202,7 @@ impl Stack {
         Err(Errno::Addrnotavail)
     }
 
-    /// Moves packets until nothing moves, and lets go what is at its end.
+    /// Moves packets until nothing moves, and drops streams that have ended.
     pub fn settle(&mut self) {
         for _ in 0..ROUNDS {
             if !self.round() && !self.reap() {
@@ -212,7 +211,7 @@ impl Stack {
         }
     }
 
-    /// Takes in what is under way, then sends; has anything moved?
+    /// Receives the packets under way, then sends. Returns whether anything moved.
     fn round(&mut self) -> bool {
         let (now, device, sockets) = (self.now, &mut self.device, &mut self.sockets);
         let mut moved = false;
@@ -226,14 +225,14 @@ impl Stack {
         moved || sent == PollResult::SocketStateChanged
     }
 
-    /// Lets go of streams that are at their end; ends those that have sent everything, resets those
-    /// to which more was sent. Is there something to say now?
+    /// Drops closed streams that have ended, closes those that have sent everything, and resets
+    /// those that received more data. Returns whether there is something to send now.
     fn reap(&mut self) -> bool {
         let mut news = false;
         for _ in 0..self.ending.len() {
             let Some(handle) = self.ending.pop_front() else { break };
             let socket = self.stream(handle);
-            // Nothing comes late on this device, so nobody has to wait for it.
+            // Nothing arrives late on this device, so there is no need for TIME-WAIT.
             if socket.local_endpoint().is_none() || socket.state() == tcp::State::TimeWait {
                 self.drop_socket(handle);
                 continue;
@@ -250,7 +249,8 @@ impl Stack {
         news
     }
 
-    /// When there is something to do, in ns; `u64::MAX`: not before somebody asks.
+    /// Returns when there is something to do, in ns; `u64::MAX` if only a request can change
+    /// anything.
     pub fn due(&mut self) -> u64 {
         let Some(at) = self.interface.poll_at(self.now, &self.sockets) else { return u64::MAX };
         let ns = |at: Instant| at.total_micros().cast_unsigned().saturating_mul(1000);
@@ -258,13 +258,13 @@ impl Stack {
     }
 }
 
-/// IPv4 as bytes.
+/// Returns an IPv4 address as bytes.
 pub fn bytes_of(address: IpAddress) -> [u8; 4] {
     let IpAddress::Ipv4(address) = address;
     address.octets()
 }
 
-/// Where `address` and `port` lead; only this chip can be reached.
+/// Converts `address` and `port`; only this chip can be reached.
 pub fn endpoint(address: [u8; 4], port: u16) -> Result<IpEndpoint, Errno> {
     if address != LOCALHOST && address != [0; 4] {
         return Err(Errno::Netunreach);

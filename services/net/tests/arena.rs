@@ -1,6 +1,6 @@
-//! The service in an arena, as in a kernel: all it has lies there, and never more than there is.
+//! The network service in an arena, as in a kernel: all of its state is allocated there, and fits.
 //!
-//! What a program's allocator is is decided once a binary, hence this one.
+//! A binary has one global allocator, so these tests are a binary of their own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use abi::net::{Errno, Op, Reply, Request};
@@ -15,7 +15,7 @@ use share::{Answer, Arena, Current, Custody, Event, Instance, Outbox, Routed, To
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 
-/// What a board's shared block has for it.
+/// Size of the arena that a board's shared memory has for it.
 const BYTES: usize = 2 << 20;
 
 thread_local! {
@@ -82,7 +82,7 @@ impl Kernel {
     }
 }
 
-/// A connection whose both ends have sent what fits, and shut.
+/// Makes a connection whose ends have both sent what fits, and shuts it if asked to.
 fn full(c: &mut Client<'_>, listener: u64, port: u16, shut: bool) -> Result<(), Errno> {
     let near = c.connect(port)?;
     let far = c.accept(listener)?;
@@ -98,7 +98,7 @@ fn full(c: &mut Client<'_>, listener: u64, port: u16, shut: bool) -> Result<(), 
 }
 
 #[test]
-fn full_tables_fit_and_leave_nothing() {
+fn full_tables_fit_the_arena_and_free_all_memory() {
     let kernel = Kernel::new();
     let ask = &mut |request: Request, bulk: &mut [u8]| kernel.ask_as(1, request, bulk);
     check(1, 10, ask).unwrap();
@@ -108,7 +108,7 @@ fn full_tables_fit_and_leave_nothing() {
         let mut most = 0;
         let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
         for _ in 0..HANDLES {
-            // Connections that are open, those that are over, datagrams, or some of each.
+            // Open connections, ended connections, datagrams, or a mixture.
             let done = match way {
                 0 => kernel.with(|c| full(c, listener, 80, false)),
                 1 => kernel.with(|c| full(c, listener, 80, true)),
@@ -130,12 +130,12 @@ fn full_tables_fit_and_leave_nothing() {
     }
     check(2, 10, ask).unwrap();
     kernel.gone();
-    // Tables keep what they have grown to.
+    // Tables keep the capacity that they have grown to.
     assert!(kernel.used() < before + 20_000, "{before} bytes before, {} now", kernel.used());
 }
 
 #[test]
-fn a_service_that_is_started_again_has_forgotten_and_says_so() {
+fn a_restarted_service_answers_restarted() {
     let kernel = Kernel::new();
     let listener = kernel.with(|c| c.listen(80, 8)).unwrap();
     assert_eq!(kernel.0.start(), Ok(2));

@@ -1,5 +1,5 @@
-//! How a process begins: asked for, fetched by its kernel, begun or not; or named by its kernel,
-//! when the table has lost its state.
+//! Starting processes: Spawn, the kernel's Next and Begun. After the table has lost its state:
+//! Adopt.
 
 use crate::name;
 use crate::record::{Life, Record, Watch, is_number};
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use share::Token;
 
 impl Processes {
-    /// A new process. Its kernel has to fetch it first.
+    /// Spawn: records a process and parks the caller until the process's kernel has started it.
     pub(crate) fn do_spawn(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (token, request) = (call.token, call.request);
         let flags = call.flags(flag::NEW_GROUP | flag::WATCHED)?;
@@ -39,7 +39,7 @@ impl Processes {
         Err(Halt::Wait)
     }
 
-    /// The group of a new process; 0: its own.
+    /// Returns the group of a new process; 0 if it is to have its own.
     fn group_of_new(&self, call: &Call<'_>, flags: u16) -> Result<u32> {
         let (parent, group) = (call.request.parent, call.request.group);
         let (is_new, is_watched) = (flags & flag::NEW_GROUP != 0, flags & flag::WATCHED != 0);
@@ -61,7 +61,7 @@ impl Processes {
         }
     }
 
-    /// A copy of a beginning.
+    /// Copies the start data, within the limit on unfetched ones.
     fn kept(&self, beginning: &[u8]) -> Result<Box<[u8]>> {
         let kept: usize = self.records.iter().map(|(_, record)| record.begin.len()).sum();
         let mut copy = Vec::new();
@@ -72,7 +72,7 @@ impl Processes {
         Ok(copy.into_boxed_slice())
     }
 
-    /// What became of the process that a token asked for.
+    /// Spawn repeated after a wake: returns the outcome.
     pub(crate) fn spawned(&mut self, token: Token) -> Result<Reply> {
         let Spawning { pid, outcome } = *self.spawns.get(&token).ok_or(Errno::Restarted)?;
         let outcome = outcome.ok_or(Halt::Wait)?;
@@ -81,7 +81,7 @@ impl Processes {
         Ok(Reply { pid, ..Reply::default() })
     }
 
-    /// What a kernel has to do: the oldest of it.
+    /// Next: returns the oldest task of the calling kernel.
     pub(crate) fn do_next(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let life = Life::of(call.token);
@@ -95,7 +95,7 @@ impl Processes {
         }
     }
 
-    /// What a kernel has to hear of a process.
+    /// Returns the task that concerns `pid`, and marks it as fetched.
     fn news(
         &mut self,
         pid: u32,
@@ -120,7 +120,7 @@ impl Processes {
         Ok(Reply { pid, kind, filled, group, value, ..Reply::default() })
     }
 
-    /// It began, or could not.
+    /// Begun: the kernel has started the process, or has failed to.
     pub(crate) fn do_begun(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let request = call.request;
@@ -139,7 +139,7 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// A kernel names a process that it runs. It may do so more than once.
+    /// Adopt: the kernel reports a process that it runs. Repeating it has no effect.
     pub(crate) fn do_adopt(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let (request, life) = (call.request, Life::of(call.token));
         let flags = call.flags(flag::WATCHED | flag::KILLED)?;
@@ -173,7 +173,7 @@ impl Processes {
     }
 }
 
-/// The number of a kernel, if it can be one.
+/// Returns the kernel's index, if there can be such a kernel.
 fn domain(kernel: u16) -> Result<u8> {
     let number = u8::try_from(kernel).ok().filter(|&number| usize::from(number) < MAX_DOMAINS);
     number.ok_or(Errno::Inval.into())

@@ -1,110 +1,91 @@
-//! Requests as functions.
+//! The requests to the process table as functions.
 //!
-//! Contract: [`Ask`] is whoever carries a request to the service and comes back with its reply,
-//! having waited meanwhile if it had to. Nothing here knows how.
+//! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
+//! the service parks the request. This module does not know how.
 
 use abi::process::{self, End, Errno, Listed, Op, Reply, Request, flag, signal};
 use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::FromBytes;
 
-/// Carries a request to the service.
+/// Sends a request with its bulk to the service and returns the reply.
 pub type Ask<'a> = &'a mut dyn FnMut(Request, &mut [u8]) -> Reply;
 
-/// What a client gets.
 pub type Result<T> = core::result::Result<T, Errno>;
 
-/// A process to begin.
+/// A process to create.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spawn<'a> {
-    /// On which kernel.
+    /// Index of the kernel to run on.
     pub kernel: u16,
-    /// Whose child; 0: the system's.
+    /// 0: the system.
     pub parent: u32,
-    /// Of which group; 0: the parent's.
+    /// 0: the parent's.
     pub group: u32,
     /// [`flag::NEW_GROUP`], [`flag::WATCHED`].
     pub flags: u16,
-    /// [`abi::program::Begin`] and what is behind it.
+    /// [`abi::program::Begin`] and the data that follow it.
     pub beginning: &'a [u8],
 }
 
-/// What a kernel has to do.
+/// A task that [`Client::next`] returns to a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A process to begin; the beginning is in the room that was given.
+    /// Start a process; its start data are in the room that the caller gave.
     Begin {
-        /// Its number.
         pid: u32,
-        /// Its parent's.
         parent: u32,
-        /// Its group.
         group: u32,
-        /// Bytes of the beginning.
+        /// Length of the start data.
         bytes: usize,
     },
-    /// A process to stop.
-    Stop {
-        /// Its number.
-        pid: u32,
-        /// The signal.
-        signal: u16,
-    },
-    /// A process in another group.
-    Group {
-        /// Its number.
-        pid: u32,
-        /// Its group.
-        group: u32,
-    },
+    /// Stop a process.
+    Stop { pid: u32, signal: u16 },
+    /// A process has moved to another group.
+    Group { pid: u32, group: u32 },
 }
 
-/// What a process has used.
+/// Resources that a process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
 }
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
     pub pid: u32,
-    /// How.
     pub end: End,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap.
     pub status: u32,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
 }
 
-/// A process that its kernel names to a table that began anew.
+/// A running process that its kernel reports to a restarted table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running<'a> {
-    /// Its number.
     pub pid: u32,
-    /// Its parent's; 0: the system.
+    /// 0: the system.
     pub parent: u32,
-    /// Its group.
     pub group: u32,
-    /// The kernel that says so.
+    /// Index of the kernel that reports it.
     pub kernel: u16,
     /// [`flag::WATCHED`], [`flag::KILLED`].
     pub flags: u16,
-    /// Most bytes of memory it had.
+    /// Peak memory in bytes so far.
     pub memory: u64,
-    /// Its name.
     pub name: &'a [u8],
 }
 
-/// Somebody who asks.
+/// The requests as functions, over a callback that carries them.
 pub struct Client<'a>(pub Ask<'a>);
 
 fn number(pid: u32) -> Result<i32> {
@@ -126,14 +107,14 @@ impl Client<'_> {
         self.ask(Request { pid: number(pid)?, ..request }, &mut [])
     }
 
-    /// A new process; its number, once it runs.
+    /// Creates a process. Returns its number when it runs.
     pub fn spawn(&mut self, spawn: Spawn<'_>) -> Result<u32> {
         let Spawn { kernel, parent, group, flags, beginning } = spawn;
         let request = Request { kernel, parent, group, flags, ..Request::new(Op::Spawn) };
         Ok(self.sending(request, beginning)?.pid)
     }
 
-    /// For a kernel: waits for what it has to do. `room` gets the beginning of a process.
+    /// For a kernel: waits for its next task. `room` receives the start data of a process.
     pub fn next(&mut self, room: &mut [u8]) -> Result<News> {
         let reply = self.ask(Request::new(Op::Next), room)?;
         let (pid, bytes) = (reply.pid, reply.filled as usize);
@@ -151,7 +132,7 @@ impl Client<'_> {
         }
     }
 
-    /// For a kernel: it runs, with so much memory; or why it does not.
+    /// For a kernel: the process runs with so many bytes of memory, or failed to start.
     pub fn begun(&mut self, pid: u32, how: Result<u64>) -> Result<()> {
         let (status, memory) = match how {
             Ok(memory) => (0, memory),
@@ -160,7 +141,7 @@ impl Client<'_> {
         self.about_one(Request { status, memory, ..Request::new(Op::Begun) }, pid).map(|_| ())
     }
 
-    /// For a kernel: it ended, and what it used.
+    /// For a kernel: the process has ended, and has used so much.
     pub fn ended(&mut self, pid: u32, end: End, status: u32, used: Account) -> Result<()> {
         let Account { cpu, memory, messages } = used;
         let kind = end as u32;
@@ -168,19 +149,19 @@ impl Client<'_> {
         self.about_one(request, pid).map(|_| ())
     }
 
-    /// For a kernel: what it used so far.
+    /// For a kernel: what the process has used so far.
     pub fn account(&mut self, pid: u32, used: Account) -> Result<()> {
         let Account { cpu, memory, messages } = used;
         let request = Request { cpu, memory, messages, ..Request::new(Op::Account) };
         self.about_one(request, pid).map(|_| ())
     }
 
-    /// Waits for the end of a child, `pid` as `waitpid` has it.
+    /// Waits for a child to end; `pid` as in `waitpid`.
     pub fn wait(&mut self, parent: u32, pid: i32) -> Result<Ended> {
         self.waited(parent, pid, 0)?.ok_or(Errno::Io)
     }
 
-    /// The end of a child, if there is one.
+    /// Returns a child that has ended, if there is one, without waiting.
     pub fn poll(&mut self, parent: u32, pid: i32) -> Result<Option<Ended>> {
         self.waited(parent, pid, flag::NO_HANG)
     }
@@ -195,13 +176,14 @@ impl Client<'_> {
         Ok(Some(Ended { pid, end, status, cpu, memory }))
     }
 
-    /// A signal of `asker` for a process, or (negative) for a group; 0: for the asker's group.
+    /// Signals a process, a group (negative `pid`) or the caller's group (0). `asker` is the
+    /// caller's number.
     pub fn kill(&mut self, asker: u32, pid: i32, signal: u16) -> Result<()> {
         let request = Request { parent: asker, pid, signal, ..Request::new(Op::Kill) };
         self.ask(request, &mut []).map(|_| ())
     }
 
-    /// Is it there?
+    /// Returns whether the process exists.
     pub fn is_there(&mut self, pid: u32) -> Result<bool> {
         match self.kill(0, number(pid)?, signal::NONE) {
             Err(Errno::Srch) => Ok(false),
@@ -209,20 +191,19 @@ impl Client<'_> {
         }
     }
 
-    /// Puts `pid` (0: the asker) into a group (0: its own). The group.
+    /// Moves `pid` (0: the caller) to a group (0: its own). Returns the group.
     pub fn group(&mut self, asker: u32, pid: u32, group: u32) -> Result<u32> {
         let request = Request { parent: asker, group, ..Request::new(Op::Group) };
         Ok(self.about_one(request, pid)?.group)
     }
 
-    /// One process.
     pub fn about(&mut self, pid: u32) -> Result<Listed> {
         let mut room = [0; size_of::<Listed>()];
         self.ask(Request { pid: number(pid)?, ..Request::new(Op::About) }, &mut room)?;
         Listed::read_from_bytes(&room).map_err(|_| Errno::Io)
     }
 
-    /// Processes above a number, at most `most`.
+    /// Lists at most `most` processes with numbers above `above`.
     pub fn list_some(&mut self, above: u32, most: usize) -> Result<Vec<Listed>> {
         let mut bulk = vec![0; most.saturating_mul(size_of::<Listed>())];
         let request = Request { pid: number(above)?, ..Request::new(Op::List) };
@@ -231,7 +212,7 @@ impl Client<'_> {
         Ok(all.filter_map(|bytes| Listed::read_from_bytes(bytes).ok()).collect())
     }
 
-    /// All processes. Some may come or go meanwhile.
+    /// Lists all processes. Processes that start or end meanwhile may be missing.
     pub fn list(&mut self) -> Result<Vec<Listed>> {
         let mut all = Vec::new();
         loop {
@@ -244,7 +225,7 @@ impl Client<'_> {
         }
     }
 
-    /// How many processes each of the first kernels has that have not ended.
+    /// Counts the live processes of each of the first `counts.len()` kernels.
     pub fn load(&mut self, counts: &mut [u32]) -> Result<()> {
         let mut room = vec![0; size_of_val(counts)];
         let filled = self.ask(Request::new(Op::Load), &mut room)?.filled as usize;
@@ -255,12 +236,12 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Nobody watches it any more.
+    /// Gives up waiting for a watched process.
     pub fn leave(&mut self, pid: u32) -> Result<()> {
         self.about_one(Request::new(Op::Leave), pid).map(|_| ())
     }
 
-    /// For a kernel: it runs this, says it to a table that began anew.
+    /// For a kernel: reports a process that it runs to a restarted table.
     pub fn adopt(&mut self, running: Running<'_>) -> Result<()> {
         let Running { pid, parent, group, kernel, flags, memory, name } = running;
         let pid = number(pid)?;

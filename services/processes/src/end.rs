@@ -1,10 +1,10 @@
-//! What follows from an end: of a process, of who waits for one, of a kernel.
+//! What follows when a process ends, a caller gives up or a kernel dies.
 //!
 //! ```text
-//!   a process ends --> its children get parent 0; those that have ended go
-//!        |             who asked for it and waits still: answered
-//!        +--> somebody waits for its end: the record stays, they are woken
-//!        +--> nobody will: the record goes
+//!   a process ends --> its children get parent 0; those that have ended are removed
+//!         |            a caller still parked in its Spawn gets the outcome
+//!         +--> a parent or watcher will wait for its end: the record stays, waiters are woken
+//!         +--> otherwise the record is removed
 //! ```
 
 use crate::record::{Life, Record, Watch};
@@ -15,7 +15,7 @@ use base::id::{DomainId, Epoch};
 use share::Effects;
 
 impl Processes {
-    /// Its kernel says how it ended.
+    /// Ended: the kernel reports how the process ended.
     pub(crate) fn do_ended(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let request = call.request;
@@ -27,7 +27,7 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// Who watched it does so no more.
+    /// Leave: the watcher will not wait for the process any more.
     pub(crate) fn do_leave(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let pid = call.pid()?;
@@ -39,7 +39,7 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// A process that runs on the kernel that asks.
+    /// Returns the process that the request is about, if the calling kernel runs it.
     pub(crate) fn own(&mut self, call: &Call<'_>) -> Result<(u32, &mut Record)> {
         let pid = call.pid()?;
         let record = self.records.get_mut(pid).ok_or(Errno::Srch)?;
@@ -52,12 +52,12 @@ impl Processes {
         Ok((pid, record))
     }
 
-    /// Where those wait who ask for the end of a process.
+    /// Returns the key under which callers wait for the end of a process.
     fn key(pid: u32, record: &Record) -> Key {
         if record.parent == 0 { Key::Watched(pid) } else { Key::Child(record.parent) }
     }
 
-    /// Wakes those who wait for the end of a process: something about it is new.
+    /// Wakes the callers that wait for `pid` to end, because its record has changed.
     pub(crate) fn tell_watchers(&mut self, pid: u32, effects: &mut dyn Effects) {
         if let Some(record) = self.records.get(pid) {
             let key = Self::key(pid, record);
@@ -65,7 +65,7 @@ impl Processes {
         }
     }
 
-    /// Will anybody ask for its end?
+    /// Returns whether a parent or a watcher will ask for the end.
     fn has_watcher(&self, record: &Record) -> bool {
         match record.parent {
             0 => record.watch != Watch::Nobody,
@@ -73,7 +73,7 @@ impl Processes {
         }
     }
 
-    /// It has ended.
+    /// Marks the process as ended, and removes the record if no caller will ask for it.
     pub(crate) fn end(&mut self, pid: u32, end: End, status: u32, effects: &mut dyn Effects) {
         let order = self.records.tick();
         let Some(record) = self.records.get_mut(pid) else { return };
@@ -91,20 +91,20 @@ impl Processes {
         }
     }
 
-    /// It never began: who asked for it learns why, and nothing is left.
+    /// The process failed to start: the caller of Spawn gets the error, and the record is removed.
     pub(crate) fn fail(&mut self, pid: u32, error: Errno, effects: &mut dyn Effects) {
         self.settle(pid, Err(error), effects);
         self.remove(pid, effects);
     }
 
-    /// The record goes. Who waits may have nothing to wait for any more.
+    /// Removes the record. Waiters are woken, because they may have nothing left to wait for.
     pub(crate) fn remove(&mut self, pid: u32, effects: &mut dyn Effects) {
         self.leave_children(pid, effects);
         self.tell_watchers(pid, effects);
         self.records.remove(pid);
     }
 
-    /// Tells who asked for a process what became of it.
+    /// Records the outcome for the caller of Spawn and wakes it.
     pub(crate) fn settle(
         &mut self,
         pid: u32,
@@ -119,14 +119,14 @@ impl Processes {
         }
     }
 
-    /// A process that is no more has no children. If it waited for one, it is woken.
+    /// Takes the children from a process that has ended. If it was waiting for one, it is woken.
     fn leave_children(&mut self, pid: u32, effects: &mut dyn Effects) {
         for child in self.records.find(|record| record.parent == pid) {
             self.orphan(child, effects);
         }
     }
 
-    /// Nobody asks for its end any more.
+    /// Leaves the process without parent and watcher. If it has ended, its record is removed.
     fn orphan(&mut self, pid: u32, effects: &mut dyn Effects) {
         self.tell_watchers(pid, effects);
         let Some(record) = self.records.get_mut(pid) else { return };
@@ -137,14 +137,15 @@ impl Processes {
         }
     }
 
-    /// Nobody wants it any more: it is to end.
+    /// Leaves the process without parent and watcher, and kills it.
     pub(crate) fn abandon(&mut self, pid: u32, effects: &mut dyn Effects) {
         self.orphan(pid, effects);
         self.stop(pid, signal::KILL, effects);
     }
 
-    /// A life of a kernel is over: who was parked from there, what ran there, what was watched from
-    /// there. What it had asked for and is a process's child goes on, or not, as that parent does.
+    /// A life of a kernel has ended. Forgets the callers parked from it, kills the processes that
+    /// it watched, and ends those that it ran. A child that one of its processes was spawning on
+    /// another kernel loses its parent and continues.
     pub(crate) fn bury(&mut self, life: Life, effects: &mut dyn Effects) {
         self.parked.gone(DomainId(life.kernel), Epoch(life.epoch));
         self.asked.retain(|&token, _| Life::of(token) != life);
@@ -161,7 +162,7 @@ impl Processes {
         }
     }
 
-    /// What waits for a kernel waits no more.
+    /// Fails all processes that wait for `kernel` to fetch them.
     pub(crate) fn give_up(&mut self, kernel: u8, effects: &mut dyn Effects) {
         let waits = |record: &Record| record.kernel == kernel && record.state == State::Waiting;
         for pid in self.records.find(waits) {

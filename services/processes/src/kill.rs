@@ -1,11 +1,11 @@
-//! Signals: for a process or for a group.
+//! Signals to a process or a group.
 //!
-//! Every signal that is not ignored ends whom it reaches: programs have no handlers. A process has
-//! at most one that its kernel has not heard of, the first one, unless a KILL comes.
+//! Programs have no handlers: every signal that is not ignored ends its target. Of the signals that
+//! the kernel has not fetched yet, a process keeps only the first, but KILL replaces it.
 //!
-//! Contract: a process reaches itself, those that descend from it, and its group; of a group, those
-//! among them. The system reaches all, and so does a process whose kernel says so
-//! ([`flag::ANY_PROCESS`]).
+//! Contract: a process may signal itself, its descendants and its group; of a named group, only the
+//! members among those. The system may signal any process, and so may a process for which its
+//! kernel sets [`flag::ANY_PROCESS`].
 
 use crate::record::Stop;
 use crate::service::{Call, Processes, Result};
@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use share::Effects;
 
 impl Processes {
-    /// A signal for whom it may concern.
+    /// Kill: signals every target that the caller may reach.
     pub(crate) fn do_kill(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let flags = call.flags(flag::ANY_PROCESS)?;
         let signal = call.request.signal;
@@ -36,7 +36,7 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// Those that are meant: at least one.
+    /// Returns the processes that `pid` names (as in `kill`), at least one.
     fn targets(&self, pid: i32, asker: u32) -> Result<Box<[u32]>> {
         let number = pid.unsigned_abs();
         let found = match pid {
@@ -50,21 +50,23 @@ impl Processes {
         if found.is_empty() { Err(Errno::Srch.into()) } else { Ok(found) }
     }
 
-    /// May `asker` signal `pid`?
+    /// Returns whether `asker` may signal `pid` without [`flag::ANY_PROCESS`].
     fn reaches(&self, asker: u32, pid: u32) -> bool {
         let group_of = |pid| self.records.get(pid).map(|record| record.group);
         self.is_above(asker, pid) || group_of(asker).is_some_and(|own| group_of(pid) == Some(own))
     }
 
-    /// Does `pid` descend from `above`, or is it the same? From the system all do.
+    /// Returns whether `pid` is `above` or a descendant of it. All processes descend from the
+    /// system (0).
     pub(crate) fn is_above(&self, above: u32, pid: u32) -> bool {
-        // Parents that kernels have named may be anything: no way up is longer than all there are.
+        // Kernels may report any parents after a restart, even cycles: bound the walk by the number
+        // of processes.
         let up = |&pid: &u32| self.records.get(pid).map(|record| record.parent);
         let way = core::iter::successors(Some(pid), up).take(PROCESSES + 1);
         above == 0 || way.take_while(|&pid| pid != 0).any(|pid| pid == above)
     }
 
-    /// It is to end. One that its kernel has not heard of ends here.
+    /// Signals a process so that it ends. If its kernel has not fetched it yet, it ends at once.
     pub(crate) fn stop(&mut self, pid: u32, signal: u16, effects: &mut dyn Effects) {
         let order = self.records.tick();
         let Some(record) = self.records.get_mut(pid) else { return };

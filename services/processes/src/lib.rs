@@ -1,16 +1,17 @@
-//! The process table: one over all kernels. The concept is in `docs/design/processes.md`, the
-//! requests are in `abi::process`.
+//! The process table, one for all kernels. `docs/design/processes.md` describes it; `abi::process`
+//! defines the requests.
 //!
-//! - [`record`]   what is known of a process, and how numbers are given
-//! - [`service`]  the state, and its steps
+//! - [`record`]   the record of a process, and the allocation of process numbers
+//! - [`service`]  the state machine
 //! - `begin`, `wait`, `kill`, `look`  the operations
-//! - `end`        what follows from an end: of a process, of who waits, of a kernel
-//! - [`name`]     a process's name, from its beginning
-//! - [`client`]   requests as functions
+//! - `end`        what follows when a process ends, a caller gives up or a kernel dies
+//! - [`name`]     the name of a process, derived from its start data
+//! - [`client`]   the requests as functions
 //!
-//! The table runs nothing and stops nothing: kernels ask it what there is to do (`Next`), and tell
-//! it what became of that. Its state lies in memory that kernels of different ISAs share: it holds
-//! collections of `alloc` and numbers, no reference, no function, no `dyn`, no default hasher.
+//! The table starts and stops no process itself. Kernels fetch their tasks from it (`Next`) and
+//! report the results. The state lies in memory shared by kernels of different ISAs, so it holds
+//! only numbers and collections of `alloc`: no references, no function pointers, no `dyn`, no
+//! default hasher.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

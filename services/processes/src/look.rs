@@ -1,4 +1,4 @@
-//! What is known of processes, and the groups that they are in.
+//! Queries about processes, resource accounts, and moving a process to another group.
 
 use crate::record::is_number;
 use crate::service::{Call, Key, Processes, Result};
@@ -7,7 +7,7 @@ use abi::process::{Errno, Listed, Reply, State};
 use zerocopy::IntoBytes;
 
 impl Processes {
-    /// What a process has used so far.
+    /// Account: the kernel reports what a process has used so far.
     pub(crate) fn do_account(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let request = call.request;
@@ -15,7 +15,7 @@ impl Processes {
         Ok(Reply::default())
     }
 
-    /// One process.
+    /// About: describes one process.
     pub(crate) fn do_about(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let pid = call.pid()?;
@@ -25,7 +25,7 @@ impl Processes {
         Ok(Reply { pid, filled: size_of::<Listed>() as u32, ..Reply::default() })
     }
 
-    /// As many as there is room for, above a number.
+    /// List: fills the bulk with processes above a number.
     pub(crate) fn do_list(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let above = u32::try_from(call.request.pid).map_err(|_| Errno::Inval)?;
@@ -41,7 +41,8 @@ impl Processes {
         Ok(Reply { filled, ..Reply::default() })
     }
 
-    /// How many processes each kernel has, as many kernels as there is room for.
+    /// Load: counts the live processes of each kernel, for as many kernels as the bulk has room
+    /// for.
     pub(crate) fn do_load(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let mut counts = [0u32; MAX_DOMAINS];
@@ -62,7 +63,7 @@ impl Processes {
         Ok(Reply { filled, ..Reply::default() })
     }
 
-    /// Puts a process into a group: the asker itself, or a child of it; the system may all.
+    /// Group: moves a process. A process may move itself and its children; the system may move any.
     pub(crate) fn do_group(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let asker = call.request.parent;
@@ -83,18 +84,18 @@ impl Processes {
         let order = self.records.tick();
         if let Some(record) = self.records.get_mut(pid) {
             record.group = group;
-            // One that waits is begun with its group.
+            // A kernel that has not fetched the process yet gets the group with it.
             record.regrouped = (record.state != State::Waiting).then_some(order);
             let kernel = record.kernel;
             self.call(kernel, call.effects);
         }
-        // Who waits for one of a group may have none there any more: the parent, and itself.
+        // A waiter for members of a group may have none left: the parent, or the process itself.
         self.tell_watchers(pid, call.effects);
         self.parked.wake(Key::Child(pid), call.effects);
         Ok(Reply { pid, group, ..Reply::default() })
     }
 
-    /// The group that `asker` wants for `pid`; 0: its own.
+    /// Returns the group that `asker` requests for `pid`.
     fn group_for(&self, asker: u32, pid: u32, group: u32) -> Result<u32> {
         if group == 0 || group == pid {
             return Ok(pid);
@@ -105,8 +106,7 @@ impl Processes {
         if self.may_join(asker, group) { Ok(group) } else { Err(Errno::Perm.into()) }
     }
 
-    /// May `asker` have somebody in this group? Somebody is in it already, and that is the asker or
-    /// one that descends from it.
+    /// Returns whether `asker` may put processes into this group: it or a descendant must be in it.
     pub(crate) fn may_join(&self, asker: u32, group: u32) -> bool {
         let is_own = |pid| self.is_above(asker, pid);
         self.records.iter().any(|(&pid, record)| record.group == group && is_own(pid))

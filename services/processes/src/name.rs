@@ -1,27 +1,27 @@
-//! A process's name: the last component of its first argument, by which it was called; of its
-//! program's path where that makes no sense. So a program that serves many names has the one that
-//! was asked for. It is what the process's beginner says, and nobody may rely on it.
+//! The name of a process: the last component of its first argument, or of its path if that is not
+//! visible text. So a program that is installed under several names shows the one it was called by.
+//! The parent can choose any name, so no decision may rely on it.
 
 use abi::process::NAME;
 use abi::program::{BEGIN_FILES, BEGIN_MAGIC, Begin, BeginFile};
 use zerocopy::FromBytes;
 
-/// Of what a beginning says; `?` when that makes no sense.
+/// Returns the name that start data give; `?` if they are malformed.
 pub fn of(beginning: &[u8]) -> [u8; NAME] {
     let (path, first) = strings(beginning).unwrap_or_default();
     let named = [first, path].map(last).into_iter().find(|name| makes_sense(name));
     padded(named.unwrap_or(b"?"))
 }
 
-/// As a name: cut where a character ends, without what a terminal would obey.
+/// Converts text to a name: cuts it at a character boundary and replaces control characters by `?`.
 pub fn padded(text: &[u8]) -> [u8; NAME] {
     let mut name = [0; NAME];
-    let goes_on = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    let bytes = (0..=text.len().min(NAME)).rev().find(|at| !goes_on(at)).unwrap_or(0);
+    let continues = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let bytes = (0..=text.len().min(NAME)).rev().find(|at| !continues(at)).unwrap_or(0);
     for (to, &byte) in name.iter_mut().zip(text.iter().take(bytes)) {
         *to = if byte.is_ascii_control() { b'?' } else { byte };
     }
-    // U+0080 to U+009F: control characters too, of two bytes.
+    // U+0080 to U+009F are control characters too, encoded in two bytes.
     let is_control = |pair: &[u8]| matches!(pair, [0xc2, 0x80..=0x9f]);
     while let Some(at) = name.windows(2).position(is_control) {
         name.iter_mut().skip(at).take(2).for_each(|byte| *byte = b'?');
@@ -29,12 +29,12 @@ pub fn padded(text: &[u8]) -> [u8; NAME] {
     name
 }
 
-/// A name without what pads it.
+/// Returns a name without its padding.
 pub fn text(name: &[u8; NAME]) -> &[u8] {
     until_nul(name)
 }
 
-/// The path of a beginning, and its first argument: empty when there is none.
+/// Returns the path and the first argument (empty if there is none).
 fn strings(beginning: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = Begin::read_from_prefix(beginning).ok()?;
     let files = usize::try_from(head.files).ok().filter(|&files| files <= BEGIN_FILES)?;
@@ -53,7 +53,7 @@ fn last(path: &[u8]) -> &[u8] {
     components.next_back().unwrap_or_default()
 }
 
-/// Text that one can see.
+/// Returns whether the name is UTF-8 with something other than white space.
 fn makes_sense(name: &[u8]) -> bool {
     core::str::from_utf8(name).is_ok_and(|text| !text.trim().is_empty())
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_last_component() {
+    fn the_name_is_the_last_component_of_the_path() {
         assert_eq!(name(b"/bin/hello"), b"hello");
         assert_eq!(name(b"hello"), b"hello");
         assert_eq!(name(b"a/b//"), b"b");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_called_by_another_name_has_that() {
+    fn the_name_is_that_of_the_first_argument() {
         assert_eq!(called(b"sleep\x001000\0"), b"sleep");
         assert_eq!(called(b"/usr/bin/ls\0-l\0"), b"ls");
         assert_eq!(called(b"-sh\0"), b"-sh");
@@ -111,13 +111,13 @@ mod tests {
         }
         let whole = begin(b"/bin/coreutils", b"sleep\0", 2);
         assert_eq!(text(&of(&whole[..whole.len() - 1])), b"coreutils");
-        // As a kernel says it again to a table that began anew.
+        // As a kernel reports it to a restarted table.
         let name = of(&begin(b"/bin/sh", "\u{9b}\x07\u{9c}x\0".as_bytes(), 0));
         assert_eq!(padded(text(&name)), name);
     }
 
     #[test]
-    fn what_makes_no_sense_has_one_too() {
+    fn malformed_start_data_give_a_visible_name() {
         assert_eq!(padded(b"\xc2\x9b\xc2\x9b")[..5], *b"????\0");
         for bad in [&b""[..], b"PENBEGIN", &[0; 200], &[0xff; 200]] {
             assert_eq!(of(bad)[..2], *b"?\0");

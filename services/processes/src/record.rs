@@ -1,7 +1,8 @@
-//! What is known of a process, and how numbers are given.
+//! The record of a process, and the allocation of process numbers.
 //!
-//! Contract: a number is given to one process at a time, and to none while a group has it or a
-//! child names it as its parent. Numbers rise from [`first`] on and begin again at [`FIRST`].
+//! Contract: a number belongs to one process at a time. It is not given out while a process has it,
+//! a group has it, or a child names it as its parent. Numbers rise from [`first`] and wrap to
+//! [`FIRST`].
 
 use abi::process::{End, LAST_PID, Listed, NAME, PROCESSES, State};
 use alloc::boxed::Box;
@@ -9,98 +10,94 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Iter;
 use share::Token;
 
-/// The first number there is. 1 is none, for -1 has a meaning of its own where groups are named.
+/// The lowest number. 1 is never used, because -1 means "any" where groups are named.
 pub const FIRST: u32 = 2;
-/// Numbers that a life of the table has before it comes to those that the next one begins with.
+/// Distance between the first numbers of two successive lives of the table.
 pub const STRIDE: u32 = 1 << 20;
 
-/// The first number of a table's life: a table that began anew hears only a moment later of what
-/// still runs, so it begins elsewhere.
+/// Returns the first number of a table's life. A restarted table learns only a moment later which
+/// processes still run, so each life starts at a different number.
 pub const fn first(lives: u32) -> u32 {
     let skipped = lives.saturating_sub(1) as u64 * STRIDE as u64;
     FIRST + (skipped % (LAST_PID - FIRST) as u64) as u32
 }
 
-/// A kernel in one of its lives.
+/// One life of a kernel, from its start to its death or restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The kernel.
     pub kernel: u8,
-    /// Which of its lives.
+    /// Counts the kernel's lives.
     pub epoch: u16,
 }
 
 impl Life {
-    /// Of who asks.
+    /// Returns the caller's kernel and its life.
     pub fn of(token: Token) -> Life {
         Life { kernel: token.kernel, epoch: token.epoch }
     }
 }
 
-/// Does somebody who is no process ask for its end?
+/// Whether a kernel thread, not a parent process, will wait for the end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// No.
     Nobody,
-    /// Somebody, but the table began anew and has not heard who.
+    /// One will, but the table has restarted since and does not know in which kernel it is.
     Somebody,
-    /// Somebody in this kernel.
+    /// One in this life of a kernel will.
     By(Life),
 }
 
-/// A signal that its kernel has not heard of.
+/// A signal that the process's kernel has not fetched yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Its place in the order of all that happened.
+    /// Position in the order of all events.
     pub order: u64,
-    /// The signal.
     pub signal: u16,
 }
 
-/// A process.
+/// The table's record of one process.
 #[derive(Debug)]
 pub struct Record {
-    /// Its parent's number; 0: the system.
+    /// 0: the system.
     pub parent: u32,
-    /// Its group.
     pub group: u32,
-    /// Its kernel.
+    /// Index of the kernel it runs on.
     pub kernel: u8,
-    /// That kernel's life, once it has heard of the process.
+    /// The life of that kernel, set when it fetches the process.
     pub epoch: u16,
-    /// Where it is in its life.
     pub state: State,
-    /// Who asks for its end, if its parent is the system.
+    /// Used only if the parent is the system.
     pub watch: Watch,
-    /// Who asked for it and has not been answered.
+    /// The caller of Spawn, until the outcome is recorded for it.
     pub asker: Option<Token>,
-    /// When it was asked for or ended, in the order of all that happened.
+    /// Position of its Spawn, later of its end, in the order of all events.
     pub order: u64,
-    /// Its beginning, until its kernel has it.
+    /// Its start data, until its kernel fetches them.
     pub begin: Box<[u8]>,
-    /// What its kernel has to hear.
     pub stop: Option<Stop>,
-    /// Its kernel has to hear of its group: since when, in the order of all that happened.
+    /// Set while its kernel has yet to learn its new group: position in the order of all events.
     pub regrouped: Option<u64>,
-    /// It is to end, whether its kernel has heard so or not: it begins nobody any more, so that a
-    /// signal for a group reaches all there ever will be of it.
+    /// It was signalled and will end, whether or not its kernel knows yet. It may not start
+    /// processes, so a signal to a group also reaches every member that would have been started
+    /// later.
     pub is_doomed: bool,
-    /// How it ended, and with which status.
+    /// How it ended, with the exit code, signal or trap.
     pub end: Option<(End, u32)>,
-    /// When it was asked for, in ns.
+    /// Time of the Spawn request, in ns.
     pub began: u64,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
-    /// Its name, NUL padded.
+    /// NUL padded.
     pub name: [u8; NAME],
 }
 
 impl Record {
-    /// Waits for `kernel`, asked for at `now`.
+    /// Creates the record of a process that was requested at `now` and waits for `kernel` to fetch
+    /// it.
     pub fn new(kernel: u8, parent: u32, group: u32, now: u64) -> Record {
         Record {
             parent,
@@ -124,17 +121,17 @@ impl Record {
         }
     }
 
-    /// Has it ended?
     pub fn is_over(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// Has this life of a kernel heard of it?
+    /// Returns whether `life` has fetched the process and runs it, or ran it until it ended.
     pub fn is_of(&self, life: Life) -> bool {
         self.state != State::Waiting && Life { kernel: self.kernel, epoch: self.epoch } == life
     }
 
-    /// What of it `life`'s kernel has to hear: when that came up.
+    /// Returns since when (in the order of all events) `life`'s kernel has a task for this process,
+    /// if there is one.
     pub fn news(&self, life: Life) -> Option<u64> {
         match self.state {
             State::Waiting => (self.kernel == life.kernel).then_some(self.order),
@@ -145,14 +142,13 @@ impl Record {
         }
     }
 
-    /// What it has used so far.
+    /// Updates the resources used so far. The memory peak never falls.
     pub fn account(&mut self, cpu: u64, memory: u64, messages: u64) {
         self.cpu = cpu;
         self.memory = self.memory.max(memory);
         self.messages = messages;
     }
 
-    /// For people and for programs.
     pub fn listed(&self, pid: u32) -> Listed {
         let (kind, status) = self.end.map_or((0, 0), |(kind, status)| (kind as u32, status));
         Listed {
@@ -172,7 +168,7 @@ impl Record {
     }
 }
 
-/// All of them.
+/// All records, by number.
 #[derive(Debug)]
 pub struct Records {
     all: BTreeMap<u32, Record>,
@@ -181,49 +177,45 @@ pub struct Records {
 }
 
 impl Records {
-    /// None yet, in this life of the table.
+    /// Creates an empty table; `lives` counts the table's lives.
     pub const fn new(lives: u32) -> Records {
         Records { all: BTreeMap::new(), next: first(lives), order: 0 }
     }
 
-    /// How many.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Is every place taken?
     pub fn is_full(&self) -> bool {
         self.all.len() >= PROCESSES
     }
 
-    /// One.
     pub fn get(&self, pid: u32) -> Option<&Record> {
         self.all.get(&pid)
     }
 
-    /// One, to change it.
     pub fn get_mut(&mut self, pid: u32) -> Option<&mut Record> {
         self.all.get_mut(&pid)
     }
 
-    /// All, by their numbers.
+    /// Iterates in ascending order of numbers.
     pub fn iter(&self) -> Iter<'_, u32, Record> {
         self.all.iter()
     }
 
-    /// Those above a number.
+    /// Iterates over the records with numbers above `pid`.
     pub fn above(&self, pid: u32) -> impl Iterator<Item = (u32, &Record)> {
-        let behind = pid.saturating_add(1);
-        self.all.range(behind..).map(|(&pid, record)| (pid, record))
+        let next = pid.saturating_add(1);
+        self.all.range(next..).map(|(&pid, record)| (pid, record))
     }
 
-    /// Numbers of those that are `wanted`.
+    /// Returns the numbers of the records for which `wanted` holds.
     pub fn find(&self, wanted: impl Fn(&Record) -> bool) -> Box<[u32]> {
         let found = self.all.iter().filter(|(_, record)| wanted(record));
         found.map(|(&pid, _)| pid).collect()
     }
 
-    /// A number that nothing has: there are far more than places.
+    /// Returns an unused number. Terminates because there are far more numbers than records.
     pub fn fresh(&mut self) -> u32 {
         loop {
             let pid = self.next;
@@ -235,24 +227,22 @@ impl Records {
         }
     }
 
-    /// The next place in the order of all that happens.
+    /// Returns the next position in the order of all events.
     pub fn tick(&mut self) -> u64 {
         self.order += 1;
         self.order
     }
 
-    /// Puts one in.
     pub fn insert(&mut self, pid: u32, record: Record) {
         self.all.insert(pid, record);
     }
 
-    /// Takes one out.
     pub fn remove(&mut self, pid: u32) -> Option<Record> {
         self.all.remove(&pid)
     }
 }
 
-/// Is it a number that a process or a group can have?
+/// Returns whether a process or a group may have this number.
 pub fn is_number(number: u32) -> bool {
     (FIRST..LAST_PID).contains(&number)
 }

@@ -1,21 +1,21 @@
-//! The state, and its steps.
+//! The state machine of the process table.
 //!
-//! Contract: `share::form`'s. Any request with any bulk is answered, with an error value
-//! where it makes no sense; what failed has changed nothing. Kernels are trusted, except that only
-//! the one a process runs on says what becomes of it.
+//! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
+//! is malformed, and a failed request changes nothing. Kernels are trusted, except that only the
+//! kernel that runs a process may report on it.
 //!
 //! ```text
-//!   asked --> answered
-//!         \-> parked at a key (Next, Wait) --wake of the key--> asked again
-//!         \-> parked under its token (Spawn) --begun, or not--> asked again: what became of it
+//!   request --> answered
+//!          \-> parked under a key (Next, Wait) -- key woken --> repeated
+//!          \-> parked under its token (Spawn) -- started or failed --> repeated: gets the outcome
 //! ```
-//! A kernel that asks for its news asks again when it is woken, and not before. A wake can be lost
-//! with the kernel that was to send it; so a step that calls a kernel wants the timer, and who does
-//! not come for [`PATIENCE`] is called again (`remind`), until it has come.
+//! A kernel that is parked in Next comes back only when it is woken. A wake can be lost if the
+//! kernel that was to deliver it dies. So a step that has woken a kernel sets the timer, and
+//! `remind` repeats the wake every [`PATIENCE`] until the kernel has fetched its tasks.
 //!
-//! Who asks again under a token that was not parked in this life of the table is told that it began
-//! anew ([`Errno::Restarted`]): so each kernel, whose `Next` waits here always, learns at once that
-//! it has to name what it runs.
+//! If a caller repeats a request that was not parked in this life of the table, it gets
+//! [`Errno::Restarted`]. Each kernel always has a `Next` parked here, so it learns at once of a
+//! restart and that it must report what it runs.
 
 use crate::record::{Life, Record, Records};
 use abi::boot::MAX_DOMAINS;
@@ -25,38 +25,38 @@ use alloc::collections::BTreeMap;
 use base::id::{DomainId, Epoch};
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Token};
 
-/// Most askers that are parked, those who wait for a process to begin not among them.
+/// Maximum number of parked callers, not counting callers of Spawn.
 pub const WAITS: usize = 1024;
-/// Most askers who wait for a process to begin, or have not come for the answer.
+/// Maximum number of callers of Spawn that wait for the start or have not yet fetched the outcome.
 pub const SPAWNS: usize = 2 * PROCESSES;
-/// Most bytes of beginnings that no kernel has fetched.
+/// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
-/// Bytes of an arena that hold all of the table when everything is full.
+/// Size of an arena that holds the table with every limit reached.
 pub const ARENA: usize = 1 << 20;
 
-/// When a kernel that was called for its news and did not come is called again, in ns.
+/// Time after which the wake of a kernel that has not fetched its tasks is repeated, in ns.
 pub const PATIENCE: u64 = 500_000_000;
 
-/// How long a process waits for the next life of a kernel that is gone, in ns.
+/// How long a process waits for the next life of a kernel that died, in ns.
 pub const GRACE: u64 = 5_000_000_000;
 
-/// What can be waited for.
+/// What a caller can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// There is something to do for a kernel.
+    /// A task for this kernel.
     Next(u8),
-    /// Something happened to a child of this process.
+    /// A change of a child of this process.
     Child(u32),
-    /// Something happened to this process, whose parent is the system.
+    /// A change of this process, whose parent is the system.
     Watched(u32),
 }
 
-/// Why there is no reply yet, or a bad one.
+/// Why an operation returns no reply, or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     Failed(Errno),
     Park(Key),
-    /// It is parked already.
+    /// The caller is already recorded; it stays parked.
     Wait,
 }
 
@@ -68,15 +68,15 @@ impl From<Errno> for Halt {
 
 pub(crate) type Result<T> = core::result::Result<T, Halt>;
 
-/// Who asked for a process.
+/// A pending Spawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spawning {
     pub pid: u32,
-    /// What became of it.
+    /// Set when the process has started or has failed to start.
     pub outcome: Option<core::result::Result<(), Errno>>,
 }
 
-/// One request under way.
+/// A request being handled.
 pub(crate) struct Call<'a> {
     pub now: u64,
     pub token: Token,
@@ -86,13 +86,13 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Which of `known` are set; anything else makes no sense.
+    /// Returns the request's flags. Fails if any flag outside `known` is set.
     pub fn flags(&self, known: u16) -> Result<u16> {
         let flags = self.request.flags;
         if flags & !known == 0 { Ok(flags) } else { Err(Errno::Inval.into()) }
     }
 
-    /// The process that it is about.
+    /// Returns the request's `pid`, which must be positive.
     pub fn pid(&self) -> Result<u32> {
         match u32::try_from(self.request.pid) {
             Ok(pid) if pid > 0 => Ok(pid),
@@ -100,7 +100,7 @@ impl Call<'_> {
         }
     }
 
-    /// The beginning or name that is sent.
+    /// Returns the start data or the name that the request carries.
     pub fn sent(&self) -> Result<&[u8]> {
         let length = usize::try_from(self.request.length).unwrap_or(usize::MAX);
         let sent = if length <= BEGIN_BYTES { self.bulk.get(..length) } else { None };
@@ -113,14 +113,14 @@ impl Call<'_> {
 pub struct Processes {
     pub(crate) records: Records,
     pub(crate) parked: Parked<Key>,
-    /// Who was parked there and was not answered, woken or not.
+    /// Callers parked under a key that have not been answered, woken or not.
     pub(crate) asked: BTreeMap<Token, Key>,
     pub(crate) spawns: BTreeMap<Token, Spawning>,
-    /// The newest epoch of each kernel that has asked; 0: none has.
+    /// The newest life of each kernel that has sent a request; 0 if it has sent none.
     pub(crate) newest: [u16; MAX_DOMAINS],
-    /// Kernels whose newest life has ended: nothing waits for them longer than [`GRACE`].
+    /// Kernels whose newest life has ended. Processes wait for them at most [`GRACE`].
     pub(crate) away: [bool; MAX_DOMAINS],
-    /// This step has called a kernel for its news.
+    /// This step has woken a kernel for a task.
     called: bool,
 }
 
@@ -130,13 +130,14 @@ const _: () = {
 };
 
 impl Processes {
-    /// How many processes there are, and how many askers were parked and not answered.
+    /// Returns the number of processes and the number of parked callers.
     pub fn census(&self) -> (usize, usize) {
         (self.records.count(), self.asked.len() + self.spawns.len())
     }
 
-    /// A kernel asks: what of an earlier life of it is left goes, and an earlier life is not heard.
-    fn hear(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
+    /// Notes which life of the caller's kernel sent a request. A new life removes what is left of
+    /// the previous one; a request from an earlier life fails.
+    fn note_life(&mut self, token: Token, effects: &mut dyn Effects) -> Result<()> {
         let at = usize::from(token.kernel);
         let newest = self.newest.get_mut(at).ok_or(Errno::Inval)?;
         let before = *newest;
@@ -156,7 +157,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Was it parked in this life?
+    /// Fails with `Restarted` unless the caller was parked in this life of the table.
     fn resume(&mut self, token: Token) -> Result<()> {
         self.parked.forget(token);
         if self.asked.remove(&token).is_some() { Ok(()) } else { Err(Errno::Restarted.into()) }
@@ -167,7 +168,7 @@ impl Processes {
         if call.request.reserved != 0 {
             return Err(Errno::Inval.into());
         }
-        self.hear(call.token, call.effects)?;
+        self.note_life(call.token, call.effects)?;
         match (op, again) {
             (Op::Spawn, true) => return self.spawned(call.token),
             (Op::Next | Op::Wait, true) => self.resume(call.token)?,
@@ -211,7 +212,7 @@ impl Processes {
         Some(())
     }
 
-    /// Who asks waits no more. A process that it asked for has lost who wanted it.
+    /// Removes a caller that no longer waits. A process that it was spawning is killed.
     fn cancel(&mut self, token: Token, effects: &mut dyn Effects) {
         self.parked.forget(token);
         self.asked.remove(&token);
@@ -253,7 +254,7 @@ impl Service for Processes {
         event: Event<'_, Request>,
         effects: &mut dyn Effects,
     ) -> Answer<Reply> {
-        let answer = self.hear_of(now, event, effects);
+        let answer = self.handle_event(now, event, effects);
         if core::mem::take(&mut self.called) {
             effects.timer(now.saturating_add(PATIENCE));
         }
@@ -262,7 +263,7 @@ impl Service for Processes {
 }
 
 impl Processes {
-    fn hear_of(
+    fn handle_event(
         &mut self,
         now: u64,
         event: Event<'_, Request>,
@@ -283,14 +284,14 @@ impl Processes {
         Answer::NoReply
     }
 
-    /// A kernel has something to hear.
+    /// Wakes a kernel because it has a task.
     pub(crate) fn call(&mut self, kernel: u8, effects: &mut dyn Effects) {
         self.parked.wake(Key::Next(kernel), effects);
         self.called = true;
     }
 
-    /// Calls the kernels once more that ask for their news and have not come for them. What has
-    /// waited long enough for the next life of a kernel waits no more.
+    /// Repeats the wake of every kernel that is parked in Next and has a task. Fails the processes
+    /// that have waited [`GRACE`] for the next life of their kernel.
     pub(crate) fn remind(&mut self, now: u64, effects: &mut dyn Effects) {
         let away = self.away;
         let waits = |record: &Record| {
@@ -315,14 +316,14 @@ impl Processes {
         }
     }
 
-    /// A life of a kernel has ended. What waits for that kernel waits no more, unless a newer life
-    /// has asked for it already.
+    /// A life of a kernel has ended. The processes that wait for that kernel fail, unless a newer
+    /// life of it has already sent a request.
     fn gone(&mut self, now: u64, kernel: DomainId, epoch: Epoch, effects: &mut dyn Effects) {
         let newest = self.newest.get(kernel.index()).copied().unwrap_or(0);
         let is_back = newest != 0 && (newest.wrapping_sub(epoch.0) as i16) > 0;
         let life = Life { kernel: kernel.0, epoch: epoch.0 };
         self.asked.retain(|&token, _| Life::of(token) != life);
-        // It may have been the one that was to wake somebody.
+        // The dead kernel may have been the one that was to deliver a wake.
         self.remind(now, effects);
         self.bury(life, effects);
         if !is_back {

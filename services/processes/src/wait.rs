@@ -1,13 +1,13 @@
-//! Waiting for the end of a child.
+//! Wait: waiting for the end of a child.
 //!
-//! The oldest end that is wanted goes with the answer, so each is told once. Who waits is woken
-//! whenever something happens to a child, and looks again.
+//! The oldest matching end is returned and its record removed, so each end is reported once. A
+//! parked waiter is woken by any change of a child, and checks again.
 
 use crate::record::{Life, Record, Watch};
 use crate::service::{Call, Halt, Key, Processes, Result};
 use abi::process::{Errno, Reply, flag};
 
-/// Which children are meant.
+/// Which children a caller of Wait accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     One(u32),
@@ -26,7 +26,7 @@ impl Wanted {
 }
 
 impl Processes {
-    /// A child's end.
+    /// Wait: returns how a child ended, or parks the caller.
     pub(crate) fn do_wait(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         let flags = call.flags(flag::NO_HANG)?;
         let (key, ended) = match call.request.parent {
@@ -42,7 +42,7 @@ impl Processes {
         Ok(reply)
     }
 
-    /// For the system: a process that is watched, if it has ended.
+    /// For the system: the key to wait at, and the watched process if it has ended.
     fn watched(&mut self, call: &Call<'_>) -> Result<(Key, Option<u32>)> {
         let pid = call.pid()?;
         let record = self.records.get_mut(pid).filter(|record| record.watch != Watch::Nobody);
@@ -53,7 +53,7 @@ impl Processes {
         Ok((Key::Watched(pid), record.is_over().then_some(pid)))
     }
 
-    /// For a process: which of its children that are meant was the first to end.
+    /// For a process: the matching child that ended first, if any. Fails if no child matches.
     fn child(&self, parent: u32, pid: i32) -> Result<Option<u32>> {
         let asker = self.records.get(parent).filter(|record| !record.is_over());
         let asker = asker.ok_or(Errno::Srch)?;
@@ -77,7 +77,6 @@ impl Processes {
     }
 }
 
-/// How it ended.
 fn report(pid: u32, record: &Record) -> Reply {
     let (kind, status) = record.end.map_or((0, 0), |(kind, status)| (kind as u32, status));
     let (cpu, memory) = (record.cpu, record.memory);

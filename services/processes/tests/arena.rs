@@ -1,6 +1,7 @@
-//! The service in an arena, as in a kernel: all it has lies there, with every table full too.
+//! The process table in an arena, as in a kernel: all of its state is allocated there, and fits
+//! even when every limit is reached.
 //!
-//! What a program's allocator is is decided once a binary, hence this one.
+//! A binary has one global allocator, so this test is a binary of its own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use abi::process::{Errno, Op, PROCESSES, Request};
@@ -44,7 +45,7 @@ impl Custody for Own {}
 struct Kernel {
     instance: Instance<Processes, Own, Thread>,
     sequence: Cell<u32>,
-    /// Life of all kernels.
+    /// The current life of every kernel.
     epoch: Cell<u16>,
 }
 
@@ -66,7 +67,7 @@ impl Kernel {
         }
     }
 
-    /// How it goes; `None` when it is parked.
+    /// Returns the result; `None` if the request was parked.
     fn ask(&self, request: Request, bulk: &mut [u8]) -> Option<Errno> {
         self.ask_from(0, request, bulk)
     }
@@ -94,9 +95,9 @@ impl Kernel {
 }
 
 #[test]
-fn a_full_table_has_room_and_leaves_nothing_behind() {
+fn a_full_table_fits_its_arena_and_frees_all_memory() {
     let kernel = Kernel::new();
-    // Maps that were used keep one empty node.
+    // A map that was used keeps one empty node.
     const EMPTY: u64 = 4096;
     let before = kernel.instance.usage().used;
     for epoch in 1..=30 {
@@ -105,7 +106,7 @@ fn a_full_table_has_room_and_leaves_nothing_behind() {
         assert_eq!(heard, Some(Errno::Success));
         kernel.fill();
         let full = kernel.instance.usage().used;
-        assert!(full < ARENA as u64 * 7 / 10, "{full} bytes: a step needs some too");
+        assert!(full < ARENA as u64 * 7 / 10, "{full} bytes: a step needs memory too");
         for id in [0, 1] {
             assert_eq!(kernel.step(Event::Gone(DomainId(id), Epoch(kernel.epoch.get()))), None);
         }
@@ -114,7 +115,7 @@ fn a_full_table_has_room_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_life_has_its_own_numbers() {
+fn a_restarted_table_counts_its_lives() {
     let kernel = Kernel::new();
     assert_eq!(kernel.instance.start(), Ok(2));
     let adopt = |pid| Request { pid, kernel: 0, ..Request::new(Op::Adopt) };

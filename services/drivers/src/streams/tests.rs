@@ -1,4 +1,4 @@
-//! A host in the test process, which keeps the rules or does not.
+//! A simulated host that keeps to the protocol or violates it.
 
 use super::*;
 use base::prng::Prng;
@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const PORT: u32 = 1;
 const THEIRS: u32 = 70_000;
 
-/// The host's end of one stream.
+/// The host's end of a stream.
 #[derive(Default)]
 struct Host {
     credit: Credit,
@@ -29,7 +29,7 @@ impl Host {
         streams.received(&self.packet(op, data.len(), 0), data);
     }
 
-    /// Takes all that the board sends.
+    /// Receives all packets that the board sends.
     fn take(&mut self, streams: &mut Streams) {
         let mut data = [0; DATA];
         while let Some((header, bytes)) = streams.next(&mut data) {
@@ -44,7 +44,7 @@ fn open() -> (Streams, Host, Id) {
     let (mut streams, mut host) = (Streams::new(PORT), Host::default());
     host.tell(&mut streams, Op::Request, &[]);
     host.take(&mut streams);
-    assert!(host.ops.is_empty(), "nobody has accepted it yet");
+    assert!(host.ops.is_empty(), "it is not accepted yet");
     let id = streams.accept().unwrap();
     host.take(&mut streams);
     assert_eq!((host.ops.as_slice(), streams.accept()), (&[Op::Response][..], None));
@@ -53,7 +53,7 @@ fn open() -> (Streams, Host, Id) {
 }
 
 #[test]
-fn bytes_go_both_ways_in_order_and_never_more_than_there_is_room_for() {
+fn bytes_go_both_ways_in_order_within_the_credit() {
     let (mut streams, mut host, id) = open();
     let mut random = Prng::new(1);
     let (mut sent, mut read, mut wrote) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::new());
@@ -94,7 +94,7 @@ fn bytes_go_both_ways_in_order_and_never_more_than_there_is_room_for() {
 }
 
 #[test]
-fn what_was_written_before_a_close_arrives_and_then_the_place_is_free() {
+fn data_written_before_a_close_arrive_and_the_slot_becomes_free() {
     let (mut streams, mut host, id) = open();
     assert_eq!(streams.write(id, b"last words"), Some(10));
     streams.close(id);
@@ -103,10 +103,10 @@ fn what_was_written_before_a_close_arrives_and_then_the_place_is_free() {
         (host.received.as_slice(), host.ops.last()),
         (&b"last words"[..], Some(&Op::Shutdown))
     );
-    assert_eq!(streams.count(), 1, "until the host has heard it");
+    assert_eq!(streams.count(), 1, "until the host resets it");
     host.tell(&mut streams, Op::Reset, &[]);
     assert_eq!(streams.count(), 0);
-    // The end of what the host sends is an end, behind what it has sent.
+    // The host's end of stream is read after its data.
     let (mut streams, mut host, id) = open();
     host.tell(&mut streams, Op::Data, b"abc");
     let end = host.packet(Op::Shutdown, 0, NO_SEND);
@@ -118,7 +118,7 @@ fn what_was_written_before_a_close_arrives_and_then_the_place_is_free() {
 }
 
 #[test]
-fn who_breaks_the_rules_loses_the_stream_and_nobody_else_does() {
+fn a_protocol_violation_resets_that_stream_only() {
     let (mut streams, mut host, id) = open();
     for _ in 0..WINDOW as usize / DATA {
         host.tell(&mut streams, Op::Data, &[1; DATA]);
@@ -131,7 +131,7 @@ fn who_breaks_the_rules_loses_the_stream_and_nobody_else_does() {
     assert_eq!(streams.write(id, b"x"), None);
     streams.close(id);
     assert_eq!(streams.count(), 0);
-    // Another port, or a stream that is not: a reset. More streams than there is room for, too.
+    // Another port, an unknown stream, or too many streams: a reset.
     let mut stray = host.packet(Op::Request, 0, 0);
     stray.to_port = 99.into();
     streams.received(&stray, &[]);
@@ -149,7 +149,7 @@ fn who_breaks_the_rules_loses_the_stream_and_nobody_else_does() {
 }
 
 #[test]
-fn no_packets_make_it_panic_or_keep_more_than_its_places() {
+fn no_packets_cause_a_panic_or_too_many_streams() {
     let mut random = Prng::new(7);
     let mut streams = Streams::new(PORT);
     let (mut data, mut ids) = ([0; DATA], Vec::new());
@@ -183,10 +183,10 @@ fn no_packets_make_it_panic_or_keep_more_than_its_places() {
 }
 
 #[test]
-fn the_name_of_one_that_is_gone_names_no_other() {
+fn the_id_of_an_ended_stream_refers_to_no_other() {
     let (mut streams, mut host, first) = open();
     streams.close(first);
-    assert_eq!(streams.read(first, &mut [0; 4]), Read::End, "nobody reads it any more");
+    assert_eq!(streams.read(first, &mut [0; 4]), Read::End, "it is closed");
     host.take(&mut streams);
     assert_eq!(Id::from_number(first.number()), Some(first));
     let other = Id { life: first.life + 1, ..first };

@@ -15,7 +15,7 @@ impl Exercise<'_> {
         }
     }
 
-    /// Few places, so that writes meet; holes between them; and what makes no sense.
+    /// Returns one of few offsets, so that writes overlap; sometimes far away, or invalid.
     fn offset(&mut self) -> u64 {
         match self.random.below(100) {
             0..70 => self.random.below(20_000),
@@ -80,7 +80,7 @@ impl Exercise<'_> {
         if self.random.chance(1, 10) {
             length = self.random.next();
         }
-        // Memory for a long range would be all there is.
+        // A long range would take all space.
         if length > 100_000 {
             length = u64::MAX - self.random.below(1000);
         }
@@ -112,7 +112,7 @@ impl Exercise<'_> {
         }
     }
 
-    /// Pipes keep NONBLOCK: nothing may wait here.
+    /// Pipes keep NONBLOCK, because nothing may wait here.
     pub(super) fn do_adjust(&mut self) {
         let handle = self.file_or_pipe(0);
         let append = if self.random.chance(1, 2) { flag::APPEND } else { 0 };

@@ -1,11 +1,11 @@
-//! Random operations from a seed, and a digest of what they did.
+//! Random operations from a seed, and a digest of their results.
 //!
-//! Contract: the sequence depends on the seed and on the replies, and on nothing else; the digest
-//! holds what every file system and every mode of sharing must answer alike: errors, counts, data,
-//! kinds, sizes, links, names. Not in it: times, numbers of handles and nodes, cookies, the order
-//! of entries, sizes of directories, free space. So a board's digest can be compared with one from
-//! the host. It all happens in one directory, which is removed in the end, and nothing waits. It
-//! needs a file system with [`ROOM`] bytes to spare; with fewer the digest shows where they ended.
+//! Contract: the sequence depends only on the seed and the replies. The digest covers what every
+//! file system and every mode of sharing must return alike: errors, counts, data, kinds, sizes,
+//! links, names. It does not cover times, handles, node numbers, cookies, the order of entries,
+//! sizes of directories, free space. So a board's digest can be compared with one from the host.
+//! All operations are in one directory, which is removed at the end, and none waits. The file
+//! system needs [`ROOM`] free bytes; with fewer, the digest depends on where space ran out.
 
 mod data;
 mod names;
@@ -16,23 +16,23 @@ use alloc::format;
 use alloc::vec::Vec;
 use base::prng::Prng;
 
-/// What an exercise takes at most, as far as thousands of seeds have shown.
+/// Maximum space that an exercise takes, measured over thousands of seeds.
 pub const ROOM: u64 = 4 * 1024 * 1024;
-/// Most handles that an exercise keeps open, those of its directories not counted.
+/// Maximum number of open handles, besides that of the base directory.
 const OPEN: usize = 24;
-/// Handles of the past that are still tried.
+/// Number of closed handles that are still tried.
 const STALE: usize = 4;
-/// Paths of the past that are tried again.
+/// Number of earlier paths that are tried again.
 const KNOWN: usize = 16;
 
-/// What an exercise did.
+/// The result of an exercise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// Of everything that was answered.
+    /// Hash of all replies.
     pub hash: u64,
-    /// Requests.
+    /// Number of requests.
     pub asked: u64,
-    /// Of these, refused ones.
+    /// Number of requests that failed.
     pub refused: u64,
 }
 
@@ -46,7 +46,7 @@ impl Digest {
     }
 }
 
-/// A number that shows each bit of `value`.
+/// Returns a number in which every bit depends on each bit of `value`.
 fn mix(value: u64) -> u64 {
     Prng::new(value).next()
 }
@@ -61,7 +61,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Which handles there are, by what they are for.
+/// What a handle is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Directory,
@@ -83,17 +83,17 @@ struct Exercise<'a> {
     digest: Digest,
     open: Vec<Handle>,
     stale: Vec<u64>,
-    /// Paths from the base that led somewhere.
+    /// Paths from the base directory that were found.
     known: Vec<Vec<u8>>,
     bulk: Vec<u8>,
     piece: u64,
 }
 
-/// Data that every way to the service carries at once: with longer pieces, counts may be short
-/// where requests go by message, and the digest is another.
+/// Data that fits a request in every mode. Longer counts may be cut short where requests are
+/// carried by messages, which would change the digest.
 pub const PIECE: u64 = 3072;
 
-/// Does `operations` random operations from `seed`; see above.
+/// Does `operations` random operations from `seed`.
 pub fn exercise(seed: u64, operations: u64, ask: Ask<'_>) -> Result<Digest, Errno> {
     exercise_in(u64::MAX, seed, operations, ask)
 }
@@ -124,7 +124,7 @@ pub fn exercise_in(piece: u64, seed: u64, operations: u64, ask: Ask<'_>) -> Resu
     Ok(digest)
 }
 
-/// Removes a directory and all that is in it.
+/// Removes a directory and all its contents.
 fn clear(client: &mut Client<'_>, above: u64, name: &[u8]) -> Result<(), Errno> {
     let handle = client.open(above, name, flag::READ | flag::DIRECTORY)?;
     for Listed { name, kind, .. } in client.list(handle, 4096)? {
@@ -166,10 +166,12 @@ impl Exercise<'_> {
         }
     }
 
-    /// Asks, and takes down what must be alike everywhere. The data stays in `bulk`.
+    /// Sends a request and adds the comparable part of its reply to the digest. The data stays in
+    /// `bulk`.
     fn asks(&mut self, request: Request) -> Reply {
         let mut reply = (self.ask)(request, &mut self.bulk);
-        // Which generation it is depends on the file system; what counts is how the wait ends.
+        // The number of the generation depends on the file system; only the result of the wait is
+        // compared.
         if let Some(wait) = request.follow_up(&reply) {
             reply = (self.ask)(wait, &mut self.bulk);
         }
@@ -179,7 +181,7 @@ impl Exercise<'_> {
         reply
     }
 
-    /// The same for what answers with a number and data.
+    /// The same for replies with a value and data.
     fn asks_data(&mut self, request: Request) -> Reply {
         let reply = self.asks(request);
         self.digest.fold(reply.value);
@@ -188,7 +190,7 @@ impl Exercise<'_> {
         reply
     }
 
-    /// A handle that is for this, or now and then any, a closed one, or none.
+    /// Returns a suitable handle, or occasionally any handle, a closed one, or 0.
     fn pick(&mut self, sort: Sort, flags: u16) -> u64 {
         let chance = self.random.below(100);
         if chance < 2 {
@@ -204,7 +206,7 @@ impl Exercise<'_> {
         fitting.get(at).copied().unwrap_or(self.open[0].handle)
     }
 
-    /// The base more often than other directories: so that names meet.
+    /// Picks the base directory more often than others, so that names collide.
     fn pick_directory(&mut self) -> u64 {
         let base = self.random.chance(2, 3);
         if base { self.open[0].handle } else { self.pick(Sort::Directory, 0) }
@@ -218,7 +220,7 @@ impl Exercise<'_> {
         }
     }
 
-    /// Closes the handle at this place.
+    /// Closes the handle at this index.
     fn shut(&mut self, at: usize) {
         let Handle { handle, .. } = self.open.remove(at);
         self.asks(Request::new(Op::Close, handle));

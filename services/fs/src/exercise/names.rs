@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"dd", b"a longer name", b"\xff\x01"];
 
 impl Exercise<'_> {
-    /// One component, of few, so that they meet.
+    /// Returns one of few components, so that names collide.
     fn component(&mut self) -> Vec<u8> {
         match self.random.below(60) {
             0..3 => b"..".to_vec(),
@@ -21,7 +21,7 @@ impl Exercise<'_> {
         }
     }
 
-    /// A path, mostly a good one.
+    /// Returns a path, valid in most cases.
     fn path(&mut self) -> Vec<u8> {
         let mut path = Vec::new();
         match self.random.below(200) {
@@ -44,14 +44,14 @@ impl Exercise<'_> {
         path
     }
 
-    /// A request with one path in bulk.
+    /// Returns a request with one random path.
     fn named(&mut self, op: Op) -> Request {
         let handle = self.pick_directory();
         self.bulk = self.path();
         Request { name: self.bulk.len() as u16, ..Request::new(op, handle) }
     }
 
-    /// The same with a path that led somewhere, more often than not.
+    /// The same, usually with a path that was found before.
     fn named_there(&mut self, op: Op) -> Request {
         if self.known.is_empty() || self.random.chance(1, 3) {
             return self.named(op);
@@ -61,7 +61,7 @@ impl Exercise<'_> {
         Request { name: self.bulk.len() as u16, ..Request::new(op, self.open[0].handle) }
     }
 
-    /// Remembers this path, if it led somewhere from the base.
+    /// Remembers this path if it was found from the base directory.
     fn remember(&mut self, request: &Request, reply: &Reply, path: Vec<u8>) {
         if reply.error != 0 || request.handle != self.open[0].handle {
             return;
@@ -72,7 +72,7 @@ impl Exercise<'_> {
         self.known.push(path);
     }
 
-    /// A coin's worth of this flag.
+    /// Returns `flag` with a chance of 1 in `of`.
     fn maybe(&mut self, flag: u16, of: u64) -> u16 {
         if self.random.chance(1, of) { flag } else { 0 }
     }
@@ -105,7 +105,7 @@ impl Exercise<'_> {
         self.keep(reply.handle, sort, flags);
     }
 
-    /// What must be alike of a Stat.
+    /// Adds the comparable part of a Stat to the digest.
     pub(super) fn take_down(&mut self, reply: &Reply) {
         let stat = &reply.stat;
         let size = if stat.kind == kind::DIRECTORY { 0 } else { stat.size };
@@ -133,7 +133,7 @@ impl Exercise<'_> {
         self.asks(request);
     }
 
-    /// Rename, Link.
+    /// Rename or Link.
     pub(super) fn do_two(&mut self, op: Op) {
         let request = self.named_there(op);
         let second = self.pick_directory();
@@ -160,7 +160,7 @@ impl Exercise<'_> {
         self.asks_data(request);
     }
 
-    /// A whole directory, in pieces of one size. The order of entries is the file system's.
+    /// Lists a whole directory in pieces of one size. The digest ignores the order of entries.
     pub(super) fn do_list(&mut self) {
         let handle = self.pick_directory();
         let room = 300 + self.random.below(700);

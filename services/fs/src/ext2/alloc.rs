@@ -1,9 +1,9 @@
-//! Which blocks and inodes are free, and which of them to take.
+//! Allocation of blocks and inodes.
 //!
-//! Contract: what is taken was free in the bitmap, is none of the file system's own tables, and
-//! lies near where it is wanted: the next block, else the same group, else the next group that has
-//! any. Directories go to the emptiest group when they are made in the root, else, as files, to
-//! the group of the directory that they are in.
+//! Contract: an allocated block was free in the bitmap and is not part of the file system's tables.
+//! It is as near to the goal as possible: the goal itself, another one of the group, or one of the
+//! next group with a free one. A file gets its inode in the group of its directory, and so does a
+//! directory, except that those in the root go to the group with the most free blocks.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -12,7 +12,7 @@ use super::{Ext2, Result};
 use abi::fs::Errno;
 
 impl Ext2 {
-    /// A block that is none of the tables; anything else is a corrupt pointer.
+    /// Checks that a pointer leads to a block outside the tables; otherwise it is corrupt.
     pub(super) fn check(&self, block: u32) -> Result<u32> {
         let (group, place) = self.geometry.group_of(block).ok_or(Errno::Io)?;
         let tables = self.groups.get(group as usize).ok_or(Errno::Io)?;
@@ -23,7 +23,7 @@ impl Ext2 {
         Ok(block)
     }
 
-    /// Takes a block, at `goal` if that is free.
+    /// Allocates a block, `goal` if it is free.
     pub(super) fn take_block(&mut self, goal: u32) -> Result<u32> {
         let (first, place) = self.geometry.group_of(goal).unwrap_or_default();
         let count = self.geometry.groups;
@@ -50,7 +50,7 @@ impl Ext2 {
         Ok(Some(self.geometry.start(group) + place))
     }
 
-    /// Takes an inode number for something in `parent`.
+    /// Allocates an inode for a file in `parent`.
     pub(super) fn take_inode(&mut self, parent: u32, directory: bool) -> Result<u32> {
         let home = (parent.saturating_sub(1)) / self.geometry.inodes_per_group;
         let first = if directory && parent == super::layout::ROOT { self.emptiest() } else { home };
@@ -82,7 +82,7 @@ impl Ext2 {
         all.max_by_key(|(at, one)| (one.free_blocks, u32::MAX - at)).map_or(0, |(at, _)| at)
     }
 
-    /// Gives an inode number back.
+    /// Frees an inode.
     pub(super) fn free_inode(&mut self, inode: u32, node: &Inode) -> Result<()> {
         let per = self.geometry.inodes_per_group;
         let (group, place) = ((inode - 1) / per, (inode - 1) % per);
@@ -98,7 +98,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Where the first block of something in this inode's group might be.
+    /// Returns a goal for the first block of an inode: the start of its group.
     pub(super) fn goal(&self, inode: u32) -> u32 {
         self.geometry.start((inode.saturating_sub(1)) / self.geometry.inodes_per_group)
     }
@@ -132,7 +132,7 @@ impl Ext2 {
     }
 }
 
-/// A free bit: `from` itself, else the first of eight free ones behind it, else any.
+/// Finds a free bit: `from` itself, else the first byte of free bits after it, else any.
 fn find(bits: &[u8], from: u32, length: u32) -> Option<u32> {
     let is_free = |at: u32| bits.get(at as usize / 8).is_some_and(|b| b >> (at % 8) & 1 == 0);
     if from < length && is_free(from) {

@@ -1,10 +1,9 @@
 //! Blocks in memory.
 //!
-//! Contract: at most `most` blocks, unless more are dirty or pinned than that, which who writes
-//! prevents by bounds of its own. A block that is dirty stays. A block that belongs to the
-//! generation being written (`closing`) keeps what it was when that closed: a later change goes
-//! beside it. Which clean block goes is the clock's choice: one that nobody used since the hand
-//! came by.
+//! Contract: the cache holds at most `most` blocks, unless more are dirty or pinned; the writers
+//! bound those. A dirty block is not evicted. A block of the generation being written (`closing`)
+//! keeps the contents that it had when that generation closed; later changes go to a second copy.
+//! Clean blocks are evicted by the clock algorithm.
 
 use super::slots::{Numbered, Slots};
 use alloc::boxed::Box;
@@ -14,11 +13,11 @@ use alloc::vec::Vec;
 /// When a dirty block is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// At first: data, and whatever nothing on the device leads to yet.
+    /// First: data, and blocks that no pointer on the device refers to yet.
     First,
-    /// Then: pointers, inodes, bitmaps, counts.
+    /// Second: pointers, inodes, bitmaps, counts.
     Meta,
-    /// At last: names.
+    /// Last: names.
     Names,
 }
 
@@ -38,25 +37,23 @@ impl Numbered for Slot {
     }
 }
 
-/// Most pieces of memory that are kept for the next blocks.
+/// Maximum number of buffers kept for reuse.
 const SPARE: usize = 32;
 
-/// The cache.
 #[derive(Debug)]
 pub struct Cache {
     most: usize,
     slots: Slots<Slot>,
-    /// Each once, in no order.
+    /// Without duplicates, in no order.
     dirty: Vec<u32>,
     pinned: BTreeSet<u32>,
-    /// Memory of blocks that went, each of a block's size.
+    /// Buffers of evicted blocks, for reuse.
     spare: Vec<Box<[u8]>>,
-    /// The place at which the search for room goes on.
+    /// Index at which the search for a block to evict continues.
     hand: usize,
 }
 
 impl Cache {
-    /// An empty one.
     pub fn new(most: usize) -> Cache {
         Cache {
             most,
@@ -68,7 +65,7 @@ impl Cache {
         }
     }
 
-    /// Memory for a block, of any contents, if there is some to spare.
+    /// Takes a buffer, with any contents, if there is one.
     pub fn spare(&mut self) -> Option<Box<[u8]>> {
         self.spare.pop()
     }
@@ -79,29 +76,29 @@ impl Cache {
         }
     }
 
-    /// Most blocks.
+    /// Returns the maximum number of blocks.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Blocks that changed since the last generation closed.
+    /// Returns the number of blocks changed since the last generation closed.
     pub fn dirty(&self) -> usize {
         self.dirty.len()
     }
 
-    /// Is it here?
+    /// Returns whether a block is in the cache.
     pub fn has(&self, block: u32) -> bool {
         self.slots.find(block).is_some()
     }
 
-    /// What is in a block.
+    /// Returns the contents of a block.
     pub fn get(&mut self, block: u32) -> Option<&[u8]> {
         let slot = self.slots.get_mut(block)?;
         slot.used = true;
         Some(&slot.data)
     }
 
-    /// What the device has, unless there is something newer.
+    /// Adds what was read from the device, unless the block is in the cache already.
     pub fn fill(&mut self, block: u32, data: Box<[u8]>) {
         if self.has(block) {
             return;
@@ -109,13 +106,13 @@ impl Cache {
         self.insert(block, data, None);
     }
 
-    /// A block that is not here.
+    /// Adds a block that is not in the cache.
     fn insert(&mut self, block: u32, data: Box<[u8]>, dirty: Option<Class>) {
         self.make_room();
         self.slots.insert(Slot { block, data, used: true, dirty, closing: false, frozen: None });
     }
 
-    /// A change.
+    /// Changes a block, or adds it.
     pub fn store(&mut self, block: u32, data: Box<[u8]>, class: Class) {
         let Some(slot) = self.slots.get_mut(block) else {
             self.insert(block, data, Some(class));
@@ -134,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// What is dirty is the generation that closes.
+    /// Makes all dirty blocks the closing generation. Returns them, sorted.
     pub fn close(&mut self) -> Vec<(u32, Class)> {
         let mut all = Vec::with_capacity(self.dirty.len());
         self.dirty.sort_unstable();
@@ -149,25 +146,24 @@ impl Cache {
         all
     }
 
-    /// What a block of that generation was when it closed.
+    /// Returns the contents that a block of the closing generation had when it closed.
     pub fn closing(&self, block: u32) -> Option<&[u8]> {
         let slot = self.slots.get(block)?;
         Some(slot.frozen.as_ref().unwrap_or(&slot.data))
     }
 
-    /// That generation is on the device.
+    /// The closing generation is on the device.
     pub fn closed(&mut self, block: u32) {
         if let Some(slot) = self.slots.get_mut(block) {
             (slot.closing, slot.frozen) = (false, None);
         }
     }
 
-    /// These stay until others are pinned, as far as they are here or come.
+    /// Pins these blocks, which need not be in the cache yet, and unpins all others.
     pub fn pin(&mut self, blocks: BTreeSet<u32>) {
         self.pinned = blocks;
     }
 
-    /// Those that stay.
     pub fn pinned(&self) -> &BTreeSet<u32> {
         &self.pinned
     }

@@ -1,93 +1,92 @@
-//! What is asked of the device, and what came back.
+//! I/O of the file system.
 //!
-//! Contract: nothing here waits. [`Ext2::next_io`] says what to do next, any number of them may be
-//! under way, and [`Ext2::io_done`] takes results in any order. A write that has been answered may
-//! still be lost until a [`What::Flush`] that was asked for behind the answer is answered, too.
+//! Contract: nothing here waits. [`Ext2::next_io`] returns the next I/O, any number may be in
+//! flight, and [`Ext2::io_done`] takes results in any order. A completed write may still be lost
+//! until a [`What::Flush`] that was issued after its completion has completed too.
 
 use super::writing::{Done, RUN};
 use super::{Ext2, Result};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Keys of waits: below these a block's number.
+/// Keys of [`crate::filesystem::Stop::Wait`]; a smaller one is a block number.
 pub mod key {
-    /// The file system is being mounted.
+    /// The file system is mounted, or cannot be.
     pub const MOUNT: u64 = 1 << 33;
     /// A generation is on the device, or could not be written.
     pub const WRITTEN: u64 = 2 << 33;
-    /// Something was tidied up.
+    /// A step of [`super::tidy`] is done.
     pub const TIDY: u64 = 3 << 33;
-    /// Fewer blocks are asked for.
+    /// The queue of reads has room.
     pub const QUEUE: u64 = 4 << 33;
 }
 
-/// Most blocks that are asked for at a time.
+/// Maximum number of blocks wanted at a time.
 pub const WANTED: usize = 256;
 
-/// What the device has to do.
+/// What an I/O does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Read so many bytes.
     Read(usize),
-    /// Write so many bytes, which [`Ext2::outgoing`] tells.
+    /// Write so many bytes, which [`Ext2::outgoing`] returns.
     Write(usize),
-    /// Make durable whatever was answered before.
+    /// Make all completed writes durable.
     Flush,
 }
 
 impl What {
-    /// How many bytes come back.
+    /// Returns how many bytes a read returns.
     pub fn reads(self) -> usize {
         if let What::Read(bytes) = self { bytes } else { 0 }
     }
 }
 
-/// A request to the device.
+/// An I/O to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
-    /// For [`Ext2::io_done`].
+    /// To be passed to [`Ext2::io_done`].
     pub id: u64,
-    /// Byte of the device.
+    /// Byte offset on the device.
     pub at: u64,
-    /// What.
     pub what: What,
 }
 
-/// Why a request was made.
+/// The purpose of an I/O in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flight {
-    /// To mount: the superblock, or a block of descriptors.
+    /// Mounting: the superblock (0), or a block of descriptors.
     Mount(u32),
-    /// Blocks that are wanted, from this one on.
+    /// Read so many blocks from this one on.
     Read(u32, usize),
-    /// Blocks of the closing generation, from this one on.
+    /// Write so many blocks of the closing generation, from this one on.
     Write(u32, usize),
-    /// The end of one of its phases.
+    /// Flush at the end of a phase.
     Flush,
 }
 
-/// What is asked for and under way.
+/// Wanted blocks and I/Os in flight.
 #[derive(Debug, Default)]
 pub struct Device {
     last: u64,
-    /// Blocks that are asked for, and by which request.
+    /// Blocks wanted, and the I/O that reads each.
     wanted: BTreeMap<u32, Option<u64>>,
     queue: VecDeque<u32>,
-    /// So many at the queue's head were read with others, which failed: each for itself now.
+    /// How many blocks at the head of the queue must be read one by one, because reading them in
+    /// one I/O failed.
     alone: usize,
     flights: BTreeMap<u64, Flight>,
-    /// Blocks that could not be read, until somebody has been told.
+    /// Blocks that could not be read, until a caller got the error.
     pub bad: BTreeSet<u32>,
     woken: BTreeSet<u64>,
     full: bool,
 }
 
-/// So many blocks from one on.
+/// Iterates over `blocks` blocks from `first` on.
 fn each(first: u32, blocks: usize) -> impl DoubleEndedIterator<Item = u32> {
     (0..blocks as u32).map(move |at| first + at)
 }
 
 impl Device {
-    /// Asks for a block; says what to wait for.
+    /// Asks for a block. Returns the key to wait for.
     pub fn want(&mut self, block: u32) -> u64 {
         if self.wanted.contains_key(&block) {
             return block.into();
@@ -101,7 +100,7 @@ impl Device {
         block.into()
     }
 
-    /// There is something newer than what the device has.
+    /// A block has newer contents than the device, so it need not be read.
     pub fn overtake(&mut self, block: u32) {
         if self.wanted.remove(&block).is_some() {
             self.wake(block.into());
@@ -112,31 +111,31 @@ impl Device {
         self.bad.remove(&block);
     }
 
-    /// Whoever waits for this key may ask again.
+    /// Wakes the callers that wait for this key.
     pub fn wake(&mut self, key: u64) {
         self.woken.insert(key);
     }
 
-    /// Takes a key whose wait is over.
+    /// Returns a key whose callers are to be woken.
     pub fn ready(&mut self) -> Option<u64> {
         self.woken.pop_first()
     }
 
-    /// A number for a request.
+    /// Registers an I/O. Returns its id.
     pub fn start(&mut self, flight: Flight) -> u64 {
         self.last += 1;
         self.flights.insert(self.last, flight);
         self.last
     }
 
-    /// Takes the queue's head, if it is wanted still.
+    /// Takes the block at the head of the queue, if it is still wanted.
     fn next_wanted(&mut self) -> Option<u32> {
         let block = self.queue.pop_front()?;
         self.alone = self.alone.saturating_sub(1);
         (self.wanted.get(&block) == Some(&None)).then_some(block)
     }
 
-    /// The next blocks to read: as many as follow each other, both here and on the device.
+    /// Takes the next blocks to read: a run of consecutive ones.
     fn next_read(&mut self) -> Option<(u64, u32, usize)> {
         while !self.queue.is_empty() {
             let most = if self.alone > 0 { 1 } else { RUN };
@@ -156,7 +155,7 @@ impl Device {
         None
     }
 
-    /// They could not be read at once.
+    /// Queues the blocks of a failed read again, to be read one by one.
     fn read_alone(&mut self, id: u64, first: u32, blocks: usize) {
         for block in each(first, blocks).rev() {
             if self.wanted.get(&block) == Some(&Some(id)) {
@@ -167,7 +166,7 @@ impl Device {
         }
     }
 
-    /// A read came back; false when nobody wants it any more.
+    /// Notes that a block was read. Returns false if it is not wanted any more.
     fn arrived(&mut self, id: u64, block: u32) -> bool {
         if self.wanted.get(&block) != Some(&Some(id)) {
             return false;
@@ -180,28 +179,29 @@ impl Device {
         true
     }
 
-    /// Is this block asked for?
+    /// Returns whether this block is wanted.
     pub fn is_wanted(&self, block: u32) -> bool {
         self.wanted.contains_key(&block)
     }
 
-    /// A block could not be read.
-    fn spoil(&mut self, block: u32) {
-        // Not the lowest one, or any: who waits behind what was read ahead would never hear of it.
+    /// Notes that a block could not be read.
+    fn mark_unreadable(&mut self, block: u32) {
+        // Drops all when full. Dropping only one, such as the lowest, could each time drop the
+        // block that a caller waits for, because the blocks read ahead after it fail too.
         if self.bad.len() >= WANTED && !self.bad.contains(&block) {
             self.bad.clear();
         }
         self.bad.insert(block);
     }
 
-    /// Is anything under way?
+    /// Returns whether no I/O is in flight.
     pub fn is_idle(&self) -> bool {
         self.flights.is_empty()
     }
 }
 
 impl Ext2 {
-    /// The next request to the device, if there is one now. Also tidies up a little.
+    /// Returns the next I/O, if there is one. Also does a little tidying.
     pub fn next_io(&mut self) -> Option<Io> {
         if let Some(io) = self.next_mount_io() {
             return Some(io);
@@ -216,7 +216,7 @@ impl Ext2 {
         self.next_write()
     }
 
-    /// What became of a request. `data` is what was read.
+    /// Completes an I/O; `data` is the result of a read.
     pub fn io_done(&mut self, id: u64, good: bool, data: &[u8]) {
         let Some(flight) = self.device.flights.remove(&id) else { return };
         match flight {
@@ -237,7 +237,7 @@ impl Ext2 {
         }
     }
 
-    /// A block came back, or it cannot be read.
+    /// A block was read, or cannot be read.
     fn read_back(&mut self, id: u64, block: u32, data: Option<&[u8]>) {
         if !self.device.arrived(id, block) {
             return;
@@ -247,12 +247,11 @@ impl Ext2 {
                 self.device.bad.remove(&block);
                 self.cache.fill(block, data.into());
             }
-            None => self.device.spoil(block),
+            None => self.device.mark_unreadable(block),
         }
     }
 
-    /// What a write is to write, from byte `from` of it on, until that is not asked for any more;
-    /// how many bytes that are.
+    /// Copies the data of a write, from byte `from` on. Returns the number of bytes copied.
     pub fn outgoing(&self, id: u64, from: usize, into: &mut [u8]) -> usize {
         let Some(Flight::Write(first, blocks)) = self.device.flights.get(&id) else { return 0 };
         let (size, mut done) = (self.geometry.block, 0);
@@ -267,12 +266,12 @@ impl Ext2 {
         done
     }
 
-    /// Has it nothing to do with the device?
+    /// Returns whether no I/O is in flight.
     pub fn is_idle(&self) -> bool {
         self.device.is_idle()
     }
 
-    /// Waits for something that is not a block.
+    /// Waits for something other than a block.
     pub(super) fn wait<T>(key: u64) -> Result<T> {
         Err(crate::filesystem::Stop::Wait(key))
     }

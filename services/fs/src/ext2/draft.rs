@@ -1,20 +1,20 @@
-//! One operation, from its first look to its one change.
+//! One operation, from its first look at a block to its one change.
 //!
 //! ```text
-//!   begin -> look at blocks, draft changes -> commit: all of it is in the cache, dirty
+//!   begin -> look at blocks, draft changes -> commit: all changes are in the cache, dirty
 //!                 |
 //!                 +-- a block is missing, or it failed: the draft is dropped, nothing changed
 //! ```
 //!
-//! Contract: nothing outside of the draft changes before the commit, and the commit cannot fail.
-//! So whatever is answered with an error or a wait has changed nothing, and no generation that is
-//! written holds half an operation.
+//! Contract: nothing outside of the draft changes before the commit, and the commit cannot fail. So
+//! a call that returns an error or a wait has changed nothing, and no generation holds half an
+//! operation.
 //!
-//! **Progress.** An operation is bounded: it looks at fewer blocks than an eighth of the cache
-//! has. The first one that misses is the *champion*: what it looked at and what it waits for stays
-//! in the cache until an operation that looked at all of that has succeeded, or nobody asked for
-//! it again for [`PATIENCE`] operations. Each time it is asked again it finds all of that and gets
-//! further, so it ends; then the next one is the champion.
+//! **Progress.** An operation is bounded: it looks at fewer blocks than an eighth of the cache. The
+//! first one that misses a block becomes the *champion*: the blocks that it looked at and waits for
+//! are pinned until an operation that looked at all of them has finished, or until [`PATIENCE`]
+//! operations have passed without it. Each time it is repeated it finds those blocks and gets
+//! further, so it finishes; then the next one becomes the champion.
 
 use super::cache::Class;
 use super::{Ext2, Result};
@@ -25,47 +25,47 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Operations for which the champion's blocks are kept when it does not come back.
+/// Number of operations for which the champion's blocks stay pinned without being used.
 const PATIENCE: u32 = 512;
 
-/// What an operation changes beside blocks. It happens with the commit.
+/// A change outside of blocks that an operation makes. It is applied at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Free blocks of a group.
+    /// Change of the free blocks of a group.
     Blocks(u32, i32),
-    /// Free inodes of a group.
+    /// Change of the free inodes of a group.
     Inodes(u32, i32),
-    /// Directories of a group.
+    /// Change of the directories of a group.
     Directories(u32, i32),
-    /// Nothing points to this block any more.
+    /// No pointer refers to this block any more.
     Free(u32),
-    /// These are free in the bitmap, too.
+    /// This block is free in the bitmap, too.
     Freed(u32),
-    /// This inode, or a name of it, is not on the device as it is.
+    /// This inode, or one of its names, has changed.
     Touched(u32),
-    /// A name that something else may rely on came into this block.
+    /// A name that others may rely on was added to this block.
     Added(u32),
-    /// A name of something that goes on to exist left this block, a directory's.
+    /// A name was removed from this block of this directory, and its file stays.
     Removed(u32, u32),
-    /// A directory went from one directory to another.
+    /// A directory moved to another directory.
     Moved,
-    /// It lost its last name.
+    /// This inode lost its last name.
     Orphan(u32),
-    /// Its inode says so.
+    /// The inode of this orphan is marked as deleted.
     Cleared(u32),
-    /// It is no more.
+    /// This inode is free.
     Gone(u32),
-    /// Blocks from this one on still have to be taken from the file.
+    /// This file's blocks from this one on are still to be freed.
     Trim(u32, u64),
-    /// That is done.
+    /// All of them have been freed.
     Trimmed(u32),
-    /// A directory has a name: its hash, its place.
+    /// A name was added to a directory: its hash, its offset.
     Named(u32, u32, u32),
-    /// It has it no more.
+    /// A name was removed from a directory.
     Unnamed(u32, u32, u32),
-    /// The longest gap in a directory's block.
+    /// The largest unused space in this block of this directory.
     Room(u32, u32, u16),
-    /// A file of more than 2 GiB.
+    /// There is a file of more than 2 GiB.
     Large,
 }
 
@@ -76,7 +76,7 @@ struct Page {
     class: Class,
 }
 
-/// Where `key` is in what is sorted by it, or where it belongs; most comes at the end.
+/// Finds `key` in a sorted slice, or the index where it belongs; most keys belong at the end.
 fn find<T>(sorted: &[T], key: u32, of: impl Fn(&T) -> u32) -> core::result::Result<usize, usize> {
     match sorted.last().map(&of) {
         Some(last) if last == key => Ok(sorted.len() - 1),
@@ -85,7 +85,7 @@ fn find<T>(sorted: &[T], key: u32, of: impl Fn(&T) -> u32) -> core::result::Resu
     }
 }
 
-/// In `spare` if that has the size.
+/// Copies `bytes`, into `spare` if it has the right size.
 fn copied(bytes: &[u8], spare: Option<Box<[u8]>>) -> Box<[u8]> {
     match spare {
         Some(mut data) if data.len() == bytes.len() => {
@@ -96,19 +96,18 @@ fn copied(bytes: &[u8], spare: Option<Box<[u8]>>) -> Box<[u8]> {
     }
 }
 
-/// What an operation would change, and what it looked at.
+/// The changes of an operation, and the blocks it looked at.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// By block.
+    /// Sorted by block.
     pages: Vec<Page>,
     pub notes: Vec<Note>,
-    /// Sorted.
     looked: Vec<u32>,
     missed: bool,
 }
 
 impl Draft {
-    /// Blocks that would change.
+    /// Returns the number of blocks that would change.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
@@ -117,7 +116,7 @@ impl Draft {
         find(&self.pages, block, |page| page.block)
     }
 
-    /// What a block is to hold.
+    /// Sets the contents of a block.
     fn put(&mut self, page: Page) -> &mut [u8] {
         let at = self.find(page.block);
         let (Ok(place) | Err(place)) = at;
@@ -134,20 +133,20 @@ impl Draft {
         }
     }
 
-    /// Has it looked at all of these?
+    /// Returns whether the operation has looked at all of these.
     fn covers(&self, blocks: &BTreeSet<u32>) -> bool {
         blocks.iter().all(|block| self.looked.binary_search(block).is_ok())
     }
 }
 
-/// The operation whose blocks stay.
+/// The operation whose blocks are pinned.
 #[derive(Debug, Default)]
 pub struct Champion {
     patience: u32,
 }
 
 impl Ext2 {
-    /// What is in a block, as this operation left it.
+    /// Returns the contents of a block, with the changes of this operation.
     pub(super) fn view(&mut self, block: u32) -> Result<&[u8]> {
         if let Ok(at) = self.draft.find(block) {
             return Ok(&self.draft.pages[at].data);
@@ -163,7 +162,7 @@ impl Ext2 {
         Err(Stop::Wait(self.device.want(block)))
     }
 
-    /// Asks for a block that will be needed. False: it is not here yet.
+    /// Asks for a block that will be needed. Returns whether it is in the cache.
     pub(super) fn prefetch(&mut self, block: u32) -> bool {
         if self.draft.find(block).is_ok() || self.cache.has(block) {
             return true;
@@ -175,7 +174,7 @@ impl Ext2 {
         false
     }
 
-    /// A block, to change it.
+    /// Returns a block to change.
     pub(super) fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8]> {
         if let Ok(at) = self.draft.find(block) {
             return Ok(&mut self.draft.pages[at].data);
@@ -185,19 +184,19 @@ impl Ext2 {
         Ok(self.draft.put(Page { block, data, class }))
     }
 
-    /// A block of zeros, whatever was in it.
+    /// Returns a block of zeros, whatever was in it.
     pub(super) fn fresh(&mut self, block: u32) -> &mut [u8] {
         let data = vec![0; self.geometry.block].into_boxed_slice();
         self.draft.put(Page { block, data, class: Class::First })
     }
 
-    /// A block of these bytes, whatever was in it.
+    /// Replaces the contents of a block.
     pub(super) fn overwrite(&mut self, block: u32, bytes: &[u8]) {
         let data = copied(bytes, self.cache.spare());
         self.draft.put(Page { block, data, class: Class::First });
     }
 
-    /// What was looked at so far has been learnt, and is not needed again.
+    /// The blocks that were looked at so far are not needed again.
     pub(super) fn draft_forget(&mut self) {
         if self.draft.covers(self.cache.pinned()) {
             self.cache.pin(BTreeSet::new());
@@ -216,7 +215,7 @@ impl Ext2 {
         self.draft.notes.push(note);
     }
 
-    /// Looks, and changes nothing.
+    /// Runs an operation that changes nothing.
     pub(super) fn look<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.mounted()?;
         self.draft = Draft::default();
@@ -226,8 +225,8 @@ impl Ext2 {
         result
     }
 
-    /// Changes everything or nothing. When space is short and there is some that will be free, it
-    /// waits for that.
+    /// Runs an operation that changes everything or nothing. If it finds no space, but some will be
+    /// freed, it waits for that.
     pub(super) fn change<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.mounted()?;
         if self.read_only.is_some() {
@@ -240,7 +239,7 @@ impl Ext2 {
         }
     }
 
-    /// The same whatever the pressure.
+    /// Does the same without checking how much is dirty.
     pub(super) fn attempt<T>(&mut self, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.draft = Draft::default();
         let result = what(self);

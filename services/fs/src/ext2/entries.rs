@@ -1,7 +1,7 @@
 //! The entries in one block of a directory.
 //!
-//! Contract: an entry never moves, so its place in the directory is its cookie. Entries cover the
-//! block without gaps; a block in which they do not is an error, whatever is wanted of it.
+//! Contract: an entry never moves, so its offset in the directory is its cookie. Entries must cover
+//! the block without gaps; otherwise every operation on the block fails.
 
 use super::layout::{get16, get32, put16, put32};
 use abi::fs::Errno;
@@ -9,7 +9,7 @@ use abi::fs::Errno;
 /// Bytes before the name.
 const HEAD: usize = 8;
 
-/// An entry, or a gap when its inode is 0.
+/// An entry; unused if its inode is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub at: usize,
@@ -20,29 +20,28 @@ pub struct Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// Bytes behind it that are nobody's.
+    /// Returns how many of its bytes are unused.
     fn gap(&self) -> usize {
         if self.inode == 0 { self.length } else { self.length - needed(self.name.len()) }
     }
 
-    /// One of the two that every directory has.
+    /// Returns whether it is `.` or `..`.
     pub fn is_dots(&self) -> bool {
         self.name == b"." || self.name == b".."
     }
 }
 
-/// Bytes of an entry with a name so long.
+/// Returns the size of an entry with a name of this length.
 pub fn needed(name: usize) -> usize {
     (HEAD + name).next_multiple_of(4)
 }
 
-/// All entries, gaps too.
+/// An iterator over all entries, unused ones too.
 pub struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// All entries of a block.
 pub fn entries(bytes: &[u8]) -> Entries<'_> {
     Entries { bytes, at: 0 }
 }
@@ -60,7 +59,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The entry at a place.
+/// Returns the entry at an offset.
 pub fn entry(bytes: &[u8], at: usize) -> Result<Raw<'_>, Errno> {
     let rest = bytes.get(at..).ok_or(Errno::Io)?;
     let (length, name) = (usize::from(get16(rest, 4)), rest.get(6).copied().ok_or(Errno::Io)?);
@@ -77,7 +76,7 @@ pub fn entry(bytes: &[u8], at: usize) -> Result<Raw<'_>, Errno> {
     Ok(Raw { at, length, inode, code, name })
 }
 
-/// The longest gap.
+/// Returns the size of the largest unused space.
 pub fn room(bytes: &[u8]) -> Result<u16, Errno> {
     let mut most = 0;
     for entry in entries(bytes) {
@@ -86,7 +85,7 @@ pub fn room(bytes: &[u8]) -> Result<u16, Errno> {
     Ok(most as u16)
 }
 
-/// Puts an entry into a gap; says where it is.
+/// Adds an entry where there is space. Returns its offset.
 pub fn insert(bytes: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<usize, Errno> {
     let wanted = needed(name.len());
     let mut place = None;
@@ -106,7 +105,7 @@ pub fn insert(bytes: &mut [u8], name: &[u8], inode: u32, code: u8) -> Result<usi
     Ok(to)
 }
 
-/// Writes an entry as long as is said.
+/// Writes an entry of `length` bytes.
 pub fn write(bytes: &mut [u8], at: usize, length: usize, name: &[u8], inode: u32, code: u8) {
     let Some(rest) = bytes.get_mut(at..) else { return };
     put32(rest, 0, inode);
@@ -119,7 +118,7 @@ pub fn write(bytes: &mut [u8], at: usize, length: usize, name: &[u8], inode: u32
     }
 }
 
-/// Makes a gap of an entry, with the one before it if there is one.
+/// Makes an entry unused, and part of the one before it if there is one.
 pub fn remove(bytes: &mut [u8], at: usize) -> Result<(), Errno> {
     let gone = entry(bytes, at)?.length;
     let mut before = None;
@@ -137,7 +136,7 @@ pub fn remove(bytes: &mut [u8], at: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The entry at a place is another inode's from now on.
+/// Makes an entry refer to another inode.
 pub fn replace(bytes: &mut [u8], at: usize, inode: u32, code: u8) {
     put32(bytes, at, inode);
     if let Some(place) = bytes.get_mut(at + 7) {
@@ -152,7 +151,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn random_changes_keep_what_is_there_where_it_is() {
+    fn entries_do_not_move_during_random_changes() {
         let mut random = Prng::new(3);
         let (mut block, mut there) = (vec![0; 1024], BTreeMap::new());
         write(&mut block, 0, 1024, b"", 0, 0);

@@ -1,8 +1,8 @@
-//! What is in files.
+//! The contents of files.
 //!
-//! Contract: a step moves at most [`STEP`] bytes and ends short where space ends; it fails with
-//! nothing changed. Behind the end of a file its last block holds zeros, and no other block is
-//! there, or it is about to be trimmed: until then nobody makes the file longer.
+//! Contract: a step moves at most [`STEP`] bytes, and fewer if space runs out; a failed step
+//! changes nothing. After the end of a file its last block holds zeros, and no further blocks
+//! exist, except while a trim is pending; until that is done the file cannot grow.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -12,17 +12,17 @@ use crate::filesystem::{Kind, Node, Stop};
 use abi::fs::{Errno, STEP};
 use alloc::vec::Vec;
 
-/// Blocks that an operation may draft before it ends short.
+/// Maximum number of blocks that an operation drafts; then it returns a short count.
 const DRAFTED: usize = 128;
-/// Blocks that are read ahead of who reads anywhere.
+/// Blocks read ahead after a random read.
 const AHEAD: u64 = 16;
-/// Blocks that are read ahead of who reads one behind the other.
+/// Blocks read ahead after a sequential read.
 const FAR_AHEAD: u64 = 96;
-/// A size that asks for the feature of large files.
+/// Files of this size require the feature for large files.
 const LARGE: u64 = 1 << 31;
 
 impl Ext2 {
-    /// A file by its number.
+    /// Returns the inode of a file.
     fn file(&mut self, node: Node) -> Result<(u32, Inode)> {
         let (inode, file) = self.known(node)?;
         match file.kind()? {
@@ -32,7 +32,7 @@ impl Ext2 {
         }
     }
 
-    /// Block of a file, place in it, and how much of `length` is there.
+    /// Returns the block of an offset, the offset in it, and how much of `length` is in that block.
     fn piece(&self, offset: u64, length: usize) -> (u64, usize, usize) {
         let block = self.geometry.block as u64;
         let at = (offset % block) as usize;
@@ -63,7 +63,7 @@ impl Ext2 {
         Ok(length)
     }
 
-    /// Asks for all blocks of a range at once, and for some behind them.
+    /// Asks for all blocks of a range, and for some after it.
     fn fetch(&mut self, file: &Inode, offset: u64, length: usize) -> Result<()> {
         let block = self.geometry.block as u64;
         let (first, end) = (offset / block, (offset + length as u64).div_ceil(block));
@@ -77,19 +77,20 @@ impl Ext2 {
         }
         let Some(missing) = missing else { return Ok(()) };
         let last = self.fetch_ahead(file, first, end);
-        // Sees to it that somebody is told when it could not be read.
+        // Also reports a read error of that block.
         match self.view(missing) {
-            // Not before all is here: kernels that read and have the disk take turns with pages.
+            // Waits for the whole run: the reading kernel and the disk's share pages, which would
+            // move back and forth with each block.
             Err(Stop::Wait(_)) if let Some(last) = last => Err(Stop::Wait(last.into())),
             seen => seen.map(|_| ()),
         }
     }
 
-    /// Asks for blocks behind a range; the last one that is on its way.
+    /// Asks for blocks after a range. Returns the last one that is being read.
     fn fetch_ahead(&mut self, file: &Inode, first: u64, end: u64) -> Option<u32> {
         let before = first.checked_sub(1).and_then(|place| self.map(file, place).ok()?);
-        let goes_on = before.is_some_and(|block| self.cache.has(block));
-        let ahead = if goes_on { FAR_AHEAD } else { AHEAD };
+        let is_sequential = before.is_some_and(|block| self.cache.has(block));
+        let ahead = if is_sequential { FAR_AHEAD } else { AHEAD };
         let mut last = None;
         for place in end..(end + ahead).min(file.size.div_ceil(self.geometry.block as u64)) {
             if let Ok(Some(block)) = self.map(file, place)
@@ -137,7 +138,7 @@ impl Ext2 {
         Ok(done)
     }
 
-    /// A file changed up to `end`.
+    /// Updates the inode of a file that changed up to `end`.
     fn written_to(&mut self, inode: u32, mut file: Inode, end: u64, now: u64) -> Result<()> {
         file.size = file.size.max(end);
         if file.size >= LARGE {
@@ -148,7 +149,7 @@ impl Ext2 {
         self.put_inode(inode, &file)
     }
 
-    /// The first and the last block of a range, when they are not written whole.
+    /// Loads the first and the last block of a range if they are not overwritten completely.
     fn fetch_ends(&mut self, file: &Inode, offset: u64, length: usize) -> Result<()> {
         let (end, mut missing) = (offset + length as u64, None);
         let block = self.geometry.block as u64;
@@ -166,13 +167,14 @@ impl Ext2 {
         missing.map_or(Ok(()), |missing| self.view(missing).map(|_| ()))
     }
 
-    /// Where the next block of a file would best be.
+    /// Returns the best location for a block of a file: after the block before it.
     fn next_goal(&mut self, inode: u32, file: &Inode, place: u64) -> Result<u32> {
         let before = if place == 0 { None } else { self.map(file, place - 1)? };
         Ok(before.map_or(self.goal(inode), |before| before.saturating_add(1)))
     }
 
-    /// Writes a piece of a block, which is at `goal` if it is new and that is free; says where.
+    /// Writes to one block of a file. A new one is placed at `goal` if that is free. Returns the
+    /// block.
     fn write_block(
         &mut self,
         file: &mut Inode,
@@ -191,7 +193,7 @@ impl Ext2 {
         Ok(block)
     }
 
-    /// Waits until nothing is left behind the end of a file.
+    /// Waits until the blocks after the end of a file are freed.
     fn trimmed(&mut self, inode: u32) -> Result<()> {
         if self.trims.contains_key(&inode) { self.reclaim() } else { Ok(()) }
     }
@@ -220,7 +222,7 @@ impl Ext2 {
         self.written_to(inode, file, size, now)
     }
 
-    /// Fills holes with blocks of zeros; says how far it came.
+    /// Fills holes with blocks of zeros. Returns how many bytes of the range are reserved.
     pub(super) fn reserve(
         &mut self,
         node: Node,

@@ -1,12 +1,13 @@
-//! Where names are in the directories that were used of late, in memory only.
+//! An in-memory index of the names in recently used directories.
 //!
 //! ```text
-//!   directory -> hashes of its names, each with its place; the longest gap of each block
+//!   directory -> hashes of its names, each with its offset; the largest unused space of each block
 //! ```
 //!
-//! Contract: made by reading a directory once, some blocks at a time; kept up by every commit; a
-//! hint only, for the name is compared where it should be. At most [`NAMES`] names a directory, or
-//! fewer where memory is short, and as many again of others: what was not used for longest goes.
+//! Contract: an index is built by reading the directory once, some blocks at a time, and updated by
+//! each commit. It is only a hint: the name at the offset is compared. A directory has at most
+//! [`NAMES`] names, or fewer if memory is limited. When all indexes together hold more than twice
+//! as many, the least recently used one is dropped.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -17,14 +18,14 @@ use abi::fs::Errno;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Most names of a directory.
+/// Maximum number of names of a directory.
 pub const NAMES: usize = 131_072;
-/// Most bytes of one.
+/// Maximum size of a directory.
 const BYTES: u64 = 64 * 1024 * 1024;
-/// Blocks that are read ahead.
+/// Number of blocks read ahead.
 const AHEAD: u64 = 16;
 
-/// What is known of a directory.
+/// The index of a directory.
 #[derive(Debug, Default)]
 pub struct Index {
     names: BTreeSet<(u32, u32)>,
@@ -32,21 +33,21 @@ pub struct Index {
     used: u64,
 }
 
-/// Where an entry is.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The device's block.
+    /// Block of the device.
     pub block: u32,
-    /// Which one of the directory.
+    /// Index of the block in the directory.
     pub number: u32,
-    /// Where in it.
+    /// Offset in the block.
     pub at: usize,
-    /// What has the name.
+    /// Inode of the entry.
     pub inode: u32,
 }
 
 impl Index {
-    /// Names that are no dots.
+    /// Returns whether the directory has no names but `.` and `..`.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -59,13 +60,13 @@ impl Index {
     }
 }
 
-/// A number that differs for most names.
+/// Returns the FNV-1a hash of a name.
 pub fn hash(name: &[u8]) -> u32 {
     name.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 impl Ext2 {
-    /// How many blocks a directory has.
+    /// Returns the number of blocks of a directory.
     pub(super) fn blocks_of(&self, node: &Inode) -> Result<u64> {
         let block = self.geometry.block as u64;
         if !node.size.is_multiple_of(block) || node.size == 0 || node.size > BYTES {
@@ -74,7 +75,7 @@ impl Ext2 {
         Ok(node.size / block)
     }
 
-    /// What is known of a directory, all of it.
+    /// Returns the complete index of a directory, building it first if needed.
     pub(super) fn index(&mut self, directory: u32, node: &Inode) -> Result<&mut Index> {
         let blocks = self.blocks_of(node)?;
         self.indexed += 1;
@@ -116,12 +117,13 @@ impl Ext2 {
         }
         index.names.extend(names);
         index.rooms.push(room);
-        // What was read need not stay.
+        // What was read need not stay in the cache.
         self.draft_forget();
         Ok(())
     }
 
-    /// At least two stay: no operation is about more.
+    /// Drops the least recently used index if there are too many names. Keeps two, because an
+    /// operation uses at most two.
     fn forget_some(&mut self) {
         let total: usize = self.indexes.values().map(|index| index.names.len()).sum();
         if self.indexes.len() > 2 && (total > 2 * self.names || self.indexes.len() > 256) {
@@ -132,7 +134,7 @@ impl Ext2 {
         }
     }
 
-    /// Where a name is.
+    /// Finds a name in a directory.
     pub(super) fn find(&mut self, dir: u32, node: &Inode, name: &[u8]) -> Result<Option<Spot>> {
         let (bytes, hash) = (self.geometry.block, hash(name));
         let index = self.index(dir, node)?;
@@ -150,8 +152,8 @@ impl Ext2 {
         Ok(None)
     }
 
-    /// Puts a name into a directory, into block `near` if it fits. `relied`: others may rely on it,
-    /// so not where phase 4 writes. Says into which block it came.
+    /// Adds a name to a directory, in block `near` if it fits there. With `relied` others may rely
+    /// on the name, so it does not go to a block of phase 4. Returns the block.
     pub(super) fn insert(
         &mut self,
         dir: u32,
@@ -165,7 +167,7 @@ impl Ext2 {
             return Err(Errno::Nospc.into());
         }
         let wanted = needed(name.len());
-        // An operation that removed a name from this block made room there.
+        // If this operation removed a name from that block, there is space.
         let (number, block) = match self.fits(&node, near, wanted)? {
             Some(place) => place,
             None => match self.gap(dir, &node, wanted, relied)? {
@@ -198,7 +200,7 @@ impl Ext2 {
         Ok((usize::from(room) >= wanted).then_some((near.number, near.block)))
     }
 
-    /// The first block with room.
+    /// Returns the first block with enough space.
     fn gap(
         &mut self,
         dir: u32,
@@ -220,7 +222,7 @@ impl Ext2 {
         Ok(None)
     }
 
-    /// One more block, with nothing in it.
+    /// Appends an empty block.
     fn extend(&mut self, dir: u32, node: &mut Inode) -> Result<(u32, u32)> {
         let (bytes, number) = (self.geometry.block, self.blocks_of(node)?);
         if node.size + bytes as u64 > BYTES {
@@ -234,7 +236,7 @@ impl Ext2 {
         Ok((number as u32, block))
     }
 
-    /// Takes a name out of a directory.
+    /// Removes a name from a directory.
     pub(super) fn remove(&mut self, dir: u32, spot: Spot, now: u64) -> Result<()> {
         let (block, bytes) = (spot.block, self.geometry.block as u32);
         let data = self.edit(block, Class::Names)?;
@@ -247,7 +249,7 @@ impl Ext2 {
         self.changed_directory(dir, &mut node, now)
     }
 
-    /// Something else has the name.
+    /// Makes a name refer to another inode.
     pub(super) fn replace(
         &mut self,
         dir: u32,
@@ -263,7 +265,7 @@ impl Ext2 {
 
     fn changed_directory(&mut self, dir: u32, node: &mut Inode, now: u64) -> Result<()> {
         node.touch(now);
-        // There may be a tree of hashes in it, which is not kept up.
+        // Drops the directory's on-disk hash tree, which we do not update.
         node.flags &= !super::layout::INDEX_FL;
         self.note(Note::Touched(dir));
         self.put_inode(dir, node)

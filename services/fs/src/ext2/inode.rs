@@ -1,7 +1,7 @@
-//! Inodes: from the table and back.
+//! Inodes: reading them from the table, and writing them.
 //!
-//! Contract: fields that we do not know stay as they are. An inode that has no names on the device,
-//! or is none of the kinds that we know, is an error, not a file.
+//! Contract: unknown fields keep their contents. An inode without links on the device, or of an
+//! unsupported type, is an error.
 
 use super::cache::Class;
 use super::layout::{at, get16, get32, put16, put32};
@@ -10,16 +10,16 @@ use crate::filesystem::Kind;
 use abi::fs::Errno;
 
 const SECOND: u64 = 1_000_000_000;
-/// Text of a link that lies in the inode itself is shorter than this.
+/// The text of a link is in the inode itself if it is shorter than this.
 pub const FAST: u64 = 60;
 
-/// What is in an inode.
+/// The fields of an inode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inode {
     pub mode: u16,
     pub links: u16,
     pub size: u64,
-    /// Blocks of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub sectors: u32,
     pub flags: u32,
     pub pointers: [u32; 15],
@@ -33,7 +33,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// A new one of a kind.
+    /// Creates an inode of a new file.
     pub fn new(kind: Kind, now: u64) -> Inode {
         let mode = match kind {
             Kind::Directory => 0x4000 | 0o755,
@@ -44,7 +44,6 @@ impl Inode {
         Inode { mode, links: 1, accessed: now, modified: now, changed: now, ..Inode::default() }
     }
 
-    /// What it is.
     pub fn kind(&self) -> Result<Kind> {
         match self.mode & 0xf000 {
             0x4000 => Ok(Kind::Directory),
@@ -58,7 +57,8 @@ impl Inode {
         self.mode & 0xf000 == 0x4000
     }
 
-    /// Are its pointers pointers? Of a device, pipe or short link they are not.
+    /// Returns whether its pointers are block pointers. For devices, pipes and short links they are
+    /// not.
     pub fn has_blocks(&self) -> bool {
         match self.kind() {
             Ok(Kind::Link) => self.size >= FAST,
@@ -114,13 +114,13 @@ impl Inode {
     }
 }
 
-/// Is the field of this offset there, in an inode with more than 128 bytes?
+/// Returns whether an inode of more than 128 bytes has the field at this offset.
 fn has_extra(bytes: &[u8], extra: usize) -> bool {
     bytes.len() >= extra + 4 && usize::from(get16(bytes, at::EXTRA)) + at::EXTRA >= extra + 4
 }
 
-/// A time in ns: seconds from 1901 on, with two more bits and ns where there is room. Times before
-/// 1970 are 1970.
+/// Returns a time in ns. The field holds seconds since 1970, signed; the extra field, if there is
+/// one, extends it by two bits and holds ns. Times before 1970 become 1970.
 fn time(bytes: &[u8], place: usize, extra: usize) -> u64 {
     let seconds = i64::from(get32(bytes, place).cast_signed());
     let more = if has_extra(bytes, extra) { get32(bytes, extra) } else { 0 };
@@ -139,14 +139,14 @@ fn put_time(bytes: &mut [u8], place: usize, extra: usize, ns: u64) {
     if seconds > last {
         (seconds, rest) = (last, SECOND - 1);
     }
-    // The low word counts as signed: from its middle on it is one epoch further.
+    // The low word is signed: from its middle on the time is in the next epoch.
     let epoch = (seconds + (1 << 31)) >> 32;
     put32(bytes, place, seconds as u32);
     put32(bytes, extra, (rest as u32) << 2 | epoch as u32);
 }
 
 impl Ext2 {
-    /// Block of the table, and place in it.
+    /// Returns the block of the table and the offset in it.
     fn place_of(&self, inode: u32) -> Result<(u32, usize)> {
         let g = &self.geometry;
         if inode == 0 || inode > g.inodes {
@@ -158,7 +158,7 @@ impl Ext2 {
         Ok((table + (byte / g.block) as u32, byte % g.block))
     }
 
-    /// An inode, whatever is in it.
+    /// Returns an inode, whatever it holds.
     pub(super) fn inode(&mut self, inode: u32) -> Result<Inode> {
         let (block, from) = self.place_of(inode)?;
         let size = self.geometry.inode;
@@ -166,7 +166,7 @@ impl Ext2 {
         Ok(Inode::read(bytes))
     }
 
-    /// Changes it.
+    /// Writes an inode.
     pub(super) fn put_inode(&mut self, inode: u32, to: &Inode) -> Result<()> {
         let (block, from) = self.place_of(inode)?;
         let size = self.geometry.inode;
@@ -175,7 +175,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Makes a new one.
+    /// Initializes an inode that was allocated.
     pub(super) fn new_inode(&mut self, inode: u32, to: &mut Inode) -> Result<()> {
         let (block, from) = self.place_of(inode)?;
         let size = self.geometry.inode;

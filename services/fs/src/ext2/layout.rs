@@ -1,34 +1,34 @@
-//! Where ext2 keeps what: offsets, flags, and the geometry that a superblock tells of.
+//! The on-disk format: offsets, flags, and the geometry in the superblock.
 //!
-//! Contract: nothing here trusts a byte. A number that makes no sense is an error of the mount;
-//! a field beyond the end of its block reads as 0.
+//! Contract: no byte is trusted. Invalid numbers fail the mount; a field beyond the end of its
+//! block reads as 0.
 
 use crate::filesystem::Kind;
 use alloc::vec::Vec;
 
-/// Byte of the device at which the superblock is.
+/// Byte offset of the superblock.
 pub const SUPER_AT: usize = 1024;
-/// Bytes of it.
+/// Size of the superblock.
 pub const SUPER: usize = 1024;
-/// The root directory's inode.
+/// Inode of the root directory.
 pub const ROOT: u32 = 2;
 /// `s_state`: cleanly unmounted.
 pub const VALID: u16 = 1;
-/// Incompatible features that we know: kinds in directory entries.
+/// Supported incompatible features: file types in directory entries.
 pub const INCOMPAT: u32 = 2;
-/// Features that we may write beside: few copies of the superblock, files above 2 GiB.
+/// Supported read-only compatible features: sparse copies of the superblock, files above 2 GiB.
 pub const RO_COMPAT: u32 = 1 | LARGE_FILE;
 /// There are files above 2 GiB.
 pub const LARGE_FILE: u32 = 2;
-/// A directory with a tree of hashes, which we do not keep up.
+/// Inode flag of a directory with a hash tree, which we do not update.
 pub const INDEX_FL: u32 = 0x1000;
-/// Most bytes of a block.
+/// Maximum size of a block.
 pub const LARGEST_BLOCK: usize = 4096;
-/// Most names of an inode.
+/// Maximum number of links of an inode.
 pub const LINKS: u16 = 32_000;
-/// Bytes of a group's descriptor.
+/// Size of a group descriptor.
 pub const DESCRIPTOR: usize = 32;
-/// Most groups.
+/// Maximum number of groups.
 pub const GROUPS: u32 = 65_536;
 
 /// Offsets in the superblock.
@@ -73,55 +73,55 @@ pub mod at {
     pub const ATIME_EXTRA: usize = 140;
 }
 
-/// 16 bits, little endian.
+/// Reads 16 bits, little endian.
 pub fn get16(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
     field.map_or(0, |field| u16::from_le_bytes(*field))
 }
 
-/// 32 bits, little endian.
+/// Reads 32 bits, little endian.
 pub fn get32(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
     field.map_or(0, |field| u32::from_le_bytes(*field))
 }
 
-/// Sets 16 bits.
+/// Writes 16 bits, little endian.
 pub fn put16(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *field = value.to_le_bytes();
     }
 }
 
-/// Sets 32 bits.
+/// Writes 32 bits, little endian.
 pub fn put32(bytes: &mut [u8], at: usize, value: u32) {
     if let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *field = value.to_le_bytes();
     }
 }
 
-/// Why an image is not mounted.
+/// Why an image cannot be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The device failed.
     Device,
-    /// There is no ext2 here.
+    /// There is no ext2 on it.
     Magic,
-    /// Numbers that do not fit together, or beyond our limits.
+    /// Its numbers are inconsistent, or beyond our limits.
     Geometry,
-    /// Incompatible features that we do not know, as bits.
+    /// It has unsupported incompatible features (a bit mask).
     Features(u32),
-    /// It takes more memory than there is for it.
+    /// It needs more memory than its budget.
     Memory,
 }
 
-/// Why it can be read only.
+/// Why a file system is read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOnly {
-    /// Who mounted it said so.
+    /// The mount request asked for it.
     Asked,
-    /// It was not unmounted, and nobody has checked it since: its bitmaps may lie.
+    /// It was not unmounted cleanly and has not been checked since, so its bitmaps may be wrong.
     Unclean,
-    /// Features that only readers may ignore, as bits.
+    /// It has unsupported read-only compatible features (a bit mask).
     Features(u32),
 }
 
@@ -138,12 +138,12 @@ pub struct Geometry {
     pub first_inode: u32,
     pub groups: u32,
     pub typed: bool,
-    /// Blocks behind a superblock that belong to descriptors, spare ones included.
+    /// Number of descriptor blocks after a superblock, reserved ones included.
     pub descriptors: u32,
 }
 
 impl Geometry {
-    /// What a superblock says, if that can be.
+    /// Reads the geometry from a superblock, and checks it.
     pub fn read(bytes: &[u8]) -> Result<Geometry, Unfit> {
         if get16(bytes, sb::MAGIC) != 0xef53 {
             return Err(Unfit::Magic);
@@ -197,23 +197,23 @@ impl Geometry {
             && u64::from(self.first_block) + 1 + u64::from(self.descriptors) < self.blocks.into()
     }
 
-    /// Blocks of a group's descriptors, without the spare ones.
+    /// Returns the number of descriptor blocks, without the reserved ones.
     pub fn tables(&self) -> u32 {
         (self.groups as usize * DESCRIPTOR).div_ceil(self.block) as u32
     }
 
-    /// Pointers in a block.
+    /// Returns the number of pointers in a block.
     pub fn fan(&self) -> u64 {
         self.block as u64 / 4
     }
 
-    /// Most bytes of a file: as far as three levels reach.
+    /// Returns the maximum size of a file: as far as three levels of pointers reach.
     pub fn largest(&self) -> u64 {
         let fan = self.fan();
         (12 + fan + fan * fan + fan * fan * fan) * self.block as u64
     }
 
-    /// The last time that an inode can hold, in ns, and how fine times are.
+    /// Returns the latest time that an inode can hold and the resolution of times, in ns.
     pub fn times(&self) -> (u64, u64) {
         const SECOND: u64 = 1_000_000_000;
         if self.inode >= 160 {
@@ -224,18 +224,18 @@ impl Geometry {
         }
     }
 
-    /// First block of a group.
+    /// Returns the first block of a group.
     pub fn start(&self, group: u32) -> u32 {
         let start = u64::from(self.first_block) + u64::from(group) * self.blocks_per_group as u64;
         u32::try_from(start).unwrap_or(u32::MAX)
     }
 
-    /// Blocks of a group.
+    /// Returns the number of blocks of a group.
     pub fn length(&self, group: u32) -> u32 {
         self.blocks.saturating_sub(self.start(group)).min(self.blocks_per_group)
     }
 
-    /// Group and place in it of a block, if there is such a block.
+    /// Returns the group of a block and its index there, if there is such a block.
     pub fn group_of(&self, block: u32) -> Option<(u32, u32)> {
         let place = block.checked_sub(self.first_block)?;
         (block < self.blocks)
@@ -243,7 +243,7 @@ impl Geometry {
     }
 }
 
-/// A group: where its tables are, and what is free.
+/// A group: the location of its tables, and what is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     pub block_map: u32,
@@ -255,7 +255,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The groups that descriptors tell of, if all of their tables can be where they say.
+    /// Reads all descriptors. Fails if a table is not inside its group.
     pub fn read_all(bytes: &[u8], geometry: &Geometry) -> Result<Vec<Group>, Unfit> {
         let mut groups = Vec::new();
         let tables = bytes.chunks_exact(DESCRIPTOR).take(geometry.groups as usize);
@@ -284,7 +284,7 @@ impl Group {
         if groups.len() == geometry.groups as usize { Ok(groups) } else { Err(Unfit::Geometry) }
     }
 
-    /// Its counts, back into the descriptor.
+    /// Writes the counts to the descriptor.
     pub fn write(&self, bytes: &mut [u8]) {
         put16(bytes, 12, self.free_blocks as u16);
         put16(bytes, 14, self.free_inodes as u16);
@@ -296,7 +296,7 @@ impl Group {
         bytes.div_ceil(geometry.block as u64)
     }
 
-    /// Does this block hold the group's own tables?
+    /// Returns whether this block is part of the group's tables.
     pub fn owns(&self, block: u32, geometry: &Geometry) -> bool {
         let end = u64::from(self.table) + self.table_blocks(geometry);
         block == self.block_map
@@ -305,7 +305,7 @@ impl Group {
     }
 }
 
-/// The kind in a directory entry.
+/// Returns the file type in a directory entry.
 pub fn kind_code(kind: Kind) -> u8 {
     match kind {
         Kind::File => 1,

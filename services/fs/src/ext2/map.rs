@@ -1,9 +1,8 @@
-//! From a place in a file to a block: twelve pointers in the inode, and trees of one to three
-//! levels behind them.
+//! Block pointers: twelve direct ones in the inode, and trees of one to three levels.
 //!
-//! Contract: a pointer is looked at before it is followed; a tree is as deep as its place says,
-//! whatever is in it. A hole is no block. What is taken from a file is cleared first and noted as
-//! free then: [`super::tidy`] makes it free.
+//! Contract: a pointer is checked before it is followed. The depth of a tree depends only on the
+//! block's index in the file. A hole has no block. Freeing a block of a file first clears its
+//! pointer and notes the block as free; [`super::tidy`] then frees it in the bitmap.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -12,7 +11,7 @@ use super::layout::{get32, put32};
 use super::{Ext2, Result};
 use abi::fs::Errno;
 
-/// The way to a block: which pointer of the inode, and which of each block behind it.
+/// The path to a block: which pointer of the inode, and which one in each block of pointers.
 struct Way {
     slot: usize,
     steps: [u64; 3],
@@ -44,7 +43,7 @@ impl Ext2 {
         Ok(get32(self.view(block)?, step as usize * 4))
     }
 
-    /// The block at a place of a file.
+    /// Returns the block at an index of a file; `None` for a hole.
     pub(super) fn map(&mut self, node: &Inode, place: u64) -> Result<Option<u32>> {
         let way = self.way(place)?;
         let mut block = node.pointers[way.slot];
@@ -57,8 +56,8 @@ impl Ext2 {
         if block == 0 { Ok(None) } else { self.check(block).map(Some) }
     }
 
-    /// The same, with a block where there was a hole; true when there was: then the caller says
-    /// what is in it. The caller puts the inode back.
+    /// Does the same, but allocates a block for a hole. Returns true if it did: the caller must
+    /// then set its contents. The caller writes the inode.
     pub(super) fn ensure(
         &mut self,
         node: &mut Inode,
@@ -84,11 +83,11 @@ impl Ext2 {
                 put32(self.edit(above, Class::Meta)?, *step as usize * 4, block);
             }
         }
-        // What is new was looked at when it was taken.
+        // A new block was checked when it was allocated.
         Ok((if new { block } else { self.check(block)? }, new))
     }
 
-    /// One more block.
+    /// Allocates a block for a file.
     fn grow(&mut self, node: &mut Inode, goal: u32) -> Result<u32> {
         let block = self.take_block(goal)?;
         let sectors = self.geometry.block as u32 / 512;
@@ -96,8 +95,9 @@ impl Ext2 {
         Ok(block)
     }
 
-    /// Takes blocks from the end of a file down to `keep`: the last block of pointers that has
-    /// any, or the twelve. True when there are no more. The caller puts the inode back.
+    /// Frees blocks at the end of a file, down to block `keep`: those in the last block of
+    /// pointers, or the direct ones. Returns true if there are no more. The caller writes the
+    /// inode.
     pub(super) fn trim_some(&mut self, node: &mut Inode, keep: u64) -> Result<bool> {
         let fan = self.geometry.fan();
         let bases = [0, 12, 12 + fan, 12 + fan + fan * fan];
@@ -113,27 +113,28 @@ impl Ext2 {
             }
             let more = match self.check(root) {
                 Ok(root) => self.trim_tree(node, root, levels as u32, from)?,
-                // It leads nowhere: nothing to take.
+                // An invalid pointer: there is nothing to free.
                 Err(_) => None,
             };
             if more.is_none() {
-                self.let_go(node, root);
+                self.release_block(node, root);
                 node.pointers[slot] = 0;
             }
-            // A tree whose last block of pointers keeps some is done; others go on next time.
+            // The tree is done if its last block of pointers keeps some. Otherwise the next call
+            // continues.
             return Ok(more == Some(true));
         }
         for place in (keep.min(12) as usize..12).rev() {
             let block = core::mem::take(&mut node.pointers[place]);
             if block != 0 {
-                self.let_go(node, block);
+                self.release_block(node, block);
             }
         }
         Ok(true)
     }
 
-    /// Clears the last pointers of a tree, those of one block. `None`: nothing is left in it;
-    /// true: what is left is to be kept.
+    /// Clears the last pointers of a tree, at most one block of them. Returns `None` if the tree is
+    /// empty, true if what is left must be kept, false if there is more to free.
     fn trim_tree(
         &mut self,
         node: &mut Inode,
@@ -148,7 +149,7 @@ impl Ext2 {
             for step in (first..fan).rev() {
                 let pointer = self.pointer(block, step)?;
                 if pointer != 0 {
-                    self.let_go(node, pointer);
+                    self.release_block(node, pointer);
                     put32(self.edit(block, Class::Meta)?, step as usize * 4, 0);
                 }
             }
@@ -165,7 +166,7 @@ impl Ext2 {
             Err(_) => None,
         };
         if left.is_none() {
-            self.let_go(node, below);
+            self.release_block(node, below);
             put32(self.edit(block, Class::Meta)?, last as usize * 4, 0);
             return Ok(if self.last_pointer(block)?.is_none() { None } else { Some(false) });
         }
@@ -178,8 +179,8 @@ impl Ext2 {
         Ok(last.map(|last| last as u64))
     }
 
-    /// A block is no more this file's.
-    fn let_go(&mut self, node: &mut Inode, block: u32) {
+    /// Notes that a block no longer belongs to this file.
+    fn release_block(&mut self, node: &mut Inode, block: u32) {
         if self.check(block).is_ok() {
             node.sectors = node.sectors.saturating_sub(self.geometry.block as u32 / 512);
             self.note(Note::Free(block));

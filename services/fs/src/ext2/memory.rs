@@ -1,30 +1,30 @@
-//! How much memory a file system takes at most, in the arena of a kernel.
+//! The maximum memory of a file system, as allocated in a kernel's arena.
 //!
-//! Contract: with [`super::CACHE`] blocks and [`NAMES`] names, never more than [`memory`] says of
-//! its superblock; `tests/arena.rs` compares.
+//! Contract: with [`super::CACHE`] blocks and [`NAMES`] names it never takes more than [`memory`]
+//! returns for its superblock. `tests/arena.rs` checks this.
 
 use super::CACHE;
 use super::layout::Geometry;
 
-/// Most names of a directory where memory is short.
+/// Maximum number of indexed names of a directory if memory is limited.
 pub const NAMES: usize = 12_288;
-/// Blocks beside the cache: a fourth of it that changes while it is written, what the device is
-/// asked for, what one operation drafts.
+/// Blocks outside the cache: copies of blocks that change while they are written (at most a fourth
+/// of the cache), I/O data, and the draft of one operation.
 const BESIDE: usize = CACHE / 4 + 96;
-/// What a block takes beyond its bytes.
+/// Bytes of a cached block beyond its data.
 const BLOCK: usize = 160;
-/// A name of a directory in use, in trees half empty; there are three times as many as one may
-/// have.
+/// Bytes of an indexed name, in half-empty trees. Times 3, because all indexes together hold up to
+/// three times the maximum of one.
 const NAME: usize = 3 * 24;
-/// An inode: how often it was used.
+/// Bytes of an inode: the count of its uses.
 const INODE: u64 = 32;
-/// A group: its descriptor, twice.
+/// Bytes of a group: its descriptor, twice.
 const GROUP: u64 = 128;
-/// Blocks that are to become free, inodes without names, and what changes at a time.
+/// Bytes for blocks to be freed, orphaned inodes, and the sets of a generation.
 const REST: u64 = 384 * 1024;
 
 impl Geometry {
-    /// Most bytes.
+    /// Returns the maximum memory, in bytes.
     pub(super) fn memory(&self) -> u64 {
         let blocks = (CACHE + BESIDE) * (self.block + BLOCK);
         (blocks + NAMES * NAME) as u64
@@ -34,7 +34,8 @@ impl Geometry {
     }
 }
 
-/// Bytes that it takes to mount what has this superblock; `None` when that cannot be mounted.
+/// Returns the memory needed to mount the file system with this superblock; `None` if it cannot be
+/// mounted.
 pub fn memory(superblock: &[u8]) -> Option<u64> {
     Geometry::read(superblock).ok().map(|geometry| geometry.memory())
 }

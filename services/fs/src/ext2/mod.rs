@@ -1,21 +1,23 @@
-//! Ext2, read and write, on a device that it never waits for.
+//! Ext2, for reading and writing, on a device that it never waits for.
 //!
-//! Contract: a call looks at blocks in the [`cache`] and drafts changes beside it ([`draft`]); when
-//! a block is missing it answers [`Stop::Wait`], and [`Ext2::next_io`] asks the device for it. What
-//! changed is written later, in an order that a power cut cannot hurt ([`writing`]). Any bytes may
-//! be on the device: what makes no sense is [`Errno::Io`]. Memory is bounded by the cache's size,
-//! the indexes of the directories in use ([`index`]), and 16 bytes for each inode that was freed.
+//! Contract: a call looks at blocks in the [`cache`] and collects its changes in a draft
+//! ([`draft`]). If a block is missing it returns [`Stop::Wait`], and [`Ext2::next_io`] reads the
+//! block. Changes are written later, in an order that survives a power cut ([`writing`]). The
+//! device may hold any bytes: invalid structures are [`Errno::Io`]. Memory is bounded by the size
+//! of the cache, the indexes of directories in use ([`index`]), and 16 bytes for each inode that
+//! was freed.
 //!
-//! - [`layout`]   offsets and geometry
-//! - [`mod@memory`] how much of it a file system takes
-//! - [`mount`]    how it begins
-//! - [`device`]   what is asked of the device
+//! - [`layout`]   on-disk format: offsets and geometry
+//! - [`mod@memory`] the maximum memory of a file system
+//! - [`mount`]    reading the superblock and the descriptors
+//! - [`device`]   I/O
 //! - [`cache`]    blocks in memory
-//! - [`slots`]    how one is found there
-//! - [`draft`]    an operation changes everything or nothing
-//! - [`writing`]  generations, and in which order they are written
-//! - [`tidy`]     what is done behind the requests
-//! - [`alloc`], [`inode`], [`map`], [`entries`], [`index`]  bitmaps, inodes, trees, names
+//! - [`slots`]    the hash table of the cache
+//! - [`draft`]    one operation, all or nothing
+//! - [`writing`]  generations of changes, and the order in which they are written
+//! - [`tidy`]     work done after requests, such as freeing blocks
+//! - [`alloc`], [`inode`], [`map`], [`entries`], [`index`]  bitmaps, inodes, block pointers,
+//!   directories
 //! - [`mod@file`], [`names`]  the operations
 
 mod alloc;
@@ -54,16 +56,15 @@ use mount::Stage;
 use tidy::Orphan;
 use writing::{Closing, Open};
 
-/// Fewest blocks of a cache: four operations of the largest kind.
+/// Minimum number of blocks in the cache: enough for four of the largest operations.
 pub const CACHE: usize = 1024;
-/// Most bytes of one request to the device.
+/// Maximum bytes of one I/O.
 pub const LONGEST: usize = writing::RUN * layout::LARGEST_BLOCK;
 
-/// The file system.
 #[derive(Debug)]
 pub struct Ext2 {
     stage: Stage,
-    /// Most bytes that it may take, and most names of a directory.
+    /// Maximum memory in bytes, and maximum number of indexed names of a directory.
     budget: u64,
     names: usize,
     geometry: Geometry,
@@ -77,11 +78,11 @@ pub struct Ext2 {
     free_inodes: u32,
     ro_compat: u32,
     state: u16,
-    /// When the superblock was written, in seconds.
+    /// When the superblock was last written, in seconds.
     written: u32,
-    /// The device says that it is clean.
+    /// Whether the device is marked clean.
     valid: bool,
-    /// It settles by itself, as long as nobody changes anything.
+    /// Whether it will settle unless another change arrives ([`Ext2::begin_to_settle`]).
     settling: bool,
     read_only: Option<ReadOnly>,
     now: u64,
@@ -96,27 +97,27 @@ pub struct Ext2 {
     open: Open,
     closing: Option<Closing>,
     close_next: bool,
-    /// The last generation that is on the device.
+    /// The newest generation that is on the device.
     durable: u64,
-    /// Blocks that nothing on the device points to, used still in the bitmap.
+    /// Blocks that no pointer on the device refers to, but that are in use in the bitmap.
     freeable: BTreeSet<u32>,
-    /// In which generation an inode or a name of it changed.
+    /// The generation in which an inode or one of its names last changed.
     touched: BTreeMap<u32, u64>,
-    /// Inodes whose change could not be written, until somebody has been told.
+    /// Inodes whose changes could not be written, until a caller got the error.
     failed: BTreeSet<u32>,
 
     holds: BTreeMap<u32, u64>,
     orphans: BTreeMap<u32, Orphan>,
     trims: BTreeMap<u32, u64>,
-    /// How often an inode was freed.
+    /// How often each inode was freed.
     lives: BTreeMap<u32, u32>,
     tidy_waits: Option<u32>,
     tidy_failed: u32,
 }
 
 impl Ext2 {
-    /// On a device, with a cache of so many blocks ([`CACHE`] at least). It mounts itself as its
-    /// I/O is done.
+    /// Creates a file system with a cache of `cache` blocks, but at least [`CACHE`]. It mounts
+    /// itself as its first I/Os complete.
     pub fn new(cache: usize, read_only: bool) -> Ext2 {
         Ext2 {
             stage: Stage::Super(false),
@@ -160,23 +161,25 @@ impl Ext2 {
         }
     }
 
-    /// Most bytes of a file; the last time that a file can have, in ns; how fine times are.
+    /// Returns the maximum size of a file, the latest time that can be stored, and the resolution
+    /// of times, both in ns.
     pub fn limits(&self) -> (u64, u64, u64) {
         let (last, grain) = self.geometry.times();
         (self.geometry.largest(), last, grain)
     }
 
-    /// Within so many bytes of memory, or it is [`Unfit::Memory`].
+    /// Creates a file system that takes at most `budget` bytes of memory, or else is
+    /// [`Unfit::Memory`].
     pub fn within(budget: u64, read_only: bool) -> Ext2 {
         Ext2 { budget, names: memory::NAMES, ..Ext2::new(CACHE, read_only) }
     }
 
-    /// Is there anything that is not on the device?
+    /// Returns whether any change is not on the device.
     pub fn is_dirty(&self) -> bool {
         self.cache.dirty() != 0 || self.closing.is_some() || self.reclaims()
     }
 
-    /// An inode by the number that others know it by: with how often it was used before.
+    /// Returns the node of an inode: its number, and how often it was freed before.
     fn node_of(&self, inode: u32) -> Node {
         u64::from(self.lives.get(&inode).copied().unwrap_or(0)) << 32 | u64::from(inode)
     }
@@ -189,13 +192,13 @@ impl Ext2 {
         Err(Errno::Noent.into())
     }
 
-    /// What has this number.
+    /// Returns the inode of a node.
     fn known(&mut self, node: Node) -> Result<(u32, Inode)> {
         let inode = self.inode_of(node)?;
         Ok((inode, self.named(inode)?))
     }
 
-    /// An inode that somebody names or holds.
+    /// Returns an inode that has a name or is open.
     fn named(&mut self, inode: u32) -> Result<Inode> {
         let node = self.inode(inode)?;
         if node.links == 0 && !self.orphans.contains_key(&inode) {
@@ -204,7 +207,7 @@ impl Ext2 {
         Ok(node)
     }
 
-    /// What comes with a commit.
+    /// Applies one note of a committed draft.
     fn apply(&mut self, note: Note) {
         match note {
             Note::Blocks(group, by) => self.count_blocks(group, by),
@@ -255,7 +258,7 @@ impl Ext2 {
         *self.lives.entry(inode).or_default() += 1;
     }
 
-    /// A change at this time.
+    /// Makes a change at time `now`.
     fn change_at<T>(&mut self, now: u64, what: impl FnOnce(&mut Ext2) -> Result<T>) -> Result<T> {
         self.now = self.now.max(now);
         self.settling = false;
@@ -418,7 +421,7 @@ impl FileSystem for Ext2 {
     }
 
     fn hold(&mut self, node: Node) -> Result<()> {
-        // Before it is mounted there is the root only, and it is waited for with the next call.
+        // Before the mount only the root can be held; the next call waits for the mount.
         let inode = if node == u64::from(ROOT) { ROOT } else { self.inode_of(node)? };
         *self.holds.entry(inode).or_default() += 1;
         Ok(())
@@ -434,10 +437,10 @@ impl FileSystem for Ext2 {
         }
     }
 
-    fn sync(&mut self, node: Node, _data_only: bool, behind: u64) -> Result<u64> {
+    fn sync(&mut self, node: Node, _data_only: bool, generation: u64) -> Result<u64> {
         self.mounted()?;
         let inode = self.inode_of(node)?;
-        if behind == 0 { self.begin_sync(inode) } else { self.synced(inode, behind) }
+        if generation == 0 { self.begin_sync(inode) } else { self.synced(inode, generation) }
     }
 
     fn settle(&mut self) -> Result<()> {

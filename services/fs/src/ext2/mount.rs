@@ -1,8 +1,7 @@
-//! How it begins: superblock, then its block whole, then the groups' descriptors.
+//! Mounting: reads the superblock, then its whole block and the descriptors of the groups.
 //!
-//! Contract: until all of that has been read and makes sense, every call waits for
-//! [`key::MOUNT`]; when it makes none, every call fails and [`Ext2::unfit`] says why. Nothing is
-//! written by mounting.
+//! Contract: until all of that has been read and checked, every call waits for [`key::MOUNT`]. If
+//! it is invalid, every call fails and [`Ext2::unfit`] tells why. Mounting writes nothing.
 
 use super::device::{Flight, Io, What, key};
 use super::layout::{
@@ -12,21 +11,20 @@ use super::{Ext2, Result};
 use abi::fs::Errno;
 use alloc::vec;
 
-/// How far it is.
+/// Progress of the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The superblock is to be read, or on its way.
+    /// Reads the superblock; true once the I/O is issued.
     Super(bool),
-    /// Its block and the descriptors: which is next, and how many came.
+    /// Reads its block and the descriptors: the number of issued and of completed reads.
     Tables(u32, u32),
-    /// It is mounted.
     Ready,
-    /// It will not be.
+    /// It cannot be mounted.
     Unfit(Unfit),
 }
 
 impl Ext2 {
-    /// Is it mounted?
+    /// Waits for the mount; fails if it cannot be mounted.
     pub(super) fn mounted(&self) -> Result<()> {
         match self.stage {
             Stage::Ready => Ok(()),
@@ -35,12 +33,12 @@ impl Ext2 {
         }
     }
 
-    /// Why it cannot be mounted.
+    /// Returns why it cannot be mounted.
     pub fn unfit(&self) -> Option<Unfit> {
         if let Stage::Unfit(why) = self.stage { Some(why) } else { None }
     }
 
-    /// Why nothing can be changed.
+    /// Returns why it is read-only.
     pub fn read_only(&self) -> Option<ReadOnly> {
         self.read_only
     }
@@ -63,7 +61,7 @@ impl Ext2 {
         }
     }
 
-    /// A piece came, or did not.
+    /// A read of the mount has completed.
     pub(super) fn mount_read(&mut self, piece: u32, data: Option<&[u8]>) {
         let stage = match (data, self.stage) {
             (None, _) => Err(Unfit::Device),

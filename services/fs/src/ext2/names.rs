@@ -1,8 +1,8 @@
-//! What changes names: make, link, unlink, rmdir, rename.
+//! Operations that change names: make, link, unlink, rmdir, rename.
 //!
-//! Contract: as [`crate::filesystem`] says. Each notes which blocks gained a name that others rely
-//! on and which lost one of something that goes on to exist; where both cannot be in one
-//! generation ([`super::writing`]), it waits for the next.
+//! Contract: that of [`crate::filesystem`]. Each operation notes which blocks gained a name that
+//! others rely on, and which lost a name of a file that stays. If both may not be in one generation
+//! ([`super::writing`]), the operation waits for the next one.
 
 use super::cache::Class;
 use super::draft::Note;
@@ -14,11 +14,11 @@ use super::{Ext2, Result};
 use crate::filesystem::{Kind, Make, Node};
 use abi::fs::{Errno, NAME};
 
-/// Most directories above one that is moved.
+/// Maximum depth of the target when a directory is moved.
 const DEEP: usize = 200;
 
 impl Ext2 {
-    /// A directory by its number.
+    /// Returns the inode of a directory.
     pub(super) fn directory(&mut self, directory: Node) -> Result<(u32, Inode)> {
         let (inode, node) = self.known(directory)?;
         if node.is_directory() { Ok((inode, node)) } else { Err(Errno::Notdir.into()) }
@@ -30,7 +30,7 @@ impl Ext2 {
         Ok((inode, spot.ok_or(Errno::Noent)?))
     }
 
-    /// May this name be made here? A directory that was removed takes none.
+    /// Checks that this name can be added. A removed directory accepts none.
     fn check_new(&mut self, directory: Node, name: &[u8]) -> Result<u32> {
         let (inode, node) = self.directory(directory)?;
         let there = self.find(inode, &node, name)?;
@@ -105,7 +105,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// A directory has one subdirectory more, or fewer.
+    /// Counts one subdirectory more or fewer.
     fn count_link(&mut self, dir: u32, by: i16) -> Result<()> {
         let mut node = self.inode(dir)?;
         if by > 0 && node.links >= LINKS {
@@ -142,7 +142,7 @@ impl Ext2 {
         self.put_inode(inode, &file)
     }
 
-    /// A name of something that goes on to exist leaves a block.
+    /// Notes that a name of a file that stays leaves a block.
     fn lose(&mut self, spot: Spot, dir: u32) -> Result<()> {
         if self.open.added.contains(&spot.block) {
             return Err(self.next_generation());
@@ -151,8 +151,9 @@ impl Ext2 {
         Ok(())
     }
 
-    /// An inode has one name fewer; the one that it had was at `spot`, unless something else has
-    /// that now. Its other names may be as new as this change.
+    /// Removes one link of an inode. `from` is where its name was, or `None` if the entry now
+    /// refers to another inode. If other names of it are new in this generation, losing this one
+    /// must be ordered after them.
     fn drop_name(&mut self, inode: u32, from: Option<(Spot, u32)>, now: u64) -> Result<()> {
         let mut node = self.inode(inode)?;
         node.changed = now;
@@ -189,7 +190,8 @@ impl Ext2 {
         let (dir, spot) = self.spot(directory, name)?;
         let gone = self.named(spot.inode)?;
         self.check_empty(spot.inode, &gone)?;
-        // What was in it in this generation has its new name before this one goes.
+        // A file that moved out of it in this generation gets its new name before this directory
+        // goes.
         if self.open.removed.values().any(|lost| *lost == spot.inode) {
             self.lose(spot, dir)?;
         }
@@ -257,7 +259,7 @@ impl Ext2 {
         self.put_inode(old.inode, &moved)
     }
 
-    /// A directory goes to another one: at most one does in a generation.
+    /// Moves a directory to another one: at most one does in a generation.
     fn move_directory(&mut self, inode: u32, source: u32, target: u32) -> Result<()> {
         if self.open.moved {
             return Err(self.next_generation());
@@ -272,7 +274,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Where a directory's `..` is, and what.
+    /// Returns where a directory's `..` is, and its inode.
     fn above(&mut self, node: &Inode) -> Result<(u32, usize, u32)> {
         self.blocks_of(node)?;
         let block = self.map(node, 0)?.ok_or(Errno::Io)?;
@@ -293,7 +295,7 @@ impl Ext2 {
         Ok(parent)
     }
 
-    /// Whether POSIX lets `moved` have this name; and what it replaces.
+    /// Checks that POSIX lets `moved` take this name. Returns the entry that it replaces.
     fn check_move(
         &mut self,
         inode: u32,
@@ -331,7 +333,7 @@ impl Ext2 {
         }
     }
 
-    /// Is this directory the other one, or somewhere below it?
+    /// Returns whether this directory is the other one or below it.
     fn is_inside(&mut self, mut inode: u32, directory: u32) -> Result<bool> {
         for _ in 0..DEEP {
             if inode == directory {

@@ -1,39 +1,36 @@
-//! A list of blocks, each found by its number: what the cache keeps them in.
+//! A hash table of blocks by number: the storage of the cache.
 //!
 //! ```text
-//!   block --scatter--> index: places, linear probing --> slots: dense, in no order
+//!   block --hash--> index: open addressing, linear probing --> slots: dense, in no order
 //! ```
-//! Contract: a block is in it once. Whoever removes one moves the last one to its place.
+//! Contract: a block is in it at most once. Removing a slot moves the last one to its place.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// No place.
+/// An empty entry of the index.
 const NONE: u32 = u32::MAX;
-/// Least places of an index.
+/// Minimum size of the index.
 const LEAST: usize = 16;
 
-/// What has a block's number.
+/// A value with a block number as its key.
 pub trait Numbered {
-    /// Its number, which does not change.
+    /// Returns the number, which must not change.
     fn block(&self) -> u32;
 }
 
-/// The list.
 #[derive(Debug)]
 pub struct Slots<T> {
     slots: Vec<T>,
-    /// A power of two of them, at least half of them [`NONE`].
+    /// Its size is a power of two, and at least half of it is [`NONE`].
     index: Vec<u32>,
 }
 
 impl<T: Numbered> Slots<T> {
-    /// Empty.
     pub fn new() -> Slots<T> {
         Slots { slots: Vec::new(), index: vec![NONE; LEAST] }
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -42,12 +39,12 @@ impl<T: Numbered> Slots<T> {
         self.index.len() - 1
     }
 
-    /// Where the search for a block begins: neighbours far from each other.
+    /// Returns where the search for a block starts. Neighbouring blocks are far from each other.
     fn home(&self, block: u32) -> usize {
         (block.wrapping_mul(0x9e37_79b9) >> 7) as usize & self.mask()
     }
 
-    /// The entry of the index that leads to a block, or the free one in which its search ends.
+    /// Returns the index entry of a block and its slot, or the empty entry where its search ends.
     fn entry(&self, block: u32) -> (usize, Option<usize>) {
         let mut at = self.home(block);
         loop {
@@ -60,28 +57,26 @@ impl<T: Numbered> Slots<T> {
         }
     }
 
-    /// Where a block is.
+    /// Returns the slot of a block.
     pub fn find(&self, block: u32) -> Option<usize> {
         self.entry(block).1
     }
 
-    /// What is known of a block.
     pub fn get(&self, block: u32) -> Option<&T> {
         self.slots.get(self.find(block)?)
     }
 
-    /// The same, to change it.
     pub fn get_mut(&mut self, block: u32) -> Option<&mut T> {
         let place = self.find(block)?;
         self.slots.get_mut(place)
     }
 
-    /// What is at a place.
+    /// Returns the value in a slot.
     pub fn at_mut(&mut self, place: usize) -> Option<&mut T> {
         self.slots.get_mut(place)
     }
 
-    /// One more; its block must not be there.
+    /// Adds a value whose block is not in the table.
     pub fn insert(&mut self, slot: T) {
         if 2 * (self.slots.len() + 1) > self.index.len() {
             self.grow();
@@ -103,7 +98,7 @@ impl<T: Numbered> Slots<T> {
         }
     }
 
-    /// Removes what is at a place, where then the last one is.
+    /// Removes and returns the value in a slot; the last value moves there.
     pub fn remove(&mut self, place: usize) -> Option<T> {
         let (slot, last) = (self.slots.get(place)?, self.slots.last()?.block());
         self.close(self.entry(slot.block()).0);
@@ -113,7 +108,7 @@ impl<T: Numbered> Slots<T> {
         Some(self.slots.swap_remove(place))
     }
 
-    /// Takes an entry out of the index: who would be found behind it only moves there.
+    /// Empties an entry of the index, and moves later entries whose search passes it.
     fn close(&mut self, mut hole: usize) {
         let (mask, mut at) = (self.mask(), hole);
         loop {

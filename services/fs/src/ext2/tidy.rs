@@ -1,15 +1,15 @@
-//! What is done behind the requests, a little at a time: names that are gone are taken from their
-//! inodes, long files lose their blocks, blocks become free.
+//! Work after requests, a little at a time: marking inodes without names as deleted, freeing their
+//! blocks and those of truncated files.
 //!
 //! ```text
-//!   last name removed --on the device--> no links, a time of death --closed--> trimmed --> free
+//!   last name removed --on the device--> links 0, deletion time --closed--> trimmed --> free
 //!   pointer cleared --on the device--> free in the bitmap
 //! ```
 //!
-//! Contract: a step changes one inode or one bitmap, and a few blocks. A cut between any two of
-//! them leaves what e2fsck repairs: an inode without a name but with a link (it goes to lost+found)
-//! until the first step, behind it one that is dead, and blocks that nobody has. What cannot be
-//! tidied since the device failed is left to e2fsck.
+//! Contract: a step changes one inode or one bitmap, and a few blocks. A power cut between two
+//! steps leaves only what e2fsck repairs: before the first step an inode with a link but no name
+//! (it goes to lost+found), later a deleted inode, and blocks in use that no file has. Work that
+//! fails because of the device is left to e2fsck.
 
 use super::cache::Class;
 use super::device::key;
@@ -18,23 +18,23 @@ use super::{Ext2, Result};
 use crate::filesystem::Stop;
 use abi::fs::Errno;
 
-/// Steps at a time.
+/// Maximum number of steps per call.
 const STEPS: usize = 4;
-/// How often a step that fails is tried.
+/// How often a failing step is tried.
 const TRIES: u32 = 16;
-/// Blocks that become free in one step.
+/// Maximum number of blocks freed in one step.
 const FREED: usize = 256;
-/// Blocks that may wait to become free before long files are left alone.
+/// Maximum number of blocks waiting to be freed; beyond it no more files are trimmed.
 const FREES: usize = 16_384;
-/// Inodes without names before a generation closes for them.
+/// Maximum number of orphans before a generation is closed for them.
 const ORPHANS: usize = 1024;
 
 /// An inode without names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Since which generation.
+    /// The generation in which it lost its last name.
     pub since: u64,
-    /// Its inode says so.
+    /// Whether its inode is marked as deleted.
     pub cleared: bool,
 }
 
@@ -46,7 +46,7 @@ enum Job {
 }
 
 impl Ext2 {
-    /// Will there be more space without anybody's doing?
+    /// Returns whether space will become free without further requests.
     pub(super) fn reclaims(&self) -> bool {
         let unused = |inode: &u32| !self.holds.contains_key(inode);
         let closing = self.closing.as_ref().is_some_and(|closing| !closing.frees.is_empty());
@@ -57,7 +57,7 @@ impl Ext2 {
             || self.orphans.iter().any(|(inode, one)| unused(inode) || !one.cleared)
     }
 
-    /// Waits for it.
+    /// Waits for space to become free.
     pub(super) fn reclaim<T>(&mut self) -> Result<T> {
         if self.is_stalled() {
             self.write_back();
@@ -67,7 +67,7 @@ impl Ext2 {
         Self::wait(key::TIDY)
     }
 
-    /// A few steps.
+    /// Does a few steps.
     pub(super) fn tidy(&mut self) {
         if self.read_only.is_some() || self.mounted().is_err() || self.is_stalled() {
             return;
@@ -158,7 +158,7 @@ impl Ext2 {
         }
     }
 
-    /// Takes what it has from an inode that nobody names or holds, and then its number.
+    /// Frees the blocks of an inode that has no names and is not open, and then the inode.
     fn drop_inode(&mut self, inode: u32) -> Result<()> {
         let mut node = self.inode(inode)?;
         let done = !node.has_blocks() || self.trim_some(&mut node, 0)?;
@@ -172,7 +172,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Extended attributes, which inodes may share, have one user fewer.
+    /// Removes one user of a block of extended attributes, which inodes may share.
     fn drop_attributes(&mut self, node: &mut super::inode::Inode) -> Result<()> {
         use super::layout::{get32, put32};
         let block = self.check(node.attributes)?;
@@ -186,7 +186,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Makes a few blocks of one group free.
+    /// Frees a few blocks of one group in its bitmap.
     fn free_some(&mut self) -> Result<()> {
         let Some(&first) = self.freeable.first() else { return Ok(()) };
         let (group, _) = self.geometry.group_of(first).ok_or(Errno::Io)?;
@@ -210,7 +210,8 @@ impl Ext2 {
         Ok(())
     }
 
-    /// When something dies: in seconds, and never so early that e2fsck takes it for a number.
+    /// Returns the deletion time in seconds. It must exceed the number of inodes, or e2fsck takes
+    /// it for a link in its list of orphans.
     fn death(&self) -> u32 {
         let now = u32::try_from(self.now / 1_000_000_000).unwrap_or(u32::MAX);
         now.max(self.written).max(self.geometry.inodes).max(1)

@@ -5,31 +5,33 @@
 //!    ^ changes        each phase: its blocks in any order, then a flush, then the next
 //! ```
 //!
-//! Contract: the device's state S' follows from S by one generation, which is whole operations.
-//! After a power cut some of its phases are there, and any part of the one under way. Whatever was
-//! there when a generation began and is not removed by it can be reached by its old name or its
-//! new one in every such mixture, and what is wrong otherwise e2fsck repairs without a loss:
+//! Contract: a generation consists of whole operations and takes the device from one consistent
+//! state to the next. After a power cut some of its phases are on the device, and any part of the
+//! phase that was being written. In every such mixture, each file that existed before the
+//! generation and is not removed by it has its old name, its new one, or both. e2fsck repairs
+//! everything else without loss:
 //!
-//! 0. Before the first generation the superblock says that the file system is not clean. So
-//!    somebody checks it after a cut, and what only bitmaps, counts and link counts say does not
-//!    need an order.
-//! 1. Data, and blocks that were free when the last generation was on the device. Nothing there
-//!    leads to the latter yet, for a block that is let go is free in the bitmap only when the
-//!    generation that cleared the pointer is on the device ([`super::tidy`]).
-//! 2. Pointers and inodes. All that they lead to is there. An inode loses its last link, its
-//!    blocks and its number only in a generation behind the one that removed its last name: so no
-//!    name leads to an inode that is gone, in no mixture.
-//! 3. Directory blocks, and so all new names; but none of a block that lost a name of something
-//!    that goes on to exist. So now everything has its old name or both.
-//! 4. Directory blocks that lost such names. A name that others rely on (of a link, of what was
-//!    moved, of a new directory) never comes into a block of phase 4, nor does such a block become
-//!    one: who would do that waits for the next generation. Both in one block is one write.
+//! 0. Before the first generation, the superblock is marked not clean. So a check follows a power
+//!    cut, and bitmaps, counts and link counts need no order.
+//! 1. Data, and blocks that were free when the previous generation was on the device. No pointer
+//!    there leads to the latter, because a freed block becomes free in the bitmap only after the
+//!    generation that cleared its pointer is on the device ([`super::tidy`]).
+//! 2. Pointers and inodes. All that they lead to is on the device. An inode loses its last link,
+//!    its blocks and its number only in a generation after the one that removed its last name, so
+//!    no name ever leads to a free inode.
+//! 3. Directory blocks, and so all new names; except blocks that lost a name of a file that stays.
+//!    Now each file has its old name or both.
+//! 4. Directory blocks that lost such names. A name that others rely on (of a link, a moved file, a
+//!    new directory) is never added to a block of phase 4, and a block that gained one never
+//!    becomes one of phase 4: the operation waits for the next generation. If both names are in the
+//!    same block, that is one write.
 //!
-//! At most one directory goes to another directory in a generation: with old and new names there
-//! at once, two could stand in each other, and a check that cuts such a knot cuts names.
+//! At most one directory moves to another directory in a generation. Otherwise, with old and new
+//! names on the device at once, two directories could contain each other, and e2fsck would break
+//! the cycle by removing names.
 //!
-//! A generation that could not be written is written again from phase 0, unchanged, when somebody
-//! asks; meanwhile changes go on in memory up to the bound.
+//! A generation that could not be written is written again from phase 0, unchanged, when a caller
+//! needs it; meanwhile further changes go to memory, up to the bound.
 
 use super::cache::Class;
 use super::device::{Flight, Io, What, key};
@@ -41,12 +43,12 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// Most blocks whose write is under way.
+/// Maximum number of blocks being written at a time.
 const FLYING: usize = 32;
-/// Most blocks, one behind the other, that are one write.
+/// Maximum number of consecutive blocks in one write.
 pub const RUN: usize = 16;
 
-/// The generation that takes changes.
+/// The generation that receives changes.
 #[derive(Debug, Default)]
 pub struct Open {
     pub number: u64,
@@ -72,7 +74,7 @@ pub struct Closing {
     clean: bool,
 }
 
-/// What became of a write or flush.
+/// The result of a write or flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Written,
@@ -81,7 +83,7 @@ pub enum Done {
 }
 
 impl Ext2 {
-    /// Begins to write what changed.
+    /// Starts writing the changes.
     pub fn write_back(&mut self) {
         match &self.closing {
             Some(closing) if closing.stalled => self.retry(),
@@ -91,7 +93,7 @@ impl Ext2 {
         }
     }
 
-    /// The open generation is over. There must be none closing.
+    /// Closes the open generation. No other one may be closing.
     fn close(&mut self, clean: bool) {
         self.close_next = false;
         self.write_counts(clean);
@@ -128,7 +130,7 @@ impl Ext2 {
         });
     }
 
-    /// Counts, and whether it is clean, into their blocks.
+    /// Puts the counts, and whether the file system is clean, into their blocks.
     fn write_counts(&mut self, clean: bool) {
         let bytes = self.geometry.block;
         for table in core::mem::take(&mut self.tables_changed) {
@@ -181,7 +183,7 @@ impl Ext2 {
         Some(Io { id, at: u64::from(block) * size as u64, what: What::Write(run * size) })
     }
 
-    /// A write of so many blocks, or a flush, came back.
+    /// A write of so many blocks, or a flush, has completed.
     pub(super) fn written(&mut self, blocks: usize, done: Done) {
         let Some(closing) = &mut self.closing else { return };
         closing.failed |= done == Done::Failed;
@@ -219,12 +221,12 @@ impl Ext2 {
         }
     }
 
-    /// It could not be written. Whoever waits for it is told once.
+    /// The generation could not be written. Each waiting caller gets the error once.
     fn stall(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         (closing.stalled, closing.failed) = (true, false);
         (closing.phase, closing.at) = (0, 0);
-        // What changed later is behind it: that cannot be written either.
+        // Later changes depend on this generation, so they cannot be written either.
         self.failed.extend(self.touched.keys());
         self.device.wake(key::WRITTEN);
         self.device.wake(key::TIDY);
@@ -236,12 +238,12 @@ impl Ext2 {
         }
     }
 
-    /// Is there a generation that could not be written?
+    /// Returns whether a generation could not be written.
     pub(super) fn is_stalled(&self) -> bool {
         self.closing.as_ref().is_some_and(|closing| closing.stalled)
     }
 
-    /// Too much is dirty: nothing more changes until some of it is written.
+    /// Closes the generation if too much is dirty; while one is being written, changes wait.
     pub(super) fn relieve(&mut self) -> Result<()> {
         if self.cache.dirty() < self.cache.most() / 4 {
             return Ok(());
@@ -259,16 +261,16 @@ impl Ext2 {
         }
     }
 
-    /// Not in this generation: the next one is made to begin. One that could not be written is
-    /// tried again, and is a failure of who asked.
+    /// Returns the result of an operation that must wait for the next generation. If one could not
+    /// be written, that is tried again, and the operation fails.
     pub(super) fn next_generation(&mut self) -> Stop {
         let stalled = self.is_stalled();
         self.write_back();
         if stalled { Stop::Failed(Errno::Io) } else { Stop::Wait(key::WRITTEN) }
     }
 
-    /// Begins to write what changed of an inode: the generation behind which it is on the device,
-    /// or 0: it is.
+    /// Starts writing the changes of an inode. Returns the generation that must be on the device,
+    /// or 0 if all is there.
     pub(super) fn begin_sync(&mut self, inode: u32) -> Result<u64> {
         self.tell_failure(inode)?;
         if self.trims.contains_key(&inode) && !self.orphans.contains_key(&inode) {
@@ -279,7 +281,8 @@ impl Ext2 {
         Ok(number)
     }
 
-    /// Waits until a generation is on the device. Those of an earlier mount are not ours.
+    /// Waits until a generation is on the device. Fails for one that does not exist yet, such as
+    /// one of an earlier mount.
     pub(super) fn synced(&mut self, inode: u32, number: u64) -> Result<u64> {
         if number <= self.durable {
             return Ok(0);
@@ -293,12 +296,12 @@ impl Ext2 {
         Self::wait(key::WRITTEN)
     }
 
-    /// What of an inode could not be written is told once.
+    /// Returns, once, that changes of an inode could not be written.
     fn tell_failure(&mut self, inode: u32) -> Result<()> {
         if self.failed.remove(&inode) { Err(Errno::Io.into()) } else { Ok(()) }
     }
 
-    /// Sees to it that a generation is being written, if it is not on the device.
+    /// Makes sure that a generation is being written, if it is not on the device.
     fn hurry(&mut self, number: u64) {
         let closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
         if number > self.durable && (!closing || self.is_stalled()) {
@@ -306,7 +309,7 @@ impl Ext2 {
         }
     }
 
-    /// Begins to write what changed, and to settle unless more changes; for a timer.
+    /// Starts writing all changes; then settles unless more arrive. For a timer.
     pub fn begin_to_settle(&mut self) {
         self.write_back();
         self.settling = true;
@@ -318,14 +321,14 @@ impl Ext2 {
         }
     }
 
-    /// Is everything on the device but that it is clean?
+    /// Returns whether everything is on the device except the mark that it is clean.
     pub fn is_unsettled(&self) -> bool {
         let ready = self.mounted().is_ok() && self.read_only.is_none();
         ready && !self.valid && !self.is_dirty() && self.orphans.is_empty()
     }
 
-    /// Writes and tidies up everything, and marks the file system clean: an unmount, but that one
-    /// may go on. Files without names that are open are [`Errno::Busy`].
+    /// Writes everything, does all tidying, and marks the file system clean, like an unmount after
+    /// which it stays usable. Fails with [`Errno::Busy`] if removed files are open.
     pub fn settle(&mut self) -> Result<()> {
         self.mounted()?;
         if self.read_only.is_some() {

@@ -1,4 +1,4 @@
-//! The model's files and pipes: bytes by their place.
+//! The model's files and pipes.
 
 use super::{Leads, Model, No, Outcome, PAGE_COST, Thing, What, only};
 use abi::fs::{Errno, Poll, Reply, Request, STEP, flag, kind, ready};
@@ -32,8 +32,7 @@ impl Model {
             }
             _ if at => return Err(Errno::Spipe.into()),
             Leads::Reader(pipe) => {
-                if length > 0 && self.pipes[&pipe].is_empty() && self.somebody(Leads::Writer(pipe))
-                {
+                if length > 0 && self.pipes[&pipe].is_empty() && self.is_open(Leads::Writer(pipe)) {
                     return Err(wait(opened.flags));
                 }
                 let data = self.pipes.entry(pipe).or_default();
@@ -73,7 +72,7 @@ impl Model {
             }
             _ if at => return Err(Errno::Spipe.into()),
             Leads::Writer(pipe) => {
-                if !self.somebody(Leads::Reader(pipe)) {
+                if !self.is_open(Leads::Reader(pipe)) {
                     return Err(Errno::Pipe.into());
                 }
                 let room = 16_384 - self.pipes[&pipe].len();
@@ -147,7 +146,7 @@ impl Model {
         Ok(Reply { value: to as u64, ..Reply::default() })
     }
 
-    /// The file of a handle that may write.
+    /// Returns the file of a handle that may write.
     fn writable(&self, r: &Request) -> Outcome<u64> {
         only(r, 0)?;
         if self.opened(r.handle)?.flags & flag::WRITE == 0 {
@@ -242,7 +241,7 @@ impl Model {
                 (room >= 4096, ready::WRITE, room, Leads::Reader(pipe))
             }
         };
-        let hangup = if self.somebody(other) { 0 } else { ready::HANGUP };
+        let hangup = if self.is_open(other) { 0 } else { ready::HANGUP };
         let got = if open || hangup != 0 { poll.want & mine | hangup } else { 0 };
         (got, 0, if got == 0 { 0 } else { bytes as u64 })
     }

@@ -1,10 +1,10 @@
-//! The file service once more, as simple as can be: what its replies must be.
+//! A simple model of the file service: it predicts the replies.
 //!
-//! Contract: no code of the service's and none of its ideas. There is one flat map from whole
-//! paths to things, files are maps from places to bytes, and everything that can be counted
-//! (names, memory, who has it open) is counted when somebody asks. Slow on purpose. One file
-//! system, no mounts, no owners; handles count from 1; a directory lists whole ([`Model::list`]).
-//! It can be cloned, compared and hashed, so that a checker of histories can go back.
+//! Contract: it shares neither code nor ideas with the service. One flat map leads from whole paths
+//! to files, a file is a map from offsets to bytes, and everything that can be counted (names,
+//! memory, openings) is counted on each request. It is slow on purpose. It has one file system, no
+//! mounts and no owners; handles count from 1; a directory is listed whole ([`Model::list`]). It
+//! can be cloned, compared and hashed, so a checker of histories can backtrack.
 
 mod data;
 mod names;
@@ -59,24 +59,24 @@ struct Opened {
     flags: u16,
 }
 
-/// One entry of a directory: name, node, kind.
+/// An entry of a directory: name, node, kind.
 pub type Listed = (Vec<u8>, u64, u8);
 
-/// Where file systems differ.
+/// Properties in which file systems differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Most bytes of a file.
+    /// Maximum size of a file.
     pub largest: u64,
-    /// Most bytes that one step allocates.
+    /// Maximum bytes that one step allocates.
     pub allocated: u64,
-    /// The last time, in ns; later ones are this one.
+    /// The latest time that can be stored, in ns; later ones become this one.
     pub last: u64,
-    /// Times are multiples of this.
+    /// Resolution of times, in ns.
     pub grain: u64,
 }
 
 impl Limits {
-    /// A ramfs's.
+    /// The properties of a ramfs.
     pub const RAMFS: Limits =
         Limits { largest: i64::MAX as u64, allocated: 256 * 1024, last: u64::MAX, grain: 1 };
 
@@ -86,12 +86,11 @@ impl Limits {
     }
 }
 
-/// The model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     budget: u64,
     limits: Limits,
-    /// Whole paths; the root's is empty, all others begin with `/`.
+    /// By whole path; the root's is empty, all others begin with `/`.
     names: BTreeMap<Vec<u8>, u64>,
     things: BTreeMap<u64, Thing>,
     opened: BTreeMap<u64, Opened>,
@@ -100,16 +99,16 @@ pub struct Model {
     next: u64,
 }
 
-/// What WRITE, READ, APPEND and NONBLOCK of an open become.
+/// Flags of Open that stay with the handle.
 const KEPT: u16 = flag::READ | flag::WRITE | flag::APPEND | flag::NONBLOCK;
 
 impl Model {
-    /// An empty one.
+    /// Creates an empty ramfs of `budget` bytes.
     pub fn new(budget: u64) -> Model {
         Model::within(budget, Limits::RAMFS)
     }
 
-    /// An empty one of a file system with these limits.
+    /// Creates an empty file system with these limits.
     pub fn within(budget: u64, limits: Limits) -> Model {
         let root = Thing { what: What::Directory, accessed: 0, modified: 0, changed: 0 };
         Model {
@@ -124,7 +123,7 @@ impl Model {
         }
     }
 
-    /// The reply to a request, or `None` when it has to wait.
+    /// Returns the reply to a request, or `None` if it must wait.
     pub fn answer(&mut self, now: u64, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         let reply = match self.perform(now, &request, bulk) {
             Ok(reply) => reply,
@@ -240,7 +239,7 @@ impl Model {
         }
     }
 
-    /// Forgets what nobody reaches any more.
+    /// Drops everything that is unreachable.
     fn sweep(&mut self) {
         let used: BTreeSet<u64> = self.handles.values().copied().collect();
         self.opened.retain(|id, _| used.contains(id));
@@ -257,11 +256,11 @@ impl Model {
         self.pipes.retain(|pipe, _| alive(pipe));
     }
 
-    fn somebody(&self, leads: Leads) -> bool {
+    fn is_open(&self, leads: Leads) -> bool {
         self.opened.values().any(|o| o.leads == leads)
     }
 
-    /// Bytes taken.
+    /// Returns the bytes charged.
     fn used(&self) -> u64 {
         let names = self.names.keys().filter(|p| !p.is_empty());
         let names: u64 = names.map(|path| names::cost(path)).sum();

@@ -1,4 +1,4 @@
-//! The model's paths: one flat map, and a queue of components that are still to go.
+//! The model's paths: one flat map, and a queue of the components still to be resolved.
 
 use super::{Leads, Listed, Model, No, Outcome, ROOT, Thing, What, only, times};
 use abi::fs::{Errno, Op, Reply, Request, flag, kind};
@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 
 type Path = Vec<u8>;
 
-/// What the name of a directory without a name is: nothing is below it.
+/// Path of a removed directory: nothing is below it.
 const NOWHERE: &[u8] = b"nowhere";
 
-/// Where a path led: the directory's path, the last component (unless `.` or `..`), what is there.
+/// The result of a path: the path of the directory, the last component (`None` for `.` and `..`),
+/// and the file there.
 struct Led {
     above: Path,
     last: Option<Path>,
@@ -28,7 +29,7 @@ fn join(above: &[u8], name: &[u8]) -> Path {
     [above, b"/", name].concat()
 }
 
-/// What a name costs.
+/// Returns what a name is charged.
 pub fn cost(path: &[u8]) -> u64 {
     224 + 2 * path.rsplit(|b| *b == b'/').next().unwrap_or_default().len() as u64
 }
@@ -47,13 +48,13 @@ impl Model {
         }
     }
 
-    /// Where a directory is.
+    /// Returns the path of a directory.
     fn path_of(&self, id: u64) -> Path {
         let named = self.names.iter().find(|(_, other)| **other == id);
         named.map_or(NOWHERE.to_vec(), |(path, _)| path.clone())
     }
 
-    /// The entries of a directory.
+    /// Returns the entries of a directory.
     pub(super) fn children(&self, id: u64) -> Vec<Listed> {
         let prefix = join(&self.path_of(id), b"");
         let inside = self.names.iter().filter(|(path, _)| path.starts_with(&prefix));
@@ -61,7 +62,7 @@ impl Model {
         direct.map(|(path, id)| (path[prefix.len()..].to_vec(), *id, self.kind_of(*id))).collect()
     }
 
-    /// All entries of the directory behind a handle, `.` and `..` included.
+    /// Returns all entries of a handle's directory, with `.` and `..`.
     pub fn list(&self, handle: u64) -> Result<Vec<Listed>, Errno> {
         let id = match self.base(handle) {
             Ok((id, _)) => id,
@@ -81,7 +82,7 @@ impl Model {
         Ok(all)
     }
 
-    /// The directory behind a handle.
+    /// Returns the directory of a handle.
     fn base(&self, handle: u64) -> Outcome<(u64, Path)> {
         match self.opened(handle)?.leads {
             Leads::Thing(id) if self.kind_of(id) == kind::DIRECTORY => Ok((id, self.path_of(id))),
@@ -89,8 +90,8 @@ impl Model {
         }
     }
 
-    /// Follows a path. `follow` says whether a link at the end is followed (`slash` too, unless it
-    /// is the name itself that counts).
+    /// Resolves a path. `follow` tells whether a link at the end is followed. A link with a `/`
+    /// after it is followed too, unless `name_counts`.
     fn follow(&self, handle: u64, path: &[u8], follow: bool, name_counts: bool) -> Outcome<Led> {
         let (base_id, base) = self.base(handle)?;
         if path.len() > 4096 {
@@ -185,7 +186,7 @@ impl Model {
         Ok(self.give(Leads::Thing(id), r.flags))
     }
 
-    /// Puts something new under a free name.
+    /// Adds something new under a name that does not exist.
     fn add(&mut self, now: u64, led: &Led, what: What) -> Outcome<u64> {
         let above = *self.names.get(&led.above).ok_or(Errno::Noent)?;
         let extra = match &what {
@@ -279,7 +280,8 @@ impl Model {
         self.follow(r.second, &text(bulk, r.name.into(), r.other)?, false, true)
     }
 
-    /// What is there, if it is what the path says.
+    /// Returns the file that was found. Fails if there is none, or if a trailing `/` requires a
+    /// directory.
     fn there(&self, led: Led) -> Outcome<u64> {
         let id = led.id.ok_or(Errno::Noent)?;
         if led.slash && self.kind_of(id) != kind::DIRECTORY {
@@ -393,7 +395,7 @@ impl Model {
     }
 }
 
-/// Components, and whether the text ends in a slash.
+/// Returns the components, and whether the text ends in a slash.
 fn split(text: &[u8]) -> Outcome<(VecDeque<Path>, bool)> {
     match text.first() {
         None => Err(Errno::Noent.into()),

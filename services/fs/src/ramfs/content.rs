@@ -1,16 +1,15 @@
-//! The bytes of a file: chunks by their place, holes between them.
+//! The bytes of a file: a map of chunks with holes between them.
 //!
-//! Contract: a hole reads as zeros and takes no memory; behind `size` there is no chunk, and no
-//! byte but 0 in the last one.
+//! Contract: a hole reads as zeros and takes no memory. There is no chunk after `size`, and the
+//! last one holds zeros after it.
 
 use super::memory::{CHUNK, Chunks, Memory};
 use abi::fs::Errno;
 use alloc::collections::btree_map::Entry;
 
-/// Most bytes of a file.
+/// Maximum size of a file.
 pub const LARGEST: u64 = i64::MAX as u64;
 
-/// What is in a file.
 #[derive(Debug, Default)]
 pub struct Content {
     chunks: Chunks,
@@ -18,12 +17,12 @@ pub struct Content {
 }
 
 impl Content {
-    /// Bytes, holes included.
+    /// Returns the size, holes included.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads what is there at `offset`.
+    /// Reads at `offset`. Returns the number of bytes read.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> usize {
         let length = clamp(self.size.saturating_sub(offset), into.len());
         let mut done = 0;
@@ -40,7 +39,8 @@ impl Content {
         length
     }
 
-    /// Writes at `offset`: all, or what there is space for, or an error.
+    /// Writes at `offset`. Returns fewer bytes than given when space runs out, an error if there is
+    /// none.
     pub fn write(&mut self, offset: u64, from: &[u8], memory: &mut Memory) -> Result<usize, Errno> {
         let length = clamp(LARGEST.saturating_sub(offset), from.len());
         if length == 0 {
@@ -71,7 +71,6 @@ impl Content {
         Ok(())
     }
 
-    /// Truncates or extends.
     pub fn set_size(&mut self, size: u64, memory: &mut Memory) -> Result<(), Errno> {
         if size > LARGEST {
             return Err(Errno::Fbig);
@@ -87,7 +86,8 @@ impl Content {
         Ok(())
     }
 
-    /// Fills holes from `offset` on with chunks, `most` bytes at most; says how far it came.
+    /// Fills holes from `offset` on with chunks, at most `most` bytes. Returns how many bytes of
+    /// the range are reserved.
     pub fn reserve(
         &mut self,
         offset: u64,
@@ -112,14 +112,14 @@ impl Content {
         Ok(done)
     }
 
-    /// Leaves nothing behind.
+    /// Discards all contents.
     pub fn bury(&mut self, memory: &mut Memory) {
         memory.bury(core::mem::take(&mut self.chunks));
         self.size = 0;
     }
 }
 
-/// Chunk, and place in it.
+/// Returns the index of the chunk, and the offset in it.
 fn place(offset: u64) -> (u64, usize) {
     (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
 }

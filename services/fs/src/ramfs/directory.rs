@@ -1,8 +1,8 @@
-//! The entries of a directory: by name, and by cookie for who lists them.
+//! The entries of a directory: by name, and by cookie for listings.
 //!
-//! Contract: an entry keeps its cookie as long as its name is there, also when the name goes over
-//! to another node; a cookie is never given again. So a listing under changes shows each entry
-//! that stays exactly once.
+//! Contract: an entry keeps its cookie as long as its name exists, even when the name moves to
+//! another node; a cookie is never reused. So a listing during changes shows each entry that stays
+//! exactly once.
 
 use super::memory::ENTRY;
 use crate::filesystem::{Kind, Node};
@@ -11,22 +11,19 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::ops::ControlFlow;
 
-/// What has a name.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Which node.
     pub node: Node,
-    /// What it is.
     pub kind: Kind,
     cookie: u64,
 }
 
-/// A directory.
 #[derive(Debug)]
 pub struct Directory {
-    /// The one above; of the root, itself.
+    /// The parent; of the root, itself.
     pub parent: Node,
-    /// Directories in it.
+    /// Number of subdirectories.
     pub directories: u64,
     names: BTreeMap<Box<[u8]>, Slot>,
     order: BTreeMap<u64, Box<[u8]>>,
@@ -34,7 +31,6 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// An empty one.
     pub fn new(parent: Node) -> Directory {
         Directory {
             parent,
@@ -45,27 +41,26 @@ impl Directory {
         }
     }
 
-    /// What an entry of this name costs.
+    /// Returns what an entry of this name is charged.
     pub fn cost(name: &[u8]) -> u64 {
         ENTRY + 2 * name.len() as u64
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Is there nothing in it?
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// What has this name.
+    /// Returns the entry of this name.
     pub fn get(&self, name: &[u8]) -> Option<Slot> {
         self.names.get(name).copied()
     }
 
-    /// The name is `node`'s from now on.
+    /// Makes the name refer to `node`; adds it if it does not exist.
     pub fn set(&mut self, name: &[u8], node: Node, kind: Kind) {
         self.directories += u64::from(kind == Kind::Directory);
         if let Some(slot) = self.names.get_mut(name) {
@@ -78,7 +73,6 @@ impl Directory {
         self.next += 1;
     }
 
-    /// The name is nobody's from now on.
     pub fn remove(&mut self, name: &[u8]) {
         if let Some(slot) = self.names.remove(name) {
             self.order.remove(&slot.cookie);
@@ -86,7 +80,8 @@ impl Directory {
         }
     }
 
-    /// Entries from a cookie on, with their cookies.
+    /// Passes the entries from a cookie on to `each` until it breaks. Returns whether it reached
+    /// the end.
     pub fn visit(
         &self,
         from: u64,

@@ -1,90 +1,86 @@
-//! What a ramfs may take, and what it has taken.
+//! The memory budget of a ramfs.
 //!
-//! Contract: `used` never exceeds the budget, and neither does what is really allocated, as
-//! [`NODE`], [`DIRECTORY`], [`ENTRY`] and [`CHUNK_COST`] count it (`tests/arena.rs` compares that
-//! with an arena's account). Chunks of a file that goes are free at once, but go back to the heap
-//! a few at a time: no step frees a whole large file. New chunks are taken from those first.
+//! Contract: `used` never exceeds the budget, and neither does the memory that is really allocated,
+//! because [`NODE`], [`DIRECTORY`], [`ENTRY`] and [`CHUNK_COST`] are worst cases (`tests/arena.rs`
+//! compares them with an arena's account). The chunks of a removed file are free at once but return
+//! to the heap a few at a time, so no step frees a whole large file. New chunks reuse them first.
 
 use abi::fs::Errno;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Bytes of a chunk.
 pub const CHUNK: usize = 4096;
-/// What a chunk costs, its place in the tree included.
+/// Charge for a chunk with its place in the tree.
 pub const CHUNK_COST: u64 = CHUNK as u64 + 64;
-/// What a node costs, with trees half empty and the first leaf of a file's own.
+/// Charge for a node: half-empty trees, and the first leaf of a file.
 pub const NODE: u64 = 512;
-/// What a directory costs beyond that: the first leaves of its own.
+/// Additional charge for a directory: the first leaves of its maps.
 pub const DIRECTORY: u64 = 768;
-/// What a directory entry costs beside twice its name.
+/// Charge for a directory entry, in addition to twice its name.
 pub const ENTRY: u64 = 224;
-/// Chunks that one step gives back to the heap.
+/// Number of chunks that one step returns to the heap.
 const REAPED: usize = 32;
 
-/// A piece of a file.
 pub type Chunk = Box<[u8; CHUNK]>;
-/// A file's chunks, by their place in it.
+/// The chunks of a file by index.
 pub type Chunks = BTreeMap<u64, Chunk>;
 
-/// The account.
 #[derive(Debug)]
 pub struct Memory {
     budget: u64,
     used: u64,
-    /// Chunks of nobody, still to be given back.
+    /// Chunks of removed files, not returned to the heap yet.
     dead: Vec<Chunks>,
     dead_chunks: u64,
 }
 
 impl Memory {
-    /// Nothing is taken yet.
     pub fn new(budget: u64) -> Memory {
         Memory { budget, used: 0, dead: Vec::new(), dead_chunks: 0 }
     }
 
-    /// In all.
     pub fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// Has so much less from now on, or it is refused.
+    /// Reduces the budget by `bytes`. Fails if they are not free.
     pub fn shrink(&mut self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.free() {
             return Err(Errno::Nomem);
         }
         self.budget -= bytes;
-        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.pop_free().is_some() {
+        }
         Ok(())
     }
 
-    /// Bytes that are free.
     pub fn free(&self) -> u64 {
         self.budget - self.used
     }
 
-    /// Takes `bytes`, or none.
+    /// Charges `bytes`; fails if they are not free.
     pub fn take(&mut self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.free() {
             return Err(Errno::Nospc);
         }
         self.used += bytes;
-        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.exhume().is_some() {}
+        while self.used + self.dead_chunks * CHUNK_COST > self.budget && self.pop_free().is_some() {
+        }
         Ok(())
     }
 
-    /// Gives them back.
+    /// Returns charged `bytes`.
     pub fn give(&mut self, bytes: u64) {
         self.used -= bytes;
     }
 
-    /// A chunk of zeros.
+    /// Allocates a chunk of zeros.
     pub fn chunk(&mut self) -> Result<Chunk, Errno> {
         if CHUNK_COST > self.free() {
             return Err(Errno::Nospc);
         }
-        let chunk = match self.exhume() {
+        let chunk = match self.pop_free() {
             Some(mut chunk) => {
                 chunk.fill(0);
                 chunk
@@ -95,7 +91,7 @@ impl Memory {
         Ok(chunk)
     }
 
-    /// These are nobody's any more.
+    /// Frees the chunks of a file.
     pub fn bury(&mut self, chunks: Chunks) {
         let count = chunks.len() as u64;
         self.give(count * CHUNK_COST);
@@ -105,16 +101,16 @@ impl Memory {
         }
     }
 
-    /// Gives a few chunks back to the heap.
+    /// Returns a few free chunks to the heap.
     pub fn reap(&mut self) {
         for _ in 0..REAPED {
-            if self.exhume().is_none() {
+            if self.pop_free().is_none() {
                 return;
             }
         }
     }
 
-    fn exhume(&mut self) -> Option<Chunk> {
+    fn pop_free(&mut self) -> Option<Chunk> {
         let last = self.dead.last_mut()?;
         let (_, chunk) = last.pop_last()?;
         if last.is_empty() {
@@ -138,7 +134,7 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn neither_the_account_nor_what_is_there_exceeds_the_budget() {
+    fn neither_charged_nor_allocated_memory_exceeds_the_budget() {
         for seed in 0..50 {
             let mut random = Prng::new(seed);
             let mut memory = Memory::new(40 * CHUNK_COST);

@@ -1,9 +1,9 @@
 //! A file system in memory.
 //!
-//! Contract: never more than its budget ([`memory`]), [`Errno::Nospc`] behind that and nothing
-//! lost; what fails has changed nothing. Files are sparse ([`content`]). A file without names
-//! lives until it is closed. Reading changes nothing, the time of access included: where kernels
-//! share the state, readers would otherwise take its pages from each other.
+//! Contract: it never takes more than its budget ([`memory`]); a request beyond it is
+//! [`Errno::Nospc`] and changes nothing. Files are sparse ([`content`]). A file without names lives
+//! until it is closed. Reading changes nothing, not even the access time: when kernels share the
+//! state, readers would otherwise take its pages from each other.
 
 pub mod content;
 pub mod directory;
@@ -20,11 +20,10 @@ use core::ops::ControlFlow;
 use directory::Directory;
 use memory::{DIRECTORY, Memory, NODE};
 
-/// The root directory.
 const ROOT: Node = 1;
-/// Most bytes that one step takes for a range.
+/// Maximum bytes that one step allocates.
 pub const RESERVED: u64 = 256 * 1024;
-/// Most names of one file.
+/// Maximum number of names of a file.
 pub const NAMES: u64 = 65_535;
 
 #[derive(Debug)]
@@ -47,9 +46,9 @@ impl Body {
 #[derive(Debug)]
 struct Inode {
     body: Body,
-    /// Names; of a directory 1, or 0 once it is removed.
+    /// Number of names; of a directory 1, or 0 once it is removed.
     names: u64,
-    /// Who has it open.
+    /// Number of openings.
     holds: u64,
     accessed: u64,
     modified: u64,
@@ -66,7 +65,6 @@ impl Inode {
     }
 }
 
-/// The file system.
 #[derive(Debug)]
 pub struct RamFs {
     nodes: BTreeMap<Node, Inode>,
@@ -75,14 +73,14 @@ pub struct RamFs {
 }
 
 impl RamFs {
-    /// An empty one of `budget` bytes. Its root is not counted.
+    /// Creates an empty file system of `budget` bytes. Its root directory is not charged.
     pub fn new(budget: u64) -> RamFs {
         let root = Inode::new(Body::Directory(Directory::new(ROOT)), 0);
         let nodes = BTreeMap::from([(ROOT, root)]);
         RamFs { nodes, next: ROOT + 1, memory: Memory::new(budget) }
     }
 
-    /// Has so much less room from now on, or it is refused.
+    /// Reduces the budget by `bytes`. Fails if they are not free.
     pub fn shrink(&mut self, bytes: u64) -> core::result::Result<(), Errno> {
         self.memory.shrink(bytes)
     }
@@ -104,7 +102,7 @@ impl RamFs {
         }
     }
 
-    /// Changes a file's content, and its times when that went well.
+    /// Changes a file's content, and its times if that succeeds.
     fn change<T>(
         &mut self,
         node: Node,
@@ -119,7 +117,7 @@ impl RamFs {
         Ok(done)
     }
 
-    /// Drops a node that nobody names or holds.
+    /// Drops a node that has no names and is not open.
     fn settle(&mut self, node: Node) {
         let over = |inode: &Inode| inode.names == 0 && inode.holds == 0;
         if !self.nodes.get(&node).is_some_and(over) {

@@ -1,5 +1,5 @@
-//! What changes names: make, link, unlink, rmdir, rename. Each checks everything, takes its memory,
-//! and then changes; nothing fails between two changes.
+//! Operations that change names. Each one first checks everything, then charges its memory, and
+//! then makes its changes, none of which can fail.
 
 use super::directory::{Directory, Slot};
 use super::memory::{DIRECTORY, NODE};
@@ -17,7 +17,7 @@ impl RamFs {
         }
     }
 
-    /// A directory that is going to change.
+    /// Returns a directory to change, and updates its times.
     fn changing(&mut self, node: Node, now: u64) -> Result<&mut Directory> {
         let inode = self.inode_mut(node)?;
         inode.touch(now);
@@ -31,7 +31,7 @@ impl RamFs {
         self.directory(directory)?.get(name).ok_or(Stop::Failed(Errno::Noent))
     }
 
-    /// May this name be made here? A directory that was removed takes none.
+    /// Checks that this name can be added. A removed directory accepts none.
     fn check_new(&self, directory: Node, name: &[u8]) -> Result<()> {
         let there = self.directory(directory)?.get(name);
         if name.len() > NAME {
@@ -91,7 +91,7 @@ impl RamFs {
         Ok(())
     }
 
-    /// A node has one name fewer.
+    /// Removes one name from a node's count.
     fn drop_name(&mut self, node: Node, now: u64) {
         if let Some(inode) = self.nodes.get_mut(&node) {
             inode.names = inode.names.saturating_sub(1);
@@ -159,7 +159,7 @@ impl RamFs {
         Ok(())
     }
 
-    /// Whether POSIX lets `moved` have this name; and what it replaces.
+    /// Checks that POSIX lets `moved` take this name. Returns the entry that it replaces.
     fn check_move(&self, moved: Slot, to: Node, new: &[u8]) -> Result<Option<Slot>> {
         let replaced = self.directory(to)?.get(new);
         if self.inode(to)?.names == 0 {
@@ -184,7 +184,7 @@ impl RamFs {
         }
     }
 
-    /// Is `node`, which has a name, this directory, or somewhere below it?
+    /// Returns whether `node`, which has a name, is this directory or below it.
     fn is_inside(&self, mut node: Node, directory: Node) -> Result<bool> {
         loop {
             if node == directory {

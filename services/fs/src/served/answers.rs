@@ -1,4 +1,4 @@
-//! What a server may answer to a job: anything else is [`Errno::Io`] to who asked.
+//! Checks of a server's answers. An answer that fails them becomes [`Errno::Io`] for the caller.
 
 use super::Found;
 use crate::filesystem::Kind;
@@ -6,12 +6,12 @@ use abi::fs::{Dirent, Errno, FIRST_COOKIE, NAME, PATH, Stat};
 use abi::served::{DATA, Job, Task};
 use zerocopy::FromBytes;
 
-/// All about a node, if that is what was found.
+/// Returns the metadata of a node, if the answer holds such.
 pub fn stat_in(found: &Found) -> Option<Stat> {
     Stat::read_from_bytes(&found.data).ok().filter(|stat| Kind::from_code(stat.kind).is_some())
 }
 
-/// Does this answer that job?
+/// Checks that the answer has the form that the job requires.
 pub fn is_sound(job: &Job, found: &Found) -> Result<(), Errno> {
     let Some(task) = Task::from_code(job.task) else { return Err(Errno::Io) };
     let is_sound = match task {
@@ -28,7 +28,8 @@ pub fn is_sound(job: &Job, found: &Found) -> Result<(), Errno> {
     if is_sound { Ok(()) } else { Err(Errno::Io) }
 }
 
-/// Whole entries with names that may be, in ascending order; and some, unless that was the end.
+/// Checks for whole entries with valid names and ascending cookies; at least one, unless the
+/// directory ends here.
 fn is_list(from: u64, mut data: &[u8], is_end: bool) -> bool {
     let mut cookie = from.max(FIRST_COOKIE);
     if (data.is_empty() && !is_end) || data.len() > DATA {

@@ -1,16 +1,16 @@
-//! A file system whose nodes live elsewhere: each operation becomes a job, which somebody takes,
-//! does and answers ([`abi::served`]).
+//! A file system that a server implements: each operation becomes a job, which the server takes and
+//! answers ([`abi::served`]).
 //!
 //! ```text
-//!   asked --Stop::Wait--> a job: ahead --NextJob--> out --JobDone--> the asker's log, wakes it
-//!   asked again, by the same: whatever is in its log is answered from there
-//!   the VFS has the answer, or nobody wants it any more: the log is dropped
+//!   request --Stop::Wait--> job: ahead --NextJob--> taken --JobDone--> the caller's log; wakes it
+//!   repeated by the same caller: operations in its log are answered from there
+//!   the VFS has the reply, or the caller is gone: the log is dropped
 //! ```
-//! Contract: a request is performed anew from its beginning each time that it waited, so what it
-//! was told is kept for *it* and said again: a walk comes one job further each time whatever others
-//! do, a change is done once, and who asks later hears what is true then. Nothing is kept beyond a
-//! request. Who answers nonsense has answered [`Errno::Io`]; so has who is gone, and who does not
-//! answer within [`DEADLINE`]. All tables are bounded.
+//! Contract: a request that waited is repeated from its start. So all answers that it received are
+//! kept in a log of *that request* and given to it again: each repetition gets one job further
+//! whatever others do, and a change is made once. Nothing is kept beyond a request, so a later one
+//! sees the current state. A malformed answer, a dead server and no answer within [`DEADLINE`] are
+//! [`Errno::Io`]. All tables are bounded.
 
 mod answers;
 mod jobs;
@@ -27,69 +27,69 @@ use jobs::{Jobs, Pending};
 use share::{Effects, Token};
 use zerocopy::FromBytes;
 
-/// Most who ask at a time; others wait.
+/// Maximum number of requests at a time; others wait.
 pub const ASKERS: usize = 32;
-/// Most answers that one request needs; a path with more names is too long.
+/// Maximum number of answers that one request may need; a path with more names is too long.
 pub const DEEP: usize = 128;
-/// Most answers that are kept in all.
+/// Maximum number of answers kept in all logs.
 const ANSWERS: usize = 512;
-/// Bytes that all of it may take.
+/// Maximum memory of such a file system, in bytes.
 pub const MEMORY: u64 = 384 * 1024;
-/// When a job that was not answered has failed, in ns.
+/// Time after which an unanswered job has failed, in ns.
 pub const DEADLINE: u64 = 5_000_000_000;
-/// What who found no room waits for; jobs have larger numbers.
+/// Key of callers that wait for a free log or job. Job numbers are larger.
 const ROOM: u64 = 0;
 
-/// What is asked, without the times: those differ when it is asked again.
+/// An operation, without its times: these differ when the request is repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ask {
     job: Job,
     bulk: Vec<u8>,
 }
 
-/// What a server found.
+/// An answer of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// A number; which one, the task says.
+    /// Its meaning depends on the task.
     pub value: u64,
-    /// Bytes.
     pub data: Vec<u8>,
 }
 
-/// What became of a job.
+/// The result of a job.
 type Said = core::result::Result<Found, Errno>;
 
-/// The file system.
+/// A file system with a server.
 #[derive(Debug)]
 pub struct Served {
-    /// What it is called among the served ones.
+    /// Number of the server.
     number: u64,
     jobs: Jobs,
     logs: BTreeMap<Token, Vec<(Ask, Said)>>,
-    /// Whose request this is, and when.
+    /// The caller of the current request, and its time.
     asker: Token,
     now: u64,
     ready: Vec<u64>,
 }
 
 impl Served {
-    /// Of the server `number`; the first job has a number of the service's `lives`.
+    /// Creates the file system of server `number`. Job numbers contain `lives`.
     pub fn new(number: u64, lives: u32) -> Served {
         let (jobs, asker) = (Jobs::new(number, lives), Token::default());
         Served { number, jobs, logs: BTreeMap::new(), asker, now: 0, ready: Vec::new() }
     }
 
-    /// What it is called.
+    /// Returns the number of the server.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Who asks what comes next, and when.
+    /// Sets the caller and the time of the operations that follow.
     pub fn begin(&mut self, asker: Token, now: u64) {
         (self.asker, self.now) = (asker, now);
     }
 
-    /// These have their answer, or wait no more; true: somebody may come in their place.
+    /// Drops the logs and jobs of these callers. Returns whether there were any, so that others
+    /// have room.
     pub fn forget(&mut self, whose: impl Fn(Token) -> bool) -> bool {
         let before = self.logs.len() + self.jobs.len();
         self.logs.retain(|token, _| !whose(*token));
@@ -101,12 +101,12 @@ impl Served {
         is_room
     }
 
-    /// Wakes who serves, if there is anything to do.
+    /// Wakes the server if there is a job.
     pub fn call(&mut self, now: u64, effects: &mut dyn Effects) {
         self.jobs.call(now, effects);
     }
 
-    /// The next job for who serves from now on; `None`: it will be called.
+    /// Gives the next job to `by`, which is the server from now on. `None`: it will be woken.
     pub fn take(
         &mut self,
         by: Token,
@@ -114,18 +114,17 @@ impl Served {
         afresh: bool,
     ) -> core::result::Result<Option<Told<'_>>, Errno> {
         if afresh || self.jobs.is_another(by) {
-            // What was taken before is not being done: who knows how far it came?
+            // Jobs that were taken before are not being done any more, and may be half done.
             self.fail(|job| job.by.is_some());
         }
         self.jobs.take(by, room)
     }
 
-    /// Is this one of its jobs?
     pub fn has(&self, number: u64) -> bool {
         self.jobs.has(number)
     }
 
-    /// What became of a job.
+    /// Records the answer to a job for its caller.
     pub fn done(&mut self, by: Token, number: u64, said: Said) -> core::result::Result<(), Errno> {
         let job = self.jobs.finish(by, number)?;
         let sound = said.as_ref().map_or(Ok(()), |found| is_sound(&job.ask.job, found));
@@ -133,21 +132,24 @@ impl Served {
         sound.map_err(|_| Errno::Inval)
     }
 
-    /// What the kernel of `by` serves from now on; nobody has anything of the last one any more.
+    /// Starts serving `number` from the kernel of `by`. All callers of the previous server are
+    /// forgotten.
     pub fn renew(&mut self, number: u64, by: Token) {
         self.forget(|_| true);
         self.number = number;
         self.jobs.renew(number, by);
     }
 
-    /// It is not served any more, and who serves it is called to hear that. Nobody is number 0.
+    /// Ends the service: pending jobs fail, and the waiting server is woken. No server has number
+    /// 0.
     pub fn end(&mut self, effects: &mut dyn Effects) {
         self.number = 0;
         self.jobs.end(effects);
         self.fail(|_| true);
     }
 
-    /// A kernel's life has ended: nobody of it asks or serves any more; true: it served.
+    /// A kernel's life has ended. Forgets its callers. If it was the server, fails all jobs and
+    /// returns true.
     pub fn gone(&mut self, kernel: DomainId, epoch: Epoch) -> bool {
         let theirs = |token: Token| (token.kernel(), token.epoch()) == (kernel, epoch);
         self.forget(theirs);
@@ -158,19 +160,19 @@ impl Served {
         served
     }
 
-    /// Nobody of these listens any more.
-    pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.jobs.deafen(who);
+    /// Drops the waiting server if `which` holds for it.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        self.jobs.deafen(which);
     }
 
-    /// These jobs have failed.
+    /// Fails these jobs.
     fn fail(&mut self, which: impl Fn(&Pending) -> bool) {
         for (number, job) in self.jobs.extract(which) {
             self.keep(number, job, Err(Errno::Io));
         }
     }
 
-    /// Keeps what became of a job for who asked, and wakes it.
+    /// Records the result of a job in its caller's log and wakes the caller.
     fn keep(&mut self, number: u64, job: Pending, said: Said) {
         self.logs.entry(job.asker).or_default().push((job.ask, said));
         self.say_ready(number);
@@ -183,7 +185,8 @@ impl Served {
         }
     }
 
-    /// What became of this, or a wait for it.
+    /// Returns the result of this operation for the current request. Without one it creates a job,
+    /// and waits.
     fn ask(&mut self, job: Job, bulk: &[u8]) -> Result<Found> {
         let plain = Job { now: 0, accessed: 0, modified: 0, ..job };
         let same = |ask: &Ask| ask.job == plain && ask.bulk == bulk;
@@ -219,7 +222,7 @@ impl Served {
         Err(Stop::Wait(number))
     }
 
-    /// The same where there are names.
+    /// The same for operations with names.
     fn named(&mut self, job: Job, name: &[u8], other: &[u8]) -> Result<Found> {
         let length = |text: &[u8]| u16::try_from(text.len()).map_err(|_| Errno::Nametoolong);
         let job = Job { name: length(name)?, other: length(other)?, ..job };
@@ -229,8 +232,8 @@ impl Served {
         self.ask(job, &[name, other].concat())
     }
 
-    /// What this request was told of a node already.
-    fn told(&self, node: Node) -> Option<Stat> {
+    /// Returns the metadata of a node, if this request has received them before.
+    fn known_stat(&self, node: Node) -> Option<Stat> {
         let log = self.logs.get(&self.asker)?;
         let found = log.iter().filter_map(|(_, said)| stat_in(said.as_ref().ok()?));
         found.rev().find(|stat| stat.node == node)
@@ -264,7 +267,7 @@ impl FileSystem for Served {
     }
 
     fn stat(&mut self, node: Node) -> Result<Stat> {
-        if let Some(stat) = self.told(node) {
+        if let Some(stat) = self.known_stat(node) {
             return Ok(stat);
         }
         let found = self.ask(job(Task::Stat, node), &[])?;
@@ -286,14 +289,14 @@ impl FileSystem for Served {
         let list = Job { offset: from, length: DATA as u64, ..job(Task::List, directory) };
         let found = self.ask(list, &[])?;
         let mut rest = found.data.as_slice();
-        while let Ok((head, behind)) = Dirent::read_from_prefix(rest) {
-            let (name, behind) = behind.split_at_checked(head.name as usize).ok_or(Errno::Io)?;
+        while let Ok((head, tail)) = Dirent::read_from_prefix(rest) {
+            let (name, tail) = tail.split_at_checked(head.name as usize).ok_or(Errno::Io)?;
             let kind = Kind::from_code(head.kind).ok_or(Errno::Io)?;
             let cookie = head.next.saturating_sub(1);
             if !each(Entry { cookie, name, node: head.node, kind }) {
                 return Ok(false);
             }
-            rest = behind;
+            rest = tail;
         }
         Ok(found.value != 0)
     }
@@ -362,13 +365,13 @@ impl FileSystem for Served {
         self.named(rename, name, new).map(|_| ())
     }
 
-    /// Nodes are the server's: one that was removed while it was open is gone.
+    /// The server owns the nodes: a file that is removed while open is gone.
     fn hold(&mut self, _node: Node) -> Result<()> {
         Ok(())
     }
 
-    /// Generations are nothing that a server knows: it waits by itself.
-    fn sync(&mut self, node: Node, data_only: bool, _behind: u64) -> Result<u64> {
+    /// A server knows no generations: it finishes the sync before it answers.
+    fn sync(&mut self, node: Node, data_only: bool, _generation: u64) -> Result<u64> {
         self.ask(Job { flags: data_only.into(), ..job(Task::Sync, node) }, &[]).map(|_| 0)
     }
 

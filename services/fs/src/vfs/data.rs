@@ -1,4 +1,4 @@
-//! Operations on what is in a file or pipe, and on what is known about it.
+//! Operations on the data and the metadata of files, pipes and terminals.
 
 use super::handles::{Opening, Place, Target};
 use super::pipe::{ATOMIC, CAPACITY};
@@ -11,7 +11,7 @@ use abi::fs::{Errno, Op, Reply, Stat, flag, kind, ready};
 const EMPTY_ENOUGH: usize = CAPACITY / 4;
 
 impl Vfs {
-    /// An opening that may be used so.
+    /// Returns the opening of a handle that allows `how`.
     fn usable(&self, handle: u64, how: u16) -> Result<Opening> {
         let opening = *self.handles.get(handle)?;
         if opening.flags & how != 0 { Ok(opening) } else { Err(Errno::Badf.into()) }
@@ -157,7 +157,7 @@ impl Vfs {
         Ok(Reply { value, ..Reply::default() })
     }
 
-    /// The file of a handle that may write.
+    /// Returns the file of a handle that may write.
     fn writable(&mut self, call: &Call<'_>) -> Result<Place> {
         call.flags(0)?;
         self.usable(call.request.handle, flag::WRITE)?;
@@ -175,8 +175,8 @@ impl Vfs {
                 Err(halt) => Err(halt),
             };
         }
-        let behind = call.request.offset;
-        let value = self.on(place, |fs, node| fs.sync(node, data_only, behind))?;
+        let generation = call.request.offset;
+        let value = self.on(place, |fs, node| fs.sync(node, data_only, generation))?;
         Ok(Reply { value, ..Reply::default() })
     }
 
@@ -212,7 +212,7 @@ impl Vfs {
         Ok(Reply { value: space.total, other: space.free, flags, ..Reply::default() })
     }
 
-    /// What a handle is ready for, and how many bytes go without waiting.
+    /// Returns what a handle is ready for, and how many bytes it would move without waiting.
     pub(super) fn readiness(&mut self, opening: &Opening, want: u16) -> Result<(u16, u64)> {
         let found = match opening.target {
             Target::Node(place) => {
@@ -226,7 +226,7 @@ impl Vfs {
             Target::Writer(at) => return self.to_write(at, want),
             terminal => self.sides(terminal).ok_or(Errno::Badf)?,
         };
-        // Whoever wants both is woken by what comes in; what goes out is waited for by a write.
+        // A caller that wants both, with neither ready, waits for input only.
         let (input, output) = found;
         match self.to_write(output, want) {
             Ok(found) if want & ready::WRITE != 0 => Ok(found),
@@ -260,13 +260,13 @@ impl Vfs {
     }
 }
 
-/// `from` moved by a signed distance.
+/// Returns `from` moved by the signed distance `by`.
 fn position(from: u64, by: u64) -> Result<u64> {
     let to = from.checked_add_signed(by.cast_signed()).ok_or(Errno::Inval)?;
     if to > LARGEST { Err(Errno::Overflow.into()) } else { Ok(to) }
 }
 
-/// The times that a request sets.
+/// Returns the times that a request sets.
 pub(super) fn times(call: &Call<'_>, flags: u16) -> Result<Times> {
     let known = flag::ACCESSED | flag::ACCESSED_NOW | flag::MODIFIED | flag::MODIFIED_NOW;
     let one = |given: u16, now: u16, time: u64| match (flags & given != 0, flags & now != 0) {

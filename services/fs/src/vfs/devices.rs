@@ -1,10 +1,9 @@
-//! What file systems ask of devices: when what changed is written; and for those that are on no
-//! disk ([`super::disks`]) who drives the device carries requests there and results back, from
-//! outside of the steps.
+//! When changes are written back; and I/O for file systems that are on no disk ([`super::disks`]):
+//! tests and tools carry it to their device outside of steps.
 //!
-//! Contract: what changed is written [`DELAY`] after it did, at the latest. Without disks: behind
-//! each step, and behind each result, [`Vfs::next_io`] is asked until there is none, and then
-//! [`Vfs::wake_tidied`] is called; results come in any order, and none is kept back.
+//! Contract: changes are written at most [`DELAY`] after they were made. Without disks: after each
+//! step and each completed I/O, call [`Vfs::next_io`] until it returns `None`, then
+//! [`Vfs::wake_tidied`]. I/Os may complete in any order, but each must complete.
 
 use super::disks::Disk;
 use super::handles::Target;
@@ -16,23 +15,23 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use share::Effects;
 
-/// How long what changed may stay in memory, in ns.
+/// How long changes may stay in memory only, in ns.
 pub const DELAY: u64 = 5_000_000_000;
 
 impl Vfs {
-    /// The next request to a device, and of which mount.
+    /// Returns the next I/O, and the mount that it belongs to.
     pub fn next_io(&mut self) -> Option<(u32, Io)> {
         let mut mounts = self.mounts.iter_mut().zip(0u32..).filter(|(it, _)| it.disk.is_none());
         mounts.find_map(|(mount, at)| Some((at, mount.fs.next_io()?)))
     }
 
-    /// What a write to a mount's device is to write, from a byte of it on; how many bytes.
+    /// Copies the data of a mount's write, from byte `from` on. Returns the number of bytes copied.
     pub fn outgoing(&self, mount: u32, id: u64, from: usize, into: &mut [u8]) -> usize {
         self.mounts.get(mount as usize).map_or(0, |mount| mount.fs.outgoing(id, from, into))
     }
 
-    /// What became of a request to a mount's device; `data` is what was read. Whoever waited for it
-    /// is woken.
+    /// Completes an I/O of a mount; `data` is the result of a read. Wakes the callers that waited
+    /// for it.
     pub fn io_done(
         &mut self,
         mount: u32,
@@ -47,17 +46,17 @@ impl Vfs {
         self.wake_ready(effects);
     }
 
-    /// Wakes whoever waits for what [`Vfs::next_io`] tidied up.
+    /// Wakes the callers that waited for work which [`Vfs::next_io`] has done.
     pub fn wake_tidied(&mut self, effects: &mut dyn Effects) {
         self.wake_ready(effects);
     }
 
-    /// A mounted file system: to unmount, to measure.
+    /// Returns a mounted file system.
     pub fn mounted(&mut self, mount: u32) -> Option<&mut AnyFs> {
         self.mounts.get_mut(mount as usize).map(|mount| &mut mount.fs)
     }
 
-    /// Puts a file system over the directory behind a handle; says which mount it is.
+    /// Mounts a file system over the directory of a handle. Returns the index of the mount.
     pub fn mount(&mut self, handle: u64, fs: AnyFs) -> core::result::Result<u32, Errno> {
         let Target::Node(place) = self.handles.get(handle)?.target else {
             return Err(Errno::Notdir);
@@ -69,7 +68,7 @@ impl Vfs {
         self.cover(place, fs, None).map_err(|_| Errno::Nfile)
     }
 
-    /// The same for a directory.
+    /// The same for a node.
     pub(super) fn cover(
         &mut self,
         place: super::handles::Place,
@@ -93,7 +92,7 @@ impl Vfs {
         Ok(self.mounts.len() as u32 - 1)
     }
 
-    /// Begins to write what changed everywhere.
+    /// Starts writing back the changes of all file systems.
     pub(super) fn write_back(&mut self, now: u64) {
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_at = None;
@@ -104,8 +103,8 @@ impl Vfs {
         }
     }
 
-    /// Sees to a timer when something changed. A kernel may have died that was to send the last
-    /// one: then it is late.
+    /// Sets the timer if there are changes. If it is overdue, because the kernel that was to
+    /// deliver it died, starts the write-back.
     pub(super) fn remember_to_write(&mut self, now: u64, effects: &mut dyn Effects) {
         if self.write_at.is_some_and(|at| at <= now) {
             self.write_back(now);

@@ -1,13 +1,15 @@
-//! What file systems ask of disks. Who drives a disk asks the service what to do with it, as
-//! anybody asks, and tells what became of it.
+//! I/O of file systems on disks. The driver of a disk takes I/Os from the service and reports their
+//! completion, by ordinary requests.
 //!
 //! ```text
-//!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system, wakes
-//!             wakes who listens            ^-- its kernel died: once more --+
+//!   a step: the file system's next_io --> ahead --NextIo--> out --IoDone--> the file system
+//!             wakes the driver              ^                |                wakes callers
+//!                                           '- its kernel died
 //! ```
-//! Contract: nothing goes to a disk twice at a time, and what was taken by a kernel that died is
-//! done again: reads, writes and flushes may be. Whoever listens is called ([`super::listener`]);
-//! whoever waits for the disk asks again after a while and makes a step that looks.
+//! Contract: an I/O is taken by one driver at a time. If that one's kernel dies, its I/Os are
+//! issued again: reads, writes and flushes may be repeated. A waiting driver is woken
+//! ([`super::listener`]). A caller that waits for the disk repeats its request after a while, and
+//! that step repeats a lost wake.
 
 use super::handles::Place;
 use super::listener::Listener;
@@ -21,23 +23,23 @@ use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 use share::{Effects, Token};
 
-/// Requests of a file system that wait to be taken.
+/// Number of I/Os that are fetched from a file system before the driver takes them.
 const AHEAD: usize = 8;
-/// Most that are taken at a time.
+/// Maximum number of I/Os that the driver has taken.
 pub const OUT: usize = 16;
 /// Largest number of a disk.
 pub const DISKS: u64 = 64;
 
-/// A request that was taken.
+/// An I/O that the driver has taken.
 #[derive(Debug)]
 struct Out {
     by: (DomainId, Epoch),
     io: Io,
-    /// What was read, as far as it came.
+    /// The data read so far.
     came: Vec<u8>,
 }
 
-/// What a mounted file system is on.
+/// The disk of a mounted file system.
 #[derive(Debug)]
 pub struct Disk {
     number: u64,
@@ -48,22 +50,23 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// With nothing to do yet.
+    /// Creates a disk without I/Os.
     pub fn new(number: u64) -> Disk {
         let (ahead, out) = (VecDeque::new(), BTreeMap::new());
         Disk { number, ahead, out, listener: Listener::default(), last: 0 }
     }
 
-    /// Calls who listens, if there is anything to do.
+    /// Wakes the driver if there is an I/O.
     fn call(&mut self, now: u64, effects: &mut dyn Effects) {
         if !self.ahead.is_empty() {
             self.listener.call(now, effects);
         }
     }
 
-    /// What these had taken is to be done again, before anything else; was there any?
-    fn take_back(&mut self, who: (DomainId, Epoch)) -> bool {
-        let theirs = self.out.iter().filter(|(_, out)| out.by == who);
+    /// Puts the I/Os that `kernel` had taken back in front of the others. Returns whether there
+    /// were any.
+    fn take_back(&mut self, kernel: (DomainId, Epoch)) -> bool {
+        let theirs = self.out.iter().filter(|(_, out)| out.by == kernel);
         let numbers: Vec<u64> = theirs.map(|(number, _)| *number).collect();
         for number in numbers.iter().rev() {
             self.ahead.extend(self.out.remove(number).map(|out| out.io));
@@ -72,7 +75,7 @@ impl Disk {
         !numbers.is_empty()
     }
 
-    /// Takes the next request; in this life of the service nothing else has its number.
+    /// Gives the next I/O to `by`. Its number is unique in this life of the service.
     fn take(&mut self, lives: u32, by: (DomainId, Epoch)) -> Option<(u64, Io)> {
         let io = self.ahead.pop_front()?;
         self.last = self.last.wrapping_add(1);
@@ -82,8 +85,8 @@ impl Disk {
     }
 }
 
-/// What is to be done, and the beginning of what is to be written.
-fn told(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
+/// Describes an I/O to the driver, with as much of a write's data as fits.
+fn describe(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
     let (flags, bytes) = match request.what {
         What::Read(bytes) => (io::READ, bytes),
         What::Write(bytes) => (io::WRITE, bytes),
@@ -95,7 +98,7 @@ fn told(number: u64, request: Io, fs: &AnyFs, bulk: &mut [u8]) -> Reply {
 }
 
 impl Vfs {
-    /// Mounts what a disk holds; `memory` of it the root has less from now on.
+    /// Mounts the file system on a disk. The root ramfs gives up `memory` bytes for it.
     pub(super) fn mount_disk(
         &mut self,
         over: Place,
@@ -126,7 +129,7 @@ impl Vfs {
         self.mounts.iter_mut().filter_map(|mount| mount.disk.as_deref_mut())
     }
 
-    /// Asks file systems what there is to do, and calls who listens.
+    /// Fetches I/Os from the file systems, and wakes the drivers.
     pub(super) fn ask_disks(&mut self, now: u64, effects: &mut dyn Effects) {
         for mount in &mut self.mounts {
             let Some(disk) = &mut mount.disk else { continue };
@@ -148,7 +151,7 @@ impl Vfs {
         let Some(mount) = found else { return Err(Errno::Noent.into()) };
         let Some(disk) = &mut mount.disk else { return Err(Errno::Noent.into()) };
         if afresh {
-            // Of this disk only: others of that kernel listen on.
+            // Only of this disk: the kernel may drive others, whose I/Os continue.
             disk.take_back((token.kernel(), token.epoch()));
         }
         if number != 0 {
@@ -163,7 +166,7 @@ impl Vfs {
             disk.ahead.extend(mount.fs.next_io());
         }
         match disk.take(lives, (token.kernel(), token.epoch())) {
-            Some((number, io)) => Ok(told(number, io, &mount.fs, call.bulk)),
+            Some((number, io)) => Ok(describe(number, io, &mount.fs, call.bulk)),
             None => {
                 disk.listener.listens(token);
                 Err(Halt::Listen)
@@ -195,7 +198,7 @@ impl Vfs {
         Err(Errno::Badf.into())
     }
 
-    /// What a kernel that died had taken is to be done again, before anything else.
+    /// Reissues what a dead kernel had taken, before anything else.
     pub(super) fn take_back(&mut self, kernel: DomainId, epoch: Epoch) {
         self.deafen(|token| (token.kernel(), token.epoch()) == (kernel, epoch));
         let mut some = false;
@@ -205,16 +208,16 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// Some do not listen any more.
-    pub(super) fn deafen(&mut self, who: impl Fn(Token) -> bool) {
+    /// Drops the waiting drivers and servers for which `which` holds.
+    pub(super) fn deafen(&mut self, which: impl Fn(Token) -> bool) {
         for disk in self.disks() {
-            disk.listener.deafen(&who);
+            disk.listener.deafen(&which);
         }
-        self.deafen_servers(who);
+        self.deafen_servers(which);
     }
 }
 
-/// More of what is to be written.
+/// Returns more data of a write.
 fn rest(disk: &Disk, fs: &AnyFs, number: u64, call: &mut Call<'_>) -> Result<Reply> {
     let out = disk.out.get(&number).ok_or(Errno::Badf)?;
     let What::Write(bytes) = out.io.what else { return Err(Errno::Inval.into()) };
@@ -223,7 +226,7 @@ fn rest(disk: &Disk, fs: &AnyFs, number: u64, call: &mut Call<'_>) -> Result<Rep
     Ok(Reply { filled, ..Reply::default() })
 }
 
-/// A piece of what was read; all of it that is there now. The whole at once is not kept.
+/// Adds a piece of a read's data. Returns all data so far; a read that arrives whole is not copied.
 fn arrive<'a>(out: &'a mut Out, offset: u64, data: &'a [u8]) -> Result<&'a [u8]> {
     let (bytes, came) = (out.io.what.reads(), out.came.len());
     if bytes == 0 {

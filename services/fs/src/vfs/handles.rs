@@ -1,51 +1,48 @@
-//! Handles, and what they lead to.
+//! Handles, and the openings that they refer to.
 //!
 //! ```text
 //!   handle  [lives:24 | generation:20 | place:20]  --->  owner (kernel, epoch), opening
-//!   opening  what it leads to, position, flags     <---  one or more handles
+//!   opening  target, position, flags               <---  one or more handles
 //! ```
 //!
 //! Contract: a handle of an earlier life of the service is [`Errno::Restarted`], one that was
-//! closed or never given [`Errno::Badf`]. It is closed with its owner's life; any kernel may use
-//! it until then. Who wants to keep it longer duplicates it.
+//! closed or never given [`Errno::Badf`]. Any kernel may use a handle. It is closed when its
+//! owner's life ends; a kernel that needs it longer duplicates it.
 
 use crate::filesystem::Node;
 use abi::fs::Errno;
 use share::{Stale, Table, Token, table};
 
-/// Most handles.
+/// Maximum number of handles.
 pub const HANDLES: u32 = 16_384;
 
 /// A node of a mounted file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Which file system.
+    /// Index of the mount.
     pub mount: u32,
-    /// Which node of it.
     pub node: Node,
 }
 
-/// What an opening leads to.
+/// What an opening refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A file or directory.
     Node(Place),
-    /// The end of a pipe that is read.
+    /// The read end of a pipe.
     Reader(u32),
-    /// The end that is written.
+    /// The write end of a pipe.
     Writer(u32),
-    /// A terminal, on its programs' side.
+    /// The programs' end of a terminal.
     Terminal(u32),
-    /// A terminal, on the side of who shows it.
+    /// The displaying end of a terminal.
     Screen(u32),
 }
 
-/// What one open made; duplicates share it.
+/// The result of one Open; duplicated handles share it.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// What it leads to.
     pub target: Target,
-    /// Where the next read or write is.
+    /// Offset of the next read or write.
     pub position: u64,
     /// READ, WRITE, APPEND, NONBLOCK.
     pub flags: u16,
@@ -53,7 +50,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// At its beginning.
+    /// Creates an opening at position 0.
     pub fn new(target: Target, flags: u16) -> Opening {
         Opening { target, position: 0, flags, handles: 0 }
     }
@@ -66,7 +63,6 @@ struct Handle {
     opening: u32,
 }
 
-/// All handles.
 #[derive(Debug)]
 pub struct Handles {
     life: u64,
@@ -75,7 +71,7 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// None yet, in this life.
+    /// Creates an empty table for this life of the service.
     pub fn new(lives: u32) -> Handles {
         Handles {
             life: table::life(lives),
@@ -84,20 +80,20 @@ impl Handles {
         }
     }
 
-    /// The next `more` opens will not fail.
+    /// Checks that `more` handles and openings can be added.
     pub fn room(&mut self, more: u32) -> Result<(), Errno> {
         let room = self.openings.room(more).and_then(|()| self.handles.room(more));
         room.ok_or(Errno::Nfile)
     }
 
-    /// A handle of a new opening, which belongs to who asked.
+    /// Adds an opening with a handle that the caller owns.
     pub fn open(&mut self, token: Token, opening: Opening) -> Result<u64, Errno> {
         self.room(1)?;
         let opening = self.openings.insert(opening).ok_or(Errno::Nfile)?;
         self.add(token, opening)
     }
 
-    /// A second handle of one opening, which belongs to who asked.
+    /// Adds a handle that the caller owns to an existing opening.
     pub fn dup(&mut self, token: Token, handle: u64) -> Result<u64, Errno> {
         let place = self.find(handle)?;
         let opening = self.handles.get(place).ok_or(Errno::Badf)?.opening;
@@ -124,19 +120,18 @@ impl Handles {
         })
     }
 
-    /// What a handle leads to.
+    /// Returns the opening of a handle.
     pub fn get(&self, handle: u64) -> Result<&Opening, Errno> {
         let owned = self.handles.get(self.find(handle)?).ok_or(Errno::Badf)?;
         self.openings.get(owned.opening).ok_or(Errno::Badf)
     }
 
-    /// What a handle leads to, to change it.
     pub fn get_mut(&mut self, handle: u64) -> Result<&mut Opening, Errno> {
         let owned = self.handles.get(self.find(handle)?).ok_or(Errno::Badf)?;
         self.openings.get_mut(owned.opening).ok_or(Errno::Badf)
     }
 
-    /// Closes a handle; says where it led, and whether it was the opening's last.
+    /// Closes a handle. Returns its target, and whether it was the opening's last handle.
     pub fn close(&mut self, handle: u64) -> Result<(Target, bool), Errno> {
         let place = self.find(handle)?;
         let owned = self.handles.remove(place).ok_or(Errno::Badf)?;
@@ -149,7 +144,7 @@ impl Handles {
         Ok((target, last))
     }
 
-    /// The first handle of this owner at `from` or behind, and where to go on.
+    /// Returns the owner's first handle in slot `from` or after it, and the slot where to continue.
     pub fn owned(&self, kernel: u8, epoch: u16, from: u32) -> Option<(u64, u32)> {
         let mine = |h: &Handle| h.kernel == kernel && h.epoch == epoch;
         let place =
@@ -157,7 +152,7 @@ impl Handles {
         Some((self.name(place).ok()?, place + 1))
     }
 
-    /// Does anything lead into this file system?
+    /// Returns whether any opening refers to this mount.
     pub fn leads_to(&self, mount: u32) -> bool {
         let leads = |opening: &Opening| match opening.target {
             Target::Node(place) => place.mount == mount,
@@ -166,7 +161,7 @@ impl Handles {
         (0..self.openings.places()).any(|at| self.openings.get(at).is_some_and(leads))
     }
 
-    /// How many there are.
+    /// Returns the number of handles.
     pub fn count(&self) -> usize {
         self.handles.count()
     }

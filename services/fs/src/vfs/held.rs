@@ -1,9 +1,9 @@
-//! File systems that are nowhere: whoever mounted one has a handle of its root, gives others such
-//! handles, and ends it (`Mount` as `HELD`, `Unmount`).
+//! File systems without a path: the mounting kernel gets a handle of the root, gives it to others,
+//! and ends the file system (`Mount` with `HELD`, `Unmount`).
 //!
-//! Contract: one that has ended answers everybody with [`Errno::Io`], until nothing leads there any
-//! more; then the next one takes its place, with the memory that it has. It ends with the kernel
-//! that mounted it.
+//! Contract: one that has ended fails every request with [`Errno::Io`]. When nothing refers to it
+//! any more, the next one takes its slot and its memory. It also ends when the kernel that serves
+//! it dies.
 
 use super::handles::Place;
 use super::mounts::SERVERS;
@@ -15,12 +15,11 @@ use alloc::vec::Vec;
 use share::Effects;
 
 impl Mount {
-    /// Was it held, and has ended?
+    /// Returns whether it was held and has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.is_held && self.source == source::MEMORY
     }
 
-    /// Ends it, if it is held.
     pub(super) fn end(&mut self, effects: &mut dyn Effects) {
         if !self.is_held {
             return;
@@ -61,7 +60,7 @@ impl Vfs {
         self.give(call, Place { mount: at, node }, flag::READ)
     }
 
-    /// One that has ended and nothing leads to, or a new one.
+    /// Returns the slot of one that has ended and is not referred to, or a new slot.
     fn place_to_hold(&mut self, call: &Call<'_>) -> Result<u32> {
         let is_covered = |at| {
             let covers = |mount: &Mount| mount.over.is_some_and(|place| place.mount == at);
@@ -81,7 +80,7 @@ impl Vfs {
         Ok(at)
     }
 
-    /// Ends one: who asks it fails, and who serves it is told so.
+    /// Unmount: pending requests fail, and the server learns that it has ended.
     pub(super) fn do_unmount(&mut self, call: &mut Call<'_>) -> Result<Reply> {
         call.flags(0)?;
         let from = call.request.handle;

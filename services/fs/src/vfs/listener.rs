@@ -1,14 +1,14 @@
-//! Who waits for something to do: for a disk, or for a served file system.
+//! A caller that waits for work: the driver of a disk, or the server of a file system.
 //!
-//! Contract: it waits without asking again, and is called when there is something; a call in vain
-//! is made again after [`PATIENCE`], by whatever step looks. Who asks last is who listens.
+//! Contract: it is parked and woken when there is work. If it does not come, the first step after
+//! [`PATIENCE`] wakes it again. The last caller that asked is the listener.
 
 use share::{Effects, Token};
 
-/// When who was called and did not come is called again, in ns.
+/// Time after which a wake that had no effect is repeated, in ns.
 pub const PATIENCE: u64 = 500_000_000;
 
-/// Nobody, or somebody.
+/// The waiting caller, if there is one.
 #[derive(Debug, Default)]
 pub struct Listener(Option<Waiting>);
 
@@ -19,29 +19,29 @@ struct Waiting {
 }
 
 impl Listener {
-    /// From now on this one.
+    /// Makes this caller the listener.
     pub fn listens(&mut self, token: Token) {
         self.0 = Some(Waiting { token, called: None });
     }
 
-    /// It came.
+    /// The listener has asked for work, so it waits no more.
     pub fn came(&mut self) {
         self.0 = None;
     }
 
-    /// There will be nothing to do: it is called to hear that.
+    /// Wakes the listener for the last time: there will be no more work.
     pub fn dismiss(&mut self, effects: &mut dyn Effects) {
         if let Some(waiting) = self.0.take() {
             effects.wake(waiting.token);
         }
     }
 
-    /// Some listen no more.
-    pub fn deafen(&mut self, who: impl Fn(Token) -> bool) {
-        self.0.take_if(|waiting| who(waiting.token));
+    /// Drops the listener if `which` holds for it.
+    pub fn deafen(&mut self, which: impl Fn(Token) -> bool) {
+        self.0.take_if(|waiting| which(waiting.token));
     }
 
-    /// There is something to do.
+    /// Wakes the listener because there is work, at most once in [`PATIENCE`].
     pub fn call(&mut self, now: u64, effects: &mut dyn Effects) {
         if let Some(waiting) = &mut self.0
             && waiting.called.is_none_or(|at| now >= at.saturating_add(PATIENCE))

@@ -1,24 +1,25 @@
-//! Readdir: entries packed one behind the other.
+//! Readdir: the entries of a directory, packed one after another.
 //!
-//! Contract: only whole entries. `.` has cookie 0, `..` 1; every entry carries the cookie to go on
-//! behind it. When there is no room for even one entry the answer is [`Errno::Inval`].
+//! Contract: only whole entries are returned. `.` has cookie 0, `..` has 1. Each entry carries the
+//! cookie from which to continue after it. Without room for one entry the result is
+//! [`Errno::Inval`].
 
 use super::{Call, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Node};
 use abi::fs::{Dirent, Errno, FIRST_COOKIE, Reply, reply_flag};
 use zerocopy::IntoBytes;
 
-/// Cookies of what is shown in the root directory begin here.
+/// First cookie of the file systems shown in the root directory.
 const SHOWN_COOKIE: u64 = 1 << 62;
 
-/// Entries on their way into bulk.
+/// The part of the bulk filled so far.
 struct Packed<'a> {
     into: &'a mut [u8],
     at: usize,
 }
 
 impl Packed<'_> {
-    /// Adds an entry; false when it does not fit.
+    /// Adds an entry. Returns false if it does not fit.
     fn push(&mut self, next: u64, node: Node, kind: Kind, name: &[u8]) -> bool {
         let head =
             Dirent { next, node, name: name.len() as u32, kind: kind.code(), reserved: [0; 3] };
@@ -40,7 +41,7 @@ impl Vfs {
         let (from, length) = (call.request.offset, call.length());
         let mut packed = Packed { into: &mut call.bulk[..length], at: 0 };
         let (stat, parent) = self.on(place, |fs, node| Ok((fs.stat(node)?, fs.parent(node)?)))?;
-        // A directory that was removed has not even these.
+        // A removed directory has no entries at all.
         let dots: &[(Node, &[u8])] =
             if stat.links == 0 { &[] } else { &[(place.node, b"."), (parent, b"..")] };
         let mut all = true;

@@ -1,18 +1,18 @@
-//! The service: handles, paths, mounts, pipes, who waits.
+//! The service: handles, paths, mounts, pipes, waiting callers.
 //!
-//! Contract: `share::Service`'s. Any request with any bulk is answered, with an error value
-//! where it makes no sense; one step moves at most [`abi::fs::STEP`] bytes. An operation that
-//! failed has changed nothing.
+//! Contract: that of `share::Service`. Every request with any bulk gets an answer, an error if it
+//! is malformed. One step moves at most [`abi::fs::STEP`] bytes. A failed operation has changed
+//! nothing.
 //!
-//! - [`handles`]  what is open, and whose it is
-//! - [`walk`]     from a path to what it leads to
-//! - [`pipe`]     pipes
+//! - [`handles`]   handles and what they refer to
+//! - [`walk`]      path resolution
+//! - [`pipe`]      pipes
 //! - [`terminal`]  terminals
-//! - [`disks`]   what file systems ask of disks, and who drives those
-//! - `late`     wakes between kernels that wait for more
-//! - [`listener`]  who waits for something to do, and is called
-//! - [`servers`]  what served file systems ask of who serves them
-//! - [`devices`]  the same without disks: for tests and tools
+//! - [`disks`]     I/O of file systems, and the kernels that drive the disks
+//! - `late`        delayed wakes between kernels, for pipes with room or data
+//! - [`listener`]  a driver or server that waits for work
+//! - [`servers`]   jobs of served file systems, and their servers
+//! - [`devices`]   I/O without disks, for tests and tools; write-back
 //! - `paths`, `opening`, `data`, `listing`, `polling`, `mounts`, `held`  the operations
 
 mod data;
@@ -46,30 +46,30 @@ use pipe::Pipe;
 use share::{Answer, Effects, Event, Parked, Service, Shareable, Table, Token};
 use terminal::Terminal;
 
-/// What the root file system may take, when nobody says otherwise.
+/// Default budget of the root file system, in bytes.
 pub const BUDGET: u64 = 8 * 1024 * 1024;
-/// Most file systems.
+/// Maximum number of mounted file systems.
 pub const MOUNTS: usize = 16;
-/// Most places in which somebody waits.
+/// Maximum number of keys under which callers are parked.
 pub const WAITS: usize = 16_384;
 
-/// What can be waited for.
+/// What a caller can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A pipe has data, or no writer.
     Readable(u32),
     /// A pipe has room, or no reader.
     Writable(u32),
-    /// What a file system calls so.
+    /// A file system has this key ready.
     File(u32, u64),
 }
 
-/// Why there is no reply yet, or a bad one.
+/// Why an operation returns no reply, or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     Failed(Errno),
     Park(Key),
-    /// Who drives a disk waits for something to do: the disk knows it.
+    /// The driver of a disk, or a server, waits for work and is recorded as the listener.
     Listen,
 }
 
@@ -84,21 +84,21 @@ type Result<T> = core::result::Result<T, Halt>;
 #[derive(Debug)]
 struct Mount {
     fs: AnyFs,
-    /// The directory that it hides; of the first one, and of what is shown in the root, none.
+    /// The directory that it covers. `None` for the first one, for shown and for held ones.
     over: Option<Place>,
-    /// Its path, as far as is known; what is shown in the root is found by this name.
+    /// Its path, as far as it is known. A shown one is found by this name.
     path: Vec<u8>,
-    /// Is it shown in the root, whatever that is?
+    /// Whether it appears in the root directory by its name.
     is_shown: bool,
-    /// Is it nowhere, but behind handles? ([`held`])
+    /// Whether it has no path and is reached by handles only ([`held`]).
     is_held: bool,
-    /// `abi::fs::source`; 0 where a held one has ended.
+    /// [`abi::fs::source`]; 0 if it was held and has ended.
     source: u64,
-    /// What it is on.
+    /// The disk that it is on.
     disk: Option<Box<Disk>>,
 }
 
-/// One request under way.
+/// A request being handled.
 struct Call<'a> {
     now: u64,
     token: Token,
@@ -108,36 +108,36 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// When it is, for the times of files.
+    /// Returns the wall-clock time, for the times of files.
     fn time_of_day(&self) -> u64 {
         self.effects.time_of_day(self.now)
     }
 
-    /// The name at the beginning of bulk.
+    /// Returns the name at the start of the bulk.
     fn name(&self) -> Result<&[u8]> {
         self.bulk.get(..usize::from(self.request.name)).ok_or(Halt::Failed(Errno::Inval))
     }
 
-    /// The name behind it.
+    /// Returns the other name, which follows it.
     fn other(&self) -> Result<&[u8]> {
         let from = usize::from(self.request.name);
         let range = from..from + usize::from(self.request.other);
         self.bulk.get(range).ok_or(Halt::Failed(Errno::Inval))
     }
 
-    /// Which of `known` are set; anything else makes no sense.
+    /// Returns the request's flags. Fails if any flag outside `known` is set.
     fn flags(&self, known: u16) -> Result<u16> {
         let flags = self.request.flags;
         if flags & !known == 0 { Ok(flags) } else { Err(Errno::Inval.into()) }
     }
 
-    /// How many bytes of bulk it is about.
+    /// Returns the number of bytes of the bulk that the request is about.
     fn length(&self) -> usize {
         length(&self.request, self.bulk.len())
     }
 }
 
-/// How many bytes of a bulk of `bulk` bytes a request is about.
+/// Returns the number of bytes of a bulk of `bulk` bytes that a request is about.
 #[inline]
 pub(crate) fn length(request: &Request, bulk: usize) -> usize {
     let length = usize::try_from(request.length).unwrap_or(usize::MAX);
@@ -149,22 +149,22 @@ pub(crate) fn length(request: &Request, bulk: usize) -> usize {
 pub struct Vfs {
     handles: Handles,
     mounts: Vec<Mount>,
-    /// Which of them is the root.
+    /// Index of the root mount.
     top: u32,
     pipes: Table<Pipe>,
     terminals: Table<Terminal>,
-    /// Which of them `/dev/console` is.
+    /// Index of the terminal behind `/dev/console`.
     console: Option<u32>,
     parked: Parked<Key>,
     late: Late,
-    /// When what changed is written at the latest.
+    /// Latest time at which changes are written back.
     write_at: Option<u64>,
-    /// File systems that can wait were asked something in this step.
+    /// Whether this step used a file system that may wait or have I/O.
     stirred: bool,
-    /// Whose step it is, and when.
+    /// The caller of this step, and its time.
     asker: Token,
     now: u64,
-    /// How manieth life this is.
+    /// Counts the starts of the service.
     lives: u32,
 }
 
@@ -174,12 +174,12 @@ const _: () = {
 };
 
 impl Vfs {
-    /// With a ramfs of `budget` bytes at its root.
+    /// Creates a service with a ramfs of `budget` bytes as root.
     pub fn with_budget(lives: u32, budget: u64) -> Vfs {
         Vfs::with_root(lives, AnyFs::Ram(Box::new(RamFs::new(budget))))
     }
 
-    /// With this file system at its root.
+    /// Creates a service with `fs` as root.
     pub fn with_root(lives: u32, fs: AnyFs) -> Vfs {
         Vfs {
             handles: Handles::new(lives),
@@ -206,7 +206,7 @@ impl Vfs {
         }
     }
 
-    /// The same on a disk, which somebody drives by requests.
+    /// The same with the root on a disk, which is driven by requests.
     pub fn with_root_on(lives: u32, disk: u64, fs: AnyFs) -> Vfs {
         let mut vfs = Vfs::with_root(lives, fs);
         if let Some(root) = vfs.mounts.first_mut() {
@@ -215,12 +215,12 @@ impl Vfs {
         vfs
     }
 
-    /// How many handles are open, and how many askers are parked.
+    /// Returns the number of open handles and the number of parked callers.
     pub fn census(&self) -> (usize, usize) {
         (self.handles.count(), self.parked.count())
     }
 
-    /// Asks a node's file system.
+    /// Calls a node's file system.
     fn on<T>(
         &mut self,
         place: Place,
@@ -237,7 +237,7 @@ impl Vfs {
         })
     }
 
-    /// What is mounted over `place`, or `place`.
+    /// Returns the root of the file system mounted over `place`, or `place` itself.
     fn over(&mut self, place: Place) -> Place {
         let covers = |mount: &Mount| mount.over == Some(place);
         match self.mounts.iter().position(covers) {
@@ -246,7 +246,7 @@ impl Vfs {
         }
     }
 
-    /// The node behind a handle.
+    /// Returns the node that a handle refers to.
     fn node(&self, handle: u64) -> Result<Place> {
         match self.handles.get(handle)?.target {
             Target::Node(place) => Ok(place),
@@ -254,7 +254,7 @@ impl Vfs {
         }
     }
 
-    /// The directory behind a handle.
+    /// Returns the directory that a handle refers to.
     fn directory(&mut self, handle: u64) -> Result<Place> {
         let Target::Node(place) = self.handles.get(handle)?.target else {
             return Err(Errno::Notdir.into());
@@ -265,7 +265,7 @@ impl Vfs {
         }
     }
 
-    /// Gives a handle back, with all that nobody can reach any more.
+    /// Closes a handle, and frees what is unreachable then.
     fn close(&mut self, handle: u64, effects: &mut dyn Effects) -> Result<()> {
         let (target, last) = self.handles.close(handle)?;
         match target {
@@ -281,7 +281,7 @@ impl Vfs {
         Ok(())
     }
 
-    /// A handle of a pipe is gone. Who waits there learns it, also when others still have the end.
+    /// A handle of a pipe is closed. Wakes its waiters, even if others have the same end open.
     fn leave(&mut self, at: u32, target: Target, last: bool, effects: &mut dyn Effects) {
         if let Some(pipe) = self.pipes.get_mut(at)
             && last
@@ -372,7 +372,7 @@ impl Vfs {
         }
     }
 
-    /// Whoever waited for something of a file system that is there now.
+    /// Wakes the callers whose keys have become ready in the file systems.
     fn wake_ready(&mut self, effects: &mut dyn Effects) {
         for at in 0..self.mounts.len() {
             while let Some(key) = self.mounts[at].fs.ready() {
@@ -400,7 +400,7 @@ impl Service for Vfs {
         reply.filled as usize
     }
 
-    /// A read of a pipe.
+    /// Only reads are answered by [`Effects::give`].
     fn given(request: &Request, length: usize) -> Option<Reply> {
         let is_read = request.op == Op::Read as u16;
         let value = length as u64;
@@ -430,7 +430,7 @@ impl Service for Vfs {
                 self.servers_gone(kernel, epoch, effects);
                 let mut from = 0;
                 while let Some((handle, next)) = self.handles.owned(kernel.0, epoch.0, from) {
-                    // It was found: closing it cannot fail.
+                    // Cannot fail: the handle has just been found.
                     let _ = self.close(handle, effects);
                     from = next;
                 }
@@ -444,8 +444,7 @@ impl Service for Vfs {
                 Answer::NoReply
             }
         };
-        // Who asks nothing of a disk does not touch what is known of it: another kernel may have
-        // the pages.
+        // Other steps do not touch the disks' state: its pages may be with another kernel.
         if core::mem::take(&mut self.stirred) {
             self.remember_to_write(now, effects);
             self.ask_disks(now, effects);

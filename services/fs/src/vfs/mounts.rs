@@ -1,8 +1,8 @@
-//! Mount, and what is mounted.
+//! Mount, and the list of mounts.
 //!
-//! Contract: what is *shown* lies in the root directory by its name alone: in the one at the
-//! beginning and in that of a disk which came over it, also where nothing can be written. It hides
-//! what else has the name. Everything else covers a directory.
+//! Contract: a *shown* file system appears in the root directory by its name, without an entry
+//! there: in the first root and in that of a disk mounted over it, even if that is read-only. It
+//! hides other entries of that name. Every other file system covers a directory.
 
 use super::handles::Place;
 use super::walk::End;
@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use zerocopy::IntoBytes;
 
-/// Largest number of who serves.
+/// Largest number of a server.
 pub const SERVERS: u64 = 64;
 
 impl Vfs {
@@ -35,7 +35,7 @@ impl Vfs {
             return Err(Errno::Notdir.into());
         }
         let root = self.mounts[place.mount as usize].fs.root();
-        // What covers the root is the root, and only the first one can be covered so.
+        // Mounting over the root replaces the root, which is possible only once.
         let is_top = place.node == root && place.mount == 0 && self.top == 0;
         if top != is_top || (place.node == root && !is_top) {
             return Err(Errno::Busy.into());
@@ -60,7 +60,7 @@ impl Vfs {
         Ok(Reply::default())
     }
 
-    /// Shows one in the root.
+    /// Mounts a file system that is shown in the root.
     fn do_show(&mut self, call: &mut Call<'_>, flags: u16) -> Result<Reply> {
         let name = call.name()?;
         let is_name =
@@ -93,7 +93,8 @@ impl Vfs {
         if self.mounts.len() < MOUNTS { Ok(()) } else { Err(Errno::Nfile.into()) }
     }
 
-    /// A file system that is on no disk; what a served one may take the root has less.
+    /// Creates a file system that is not on a disk. The root ramfs gives up the memory of a served
+    /// one.
     pub(super) fn fresh(&mut self, call: &Call<'_>) -> Result<AnyFs> {
         match call.request.second {
             source::MEMORY => Ok(AnyFs::Ram(Box::new(RamFs::new(call.request.length)))),
@@ -118,7 +119,7 @@ impl Vfs {
         }
     }
 
-    /// The path that a request names, where that begins at the root.
+    /// Returns the path in the request, if it starts at the root of a mount with a known path.
     fn path_of(&mut self, call: &Call<'_>) -> Result<Vec<u8>> {
         let name = call.name()?;
         let base = self.node(call.request.handle)?;
@@ -132,14 +133,14 @@ impl Vfs {
         Ok(parts.join(&b'/'))
     }
 
-    /// Is this a root directory?
+    /// Returns whether `place` is the current root directory or the first one.
     fn is_a_root(&mut self, place: Place) -> bool {
         let is_first = place.mount == self.top || place.mount == 0;
         let mount = self.mounts.get_mut(place.mount as usize);
         is_first && mount.is_some_and(|mount| mount.fs.root() == place.node)
     }
 
-    /// What is shown there under a name.
+    /// Returns the root of the file system shown in `directory` under `name`.
     pub(super) fn shown(&mut self, directory: Place, name: &[u8]) -> Option<Place> {
         let is_it = |mount: &Mount| mount.is_shown && mount.path == name;
         let at = self.mounts.iter().position(is_it)?;
@@ -149,7 +150,7 @@ impl Vfs {
         Some(Place { mount: at as u32, node: self.mounts[at].fs.root() })
     }
 
-    /// Everything that is shown there.
+    /// Returns the names and roots of all file systems shown in `directory`.
     pub(super) fn all_shown(&mut self, directory: Place) -> Vec<(Vec<u8>, Node)> {
         if !self.is_a_root(directory) {
             return Vec::new();
@@ -165,7 +166,7 @@ impl Vfs {
         let top = self.top;
         let there = (0u32..).zip(&mut self.mounts).filter(|(_, mount)| !mount.has_ended());
         for (number, mount) in there.skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            // What has to be asked for it is not waited for.
+            // The size of a served one is unknown: asking its server would wait.
             let is_served = matches!(mount.fs, AnyFs::Served(_));
             let space = if is_served { None } else { mount.fs.space().ok() }.unwrap_or_default();
             let head = Mounted {

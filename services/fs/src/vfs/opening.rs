@@ -1,4 +1,4 @@
-//! Operations that give, take and adjust handles.
+//! Operations that create, duplicate, change and close handles.
 
 use super::handles::{Opening, Place, Target};
 use super::pipe::{PIPES, Pipe};
@@ -7,7 +7,7 @@ use super::{Call, Halt, Key, Result, Vfs};
 use crate::filesystem::{FileSystem, Kind, Make, Special};
 use abi::fs::{Errno, Reply, flag};
 
-/// What Open knows.
+/// Flags of Open.
 const OPEN: u16 = flag::READ
     | flag::WRITE
     | flag::CREATE
@@ -17,9 +17,9 @@ const OPEN: u16 = flag::READ
     | flag::APPEND
     | flag::NONBLOCK
     | flag::FOLLOW;
-/// What stays with the handle.
+/// Flags that stay with the handle.
 const KEPT: u16 = flag::READ | flag::WRITE | flag::APPEND | flag::NONBLOCK;
-/// What can be changed later.
+/// Flags that can be changed later.
 pub(crate) const SETTABLE: u16 = flag::APPEND | flag::NONBLOCK;
 
 impl Vfs {
@@ -29,7 +29,7 @@ impl Vfs {
         self.give(call, Place { mount, node }, flag::READ)
     }
 
-    /// A handle of a node, which is held from now on.
+    /// Opens a handle of a node, which is held from now on.
     pub(super) fn give(&mut self, call: &Call<'_>, place: Place, flags: u16) -> Result<Reply> {
         self.handles.room(1)?;
         self.on(place, |fs, node| fs.hold(node))?;
@@ -58,7 +58,8 @@ impl Vfs {
             }
             Some(place) => self.check_open(place, flags, found.slash)?,
             None if !create => return Err(Errno::Noent.into()),
-            // Nothing that can wait comes behind this: asked again, it would find its own file.
+            // Nothing after this may wait: the repeated request would find the file that it
+            // created.
             None => {
                 let place = self.create(&found, Make::File, call.time_of_day())?;
                 return self.give(call, place, flags);
@@ -70,12 +71,12 @@ impl Vfs {
         self.give(call, place, flags)
     }
 
-    /// A terminal has handles of its own.
+    /// Returns whether the node is the console, which has handles of its own.
     fn is_console(&mut self, place: Place) -> Result<bool> {
         Ok(self.on(place, |fs, node| Ok(fs.special(node)))? == Some(Special::Console))
     }
 
-    /// May what is there be opened so?
+    /// Checks that the node may be opened with these flags.
     fn check_open(&mut self, place: Place, flags: u16, slash: bool) -> Result<Place> {
         let writes = flag::WRITE | flag::CREATE | flag::TRUNCATE;
         match self.on(place, |fs, node| fs.kind(node))? {
@@ -88,7 +89,7 @@ impl Vfs {
         }
     }
 
-    /// Makes what a path leads to, which is not there.
+    /// Creates the node at the end of a path, where there is none.
     pub(super) fn create(&mut self, found: &Found, what: Make<'_>, now: u64) -> Result<Place> {
         if found.slash && !matches!(what, Make::Directory) {
             let isdir = matches!(what, Make::File);
@@ -128,7 +129,7 @@ impl Vfs {
         Ok(Reply { handle, other, ..Reply::default() })
     }
 
-    /// A pipe's end that has to wait: parks, unless it was told not to.
+    /// Returns how an end of a pipe waits: parked, or with `Again` if it is NONBLOCK.
     pub(super) fn wait(&self, opening: &Opening, key: Key) -> Halt {
         if opening.flags & flag::NONBLOCK != 0 {
             return Halt::Failed(Errno::Again);

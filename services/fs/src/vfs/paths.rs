@@ -1,4 +1,4 @@
-//! Operations on what paths lead to.
+//! Operations on paths.
 
 use super::data::times;
 use super::handles::Place;
@@ -9,20 +9,21 @@ use abi::fs::{Errno, Op, PATH, Reply, flag};
 use alloc::vec::Vec;
 
 impl Vfs {
-    /// Walks the first name from the handle.
+    /// Resolves the first name, from the first handle.
     pub(super) fn first(&mut self, call: &Call<'_>, end: End) -> Result<Found> {
         let base = self.directory(call.request.handle)?;
         self.walk(base, call.name()?, end)
     }
 
-    /// What the first name leads to, following a link at the end when it is said so.
+    /// Returns the node that the first name leads to, following a link at the end if FOLLOW is set.
     fn there(&mut self, call: &Call<'_>) -> Result<Place> {
         let follow = call.request.flags & flag::FOLLOW != 0;
         let found = self.first(call, if follow { End::Follow } else { End::Keep })?;
         self.existing(&found)
     }
 
-    /// What was found, if there is anything, and it is a directory where that is said.
+    /// Returns the node that was found. Fails if there is none, or if a trailing `/` requires a
+    /// directory and it is not one.
     pub(super) fn existing(&mut self, found: &Found) -> Result<Place> {
         let place = found.node.ok_or(Errno::Noent)?;
         if found.slash && !self.is_directory(place)? {
@@ -136,7 +137,7 @@ impl Vfs {
         Ok(Reply::default())
     }
 
-    /// Walks the second name from the second handle.
+    /// Resolves the second name, from the second handle.
     fn second(&mut self, call: &Call<'_>) -> Result<Found> {
         let base = self.directory(call.request.second)?;
         self.walk(base, call.other()?, End::Name)

@@ -1,59 +1,59 @@
 //! A pipe: a bounded queue of bytes with two ends.
 //!
-//! Contract: a write of at most [`ATOMIC`] bytes goes in whole or waits; a longer one may end
-//! short. An empty pipe without writers is at its end; nobody writes to one without readers.
+//! Contract: a write of at most [`ATOMIC`] bytes is done whole or waits; a longer one may be short.
+//! Without writers, reading an empty pipe returns 0. Without readers, writing fails.
 
 use abi::fs::{Errno, Stat, kind};
 use alloc::collections::VecDeque;
 
-/// Bytes that a pipe holds.
+/// Maximum number of bytes in a pipe.
 pub const CAPACITY: usize = 16 * 1024;
-/// Most bytes that go in whole.
+/// Maximum number of bytes that a write moves atomically.
 pub const ATOMIC: usize = 4096;
-/// Most ends in a pipe that goes on.
+/// Maximum number of end marks in a pipe.
 const ENDS: usize = 8;
-/// Most pipes.
+/// Maximum number of pipes.
 pub const PIPES: u32 = 256;
 
-/// The pipe.
 #[derive(Debug)]
 pub struct Pipe {
     data: VecDeque<u8>,
-    /// Ends that are read once each: how many bytes are before each, behind the one before.
+    /// End marks, each read once as an end of file: the number of bytes between the one before and
+    /// it.
     ends: VecDeque<usize>,
-    /// Somebody can read.
+    /// Whether a read end is open.
     pub reader: bool,
-    /// Somebody can write.
+    /// Whether a write end is open.
     pub writer: bool,
 }
 
 impl Pipe {
-    /// An empty one, both ends open.
+    /// Creates an empty pipe with both ends open.
     pub fn open() -> Pipe {
         Pipe { data: VecDeque::new(), ends: VecDeque::new(), reader: true, writer: true }
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes in the pipe.
     pub fn held(&self) -> usize {
         self.data.len()
     }
 
-    /// What is known about it.
+    /// Returns its metadata.
     pub fn stat(&self) -> Stat {
         Stat { kind: kind::PIPE, links: 1, size: self.held() as u64, ..Stat::default() }
     }
 
-    /// Bytes that still go in.
+    /// Returns how many bytes it has room for.
     pub fn room(&self) -> usize {
         CAPACITY - self.data.len()
     }
 
-    /// What is in it, which stays.
+    /// Returns its contents, without consuming them.
     pub fn all(&mut self) -> &mut [u8] {
         self.data.make_contiguous()
     }
 
-    /// Takes bytes out; `None` when it has to wait.
+    /// Consumes bytes; `None` if the reader must wait.
     pub fn read(&mut self, into: &mut [u8]) -> Option<usize> {
         let before = self.ends.front().copied().unwrap_or(usize::MAX);
         if before == 0 && !into.is_empty() {
@@ -77,12 +77,13 @@ impl Pipe {
         Some(length)
     }
 
-    /// May a write of so many bytes be the answer to a read that waits alone, and takes `room`?
+    /// Returns whether a write of `length` bytes can go directly to the only waiting reader, which
+    /// takes `room` bytes.
     pub fn is_answer(&self, length: usize, room: usize) -> bool {
         self.reader && !self.readable() && (1..=room).contains(&length)
     }
 
-    /// Puts bytes in; `None` when it has to wait.
+    /// Adds bytes; `None` if the writer must wait.
     pub fn write(&mut self, from: &[u8]) -> Result<Option<usize>, Errno> {
         if !self.reader {
             return Err(Errno::Pipe);
@@ -96,7 +97,8 @@ impl Pipe {
         Ok(Some(length))
     }
 
-    /// Room for so many more, in one of two sizes: what all pipes may take is counted elsewhere.
+    /// Reserves memory for `more` bytes, in one of two sizes. The total of all pipes is bounded
+    /// elsewhere.
     #[inline]
     fn reserve(&mut self, more: usize) -> Result<(), Errno> {
         let wanted = self.data.len() + more;
@@ -111,7 +113,8 @@ impl Pipe {
         if length <= ATOMIC { length > self.room() } else { self.room() == 0 }
     }
 
-    /// Whoever reads finds an end behind what is in it now. More than a few are one.
+    /// Adds an end mark after the current contents: a reader gets 0 bytes there, once. Dropped if
+    /// there are `ENDS` already.
     pub fn mark_end(&mut self) {
         let before = self.data.len() - self.ends.iter().sum::<usize>();
         if self.ends.len() < ENDS && self.ends.try_reserve(1).is_ok() {
@@ -119,12 +122,12 @@ impl Pipe {
         }
     }
 
-    /// Would a read not wait?
+    /// Returns whether a read would not wait.
     pub fn readable(&self) -> bool {
         !self.data.is_empty() || !self.ends.is_empty() || !self.writer
     }
 
-    /// Would a write of [`ATOMIC`] bytes not wait?
+    /// Returns whether a write of [`ATOMIC`] bytes would not wait.
     pub fn writable(&self) -> bool {
         self.room() >= ATOMIC || !self.reader
     }

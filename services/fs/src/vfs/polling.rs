@@ -1,7 +1,7 @@
 //! Poll: which of several handles are ready.
 //!
-//! Contract: every entry is answered; what goes wrong with a handle counts as ready. With WAIT and
-//! nothing ready the asker is parked at all of them and woken once.
+//! Contract: every entry is filled in; a handle with an error counts as ready. With WAIT and
+//! nothing ready, the caller is parked under the keys of all handles and woken once.
 
 use super::handles::Target;
 use super::{Call, Halt, Key, Result, Vfs};
@@ -10,7 +10,7 @@ use abi::fs::{Errno, Poll, Reply, flag, ready};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Most handles of one request.
+/// Maximum number of handles in a request.
 pub const POLLS: usize = 1024;
 
 impl Vfs {
@@ -38,7 +38,8 @@ impl Vfs {
         Ok(Reply { value: count, filled: length as u32, ..Reply::default() })
     }
 
-    /// What a device has to say first is waited for, also without WAIT: a file is always ready.
+    /// Loads the metadata that polling needs. This may wait for the device even without WAIT,
+    /// because a file is always ready.
     fn look_at(&mut self, handle: u64) -> Result<()> {
         let Ok(Target::Node(place)) = self.handles.get(handle).map(|opening| opening.target) else {
             return Ok(());
@@ -49,7 +50,7 @@ impl Vfs {
         }
     }
 
-    /// Fills in one entry; false when it would wait, and then what for.
+    /// Fills in one entry. Returns false, after adding the key to wait for, if it is not ready.
     fn poll_one(&mut self, poll: &mut Poll, keys: &mut Vec<Key>) -> bool {
         let want = poll.want & (ready::READ | ready::WRITE);
         let found = match self.handles.get(poll.handle).copied() {
@@ -59,7 +60,7 @@ impl Vfs {
         (poll.got, poll.bytes, poll.error) = match found {
             Ok((got, bytes)) => (got, bytes, 0),
             Err(Halt::Failed(error)) => (0, 0, error as u16),
-            // No handle is a disk.
+            // Cannot happen: only NextIo and NextJob listen.
             Err(Halt::Listen) => (0, 0, Errno::Inval as u16),
             Err(Halt::Park(key)) => {
                 keys.push(key);

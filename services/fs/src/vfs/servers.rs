@@ -1,4 +1,5 @@
-//! What served file systems ask of who serves them: the same ways as with disks ([`super::disks`]).
+//! NextJob and JobDone: how a server takes and answers jobs, as a driver does with
+//! [`super::disks`].
 
 use super::{Call, Halt, Result, Vfs};
 use crate::filesystem::AnyFs;
@@ -24,14 +25,14 @@ impl Vfs {
         self.stirred = true;
         let is_it = |fs: &&mut Served| fs.number() == wanted && wanted != 0;
         let fs = self.served().find(is_it).ok_or(Errno::Noent)?;
-        let Some(told) = fs.take(token, call.bulk.len(), afresh)? else {
+        let Some(given) = fs.take(token, call.bulk.len(), afresh)? else {
             return Err(Halt::Listen);
         };
-        let (head, names) = (told.job.as_bytes(), told.bulk);
+        let (head, names) = (given.job.as_bytes(), given.bulk);
         let filled = size_of::<Job>() + names.len();
         call.bulk[..head.len()].copy_from_slice(head);
         call.bulk[head.len()..filled].copy_from_slice(names);
-        Ok(Reply { handle: told.number, filled: filled as u32, ..Reply::default() })
+        Ok(Reply { handle: given.number, filled: filled as u32, ..Reply::default() })
     }
 
     pub(super) fn do_job_done(&mut self, call: &mut Call<'_>) -> Result<Reply> {
@@ -50,19 +51,19 @@ impl Vfs {
         };
         let (token, number) = (call.token, call.request.handle);
         self.stirred = true;
-        // A number is that of one of them only.
+        // A job number is that of one file system only.
         let mut all = self.served();
         let found = all.find(|fs| fs.has(number)).ok_or(Errno::Badf)?;
         found.done(token, number, said)?;
         Ok(Reply::default())
     }
 
-    /// Calls who serves what was asked.
+    /// Wakes the servers that have jobs.
     pub(super) fn call_servers(&mut self, now: u64, effects: &mut dyn Effects) {
         self.served().for_each(|fs| fs.call(now, effects));
     }
 
-    /// What was said to these is needed no more.
+    /// Forgets what these callers were answered by servers: they have their reply, or are gone.
     pub(super) fn forget_said(&mut self, whose: impl Fn(Token) -> bool) {
         let mut some = false;
         for fs in self.served() {
@@ -71,7 +72,7 @@ impl Vfs {
         self.stirred |= some;
     }
 
-    /// A kernel's life has ended.
+    /// A kernel's life has ended: what it served ends.
     pub(super) fn servers_gone(
         &mut self,
         kernel: DomainId,
@@ -87,8 +88,8 @@ impl Vfs {
         self.stirred = true;
     }
 
-    /// Some do not listen any more.
-    pub(super) fn deafen_servers(&mut self, who: impl Fn(Token) -> bool) {
-        self.served().for_each(|fs| fs.deafen(&who));
+    /// Drops the waiting servers for which `which` holds.
+    pub(super) fn deafen_servers(&mut self, which: impl Fn(Token) -> bool) {
+        self.served().for_each(|fs| fs.deafen(&which));
     }
 }

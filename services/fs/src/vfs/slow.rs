@@ -1,13 +1,12 @@
-//! A file system that has to wait; the rest of the tests is beside it.
+//! A file system that waits, and the tests that need one.
 //!
-//! Its one file, `slow`, has data only after a write; until then a read waits.
+//! Its only file, `slow`, has data after a write; until then a read waits.
 
 use crate::filesystem::{FileSystem, Kind, Node, Result, Stop};
 use abi::fs::{Errno, Stat};
 
 const KEY: u64 = 77;
 
-/// The file system.
 #[derive(Debug, Default)]
 pub struct SlowFs {
     byte: Option<u8>,
@@ -45,7 +44,7 @@ impl FileSystem for SlowFs {
     }
 }
 
-/// What waits in a file system is parked, and woken when that says so.
+/// A caller that waits in a file system is parked, and woken when the key is ready.
 mod tests {
     use super::*;
     use crate::Vfs;
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_of_a_file_system_parks_reads_and_polls_until_it_is_ready() {
+    fn reads_and_polls_are_parked_until_the_file_system_is_ready() {
         let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
         let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
         let open =
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_system_does_not_do_is_an_error() {
+    fn an_unsupported_operation_fails_with_nosys() {
         let mut vfs = Vfs::with_root(1, AnyFs::Slow(SlowFs::default()));
         let root = ask(&mut vfs, 0, Request::new(Op::Root, 0), &mut []).0.unwrap().handle;
         let mkdir = Request { name: 1, ..Request::new(Op::Mkdir, root) };

@@ -1,12 +1,12 @@
-//! Terminals: two pipes, and what programs say about how they are to be shown.
+//! Terminals: two pipes, and the mode that programs set.
 //!
 //! ```text
-//!   screen  --keys-->  input   -->  terminal      who shows it to people  |  programs
-//!           <--text--  output  <--                one opening             |  any number, also none
+//!   screen  --keys-->  input   -->  terminal      the displaying end  |  programs
+//!           <--text--  output  <--                one opening         |  any number, also none
 //! ```
-//! Contract: a terminal lives as long as its screen; then its programs read the end, and nobody
-//! takes what they write. That no program has it open changes nothing. An empty write to the screen
-//! is an end that is read once (ctrl-d). Who may change its mode is who has it.
+//! Contract: a terminal lives as long as its screen. After that its programs read an end of file,
+//! and their writes fail. It does not end when no program has it open. An empty write to the screen
+//! is an end of file that is read once (ctrl-d). Any holder of a handle may change the mode.
 
 use super::handles::{Opening, Target};
 use super::pipe::Pipe;
@@ -14,21 +14,20 @@ use super::{Call, Key, Result, Vfs};
 use abi::fs::{Errno, Reply, flag};
 use share::Effects;
 
-/// Most terminals.
+/// Maximum number of terminals.
 pub const TERMINALS: u32 = 64;
 
 const MODES: u16 = flag::RAW | flag::COOKED | flag::GROUP;
 
-/// The terminal.
 #[derive(Debug)]
 pub struct Terminal {
-    /// From people to programs.
+    /// Index of the pipe from the screen to programs.
     pub input: u32,
-    /// From programs to people.
+    /// Index of the pipe from programs to the screen.
     pub output: u32,
     raw: bool,
     group: u32,
-    /// Openings of programs.
+    /// Number of openings of the programs' end.
     users: u32,
     shown: bool,
 }
@@ -75,7 +74,7 @@ impl Vfs {
         Ok(Reply { handle, other, ..Reply::default() })
     }
 
-    /// One more opening of the console.
+    /// Opens the programs' end of the console.
     pub(super) fn open_console(&mut self, call: &Call<'_>, flags: u16) -> Result<Reply> {
         let at = self.console.ok_or(Errno::Nosys)?;
         self.handles.room(1)?;
@@ -85,7 +84,7 @@ impl Vfs {
         Ok(Reply { handle: self.handles.open(call.token, opening)?, ..Reply::default() })
     }
 
-    /// The pipe that this side of a terminal reads, and the one that it writes.
+    /// Returns the pipe that this end of a terminal reads, and the one that it writes.
     pub(super) fn sides(&self, target: Target) -> Option<(u32, u32)> {
         match target {
             Target::Terminal(at) => self.terminals.get(at).map(|it| (it.input, it.output)),
@@ -94,7 +93,7 @@ impl Vfs {
         }
     }
 
-    /// The last handle of an opening of it is closed.
+    /// The last handle of an opening of a terminal is closed.
     pub(super) fn leave_terminal(&mut self, target: Target, effects: &mut dyn Effects) {
         let (Target::Terminal(at) | Target::Screen(at)) = target else { return };
         let Some(terminal) = self.terminals.get_mut(at) else { return };
@@ -125,7 +124,7 @@ impl Vfs {
         }
     }
 
-    /// An end for who reads the terminal next.
+    /// Adds an end of file for the next reader of the terminal.
     pub(super) fn end_input(&mut self, at: u32, effects: &mut dyn Effects) {
         if let Some(pipe) = self.pipes.get_mut(at) {
             pipe.mark_end();

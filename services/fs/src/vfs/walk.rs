@@ -1,9 +1,9 @@
-//! From a path to what it leads to.
+//! Path resolution.
 //!
-//! Contract: a path never leaves the directory it begins at. `..` goes back along the way that was
-//! taken, so it needs no look at what is above, and at the beginning it is [`Errno::Perm`]; so are
-//! absolute paths and links. At most [`LINKS`] symbolic links, [`WAY`] directories and [`TEXT`]
-//! bytes are followed.
+//! Contract: a path never leaves the directory where it starts. `..` goes back along the
+//! directories that were passed, so it does not look up a parent; at the start it is
+//! [`Errno::Perm`], and so are absolute paths and links. A path passes at most [`LINKS`] symbolic
+//! links, [`WAY`] directories and [`TEXT`] bytes.
 
 use super::handles::Place;
 use super::{Result, Vfs};
@@ -11,36 +11,36 @@ use crate::filesystem::{FileSystem, Kind};
 use abi::fs::{Errno, LINKS, NAME, PATH};
 use alloc::vec::Vec;
 
-/// Most directories on a way.
+/// Maximum number of directories passed.
 pub const WAY: usize = 1024;
-/// Most bytes of path and links.
+/// Maximum bytes of a path and the texts of its links.
 pub const TEXT: usize = 16 * 1024;
 
-/// What happens to a symbolic link at the end.
+/// What to do with a symbolic link as the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is followed.
+    /// Follow it.
     Follow,
-    /// It is what is meant, unless a `/` follows.
+    /// Return it, unless a `/` follows.
     Keep,
-    /// It is what is meant: its name is going to change.
+    /// Return it: its name is going to change.
     Name,
 }
 
-/// Where a path leads.
+/// The result of a path.
 #[derive(Debug)]
 pub struct Found {
-    /// The directory of the last name.
+    /// The directory that holds the last component.
     pub directory: Place,
-    /// The last name; empty when that is `.` or `..`.
+    /// The last component; empty if it is `.` or `..`.
     pub name: Vec<u8>,
-    /// What has it.
+    /// The node of that name, if there is one.
     pub node: Option<Place>,
-    /// It says that it means a directory.
+    /// Whether the path ends in a way that requires a directory.
     pub slash: bool,
 }
 
-/// What is still to be walked: the path, and above it the links that are being followed.
+/// The unresolved text: the path, and on top of it the links being followed.
 struct Ahead {
     texts: Vec<(Vec<u8>, usize)>,
     bytes: usize,
@@ -59,7 +59,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// The next component, if there is one.
+    /// Returns whether there is a next component, which it copies to `into`.
     fn next(&mut self, into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
         while let Some((text, at)) = self.texts.last_mut() {
@@ -80,7 +80,7 @@ impl Ahead {
         Ok(false)
     }
 
-    /// Whether nothing but slashes is left, and whether there are any.
+    /// Returns whether only slashes are left, and whether there is one.
     fn ends(&self) -> (bool, bool) {
         let mut slash = false;
         for (text, at) in &self.texts {
@@ -94,7 +94,7 @@ impl Ahead {
 }
 
 impl Vfs {
-    /// Walks `path` from the directory `base`.
+    /// Resolves `path` from the directory `base`.
     pub(super) fn walk(&mut self, base: Place, path: &[u8], end: End) -> Result<Found> {
         if path.len() > PATH {
             return Err(Errno::Nametoolong.into());
@@ -109,7 +109,7 @@ impl Vfs {
         loop {
             let Some(&directory) = way.last() else { return Err(Errno::Perm.into()) };
             if !ahead.next(&mut name)? {
-                // A path of slashes and links to `.` only.
+                // The path consists of slashes, dots and links to such.
                 let node = Some(directory);
                 return Ok(Found { directory, name, node, slash: true });
             }
@@ -147,7 +147,7 @@ impl Vfs {
         }
     }
 
-    /// What has this name, through what is mounted over it.
+    /// Returns the node of this name, or what is mounted over it.
     fn child(&mut self, directory: Place, name: &[u8]) -> Result<Place> {
         if let Some(shown) = self.shown(directory, name) {
             return Ok(shown);

@@ -1,4 +1,4 @@
-//! Who asks the service in tests: alone, or beside the model.
+//! Clients of the service in tests: the service alone, or next to the model.
 
 use crate::ext2::disk::Disk;
 use crate::ext2::driver::Driver;
@@ -11,7 +11,7 @@ use share::{Answer, Effects, Event, Service, Token};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a step asked for; and the time of day at which its clock began.
+/// The effects of steps; and the wall-clock time at time 0.
 #[derive(Debug, Default)]
 pub struct Woken(pub Vec<Token>, pub u64);
 
@@ -30,16 +30,16 @@ impl Effects for Woken {
     }
 }
 
-/// A thread of a kernel in its first life.
+/// Returns a token of a thread in a kernel's first life.
 pub fn token(kernel: u8, thread: u64) -> Token {
     Token::new(DomainId(kernel), Epoch(1), thread, 0)
 }
 
 /// The service alone.
 pub struct Solo {
-    /// What its file systems wait for.
+    /// The disk of its root file system.
     pub disk: Option<Disk>,
-    /// Who drives it, if that is done by requests.
+    /// The driver of the disk, if it is driven by requests.
     pub driver: Option<Driver>,
     pub vfs: Vfs,
     pub now: u64,
@@ -52,23 +52,23 @@ impl Solo {
         Solo { disk: None, driver: None, vfs, now: 1_000, woken: Woken::default() }
     }
 
-    /// One request of one asker; `None` when it is parked.
+    /// Sends a request as one caller; `None` if it was parked.
     pub fn ask_as(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.now += 10;
         let event = Event::Request { token, request, bulk };
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::NoReply => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request got no reply"),
         }
     }
 
-    /// An event that nobody expects an answer to.
+    /// Delivers an event that has no reply.
     pub fn tell(&mut self, event: Event<'_, Request>) {
         assert_eq!(self.vfs.step(self.now, event, &mut self.woken), Answer::NoReply);
     }
 
-    /// One request that waits for nothing but the disk.
+    /// Sends a request that may wait for the disk but for nothing else.
     pub fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
         loop {
             if let Some(reply) = self.ask_as(token(0, 1), request, bulk) {
@@ -79,18 +79,18 @@ impl Solo {
             while self.take_woken().is_empty() {
                 if !self.pump() {
                     assert!(self.is_called_in_vain(), "{request:?} waits for nothing");
-                    // Who is not woken asks again in the end.
+                    // A caller that is not woken repeats its request after a while.
                     self.now += 1_000_000_000;
                     break;
                 }
             }
-            // The time is that of the request.
+            // The repeated request keeps the time of the first.
             self.now -= 10;
         }
     }
 }
 
-/// The service and the model side by side. Panics at the first reply that differs.
+/// The service and the model. Panics at the first difference between their replies.
 pub struct Pair {
     pub solo: Solo,
     pub model: Model,
@@ -98,13 +98,13 @@ pub struct Pair {
     pub wrong: Option<u32>,
     pub nospc: u64,
     pub peak: u64,
-    /// Sizes of directories are the file system's own.
+    /// Whether sizes of directories are not compared.
     ext2: bool,
-    /// How often which operation ended how.
+    /// Number of results, by operation and error.
     pub ends: BTreeMap<(u16, u16), u64>,
-    /// The service's handles, and the model's.
+    /// The model's handles, by the service's.
     handles: BTreeMap<u64, u64>,
-    /// The same for nodes, both ways.
+    /// The model's nodes, by the service's, and the reverse.
     nodes: BTreeMap<u64, u64>,
     back: BTreeMap<u64, u64>,
     listed: Vec<Listed>,
@@ -127,7 +127,7 @@ impl Pair {
         }
     }
 
-    /// With what a disk holds at its root.
+    /// Compares a service with ext2 as root.
     pub fn on(solo: Solo, limits: Limits) -> Pair {
         let model = Model::within(u64::MAX / 2, limits);
         Pair { solo, model, ext2: true, ..Pair::new(0) }
@@ -164,7 +164,7 @@ impl Pair {
         reply
     }
 
-    /// No handle is open, nothing is parked, no byte is taken.
+    /// Checks that no handle is open, nothing is parked, and no memory is used.
     pub fn assert_clean(&mut self) {
         assert_eq!(self.solo.vfs.census(), (0, 0));
         if self.ext2 {
@@ -213,7 +213,7 @@ impl Pair {
         }
     }
 
-    /// Numbers that the two choose for themselves: the same ones always mean the same.
+    /// Matches numbers that both choose for themselves: the same pair must always match.
     fn meet(&mut self, reply: &Reply, expected: &mut Reply) {
         for (ours, theirs) in
             [(reply.handle, &mut expected.handle), (reply.other, &mut expected.other)]
@@ -277,25 +277,25 @@ impl Pair {
 }
 
 impl Solo {
-    /// Requests as functions, of one asker who does not wait.
+    /// Calls the client; its requests may wait for the disk only.
     pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
         what(&mut Client(&mut |request, bulk| self.ask(request, bulk)))
     }
 
-    /// The same for another asker.
-    pub fn with_as<T>(&mut self, who: Token, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
+    /// Calls the client as another caller; its requests must not wait.
+    pub fn with_as<T>(&mut self, caller: Token, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
         let mut ask = |request: Request, bulk: &mut [u8]| {
-            self.ask_as(who, request, bulk).unwrap_or_else(|| panic!("{request:?} was parked"))
+            self.ask_as(caller, request, bulk).unwrap_or_else(|| panic!("{request:?} was parked"))
         };
         what(&mut Client(&mut ask))
     }
 
-    /// A handle of `/`.
+    /// Opens `/`.
     pub fn root(&mut self) -> u64 {
         self.with(|c| c.root()).unwrap()
     }
 
-    /// Who was woken since the last look.
+    /// Returns the callers woken since the last call.
     pub fn take_woken(&mut self) -> Vec<Token> {
         self.hear();
         std::mem::take(&mut self.woken.0)

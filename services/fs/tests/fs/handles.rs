@@ -1,4 +1,4 @@
-//! Handles: whose they are, how long they last, what they share.
+//! Handles: owners, lifetime, duplicates.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Request, flag};
@@ -11,12 +11,12 @@ const BUDGET: u64 = 1 << 20;
 const RW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
 #[test]
-fn a_handle_of_an_earlier_life_says_so_and_a_closed_one_is_bad() {
+fn a_handle_of_an_earlier_life_is_restarted_and_a_closed_one_bad() {
     let mut solo = Solo::new(BUDGET);
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"f", RW)).unwrap();
     solo.vfs = Vfs::start(4);
-    // These are about no handle.
+    // These take no handle.
     let others = [
         Op::Root,
         Op::Pipe,
@@ -33,7 +33,7 @@ fn a_handle_of_an_earlier_life_says_so_and_a_closed_one_is_bad() {
     }
     let root = solo.root();
     solo.with(|c| {
-        assert_eq!(c.open(root, b"f", flag::READ), Err(Errno::Noent), "begun anew");
+        assert_eq!(c.open(root, b"f", flag::READ), Err(Errno::Noent), "the files are lost");
         c.close(root).unwrap();
         assert_eq!(c.close(root), Err(Errno::Badf));
         assert_eq!(c.stat(root), Err(Errno::Badf));
@@ -44,7 +44,7 @@ fn a_handle_of_an_earlier_life_says_so_and_a_closed_one_is_bad() {
 }
 
 #[test]
-fn a_place_that_is_used_again_is_another_handle() {
+fn a_reused_slot_has_a_new_handle() {
     let mut solo = Solo::new(BUDGET);
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..5000 {
@@ -82,7 +82,7 @@ fn two_kernels_use_one_handle_and_its_owners_death_closes_it() {
     assert_eq!(solo.with_as(shadow, |c| c.write(file, b"shadow")), Ok(6));
     assert_eq!(solo.with_as(main, |c| c.write(file, b"main")), Ok(4));
     solo.tell(Event::Gone(DomainId(0), Epoch(2)));
-    assert!(solo.with_as(shadow, |c| c.stat(file)).is_ok(), "another life of it");
+    assert!(solo.with_as(shadow, |c| c.stat(file)).is_ok(), "another life of that kernel");
     solo.tell(Event::Gone(DomainId(0), Epoch(1)));
     assert_eq!(solo.with_as(shadow, |c| c.stat(file)), Err(Errno::Badf));
     assert_eq!(solo.with_as(shadow, |c| c.stat(kept)).map(|s| s.size), Ok(10));
@@ -116,7 +116,7 @@ fn a_file_without_names_lives_until_its_last_handle_is_closed() {
 }
 
 #[test]
-fn handles_end_with_an_error_and_nothing_is_made_without_one() {
+fn without_a_free_handle_nothing_is_created() {
     let mut solo = Solo::new(BUDGET);
     let root = solo.root();
     for _ in 1..HANDLES {
@@ -136,7 +136,7 @@ fn handles_end_with_an_error_and_nothing_is_made_without_one() {
 }
 
 #[test]
-fn a_name_has_a_limit() {
+fn the_number_of_links_is_limited() {
     let mut solo = Solo::new(64 << 20);
     let root = solo.root();
     solo.with(|c| {
@@ -150,7 +150,7 @@ fn a_name_has_a_limit() {
 }
 
 #[test]
-fn tokens_of_one_thread_are_told_apart() {
+fn tokens_of_one_thread_differ() {
     let of = |sequence| Token::new(DomainId(0), Epoch(1), 7, sequence);
     assert_ne!(of(1), of(2));
 }

@@ -1,4 +1,4 @@
-//! File systems that are nowhere: who has a handle has them, and they end.
+//! File systems without a path: reachable by handles only, until they are unmounted.
 
 use crate::common::token;
 use crate::served::{Board, server};
@@ -20,7 +20,7 @@ fn board() -> Board {
     board
 }
 
-/// What the kernel that serves asks for, without waiting.
+/// Sends a request of the serving kernel, which must not wait.
 fn ask(board: &mut Board, request: Request, bulk: &mut [u8]) -> Reply {
     board.step(false, server(), request, bulk).unwrap()
 }
@@ -40,7 +40,7 @@ fn paths(board: &mut Board) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn who_has_a_handle_has_it_and_nobody_else() {
+fn a_held_file_system_is_reached_by_handles_only() {
     let mut board = board();
     let held = hold_as(&mut board, NUMBER).unwrap();
     let file = board.with(|c| c.open(held, b"file", NEW)).unwrap();
@@ -52,7 +52,7 @@ fn who_has_a_handle_has_it_and_nobody_else() {
     assert_eq!(board.with(|c| c.open(root, b"host", flag::READ)), Err(Errno::Noent));
     assert_eq!(board.with(|c| c.list(root, 2048)).unwrap().len(), 2);
     assert_eq!(paths(&mut board), [b"".as_slice(), b"?/host"]);
-    // Nothing is above it.
+    // There is no parent.
     assert_eq!(board.with(|c| c.open(held, b"..", flag::READ)), Err(Errno::Perm));
     assert_eq!(hold_as(&mut board, NUMBER), Err(Errno::Busy));
     for number in [0, 65, u64::MAX / 2] {
@@ -71,11 +71,11 @@ fn who_has_a_handle_has_it_and_nobody_else() {
 }
 
 #[test]
-fn the_end_fails_who_waits_and_tells_who_serves() {
+fn unmount_fails_waiting_requests_and_wakes_the_server() {
     let mut board = board();
     let held = hold_as(&mut board, NUMBER).unwrap();
     let open = Request { name: 1, flags: flag::READ, ..Request::new(Op::Open, held) };
-    // One job is out, one is ahead, and the server listens.
+    // One job is taken, one waits to be taken, and the server waits.
     assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
     let (number, ..) = board.take().unwrap();
     assert!(board.take().is_none());
@@ -92,14 +92,14 @@ fn the_end_fails_who_waits_and_tells_who_serves() {
         let reply = board.step(true, token(0, thread), open, &mut [name]).unwrap();
         assert_eq!(reply.errno(), Errno::Io);
     }
-    // Handles stay, and lead to nothing.
+    // Handles stay open, and fail.
     assert_eq!(board.with(|c| c.open(held, b"c", flag::READ)), Err(Errno::Io));
     assert_eq!(board.with(|c| c.list(held, 512)), Err(Errno::Io));
     assert_eq!(paths(&mut board), [b"".as_slice()]);
     assert_eq!(unmount(&mut board, NUMBER), Err(Errno::Noent));
     assert_eq!(board.with(|c| c.close(held)), Ok(()));
     assert_eq!(board.vfs.census(), (0, 0));
-    // Number 0 is nobody, and what is no held one cannot be ended.
+    // No server has number 0, and only held file systems can be unmounted.
     let none = Request::new(Op::NextJob, 0);
     assert_eq!(ask(&mut board, none, &mut [0; 4096]).errno(), Errno::Noent);
     for from in [source::MEMORY, source::DEVICES, source::SERVED, source::SERVED + 2, u64::MAX] {
@@ -109,11 +109,11 @@ fn the_end_fails_who_waits_and_tells_who_serves() {
 }
 
 #[test]
-fn it_ends_with_the_kernel_that_mounted_it() {
+fn it_ends_when_the_serving_kernel_dies() {
     for has_served in [false, true] {
         let mut board = board();
         let held = hold_as(&mut board, NUMBER).unwrap();
-        // The program's, of another kernel.
+        // A duplicate for a program in another kernel.
         let theirs = board.with(|c| c.dup(held)).unwrap();
         if has_served {
             assert!(board.take().is_none());
@@ -129,11 +129,11 @@ fn it_ends_with_the_kernel_that_mounted_it() {
 }
 
 #[test]
-fn places_are_used_again_when_nothing_leads_there() {
+fn slots_are_reused_when_no_handle_refers_to_them() {
     let mut board = board();
     let root = board.root();
     let mut kept = Vec::new();
-    // Who keeps a handle keeps the place.
+    // An open handle keeps the slot in use.
     for _ in 1..MOUNTS {
         kept.push(hold_as(&mut board, NUMBER).unwrap());
         unmount(&mut board, NUMBER).unwrap();
@@ -152,5 +152,5 @@ fn places_are_used_again_when_nothing_leads_there() {
         unmount(&mut board, NUMBER).unwrap();
         kept.push(held);
     }
-    assert_eq!(board.with(|c| c.space(root)).unwrap().0, taken, "memory of each place is its own");
+    assert_eq!(board.with(|c| c.space(root)).unwrap().0, taken, "each slot keeps its memory");
 }

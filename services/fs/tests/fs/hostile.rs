@@ -1,4 +1,5 @@
-//! Any bit pattern is answered; and an answer depends on nothing but what is sent.
+//! Random bit patterns as requests. Each is answered, and the answer depends only on the bytes that
+//! are sent.
 
 use crate::common::{Solo, Woken, token};
 use abi::fs::{Op, Reply, Request, source};
@@ -17,7 +18,7 @@ fn fill(random: &mut Prng, bytes: &mut [u8]) {
     }
 }
 
-/// A number near an edge.
+/// Returns a number near a boundary.
 fn edge(random: &mut Prng) -> u64 {
     let around = [0, 1 << 12, 1 << 16, 1 << 31, 1 << 32, 1 << 63, u64::MAX];
     let at = around[random.below(around.len() as u64) as usize];
@@ -39,7 +40,7 @@ impl Attack {
         }
     }
 
-    /// Anything, more or less likely to get far.
+    /// Returns a random request; most are valid enough to get past the first checks.
     fn request(&mut self) -> Request {
         let mut bytes = [0; size_of::<Request>()];
         fill(&mut self.random, &mut bytes);
@@ -94,7 +95,7 @@ impl Attack {
                 *byte = b"ab/./..\0"[usize::from(*byte) % 8];
             }
         }
-        // A list of handles, so that polls find some.
+        // A list of handles, so that some polls are valid.
         if self.random.chance(1, 4) {
             for at in (0..bulk.len() / 24).map(|n| n * 24) {
                 let handle = self.handle();
@@ -119,9 +120,10 @@ fn step(
     solo.vfs.step(solo.now, event, &mut solo.woken)
 }
 
-/// Two services get the same; what they need not read differs. They must not differ.
+/// Two services get the same requests, with different bytes in the part of the bulk that is not
+/// sent. They must do the same.
 #[test]
-fn two_hundred_thousand_hostile_requests_are_answered_alike_and_leave_nothing() {
+fn two_hundred_thousand_hostile_requests_depend_only_on_what_is_sent() {
     for seed in 0..20 {
         let mut attack = Attack { random: Prng::new(seed), handles: Vec::new() };
         let (mut one, mut two) = (Solo::new(BUDGET), Solo::new(BUDGET));
@@ -161,10 +163,14 @@ fn two_hundred_thousand_hostile_requests_are_answered_alike_and_leave_nothing() 
                     reply.filled as usize
                 }
                 Answer::Parked => 0,
-                Answer::NoReply => panic!("only heard"),
+                Answer::NoReply => panic!("no reply"),
             };
             assert_eq!(bulk[..filled], other[..filled]);
-            assert_eq!(bulk[filled..], before[filled..], "it writes what it says: {request:?}");
+            assert_eq!(
+                bulk[filled..],
+                before[filled..],
+                "it writes only what it reports: {request:?}"
+            );
         }
         for kernel in 0..3 {
             one.tell(Event::Gone(DomainId(kernel), Epoch(1)));
@@ -186,7 +192,7 @@ fn keep(attack: &mut Attack, reply: &Reply) {
 }
 
 #[test]
-fn a_service_in_its_first_life_and_in_its_last_one_gives_handles() {
+fn handles_are_valid_in_the_first_and_the_last_life() {
     for lives in [0, 1, u32::MAX] {
         let mut vfs = Vfs::start(lives);
         let request = Request::new(Op::Root, 0);

@@ -1,4 +1,4 @@
-//! The file service, as those see it who ask.
+//! Tests of the file service through its requests.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The service against the model: random operations, every reply compared.
+//! The service and the model get the same random operations, and every reply is compared.
 
 use crate::common::{Pair, Solo};
 use abi::fs::{Errno, Op};
@@ -13,7 +13,7 @@ fn ends_of(op: Op, ends: &BTreeMap<(u16, u16), u64>) -> Vec<(Errno, u64)> {
 }
 
 #[test]
-fn forty_thousand_random_operations_answer_as_the_model() {
+fn forty_thousand_random_operations_match_the_model() {
     let (mut asked, mut refused, mut peak) = (0, 0, 0);
     let mut ends = BTreeMap::new();
     for seed in 0..40 {
@@ -28,7 +28,7 @@ fn forty_thousand_random_operations_answer_as_the_model() {
         }
     }
     println!("{asked} requests, {refused} refused, at most {peak} bytes");
-    // Everything is done, well and badly; all errors occur that one file system can have.
+    // Every operation succeeds often, and every error occurs that a single ramfs can return.
     let ours = [Op::Mount, Op::NextIo, Op::IoDone, Op::NextJob, Op::JobDone, Op::Mounts];
     let others = [&ours[..], &[Op::Statfs, Op::Terminal, Op::Unmount]].concat();
     for op in Op::ALL.iter().filter(|op| !others.contains(op)) {
@@ -36,16 +36,16 @@ fn forty_thousand_random_operations_answer_as_the_model() {
         assert!(ends.get(&(*op as u16, 0)).is_some_and(|count| *count > 20), "{op:?}");
     }
     let elsewhere = [
-        Errno::Nospc, // the next test
+        Errno::Nospc, // in the next test
         Errno::Mlink,
         Errno::Nfile,
         Errno::Restarted,
-        Errno::Xdev, // tests/scenes.rs
+        Errno::Xdev, // in paths.rs
         Errno::Nomem,
         Errno::Io,
         Errno::Nosys,
         Errno::Notsup,
-        Errno::Rofs, // not a ramfs's
+        Errno::Rofs, // never of a ramfs
     ];
     for error in Errno::ALL.iter().filter(|e| !elsewhere.contains(e)) {
         assert!(ends.keys().any(|(_, end)| *end == *error as u16), "{error:?} never came");
@@ -55,7 +55,7 @@ fn forty_thousand_random_operations_answer_as_the_model() {
 }
 
 #[test]
-fn a_file_system_that_is_always_full_answers_as_the_model() {
+fn a_full_file_system_matches_the_model() {
     let mut nospc = 0;
     for seed in 100..130 {
         let mut pair = Pair::new(40_000);
@@ -81,14 +81,14 @@ fn a_digest_is_the_same_from_the_service_and_from_the_model() {
             exercise(3, 2000, &mut |r, b| solo.ask(r, b)).map(|d| d.hash)
         );
     }
-    // What a board's monitor prints is compared with this one.
+    // To be compared with what the monitor of a board prints.
     let mut solo = Solo::new(BUDGET);
     let digest = exercise(1, 1000, &mut |request, bulk| solo.ask(request, bulk));
     println!("seed 1, 1000 operations: {digest:x?}");
 }
 
 #[test]
-fn a_model_that_is_wrong_is_noticed() {
+fn a_wrong_model_is_noticed() {
     for wrong in 0..3 {
         let caught = (0..20).any(|seed| {
             let mut model = Pair::new(BUDGET);

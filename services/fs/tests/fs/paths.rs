@@ -1,4 +1,4 @@
-//! Paths, and the directories they must not leave; listings under changes; mounts.
+//! Path resolution and its confinement, listings during changes, mounts.
 
 use crate::common::Solo;
 use abi::fs::{Errno, Op, Request, flag, kind};
@@ -14,7 +14,7 @@ fn file(c: &mut Client<'_>, directory: u64, path: &[u8]) {
     c.close(handle).unwrap();
 }
 
-/// `/out`, and below `/box` what programs see.
+/// Creates `/out`, and `/box` as the directory that a program may use.
 fn boxed() -> (Solo, u64, u64) {
     let mut solo = Solo::new(1 << 22);
     let root = solo.root();
@@ -61,7 +61,7 @@ fn no_path_and_no_link_leads_out_of_a_directory() {
             assert_eq!(c.open(inside, path, FOLLOW), Err(Errno::Perm), "{path:?}");
         }
         assert!(c.open(inside, b"d/../d/./f", FOLLOW).is_ok());
-        // What matters is where a path begins, not where its directory lies.
+        // What counts is where the path starts, not where the directory is.
         let deep = c.open(inside, b"d", flag::READ).unwrap();
         assert_eq!(c.open(deep, b"../d/f", FOLLOW), Err(Errno::Perm));
         assert_eq!(c.open(deep, b"f", FOLLOW).map(|_| ()), Ok(()));
@@ -73,7 +73,7 @@ fn no_path_and_no_link_leads_out_of_a_directory() {
 }
 
 #[test]
-fn a_directory_that_moves_is_still_its_own_top() {
+fn a_moved_directory_still_confines_its_paths() {
     let (mut solo, root, inside) = boxed();
     solo.with(|c| {
         let deep = c.open(inside, b"d", flag::READ).unwrap();
@@ -102,7 +102,7 @@ fn forty_links_are_followed_and_no_more() {
 }
 
 #[test]
-fn links_that_grow_each_other_end() {
+fn links_that_multiply_are_bounded() {
     let (mut solo, _, inside) = boxed();
     solo.with(|c| {
         let text = b"d/../".repeat(380);
@@ -135,7 +135,7 @@ fn a_dangling_link_creates_its_target_and_a_slash_means_a_directory() {
 }
 
 #[test]
-fn rename_replaces_what_posix_lets_it_and_makes_no_cycles() {
+fn rename_replaces_as_in_posix_and_makes_no_cycles() {
     let (mut solo, _, top) = boxed();
     solo.with(|c| {
         c.mkdir(top, b"a").unwrap();
@@ -172,7 +172,7 @@ fn rename_replaces_what_posix_lets_it_and_makes_no_cycles() {
 }
 
 #[test]
-fn a_removed_directory_is_empty_and_takes_nothing() {
+fn a_removed_directory_is_empty_and_accepts_no_entries() {
     let (mut solo, _, top) = boxed();
     solo.with(|c| {
         c.mkdir(top, b"gone").unwrap();
@@ -187,7 +187,7 @@ fn a_removed_directory_is_empty_and_takes_nothing() {
 }
 
 #[test]
-fn a_listing_under_changes_shows_what_stays_exactly_once() {
+fn a_listing_during_changes_shows_each_kept_entry_once() {
     for seed in 0..30 {
         let mut random = Prng::new(seed);
         let mut solo = Solo::new(1 << 22);
@@ -195,7 +195,7 @@ fn a_listing_under_changes_shows_what_stays_exactly_once() {
         let name = |number: u64| format!("file {number}").into_bytes();
         solo.with(|c| {
             (0..200).for_each(|number| file(c, root, &name(number)));
-            // Even ones stay, odd ones come and go, also by renames onto even ones.
+            // Even names stay. Odd ones are created, removed, and renamed onto even ones.
             let (mut seen, mut from) = (Vec::<Listed>::new(), 0);
             loop {
                 let (some, end) = c.list_some(root, from, 400).unwrap();
@@ -249,7 +249,7 @@ fn mount(solo: &mut Solo, root: u64, path: &[u8], budget: u64) -> Errno {
 }
 
 #[test]
-fn a_mounted_file_system_is_its_own() {
+fn a_mounted_file_system_is_separate() {
     let (mut solo, root, _) = boxed();
     solo.with(|c| file(c, root, b"box/d/hidden"));
     assert_eq!(mount(&mut solo, root, b"box/d", 100_000), Errno::Success);
@@ -262,7 +262,7 @@ fn a_mounted_file_system_is_its_own() {
         let deep = c.open(root, b"box/d", flag::READ).unwrap();
         assert_eq!(c.space(deep).unwrap().0, 100_000);
         assert_eq!(c.stat(deep).unwrap().device, 2);
-        assert!(c.open(root, b"box/d/../d/new", FOLLOW).is_ok(), "back over the edge");
+        assert!(c.open(root, b"box/d/../d/new", FOLLOW).is_ok(), "back through the mount");
         assert_eq!(c.rename(root, b"out", root, b"box/d/out"), Err(Errno::Xdev));
         assert_eq!(c.link(root, b"out", root, b"box/d/out"), Err(Errno::Xdev));
         assert_eq!(c.rmdir(root, b"box/d"), Err(Errno::Busy));

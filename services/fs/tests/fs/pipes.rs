@@ -1,4 +1,4 @@
-//! Pipes and polls: who waits, who is woken, and who never is again.
+//! Pipes and polls: which callers wait, and which are woken.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag, ready};
@@ -22,7 +22,7 @@ fn again(solo: &mut Solo, token: Token, request: Request, bulk: &mut [u8]) -> Op
     match solo.vfs.step(solo.now, Event::Again { token, request, bulk }, &mut solo.woken) {
         Answer::Done(reply) => Some(reply),
         Answer::Parked => None,
-        Answer::NoReply => panic!("only heard"),
+        Answer::NoReply => panic!("no reply"),
     }
 }
 
@@ -33,7 +33,7 @@ fn piped() -> (Solo, u64, u64) {
 }
 
 #[test]
-fn a_reader_waits_is_woken_once_and_reads() {
+fn a_waiting_reader_is_woken_once() {
     let (mut solo, reader, writer) = piped();
     let (asker, mut bulk) = (token(1, 5), [0; 8]);
     assert_eq!(solo.ask_as(asker, read(reader, 8), &mut bulk), None);
@@ -46,7 +46,7 @@ fn a_reader_waits_is_woken_once_and_reads() {
     assert_eq!((reply.filled, &bulk[..4]), (4, b"abcd".as_slice()));
 }
 
-/// A kernel in which everybody asks, and whoever waits can be given something.
+/// Effects of a kernel in which every waiting caller can be given data.
 #[derive(Default)]
 struct Gives {
     given: Vec<(Token, Vec<u8>)>,
@@ -75,7 +75,7 @@ fn giving(solo: &mut Solo, gives: &mut Gives, event: Event<'_, Request>) -> Opti
 }
 
 #[test]
-fn a_read_that_waits_alone_is_answered_by_the_write() {
+fn a_single_waiting_read_is_answered_by_the_write() {
     let (mut solo, reader, writer) = piped();
     let (one, two, mut gives) = (token(1, 5), token(1, 6), Gives::default());
     let mut write_some = |solo: &mut Solo, length| {
@@ -86,7 +86,7 @@ fn a_read_that_waits_alone_is_answered_by_the_write() {
     };
     assert_eq!(solo.ask_as(one, read(reader, 4), &mut [0; 4]), None);
     assert_eq!(write_some(&mut solo, 3), (vec![(one, vec![7; 3])], vec![]));
-    assert_eq!(solo.vfs.census().1, 0, "it waits no more");
+    assert_eq!(solo.vfs.census().1, 0, "it no longer waits");
     assert_eq!(Vfs::given(&read(reader, 4), 3).map(|reply| reply.value), Some(3));
     assert_eq!(Vfs::given(&write(writer, 4), 3), None);
     assert_eq!(solo.with(|c| c.stat(reader)).unwrap().size, 0, "nothing is left");
@@ -100,10 +100,10 @@ fn a_read_that_waits_alone_is_answered_by_the_write() {
     assert_eq!(write_some(&mut solo, 2), (vec![], vec![one, two]), "two wait");
 }
 
-/// Two readers, of whom each may be given what it waits for, cut off, or woken: every byte comes
-/// to one of them, in the order in which they were written.
+/// Two readers that may each be given data, give up, or be woken. Every byte reaches one of them,
+/// in the order written.
 #[test]
-fn what_is_given_is_neither_lost_nor_told_twice() {
+fn given_bytes_are_neither_lost_nor_repeated() {
     for seed in 0..200 {
         let (mut solo, reader, writer) = piped();
         let (mut random, mut gives) = (Prng::new(seed), Gives::default());
@@ -154,7 +154,7 @@ fn what_is_given_is_neither_lost_nor_told_twice() {
 }
 
 #[test]
-fn who_asks_for_something_else_waits_no_more() {
+fn a_new_request_ends_the_wait_of_the_old_one() {
     let (mut solo, reader, writer) = piped();
     assert_eq!(solo.ask_as(token(1, 5), read(reader, 8), &mut [0; 8]), None);
     solo.with_as(token(1, 5), |c| c.stat(reader)).unwrap();
@@ -164,7 +164,7 @@ fn who_asks_for_something_else_waits_no_more() {
 }
 
 #[test]
-fn of_two_readers_the_late_one_parks_once_more() {
+fn of_two_readers_the_late_one_parks_again() {
     let (mut solo, reader, writer) = piped();
     let (one, two, mut bulk) = (token(0, 11), token(1, 12), [0; 3]);
     assert_eq!(solo.ask_as(one, read(reader, 3), &mut bulk), None);
@@ -179,7 +179,7 @@ fn of_two_readers_the_late_one_parks_once_more() {
 }
 
 #[test]
-fn who_cancelled_or_died_is_not_woken_and_takes_nothing_along() {
+fn a_cancelled_or_dead_reader_is_not_woken_and_consumes_nothing() {
     let (mut solo, reader, writer) = piped();
     let askers = [token(0, 1), token(0, 2), token(1, 3), token(1, 4)];
     for asker in askers {
@@ -189,12 +189,12 @@ fn who_cancelled_or_died_is_not_woken_and_takes_nothing_along() {
     solo.tell(Event::Cancel(askers[1]));
     solo.tell(Event::Cancel(token(3, 99)));
     solo.tell(Event::Gone(DomainId(1), Epoch(2)));
-    assert_eq!(solo.vfs.census(), (2, 3), "another life of it");
+    assert_eq!(solo.vfs.census(), (2, 3), "another life of that kernel");
     solo.tell(Event::Gone(DomainId(1), Epoch(1)));
     assert_eq!(solo.vfs.census(), (2, 1));
     solo.with_as(token(0, 77), |c| c.write(writer, b"a")).unwrap();
     assert_eq!(solo.take_woken(), [askers[0]]);
-    // It gives up behind its wake: the byte is still there for the next one.
+    // It gives up after its wake. The byte is still there for the next reader.
     solo.tell(Event::Cancel(askers[0]));
     assert_eq!(solo.ask_as(askers[1], read(reader, 1), &mut [0]).unwrap().value, 1);
 }
@@ -233,7 +233,7 @@ fn the_death_of_a_pipes_owner_ends_the_waits_of_others() {
 }
 
 #[test]
-fn a_full_pipe_lets_writers_wait_and_small_writes_go_in_whole() {
+fn a_full_pipe_parks_writers_and_small_writes_are_atomic() {
     let (mut solo, reader, writer) = piped();
     let asker = token(0, 5);
     let mut sent = 0;
@@ -253,7 +253,7 @@ fn a_full_pipe_lets_writers_wait_and_small_writes_go_in_whole() {
 }
 
 #[test]
-fn nonblock_is_refused_instead_of_parked() {
+fn nonblock_fails_instead_of_waiting() {
     let mut solo = Solo::new(1 << 20);
     let (reader, writer) = solo.with(|c| c.pipe(flag::NONBLOCK)).unwrap();
     assert_eq!(solo.with(|c| c.read(reader, &mut [0])), Err(Errno::Again));
@@ -265,7 +265,7 @@ fn nonblock_is_refused_instead_of_parked() {
 }
 
 #[test]
-fn pipes_have_a_limit_and_leave_nothing_behind() {
+fn the_number_of_pipes_is_limited_and_closing_frees_them() {
     let mut solo = Solo::new(1 << 20);
     let mut pipes = Vec::new();
     for _ in 0..PIPES {
@@ -298,7 +298,7 @@ fn a_poll_waits_for_the_first_of_several_and_is_woken_once() {
     let (other, other_writer) = solo.with(|c| c.pipe(0)).unwrap();
     let asker = token(1, 3);
     let (request, mut bulk) = poll(&[(reader, ready::READ), (other, ready::READ)], flag::WAIT);
-    bulk[10] = 9; // `got`, as an asker may leave it
+    bulk[10] = 9; // `got`, with a value left by the caller
     let before = bulk.clone();
     assert_eq!(solo.ask_as(asker, request, &mut bulk), None);
     assert_eq!(bulk, before, "nothing is answered yet");
@@ -313,7 +313,7 @@ fn a_poll_waits_for_the_first_of_several_and_is_woken_once() {
 }
 
 #[test]
-fn a_poll_tells_files_hangups_and_bad_handles() {
+fn a_poll_reports_files_hangups_and_bad_handles() {
     let (mut solo, reader, writer) = piped();
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"f", flag::READ | flag::WRITE | flag::CREATE)).unwrap();
@@ -330,17 +330,17 @@ fn a_poll_tells_files_hangups_and_bad_handles() {
     assert_eq!(solo.ask(request, &mut []).errno(), Errno::Inval, "nothing would ever wake it");
 }
 
-/// Who is woken when nothing else happens for a while.
+/// Returns the callers that are woken when nothing else happens for a while.
 fn woken_later(solo: &mut Solo) -> Vec<Token> {
     solo.now += 1_000_000;
     solo.tell(Event::Timer);
     solo.take_woken()
 }
 
-/// Askers of three kernels read and write one pipe, give up and die at random. Whoever is parked
-/// and could go on is woken; nobody else; every byte arrives once.
+/// Callers in three kernels read and write one pipe, give up and die at random. A parked caller
+/// that could continue is woken, and no other; every byte arrives once.
 #[test]
-fn no_wake_is_lost_and_none_is_sent_twice() {
+fn no_wake_is_lost_or_sent_twice() {
     for seed in 0..200 {
         let mut random = Prng::new(seed);
         let (mut solo, reader, writer) = piped();
@@ -373,14 +373,14 @@ fn no_wake_is_lost_and_none_is_sent_twice() {
                 }
                 _ => {}
             }
-            // Everybody who was woken asks again, in a random order; then who is woken later.
+            // Every woken caller asks again, in a random order; then those that are woken later.
             let mut woken = solo.take_woken();
             if woken.is_empty() {
                 woken = woken_later(&mut solo);
             }
             while !woken.is_empty() {
                 let asker = woken.swap_remove(random.below(woken.len() as u64) as usize);
-                let request = parked.remove(&asker).expect("who is woken was parked, once");
+                let request = parked.remove(&asker).expect("a woken caller was parked, once");
                 match again(&mut solo, asker, request, &mut [0; 6000]) {
                     Some(reply) if request.op == Op::Read as u16 => received += reply.value,
                     Some(reply) => sent += reply.value,

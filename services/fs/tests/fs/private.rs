@@ -1,5 +1,4 @@
-//! A private pipe is a pipe: whatever is asked, and wherever it leaves, nobody can tell it from the
-//! service's own.
+//! A private pipe behaves like a pipe of the service, whatever is requested and whenever it leaves.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Reply, Request, flag};
@@ -8,7 +7,7 @@ use fs::private::{Answer, PrivatePipe, is_private, place};
 use fs::vfs::pipe::CAPACITY;
 use share::Event;
 
-/// Where the pipe is in these tests.
+/// Index of the pipe in these tests.
 const PLACE: usize = 77;
 
 /// A kernel with one private pipe, and its file service.
@@ -26,7 +25,7 @@ impl Kernel {
         (kernel, [made.handle, made.other])
     }
 
-    /// As the kernel does; `None`: it waits.
+    /// Handles a request as a kernel does; `None` if it would wait.
     fn ask(&mut self, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         loop {
             match self.pipe.ask(&request, bulk) {
@@ -62,7 +61,7 @@ impl Kernel {
     }
 }
 
-/// Asks, and gives up at once if that waits.
+/// Sends a request, and cancels it if it would wait.
 fn asked(solo: &mut Solo, request: Request, bulk: &mut [u8]) -> Option<Reply> {
     let asker = token(0, 1);
     let reply = solo.ask_as(asker, request, bulk);
@@ -72,7 +71,7 @@ fn asked(solo: &mut Solo, request: Request, bulk: &mut [u8]) -> Option<Reply> {
     reply
 }
 
-/// What a program can ask about an end.
+/// Returns a random request of a program about an end.
 fn random_request(random: &mut Prng, handle: u64) -> Request {
     let length = [0, 1, 100, 4096, 5000, 20_000][random.below(6) as usize];
     let flags = [0, 0, 0, flag::AT, 1 << 15][random.below(5) as usize];
@@ -94,7 +93,7 @@ fn random_request(random: &mut Prng, handle: u64) -> Request {
 }
 
 #[test]
-fn nobody_can_tell_it_from_the_services_own() {
+fn a_private_pipe_behaves_like_one_of_the_service() {
     let mut left = 0;
     for seed in 0..400 {
         let mut random = Prng::new(seed);
@@ -133,7 +132,7 @@ fn nobody_can_tell_it_from_the_services_own() {
 }
 
 #[test]
-fn handles_of_ended_pipes_lead_to_nothing() {
+fn handles_of_closed_pipes_are_bad() {
     let (mut kernel, ends) = Kernel::new();
     assert!(ends.into_iter().all(|end| is_private(end) && place(end) == PLACE));
     for end in ends {
@@ -150,11 +149,11 @@ fn handles_of_ended_pipes_lead_to_nothing() {
     let closed = kernel.ask(Request::new(Op::Close, next.other), &mut []).unwrap();
     assert_eq!(closed.error, 0);
     let again = kernel.ask(Request::new(Op::Write, next.other), &mut []).unwrap();
-    assert_eq!(again.errno(), Errno::Badf, "its reader is open, it is not");
+    assert_eq!(again.errno(), Errno::Badf, "only the read end is open");
 }
 
 #[test]
-fn ends_that_are_closed_while_it_leaves_are_closed_there() {
+fn ends_closed_while_it_leaves_are_closed_in_the_service() {
     for works in [true, false] {
         let (mut kernel, [reader, writer]) = Kernel::new();
         let close = |pipe: &mut PrivatePipe, handle| {

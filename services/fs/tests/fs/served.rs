@@ -1,4 +1,4 @@
-//! Served file systems: what they answer is what their server does, whatever becomes of it.
+//! Served file systems: replies match what the server does, also when it fails.
 
 use crate::common::{Woken, token};
 use abi::fs::{Dirent, Errno, Op, Reply, Request, Stat, flag, kind, source};
@@ -14,14 +14,14 @@ use fs::served::{ASKERS, DEADLINE, DEEP, JOBS, MEMORY, Served};
 use share::{Answer, Event, Service, Token};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Who serves: thread 9 of kernel 1.
+/// The server: thread 9 of kernel 1.
 pub fn server() -> Token {
     token(1, 9)
 }
 
 pub type Said = Result<(u64, Vec<u8>), Errno>;
 
-/// A ramfs that is served.
+/// A ramfs behind a server.
 struct Ram {
     fs: RamFs,
     jobs: u64,
@@ -29,7 +29,7 @@ struct Ram {
 
 impl Ram {
     fn stat(&mut self, node: u64) -> Result<Stat, Stop> {
-        // What was once seen stays, as long as somebody may have it open.
+        // Held forever, because a client may have it open.
         self.fs.hold(node)?;
         self.fs.stat(node)
     }
@@ -112,7 +112,7 @@ impl Ram {
     }
 }
 
-/// The service with such a file system at its root.
+/// The service with a served file system as root.
 pub struct Board {
     pub vfs: Vfs,
     pub now: u64,
@@ -142,7 +142,7 @@ impl Board {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::NoReply => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request got no reply"),
         }
     }
 
@@ -167,11 +167,11 @@ impl Board {
         self.step(false, server(), request, &mut data).unwrap().errno()
     }
 
-    /// Does the next job; false: there is none.
+    /// Does the next job. Returns whether there was one.
     pub fn serve(&mut self) -> bool {
         let Some((number, job, bulk)) = self.take() else { return false };
-        let said = self.ram.answer(&job, &bulk);
-        assert_eq!(self.tell(number, said), Errno::Success);
+        let answer = self.ram.answer(&job, &bulk);
+        assert_eq!(self.tell(number, answer), Errno::Success);
         true
     }
 
@@ -195,7 +195,7 @@ impl Board {
     }
 }
 
-/// Bytes of data behind a job's names.
+/// Returns the number of data bytes after a job's names.
 fn written(job: &Job) -> usize {
     if job.task == Task::Write as u16 { job.length as usize } else { 0 }
 }
@@ -203,7 +203,7 @@ fn written(job: &Job) -> usize {
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
 #[test]
-fn a_served_ramfs_is_a_ramfs() {
+fn a_served_ramfs_behaves_like_a_ramfs() {
     for seed in 1..6 {
         let mut board = Board::new();
         let served = &mut |request: Request, bulk: &mut [u8]| board.ask(request, bulk);
@@ -224,11 +224,11 @@ fn a_served_ramfs_is_a_ramfs() {
 }
 
 #[test]
-fn several_who_ask_do_not_get_in_each_others_way() {
+fn concurrent_callers_do_not_interfere() {
     let mut board = Board::new();
     let root = board.root();
     let mut random = Prng::new(5);
-    // Ten make the same file, and exactly one succeeds; the others find it.
+    // Ten threads create the same file. Exactly one succeeds; the others find it.
     for round in 0..40 {
         let name = format!("file-{round}").into_bytes();
         let exclusive = flag::WRITE | flag::CREATE | flag::EXCLUSIVE;
@@ -256,15 +256,15 @@ fn several_who_ask_do_not_get_in_each_others_way() {
 }
 
 #[test]
-fn who_is_dead_or_gone_is_an_error() {
+fn a_missing_or_dead_server_is_an_io_error() {
     let mut board = Board::new();
     let root = board.root();
     let open = Request { name: 1, flags: flag::READ, ..Request::new(Op::Open, root) };
-    // Nobody ever served.
+    // No server has come yet.
     assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
     board.now += DEADLINE;
     assert_eq!(board.step(true, token(0, 1), open, &mut [b'a']).unwrap().errno(), Errno::Io);
-    // One that takes a job and dies.
+    // A server takes a job and dies.
     assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
     let (number, ..) = board.take().unwrap();
     assert_eq!(board.step(false, token(0, 2), open, &mut [b'b']), None);
@@ -279,10 +279,10 @@ fn who_is_dead_or_gone_is_an_error() {
     let reply = board.step(false, token(0, 3), open, &mut [b'c']);
     assert_eq!(reply.unwrap().errno(), Errno::Io);
     assert_eq!(board.tell(number, Err(Errno::Noent)), Errno::Badf);
-    // One that comes back.
+    // A server comes back.
     assert!(board.take().is_none());
     assert_eq!(board.with(|c| c.open(root, b"a", flag::READ)), Err(Errno::Noent));
-    // One that begins anew has not done what it took.
+    // A server that restarted has not done the jobs it took.
     assert_eq!(board.step(false, token(0, 1), open, &mut [b'a']), None);
     let (number, ..) = board.take().unwrap();
     let afresh = Request { flags: flag::RESTARTED, ..Request::new(Op::NextJob, 1) };
@@ -293,10 +293,10 @@ fn who_is_dead_or_gone_is_an_error() {
 }
 
 #[test]
-fn who_drives_a_disk_of_that_kernel_and_begins_anew_deafens_nobody_else() {
+fn a_restarting_driver_leaves_other_listeners_of_its_kernel() {
     let mut board = Board::new();
     let root = board.root();
-    assert!(board.take().is_none(), "it listens");
+    assert!(board.take().is_none(), "it waits");
     let driver = Token { thread: 99, ..server() };
     let afresh = Request { flags: flag::RESTARTED, ..Request::new(Op::NextIo, 1) };
     assert_eq!(board.step(false, driver, afresh, &mut []).unwrap().errno(), Errno::Noent);
@@ -307,7 +307,7 @@ fn who_drives_a_disk_of_that_kernel_and_begins_anew_deafens_nobody_else() {
 }
 
 #[test]
-fn what_is_answered_late_twice_or_by_others_counts_for_nothing() {
+fn late_repeated_and_foreign_answers_are_refused() {
     let mut board = Board::new();
     let root = board.root();
     let open = Request { name: 1, flags: NEW, ..Request::new(Op::Open, root) };
@@ -316,19 +316,19 @@ fn what_is_answered_late_twice_or_by_others_counts_for_nothing() {
     let wrong = Request::new(Op::JobDone, number);
     let reply = board.step(false, token(0, 9), wrong, &mut []).unwrap();
     assert_eq!(reply.errno(), Errno::Badf);
-    let said = board.ram.answer(&job, &bulk);
-    assert_eq!(board.tell(number, said.clone()), Errno::Success);
-    assert_eq!(board.tell(number, said.clone()), Errno::Badf);
-    // Who gave up is not answered any more.
+    let answer = board.ram.answer(&job, &bulk);
+    assert_eq!(board.tell(number, answer.clone()), Errno::Success);
+    assert_eq!(board.tell(number, answer.clone()), Errno::Badf);
+    // The answer for a caller that gave up is refused.
     assert_eq!(board.step(true, token(0, 1), open, &mut [b'a']), None);
     let (number, ..) = board.take().unwrap();
     board.vfs.step(board.now, Event::Cancel(token(0, 1)), &mut board.woken);
-    assert_eq!(board.tell(number, said), Errno::Badf);
+    assert_eq!(board.tell(number, answer), Errno::Badf);
     assert_eq!(board.vfs.census(), (1, 0));
 }
 
 #[test]
-fn nonsense_is_an_error_and_nothing_else() {
+fn malformed_answers_are_errors() {
     let mut random = Prng::new(11);
     for round in 0..3000u64 {
         let mut board = Board::new();
@@ -346,8 +346,8 @@ fn nonsense_is_an_error_and_nothing_else() {
             }
             let (number, job, names) = board.take().unwrap();
             let sane = board.ram.answer(&job, &names);
-            let said = if random.chance(1, 3) { sane } else { nonsense(&mut random) };
-            board.tell(number, said);
+            let answer = if random.chance(1, 3) { sane } else { nonsense(&mut random) };
+            board.tell(number, answer);
             reply = board.step(true, token(0, 1), request, &mut bulk);
         }
         let reply = reply.unwrap_or_else(|| panic!("round {round}: {op:?} never ends"));
@@ -372,7 +372,7 @@ fn nonsense(random: &mut Prng) -> Said {
 }
 
 #[test]
-fn tables_are_bounded_and_give_way() {
+fn tables_are_bounded_and_waiting_callers_get_in() {
     let mut board = Board::new();
     let root = board.root();
     let open = Request { name: 1, flags: flag::READ, ..Request::new(Op::Open, root) };
@@ -393,7 +393,7 @@ fn tables_are_bounded_and_give_way() {
     }
     assert!(left.is_empty() && ASKERS < JOBS);
     assert_eq!(board.vfs.census().1, 0);
-    // A path of more names than a request may ask for.
+    // A path with more names than one request may look up.
     let mut above = root;
     for _ in 0..DEEP + 10 {
         board.with(|c| c.mkdir(above, b"d")).unwrap();
@@ -405,9 +405,9 @@ fn tables_are_bounded_and_give_way() {
     assert_eq!(long, Err(Errno::Nametoolong));
 }
 
-/// Mounted by requests: devices, and a server, in a root that a disk may come over.
+/// Devices and a server mounted by requests, in a root that a disk may cover.
 #[test]
-fn what_is_shown_is_in_the_root() {
+fn shown_file_systems_appear_in_the_root() {
     let mut board = Board::new();
     board.vfs = Vfs::with_budget(3, 8 << 20);
     let root = board.root();
@@ -446,7 +446,7 @@ fn what_is_shown_is_in_the_root() {
         assert_eq!(board.with(|c| c.mkdir(root, path)), Err(Errno::Exist));
         assert_eq!(board.with(|c| c.rename(root, b"other", root, path)), Err(Errno::Busy));
     }
-    // What is served is there, through a link too.
+    // The served file system is reachable, also through a link.
     let file = board.with(|c| c.open(root, b"proc/one/file", NEW)).unwrap();
     assert_eq!(board.with(|c| c.write(file, b"there")), Ok(5));
     board.with(|c| c.symlink(root, b"one/file", b"proc/file")).unwrap();

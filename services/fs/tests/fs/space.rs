@@ -1,4 +1,4 @@
-//! Memory: holes, budgets, steps that end short.
+//! Memory: holes, budgets, short counts.
 
 use crate::common::Solo;
 use abi::fs::{Errno, Op, Request, STEP, flag};
@@ -32,7 +32,11 @@ fn a_hole_reads_as_zeros_and_takes_no_memory() {
         c.set_size(file, 20).unwrap();
         let mut bulk = [9; 30];
         assert_eq!(c.read_at(file, 0, &mut bulk), Ok(20));
-        assert_eq!(&bulk[..20], b"\0\0\0\0\0be\0\0\0\0\0\0\0\0\0\0\0\0\0", "what was cut is gone");
+        assert_eq!(
+            &bulk[..20],
+            b"\0\0\0\0\0be\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            "truncated bytes are zero"
+        );
         c.set_size(file, 0).unwrap();
     });
     assert_eq!(free(&mut solo, root), before);
@@ -75,7 +79,7 @@ fn a_full_file_system_loses_nothing() {
 }
 
 #[test]
-fn big_requests_end_short() {
+fn large_requests_are_cut_short() {
     let mut solo = Solo::new(1 << 24);
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"f", CREATE)).unwrap();
@@ -87,11 +91,11 @@ fn big_requests_end_short() {
     assert_eq!(solo.ask(reserve, &mut []).value, RESERVED);
     let before = free(&mut solo, root);
     assert_eq!(solo.with(|c| c.write_at(file, 0, &bulk)), Ok(STEP));
-    assert_eq!(free(&mut solo, root), before, "it was taken already");
+    assert_eq!(free(&mut solo, root), before, "it was reserved already");
 }
 
 #[test]
-fn the_memory_of_a_large_file_is_free_at_once_and_used_again() {
+fn the_memory_of_a_large_file_is_free_at_once() {
     let mut solo = Solo::new(1 << 23);
     let root = solo.root();
     let empty = free(&mut solo, root);
@@ -108,7 +112,7 @@ fn the_memory_of_a_large_file_is_free_at_once_and_used_again() {
             assert!(at > 8_000_000, "{at}");
             c.unlink(root, b"f").unwrap();
             c.close(file).unwrap();
-            // Chunks that are used again show nothing of what was in them.
+            // Reused chunks show nothing of their earlier contents.
             let file = c.open(root, b"g", CREATE).unwrap();
             c.write_at(file, 100, b"x").unwrap();
             let mut bulk = [9; 101];
@@ -122,7 +126,7 @@ fn the_memory_of_a_large_file_is_free_at_once_and_used_again() {
 }
 
 #[test]
-fn numbers_at_the_edge_are_refused_or_end_short() {
+fn offsets_at_the_limit_fail_or_are_cut_short() {
     let mut solo = Solo::new(1 << 20);
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"f", CREATE)).unwrap();
@@ -152,7 +156,7 @@ fn numbers_at_the_edge_are_refused_or_end_short() {
 }
 
 #[test]
-fn times_are_what_was_written_and_reading_changes_none() {
+fn writing_sets_times_and_reading_does_not() {
     let mut solo = Solo::new(1 << 20);
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"f", CREATE)).unwrap();
@@ -175,7 +179,7 @@ fn times_are_what_was_written_and_reading_changes_none() {
 }
 
 #[test]
-fn files_have_the_time_of_day() {
+fn file_times_are_wall_clock_times() {
     let mut solo = Solo::new(1 << 20);
     let day = 1_767_225_600_000_000_000;
     solo.woken.1 = day;

@@ -1,4 +1,4 @@
-//! Terminals: what each side reads and writes, ends, modes, and who is there.
+//! Terminals: data in both directions, end of file, modes, closed ends.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Op, Poll, Request, flag, kind, ready};
@@ -28,7 +28,7 @@ fn keys_go_one_way_and_text_the_other() {
 }
 
 #[test]
-fn an_empty_write_is_an_end_that_is_read_once() {
+fn an_empty_write_is_an_end_of_file_read_once() {
     let mut solo = Solo::new(1 << 20);
     let (screen, programs) = made(&mut solo);
     assert_eq!(solo.ask_as(token(0, 7), reading(programs, 4), &mut [0; 4]), None);
@@ -37,7 +37,7 @@ fn an_empty_write_is_an_end_that_is_read_once() {
     let reply = solo.ask_as(token(0, 7), reading(programs, 4), &mut [0; 4]).unwrap();
     assert_eq!((reply.error, reply.value), (0, 0));
     assert_eq!(solo.ask_as(token(0, 7), reading(programs, 4), &mut [0; 4]), None);
-    // Behind what was typed before, not in its midst.
+    // The end of file comes after the text that was typed before it.
     solo.with(|c| c.write(screen, b"ab")).unwrap();
     solo.with(|c| c.write(screen, b"")).unwrap();
     let mut bytes = [0; 4];
@@ -49,7 +49,7 @@ fn an_empty_write_is_an_end_that_is_read_once() {
 }
 
 #[test]
-fn its_mode_and_group_are_known_on_both_sides() {
+fn mode_and_group_are_visible_on_both_sides() {
     let mut solo = Solo::new(1 << 20);
     let (screen, programs) = made(&mut solo);
     assert_eq!(solo.with(|c| c.set_terminal(screen, 0, 0)), Ok((flag::COOKED, 0)));
@@ -62,7 +62,7 @@ fn its_mode_and_group_are_known_on_both_sides() {
 }
 
 #[test]
-fn without_a_screen_programs_read_the_end_and_all_is_given_back() {
+fn without_a_screen_programs_read_end_of_file() {
     let mut solo = Solo::new(1 << 20);
     for _ in 0..200 {
         let (screen, programs) = made(&mut solo);

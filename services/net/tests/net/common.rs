@@ -1,4 +1,4 @@
-//! A service by itself, and who asks it.
+//! The service alone, and its clients.
 
 use abi::net::{Errno, LOCALHOST, Op, Reply, Request, State, flag};
 use base::id::{DomainId, Epoch};
@@ -6,12 +6,12 @@ use net::Net;
 use net::client::Client;
 use share::{Answer, Effects, Event, Service, Token};
 
-/// A thread of a kernel.
+/// Returns a token of a thread in a kernel.
 pub fn token(kernel: u8, thread: u64) -> Token {
     Token::new(DomainId(kernel), Epoch(1), thread, 1)
 }
 
-/// What a service asked of its kernel.
+/// The effects of a step.
 #[derive(Default)]
 pub struct Asked {
     pub woken: Vec<Token>,
@@ -31,7 +31,7 @@ impl Effects for Asked {
     }
 }
 
-/// The service; time goes on by itself.
+/// The service; time advances with each event.
 pub struct Solo {
     pub net: Net,
     pub now: u64,
@@ -56,17 +56,17 @@ impl Solo {
         }
     }
 
-    /// Asks; `None`: parked.
+    /// Sends a request; `None` if it was parked.
     pub fn ask(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.event(Event::Request { token, request, bulk })
     }
 
-    /// Asks again.
+    /// Repeats a parked request.
     pub fn again(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.event(Event::Again { token, request, bulk })
     }
 
-    /// For somebody who never waits.
+    /// Calls the client as a caller that never waits.
     pub fn with<T>(&mut self, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
         let mut ask = |request: Request, bulk: &mut [u8]| {
             let reply = self.ask(token(0, 0), request, bulk);
@@ -75,7 +75,8 @@ impl Solo {
         what(&mut Client::hasty(&mut ask))
     }
 
-    /// A listener, its port, and both ends of a connection: who connected, who accepted.
+    /// Returns a listener, its port, and both ends of a connection: the connecting one, the
+    /// accepting one.
     pub fn connection(&mut self) -> (u64, u16, u64, u64) {
         let listener = self.with(|c| c.listen(0, 8)).unwrap();
         let port = self.with(|c| c.port(listener)).unwrap();
@@ -91,22 +92,22 @@ impl Solo {
     }
 }
 
-/// A receive of `length` bytes that waits.
+/// Returns a receive of `length` bytes that may wait.
 pub fn receive(handle: u64, length: usize) -> Request {
     Request { length: length as u32, ..Request::new(Op::Receive, handle) }
 }
 
-/// A send of `length` bytes that waits.
+/// Returns a send of `length` bytes that may wait.
 pub fn send(handle: u64, length: usize) -> Request {
     Request { length: length as u32, ..Request::new(Op::Send, handle) }
 }
 
-/// A connect to a port of this chip.
+/// Returns a connect to a port of this chip.
 pub fn connect(handle: u64, port: u16) -> Request {
     Request { address: LOCALHOST, port, ..Request::new(Op::Connect, handle) }
 }
 
-/// The same request for somebody who does not wait.
+/// Returns the same request without waiting.
 pub fn hasty(request: Request) -> Request {
     Request { flags: flag::NONBLOCK, ..request }
 }

@@ -1,4 +1,4 @@
-//! Any bit pattern is answered, and bounded.
+//! Random bit patterns as requests. Each is answered, and all tables stay within their limits.
 
 use crate::common::{Solo, token};
 use abi::net::{Op, Request};
@@ -23,7 +23,7 @@ impl Attack {
         self.handles[self.random.below(self.handles.len() as u64) as usize]
     }
 
-    /// Anything, more or less likely to get far.
+    /// Returns a random request; most are valid enough to get past the first checks.
     fn request(&mut self) -> Request {
         let mut bytes = [0; size_of::<Request>()];
         bytes.iter_mut().for_each(|byte| *byte = self.random.next() as u8);
@@ -48,7 +48,7 @@ impl Attack {
 }
 
 #[test]
-fn whatever_is_asked_is_answered_within_bounds() {
+fn hostile_requests_are_answered_within_bounds() {
     for seed in 0..10 {
         let (mut solo, mut given) = (Solo::new(), 0);
         let mut attack = Attack { random: Prng::new(seed), handles: Vec::new() };

@@ -1,4 +1,4 @@
-//! Every table has an end, and every end an error.
+//! Every table has a limit, and reaching it is an error.
 
 use crate::common::{Solo, connect, token};
 use abi::net::{Errno, Op, Request, State};
@@ -6,17 +6,17 @@ use net::sockets::HANDLES;
 use net::stack::SOCKETS;
 
 #[test]
-fn nobody_connects_where_nobody_listens_or_all_places_are_taken() {
+fn a_connect_without_a_listener_or_with_a_full_backlog_is_refused() {
     let mut solo = Solo::new();
     assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
     let listener = solo.with(|c| c.listen(80, 2)).unwrap();
     let (first, second) = solo.with(|c| (c.connect(80).unwrap(), c.connect(80).unwrap()));
     assert_eq!(solo.with(|c| c.connect(80)), Err(Errno::Connrefused));
-    // Who was refused may try again with the same handle.
+    // A refused handle may try again.
     let fresh = solo.ask(token(0, 0), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
     let try_it = |solo: &mut Solo| solo.ask(token(0, 0), connect(fresh, 80), &mut []).unwrap();
     assert_eq!(try_it(&mut solo).errno(), Errno::Connrefused);
-    // In the order in which they came.
+    // Accepted in order of arrival.
     for (near, byte) in [(first, 1), (second, 2)] {
         solo.with(|c| c.send(near, &mut [byte])).unwrap();
     }
@@ -29,7 +29,7 @@ fn nobody_connects_where_nobody_listens_or_all_places_are_taken() {
     assert_eq!(try_it(&mut solo).errno(), Errno::Success);
     assert_eq!(try_it(&mut solo).errno(), Errno::Isconn);
     assert_eq!(solo.with(|c| c.listen(80, 1)), Err(Errno::Addrinuse));
-    // Nobody has accepted it: with the listener it is reset.
+    // It was not accepted, so closing the listener resets it.
     solo.with(|c| c.close(listener)).unwrap();
     assert_eq!(solo.state(fresh), State::Reset);
     assert_eq!(solo.with(|c| c.receive(fresh, &mut [0; 4])), Err(Errno::Connreset));
@@ -37,7 +37,7 @@ fn nobody_connects_where_nobody_listens_or_all_places_are_taken() {
 }
 
 #[test]
-fn elsewhere_cannot_be_reached() {
+fn other_hosts_are_unreachable() {
     let mut solo = Solo::new();
     let fresh = solo.ask(token(0, 0), Request::new(Op::Tcp, 0), &mut []).unwrap().handle;
     let elsewhere = Request { address: [10, 0, 0, 1], ..connect(fresh, 80) };
@@ -47,13 +47,13 @@ fn elsewhere_cannot_be_reached() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_is_there_however_late_it_is_read() {
+fn data_sent_before_the_end_stay_readable() {
     let mut solo = Solo::new();
     let (listener, _, near, far) = solo.connection();
     solo.with(|c| c.send(near, &mut [8; 3000]).and(c.shut(near))).unwrap();
     solo.with(|c| c.shut(far)).unwrap();
     assert_eq!(solo.state(near), State::Ended);
-    // An hour later: no timer has taken anything.
+    // An hour later no timer has dropped anything.
     solo.now += 3_600_000_000_000;
     let mut into = [0; 4000];
     assert_eq!(solo.with(|c| c.receive(far, &mut into)), Ok(3000));
@@ -61,11 +61,11 @@ fn what_was_sent_before_the_end_is_there_however_late_it_is_read() {
     assert_eq!(solo.with(|c| c.receive(near, &mut into)), Ok(0));
     assert_eq!(solo.with(|c| c.send(near, &mut into)), Err(Errno::Pipe));
     solo.with(|c| c.close(listener)).unwrap();
-    assert_eq!(solo.net.census(), [2, 0, 0, 0], "no socket is kept for it");
+    assert_eq!(solo.net.census(), [2, 0, 0, 0], "an ended connection has no socket");
 }
 
 #[test]
-fn tables_are_full_with_an_error_and_usable_afterwards() {
+fn a_full_table_is_an_error_and_usable_afterwards() {
     let mut solo = Solo::new();
     let mut handles = Vec::new();
     let full = loop {
@@ -84,11 +84,11 @@ fn tables_are_full_with_an_error_and_usable_afterwards() {
 }
 
 #[test]
-fn sockets_that_only_end_give_way() {
+fn closed_sockets_give_way_to_new_ones() {
     let mut solo = Solo::new();
     let listener = solo.with(|c| c.listen(80, 1)).unwrap();
     let mut far = Vec::new();
-    // Whoever connected goes, and the other side does not: their sockets cannot end.
+    // One end is closed and the other is not, so their sockets cannot end.
     for _ in 0..40 {
         let near = solo.with(|c| c.connect(80)).unwrap();
         far.push(solo.with(|c| c.accept(listener)).unwrap());
@@ -96,7 +96,7 @@ fn sockets_that_only_end_give_way() {
     }
     let [handles, sockets, ending, _] = solo.net.census();
     assert!(handles == 41 && sockets <= SOCKETS && ending > 0, "{handles} {sockets} {ending}");
-    assert_eq!(solo.state(far[0]), State::Ended, "its other side gave way");
+    assert_eq!(solo.state(far[0]), State::Ended, "the other end was dropped");
     assert_eq!(solo.state(far[39]), State::Ending);
     solo.event(share::Event::Gone(base::id::DomainId(0), base::id::Epoch(1)));
     assert_eq!(solo.net.census(), [0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! The network service against a model, hostile requests, and the tokens of two kernels.
+//! Tests of the network service: a model, hostile requests, and callers in two kernels.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

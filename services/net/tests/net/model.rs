@@ -1,4 +1,5 @@
-//! Random operations; a model that is a queue of bytes a direction says what must come.
+//! Random operations against a model: one queue of bytes for each direction predicts what is
+//! received.
 
 use crate::common::Solo;
 use abi::net::{DATAGRAM, Errno};
@@ -15,7 +16,7 @@ struct Way {
     shut: bool,
 }
 
-/// Most datagrams under way at a socket: no ring is ever too full for them.
+/// Maximum number of datagrams under way at a socket; so many always fit its buffer.
 const UNDER_WAY: usize = 4;
 
 struct Pair {
@@ -71,7 +72,8 @@ impl Trial {
         assert!(way.under_way.len() <= 2 * STREAM);
     }
 
-    /// Whatever was sent is there, at once and in order; behind it the end, if it was shut.
+    /// Everything that was sent is received at once and in order, followed by the end if it was
+    /// shut.
     fn receive(&mut self, at: usize) {
         let mut bytes = vec![0; 1 + self.random.below(6000) as usize];
         let way = &mut self.ways[at];
@@ -114,7 +116,7 @@ impl Trial {
         assert_eq!(into[..some], expected[..some]);
     }
 
-    /// Closes a connection whose both directions are at their end.
+    /// Closes a connection if both of its directions have ended.
     fn close(&mut self) {
         let over = |way: &Way| way.shut && way.under_way.is_empty();
         let ended = self.ways.chunks(2).position(|both| both.iter().all(over));
@@ -151,7 +153,7 @@ impl Trial {
 }
 
 #[test]
-fn what_is_sent_comes_at_once_in_order_and_whole() {
+fn sent_data_arrive_at_once_in_order_and_complete() {
     let mut bytes = 0;
     for seed in 0..20 {
         let (ways, pairs) = (Vec::new(), Vec::new());
@@ -165,7 +167,7 @@ fn what_is_sent_comes_at_once_in_order_and_whole() {
 }
 
 #[test]
-fn the_self_test_passes_and_leaves_nothing() {
+fn the_self_test_passes_and_closes_everything() {
     let mut solo = Solo::new();
     let mut all = net::check::Tally::default();
     for seed in 0..20 {
@@ -177,14 +179,14 @@ fn the_self_test_passes_and_leaves_nothing() {
         all.connections += tally.connections;
         all.datagrams += tally.datagrams;
         assert_eq!(solo.net.census(), [0, 0, 0, 0], "seed {seed}");
-        assert_eq!(solo.timer, u64::MAX, "seed {seed}: nothing is left to do");
+        assert_eq!(solo.timer, u64::MAX, "seed {seed}: no timer is pending");
     }
     println!("{all:?}");
     assert!(all.bytes > 1_000_000 && all.connections > 200 && all.datagrams > 200);
 }
 
 #[test]
-fn the_self_test_finds_what_is_wrong() {
+fn the_self_test_detects_corrupted_data() {
     for (nth, change) in [(40, 1u8), (200, 0x80)] {
         let (mut solo, mut received) = (Solo::new(), 0);
         let mut ask = |request: abi::net::Request, bulk: &mut [u8]| {

@@ -1,4 +1,4 @@
-//! Who waits: the tokens of two kernels, cancel, death, restart.
+//! Waiting callers in two kernels: wake, cancel, death, restart.
 
 use crate::common::{Solo, connect, hasty, receive, send, token};
 use abi::net::{Errno, Op, Request, State};
@@ -8,12 +8,12 @@ use net::stack::STREAM;
 use share::{Event, Service};
 
 #[test]
-fn who_waits_is_woken_in_order_and_the_first_to_ask_gets_it() {
+fn waiters_are_woken_in_order_and_the_first_to_ask_gets_the_data() {
     let mut solo = Solo::new();
     let (_, _, near, far) = solo.connection();
     let (strong, weak) = (token(0, 1), token(1, 1));
     let mut bulk = [0; 10];
-    // The weak kernel waits first; the socket was made by the strong one.
+    // The weak kernel waits first; the strong one created the socket.
     assert_eq!(solo.ask(weak, receive(far, 10), &mut bulk), None);
     assert_eq!(solo.ask(strong, receive(far, 10), &mut bulk), None);
     assert_eq!(solo.woken, []);
@@ -21,7 +21,7 @@ fn who_waits_is_woken_in_order_and_the_first_to_ask_gets_it() {
     assert_eq!(solo.woken, [weak, strong]);
     let reply = solo.again(strong, receive(far, 10), &mut bulk).unwrap();
     assert_eq!((reply.filled, &bulk[..5]), (4, &[7, 7, 7, 7, 0][..]));
-    assert_eq!(solo.again(weak, receive(far, 10), &mut bulk), None, "it waits once more");
+    assert_eq!(solo.again(weak, receive(far, 10), &mut bulk), None, "it waits again");
     solo.woken.clear();
     solo.with(|c| c.shut(near)).unwrap();
     assert_eq!(solo.woken, [weak]);
@@ -29,7 +29,7 @@ fn who_waits_is_woken_in_order_and_the_first_to_ask_gets_it() {
 }
 
 #[test]
-fn a_datagram_wakes_one_and_a_message_that_is_too_large_is_none() {
+fn a_datagram_wakes_its_receiver_and_one_too_large_is_refused() {
     let mut solo = Solo::new();
     let (near, far) = solo.with(|c| (c.udp(0).unwrap(), c.udp(7).unwrap()));
     let mut bulk = [0; 2000];
@@ -40,7 +40,7 @@ fn a_datagram_wakes_one_and_a_message_that_is_too_large_is_none() {
     assert_eq!(solo.woken, [token(1, 1)]);
     let reply = solo.again(token(1, 1), receive(far, 10), &mut bulk).unwrap();
     assert_eq!((reply.filled, reply.value), (10, 20));
-    // A socket without a port gets one when it sends; a reply finds the way back.
+    // A socket without a port gets one when it sends, and a reply arrives there.
     let fresh = solo.ask(token(1, 1), Request::new(Op::Udp, 0), &mut []).unwrap().handle;
     solo.with(|c| c.send_to(fresh, 7, &mut [5; 3])).unwrap();
     let (_, port) = solo.with(|c| c.receive_from(far, &mut bulk)).unwrap();
@@ -50,7 +50,7 @@ fn a_datagram_wakes_one_and_a_message_that_is_too_large_is_none() {
 }
 
 #[test]
-fn who_accepts_waits_for_who_connects_in_another_kernel() {
+fn an_accept_waits_for_a_connect_from_another_kernel() {
     let mut solo = Solo::new();
     let listener = solo.with(|c| c.listen(80, 2)).unwrap();
     let accept = Request::new(Op::Accept, listener);
@@ -65,7 +65,7 @@ fn who_accepts_waits_for_who_connects_in_another_kernel() {
 }
 
 #[test]
-fn a_full_stream_waits_until_somebody_reads() {
+fn a_full_stream_waits_until_the_peer_reads() {
     let mut solo = Solo::new();
     let (_, _, near, far) = solo.connection();
     let mut sent = 0;
@@ -85,7 +85,7 @@ fn a_full_stream_waits_until_somebody_reads() {
 }
 
 #[test]
-fn who_gave_up_or_died_is_not_woken() {
+fn a_cancelled_or_dead_caller_is_not_woken() {
     let mut solo = Solo::new();
     let (_, _, near, far) = solo.connection();
     for thread in 1..4 {
@@ -100,7 +100,7 @@ fn who_gave_up_or_died_is_not_woken() {
 }
 
 #[test]
-fn what_a_dead_kernel_had_is_closed_and_the_other_side_learns_it() {
+fn the_sockets_of_a_dead_kernel_are_closed_and_peers_notice() {
     let mut solo = Solo::new();
     let listener = solo.with(|c| c.listen(80, 4)).unwrap();
     let mut theirs = Vec::new();
@@ -117,7 +117,7 @@ fn what_a_dead_kernel_had_is_closed_and_the_other_side_learns_it() {
     assert_eq!(solo.woken, [token(0, 1)]);
     assert_eq!(solo.again(token(0, 1), receive(ours, 20), &mut [0; 20]).unwrap().value, 0);
     assert_eq!(solo.with(|c| c.send(theirs[0], &mut [1])), Err(Errno::Badf));
-    // Its sockets go when we have given ours back too.
+    // The dead kernel's sockets end when our ends are closed too.
     for _ in 0..2 {
         let handle = solo.with(|c| c.accept(listener)).unwrap();
         solo.with(|c| c.close(handle)).unwrap();
@@ -127,7 +127,7 @@ fn what_a_dead_kernel_had_is_closed_and_the_other_side_learns_it() {
 }
 
 #[test]
-fn handles_of_an_earlier_life_are_known_as_such() {
+fn handles_of_an_earlier_life_are_restarted() {
     let mut solo = Solo::new();
     let (listener, _, near, _) = solo.connection();
     solo.net = Net::start(2);

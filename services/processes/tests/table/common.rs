@@ -1,4 +1,4 @@
-//! Who asks the table in tests.
+//! The simulated kernels that send requests to the table.
 
 use abi::process::{Errno, Listed, Op, Reply, Request, State, flag};
 use abi::program::{BEGIN_MAGIC, Begin};
@@ -8,7 +8,7 @@ use processes::client::{Client, News};
 use share::{Answer, Effects, Event, Service, Token};
 use zerocopy::IntoBytes;
 
-/// What a step asked for.
+/// The effects of a step: the callers it woke, and its timer.
 #[derive(Debug, Default)]
 pub struct Woken(pub Vec<Token>, pub Option<u64>);
 
@@ -24,25 +24,25 @@ impl Effects for Woken {
     }
 }
 
-/// A beginning of a program at `path`.
+/// Returns the start data of a program at `path`.
 pub fn beginning(path: &[u8]) -> Vec<u8> {
     let head = Begin { magic: BEGIN_MAGIC, path: path.len() as u32, ..Begin::default() };
     [head.as_bytes(), path].concat()
 }
 
-/// A request for a process.
+/// Returns a Spawn request and its bulk.
 pub fn spawn(kernel: u16, parent: u32, flags: u16) -> (Request, Vec<u8>) {
     let bulk = beginning(b"/bin/hello");
     let length = bulk.len() as u32;
     (Request { kernel, parent, flags, length, ..Request::new(Op::Spawn) }, bulk)
 }
 
-/// A request to wait.
+/// Returns a Wait request.
 pub fn wait(parent: u32, pid: i32) -> Request {
     Request { parent, pid, ..Request::new(Op::Wait) }
 }
 
-/// The table, and the kernels' lives.
+/// The table, with the current life of each kernel.
 pub struct World {
     pub table: Processes,
     pub epochs: [u16; 3],
@@ -61,7 +61,7 @@ impl World {
         World { table, epochs: [1; 3], woken: Woken::default(), now: 1000, sequence: 0 }
     }
 
-    /// One more request of a kernel.
+    /// Returns the token of a kernel's next request.
     pub fn token(&mut self, kernel: u8) -> Token {
         self.sequence += 1;
         let epoch = Epoch(self.epochs[usize::from(kernel)]);
@@ -73,49 +73,49 @@ impl World {
         match self.table.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::NoReply => panic!("a request was only heard"),
+            Answer::NoReply => panic!("a request got no reply"),
         }
     }
 
-    /// One request; `None` when it is parked.
+    /// Sends a request. Returns `None` if it was parked.
     pub fn ask(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.step(Event::Request { token, request, bulk })
     }
 
-    /// The same once more.
+    /// Repeats a parked request.
     pub fn again(&mut self, token: Token, request: Request, bulk: &mut [u8]) -> Option<Reply> {
         self.step(Event::Again { token, request, bulk })
     }
 
-    /// Asks and is parked.
+    /// Sends a request that must be parked.
     pub fn park(&mut self, kernel: u8, request: Request, bulk: &mut [u8]) -> Token {
         let token = self.token(kernel);
         assert_eq!(self.ask(token, request, bulk), None, "{request:?}");
         token
     }
 
-    /// Asks and is answered.
+    /// Sends a request that must be answered.
     pub fn done(&mut self, kernel: u8, request: Request, bulk: &mut [u8]) -> Reply {
         let token = self.token(kernel);
         self.ask(token, request, bulk).unwrap_or_else(|| panic!("{request:?} was parked"))
     }
 
-    /// How it goes.
+    /// Sends a request that must be answered. Returns its result.
     pub fn errno(&mut self, kernel: u8, request: Request, bulk: &mut [u8]) -> Errno {
         self.done(kernel, request, bulk).errno()
     }
 
-    /// An event that nobody expects an answer to.
+    /// Delivers an event that has no reply.
     pub fn tell(&mut self, event: Event<'_, Request>) {
         assert_eq!(self.table.step(self.now, event, &mut self.woken), Answer::NoReply);
     }
 
-    /// A kernel's life ends.
+    /// Ends the current life of a kernel.
     pub fn gone(&mut self, kernel: u8) {
         self.tell(Event::Gone(DomainId(kernel), Epoch(self.epochs[usize::from(kernel)])));
     }
 
-    /// Requests of a kernel that do not wait.
+    /// Calls the client on a kernel; its requests must not be parked.
     pub fn with<T>(&mut self, kernel: u8, what: impl FnOnce(&mut Client<'_>) -> T) -> T {
         what(&mut Client(&mut |request, bulk| self.done(kernel, request, bulk)))
     }
@@ -124,7 +124,7 @@ impl World {
         std::mem::take(&mut self.woken.0)
     }
 
-    /// The time comes that the table asked for; did it ask?
+    /// Delivers the timer event if the table has set the timer. Returns whether it had.
     pub fn tick(&mut self) -> bool {
         let Some(at) = self.woken.1.take() else { return false };
         assert!(at >= self.now, "in the past");
@@ -133,7 +133,7 @@ impl World {
         true
     }
 
-    /// What a kernel has to do now.
+    /// Returns the next task of a kernel, if there is one.
     pub fn next(&mut self, kernel: u8) -> Option<News> {
         let (token, mut room) = (self.token(kernel), [0; 16 * 1024]);
         let reply = self.ask(token, Request::new(Op::Next), &mut room);
@@ -144,7 +144,7 @@ impl World {
         Some(Client(&mut |_, _| reply).next(&mut []).unwrap())
     }
 
-    /// The process that a kernel has to begin now.
+    /// Returns the process that a kernel must start next.
     pub fn fetch(&mut self, kernel: u8) -> u32 {
         loop {
             match self.next(kernel) {
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// A process that runs.
+    /// Starts a process. Returns its number.
     pub fn run(&mut self, kernel: u8, parent: u32, flags: u16) -> u32 {
         let (request, mut bulk) = spawn(kernel.into(), parent, flags);
         let token = self.park(0, request, &mut bulk);
@@ -167,7 +167,7 @@ impl World {
         pid
     }
 
-    /// One that is watched, on the kernel 0.
+    /// Starts a watched process on kernel 0.
     pub fn shell(&mut self) -> u32 {
         self.run(0, 0, flag::WATCHED)
     }

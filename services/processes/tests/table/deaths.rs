@@ -1,4 +1,4 @@
-//! Ends of parents, of who waits, of kernels, and of the table itself.
+//! Ends of parents, of waiting callers, of kernels, and of the table itself.
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, State, flag, signal};
@@ -12,14 +12,14 @@ fn ended(world: &mut World, kernel: u8, pid: u32) {
 }
 
 #[test]
-fn children_of_who_ended_are_the_systems() {
+fn children_of_an_ended_process_get_parent_0() {
     let mut world = World::new();
     let shell = world.shell();
     let [running, over] = [0; 2].map(|_| world.run(1, shell, 0));
     ended(&mut world, 1, over);
     assert_eq!(world.state(over), Some(State::Ended));
     ended(&mut world, 0, shell);
-    assert_eq!(world.about(over), None, "nobody will ask");
+    assert_eq!(world.about(over), None, "no caller will wait for it");
     assert_eq!(world.about(running).unwrap().parent, 0);
     let grandchild = world.run(1, running, 0);
     ended(&mut world, 1, running);
@@ -30,7 +30,7 @@ fn children_of_who_ended_are_the_systems() {
 }
 
 #[test]
-fn who_gives_up_waiting_for_a_process_does_not_want_it() {
+fn a_cancelled_spawn_kills_the_process() {
     let mut world = World::new();
     let shell = world.shell();
     let (request, mut bulk) = spawn(1, shell, 0);
@@ -57,7 +57,7 @@ fn who_gives_up_waiting_for_a_process_does_not_want_it() {
 }
 
 #[test]
-fn a_kernel_takes_its_processes_along() {
+fn the_processes_of_a_dead_kernel_are_lost() {
     let mut world = World::new();
     let shell = world.shell();
     let lost = world.run(1, shell, 0);
@@ -85,7 +85,7 @@ fn a_kernel_takes_its_processes_along() {
     assert_eq!((reply.pid, reply.kind), (lost, End::Lost as u32));
     assert_eq!(world.about(child).unwrap().parent, 0);
     let orphan = world.fetch(2);
-    assert_eq!(world.about(orphan).unwrap().parent, 0, "who asked for it is gone; it goes on");
+    assert_eq!(world.about(orphan).unwrap().parent, 0, "the caller of Spawn is gone; it continues");
     world.with(2, |c| c.begun(orphan, Ok(1))).unwrap();
     assert_eq!((world.table.census(), world.take_woken()), ((3, 0), vec![]));
     for pid in [child, orphan] {
@@ -95,7 +95,7 @@ fn a_kernel_takes_its_processes_along() {
 }
 
 #[test]
-fn what_is_watched_from_a_dead_kernel_is_not_wanted() {
+fn processes_watched_from_a_dead_kernel_are_killed() {
     let mut world = World::new();
     let [over, running] = [0; 2].map(|_| world.run(1, 0, flag::WATCHED));
     ended(&mut world, 1, over);
@@ -111,30 +111,30 @@ fn what_is_watched_from_a_dead_kernel_is_not_wanted() {
 }
 
 #[test]
-fn what_waits_for_a_kernel_that_is_back_is_begun_by_it() {
+fn a_restarted_kernel_starts_the_processes_that_waited() {
     let mut world = World::new();
     let old = world.run(1, 0, 0);
     let (request, mut bulk) = spawn(1, 0, 0);
     world.epochs[1] = 2;
     world.park(1, Request::new(Op::Next), &mut []);
-    assert_eq!(world.about(old), None, "of a life that is over");
+    assert_eq!(world.about(old), None, "its kernel's life is over");
     world.park(0, request, &mut bulk);
     world.tell(Event::Gone(DomainId(1), Epoch(1)));
     assert_eq!(world.table.census(), (1, 2));
     let pid = world.fetch(1);
     world.with(1, |c| c.begun(pid, Ok(1))).unwrap();
     world.tell(Event::Gone(DomainId(1), Epoch(1)));
-    assert_eq!(world.state(pid), Some(State::Running), "told twice");
+    assert_eq!(world.state(pid), Some(State::Running), "repeated event");
     world.epochs[1] = 1;
     let late = world.done(1, Request::new(Op::Next), &mut []);
-    assert_eq!(late.errno(), Errno::Hostunreach, "the dead are not heard");
+    assert_eq!(late.errno(), Errno::Hostunreach, "an earlier life is refused");
     world.tell(Event::Gone(DomainId(255), Epoch(1)));
     let far = Token::new(DomainId(8), Epoch(1), 0, 0);
     assert_eq!(world.ask(far, request, &mut bulk).unwrap().errno(), Errno::Inval);
 }
 
 #[test]
-fn a_table_that_began_anew_says_so_to_all_who_were_parked() {
+fn a_restarted_table_answers_restarted_to_parked_callers() {
     let mut world = World::of_life(2);
     let (request, mut bulk) = spawn(1, 0, 0);
     for request in [request, wait(5, -1), wait(0, 5), Request::new(Op::Next)] {
@@ -146,14 +146,14 @@ fn a_table_that_began_anew_says_so_to_all_who_were_parked() {
 }
 
 #[test]
-fn a_table_that_began_anew_learns_what_runs() {
+fn a_restarted_table_adopts_running_processes() {
     let mut world = World::of_life(2);
     let one = Running { pid: 10, group: 10, kernel: 1, name: b"one", ..Running::default() };
     let watched = Running { flags: flag::WATCHED, ..one };
     let child = Running { pid: 11, parent: 10, group: 10, memory: 7, ..one };
     world.with(1, |c| c.adopt(child)).unwrap();
     world.with(1, |c| c.adopt(watched)).unwrap();
-    assert_eq!(world.with(1, |c| c.adopt(watched)), Ok(()), "it may say so again");
+    assert_eq!(world.with(1, |c| c.adopt(watched)), Ok(()), "it may be repeated");
     assert_eq!(world.with(2, |c| c.adopt(Running { kernel: 2, ..child })), Err(Errno::Inval));
     assert_eq!(world.with(2, |c| c.adopt(Running { pid: 12, ..child })), Err(Errno::Inval));
     for bad in [
@@ -172,13 +172,13 @@ fn a_table_that_began_anew_learns_what_runs() {
     ended(&mut world, 1, 11);
     assert_eq!(world.again(waits, wait(10, -1), &mut []).unwrap().pid, 11);
     ended(&mut world, 1, 10);
-    assert_eq!(world.state(10), Some(State::Ended), "somebody watches it");
+    assert_eq!(world.state(10), Some(State::Ended), "it is watched");
     assert_eq!(world.with(1, |c| c.adopt(one)), Err(Errno::Inval), "it has ended");
     assert_eq!(world.with(2, |c| c.wait(0, 10)).unwrap().pid, 10);
 }
 
 #[test]
-fn who_was_told_to_end_begins_nobody_in_a_table_that_began_anew() {
+fn a_process_adopted_as_killed_starts_no_other() {
     let mut world = World::of_life(2);
     let one = Running { pid: 10, kernel: 1, flags: flag::KILLED, ..Running::default() };
     world.with(1, |c| c.adopt(one)).unwrap();
@@ -187,7 +187,7 @@ fn who_was_told_to_end_begins_nobody_in_a_table_that_began_anew() {
 }
 
 #[test]
-fn whose_watcher_is_found_out_dies_with_it() {
+fn an_adopted_process_dies_with_its_watchers_kernel() {
     let mut world = World::of_life(2);
     let one = Running { pid: 10, kernel: 1, flags: flag::WATCHED, ..Running::default() };
     world.with(1, |c| c.adopt(one)).unwrap();
@@ -199,7 +199,7 @@ fn whose_watcher_is_found_out_dies_with_it() {
 }
 
 #[test]
-fn an_adopted_child_of_somebody_unknown_leaves_nothing() {
+fn an_adopted_child_of_an_unknown_parent_is_not_kept() {
     let mut world = World::of_life(2);
     let child = Running { pid: 11, parent: 10, kernel: 1, ..Running::default() };
     world.with(1, |c| c.adopt(child)).unwrap();
@@ -207,16 +207,16 @@ fn an_adopted_child_of_somebody_unknown_leaves_nothing() {
     assert_eq!(world.table.census(), (0, 0));
 }
 
-/// It may be back soon, and is not waited for without end.
+/// The kernel may restart soon, but a process does not wait for it forever.
 #[test]
-fn nothing_waits_for_ever_for_a_kernel_that_is_gone() {
+fn a_process_waits_a_limited_time_for_a_dead_kernel() {
     let mut world = World::new();
     let (request, mut bulk) = spawn(1, 0, 0);
     world.run(1, 0, 0);
     world.gone(1);
     let waits = world.park(0, request, &mut bulk);
     let begun = world.now;
-    // What it sent before it died.
+    // A request that the kernel sent before it died.
     world.done(1, Request::new(Op::List), &mut [0; 100]);
     while world.take_woken().is_empty() {
         assert!(world.tick());
@@ -229,11 +229,11 @@ fn nothing_waits_for_ever_for_a_kernel_that_is_gone() {
     world.epochs[1] += 1;
     world.fetch(1);
     while world.tick() {}
-    assert_eq!(world.table.census(), (1, 1), "it is back, and may take as long as it likes");
+    assert_eq!(world.table.census(), (1, 1), "it is back; there is no limit any more");
 }
 
 #[test]
-fn the_load_of_kernels_is_what_lives_there() {
+fn the_load_of_a_kernel_counts_its_live_processes() {
     let mut world = World::new();
     let load = |world: &mut World| {
         let mut counts = [7; 3];
@@ -246,6 +246,6 @@ fn the_load_of_kernels_is_what_lives_there() {
     world.run(2, 0, 0);
     assert_eq!(load(&mut world), [1, 0, 2]);
     ended(&mut world, 2, child);
-    assert_eq!(load(&mut world), [1, 0, 1], "it has ended, and its parent has not asked");
+    assert_eq!(load(&mut world), [1, 0, 1], "an ended process does not count");
     assert_eq!(world.errno(0, Request::new(Op::Load), &mut [0; 3]), Errno::Inval);
 }

@@ -1,5 +1,5 @@
-//! Requests of any bits with any bulk: each is answered, nothing panics, nothing is written beyond
-//! what is said.
+//! Requests of random bits with random bulks. Each gets an answer, none causes a panic, and nothing
+//! is written beyond the bytes that the reply reports.
 
 use crate::common::*;
 use abi::process::{PROCESSES, Reply, Request};
@@ -9,7 +9,7 @@ use processes::Processes;
 use processes::service::{SPAWNS, WAITS};
 use share::{Event, Service, Token};
 
-/// A number that may matter, or any.
+/// Returns a random number, often a small or otherwise special one.
 fn number(random: &mut Prng) -> u64 {
     match random.below(8) {
         0 => random.next(),

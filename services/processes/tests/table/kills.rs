@@ -15,7 +15,7 @@ fn stops(world: &mut World, kernel: u8) -> Vec<(u32, u16)> {
 }
 
 #[test]
-fn a_probe_and_what_is_ignored_do_nothing() {
+fn signal_0_and_ignored_signals_have_no_effect() {
     let mut world = World::new();
     let shell = world.shell();
     for signal in [signal::NONE, 16, 17, 22, 27] {
@@ -30,7 +30,7 @@ fn a_probe_and_what_is_ignored_do_nothing() {
 }
 
 #[test]
-fn the_first_signal_counts_unless_a_kill_comes() {
+fn the_first_signal_is_kept_unless_kill_follows() {
     let mut world = World::new();
     let pid = world.run(1, 0, 0);
     let next = world.park(1, Request::new(Op::Next), &mut []);
@@ -43,44 +43,44 @@ fn the_first_signal_counts_unless_a_kill_comes() {
     kill(&mut world, signal::INT).unwrap();
     kill(&mut world, signal::KILL).unwrap();
     kill(&mut world, signal::TERM).unwrap();
-    assert_eq!(stops(&mut world, 1), [(pid, signal::KILL)], "said once more, for it runs still");
+    assert_eq!(stops(&mut world, 1), [(pid, signal::KILL)], "repeated, because it still runs");
     assert_eq!(world.state(pid), Some(State::Running));
     kill(&mut world, signal::INT).unwrap();
     world.with(1, |c| c.ended(pid, End::Signal, 9, Account::default())).unwrap();
-    assert_eq!(stops(&mut world, 1), [], "it is over");
+    assert_eq!(stops(&mut world, 1), [], "it has ended");
 }
 
 #[test]
-fn one_that_no_kernel_has_heard_of_ends_at_once() {
+fn a_process_that_was_not_fetched_ends_at_once() {
     let mut world = World::new();
     let shell = world.shell();
     let (request, mut bulk) = spawn(1, shell, 0);
-    let asker = world.park(0, request, &mut bulk);
+    let caller = world.park(0, request, &mut bulk);
     let pid = world.with(0, |c| c.list()).unwrap()[1].pid;
     world.with(2, |c| c.kill(0, pid as i32, signal::TERM)).unwrap();
     assert_eq!(world.next(1), None);
-    assert_eq!(world.take_woken(), [asker]);
-    assert_eq!(world.again(asker, request, &mut bulk).unwrap().pid, pid);
+    assert_eq!(world.take_woken(), [caller]);
+    assert_eq!(world.again(caller, request, &mut bulk).unwrap().pid, pid);
     assert_eq!(world.with(2, |c| c.kill(0, pid as i32, signal::TERM)), Ok(()), "it has ended");
     let ended = world.with(0, |c| c.wait(shell, -1)).unwrap();
     assert_eq!((ended.pid, ended.end, ended.status), (pid, End::Signal, signal::TERM.into()));
 }
 
 #[test]
-fn one_that_starts_is_told_too() {
+fn a_starting_process_can_be_signalled() {
     let mut world = World::new();
     let (request, mut bulk) = spawn(1, 0, 0);
-    let asker = world.park(0, request, &mut bulk);
+    let caller = world.park(0, request, &mut bulk);
     let pid = world.fetch(1);
     world.with(2, |c| c.kill(0, pid as i32, signal::TERM)).unwrap();
     assert_eq!(stops(&mut world, 1), [(pid, signal::TERM)]);
     world.with(1, |c| c.ended(pid, End::Signal, 15, Account::default())).unwrap();
-    assert_eq!(world.again(asker, request, &mut bulk).unwrap().pid, pid);
-    assert_eq!(world.table.census(), (0, 0), "nobody waits for it");
+    assert_eq!(world.again(caller, request, &mut bulk).unwrap().pid, pid);
+    assert_eq!(world.table.census(), (0, 0), "no caller waits for it");
 }
 
 #[test]
-fn a_group_is_killed_whole() {
+fn a_signal_to_a_group_reaches_all_members() {
     let mut world = World::new();
     let shell = world.shell();
     let leader = world.run(1, shell, flag::NEW_GROUP);
@@ -100,7 +100,7 @@ fn a_group_is_killed_whole() {
 }
 
 #[test]
-fn a_process_reaches_those_it_began_and_its_group() {
+fn a_process_may_signal_its_descendants_and_its_group() {
     let mut world = World::new();
     let [shell, stranger] = [0; 2].map(|_| world.shell());
     let child = world.run(1, shell, flag::NEW_GROUP);
@@ -116,8 +116,8 @@ fn a_process_reaches_those_it_began_and_its_group() {
         assert_eq!(kill(&mut world, asker, pid), Err(Errno::Perm), "{asker} {pid}");
     }
     assert_eq!(kill(&mut world, shell, 999), Err(Errno::Srch));
-    assert_eq!(kill(&mut world, 999, shell), Err(Errno::Perm), "who has ended reaches nobody");
-    // Of a group, those that it reaches.
+    assert_eq!(kill(&mut world, 999, shell), Err(Errno::Perm), "it has ended");
+    // Of a group, only the members that it may signal.
     world.with(0, |c| c.group(0, stranger, child)).unwrap();
     let group = -(child as i32);
     assert_eq!(world.with(0, |c| c.kill(grandchild, group, signal::TERM)), Err(Errno::Perm));
@@ -131,9 +131,9 @@ fn a_process_reaches_those_it_began_and_its_group() {
     assert_eq!(heard, [News::Stop { pid: stranger, signal: signal::TERM }]);
 }
 
-/// Nobody comes behind a signal for a group.
+/// A process that has been signalled starts no others, so a signal to a group misses none.
 #[test]
-fn who_is_to_end_begins_nobody() {
+fn a_signalled_process_starts_no_other() {
     let mut world = World::new();
     let shell = world.shell();
     let leader = world.run(1, shell, flag::NEW_GROUP);
@@ -146,15 +146,15 @@ fn who_is_to_end_begins_nobody() {
     assert_eq!(world.with(0, |c| c.list()).unwrap().len(), 2);
 }
 
-/// A kernel that was called for a signal and did not come is called again, and the table wants no
-/// timer once it has come.
+/// A kernel that was woken for a signal and did not fetch it is woken again. Once it has fetched
+/// it, the table sets no timer.
 #[test]
-fn a_kernel_that_does_not_come_is_called_again() {
+fn a_kernel_that_does_not_fetch_is_woken_again() {
     let mut world = World::new();
     let pid = world.run(1, 0, 0);
     while world.tick() {}
     let listens = world.park(1, Request::new(Op::Next), &mut []);
-    assert!(!world.tick(), "there is nothing to hear");
+    assert!(!world.tick(), "there is no task");
     world.with(0, |c| c.kill(0, pid as i32, signal::TERM)).unwrap();
     assert_eq!(world.take_woken(), [listens]);
     for _ in 0..3 {
@@ -167,9 +167,9 @@ fn a_kernel_that_does_not_come_is_called_again() {
     assert_eq!((world.take_woken(), world.tick()), (vec![], false));
 }
 
-/// The kernel that was to wake another one dies before it does.
+/// The kernel that was to deliver the wake dies before it does.
 #[test]
-fn the_death_of_who_was_to_wake_a_kernel_wakes_it() {
+fn the_death_of_the_waking_kernel_repeats_the_wake() {
     let mut world = World::new();
     let pid = world.run(1, 0, 0);
     let listens = world.park(1, Request::new(Op::Next), &mut []);

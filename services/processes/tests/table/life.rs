@@ -1,4 +1,4 @@
-//! From the asking for a process to its end; numbers, limits, groups.
+//! From Spawn to the end of a process; numbers, limits, groups.
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, PROCESSES, Request, State, flag};
@@ -9,7 +9,7 @@ use processes::service::BEGINNINGS;
 use share::Event;
 
 #[test]
-fn a_process_is_asked_for_fetched_begun_and_ended() {
+fn a_process_is_requested_fetched_started_and_reaped() {
     let mut world = World::new();
     let shell = world.shell();
     let (request, mut bulk) = spawn(1, shell, 0);
@@ -22,7 +22,11 @@ fn a_process_is_asked_for_fetched_begun_and_ended() {
     assert_eq!(room[..bulk.len()], bulk);
     assert_eq!((news.filled as usize, news.value, news.group), (bulk.len(), shell.into(), shell));
     assert_eq!(world.state(pid), Some(State::Starting));
-    assert_eq!(world.again(asker, request, &mut bulk), None, "a second is over, nothing is known");
+    assert_eq!(
+        world.again(asker, request, &mut bulk),
+        None,
+        "repeated too early, it is parked again"
+    );
     assert_eq!(world.take_woken(), []);
     world.with(1, |c| c.begun(pid, Ok(5000))).unwrap();
     assert_eq!(world.take_woken(), [asker]);
@@ -41,7 +45,7 @@ fn a_process_is_asked_for_fetched_begun_and_ended() {
 }
 
 #[test]
-fn what_could_not_begin_is_not_there() {
+fn a_process_that_failed_to_start_leaves_no_record() {
     let mut world = World::new();
     let shell = world.shell();
     let (request, mut bulk) = spawn(1, shell, 0);
@@ -60,7 +64,7 @@ fn what_could_not_begin_is_not_there() {
 }
 
 #[test]
-fn one_that_ends_before_it_began_is_answered_and_can_be_waited_for() {
+fn a_process_that_ends_while_starting_can_be_waited_for() {
     let mut world = World::new();
     let shell = world.shell();
     let (request, mut bulk) = spawn(1, shell, 0);
@@ -72,13 +76,17 @@ fn one_that_ends_before_it_began_is_answered_and_can_be_waited_for() {
 }
 
 #[test]
-fn beginnings_have_a_length() {
+fn start_data_are_limited() {
     let mut world = World::new();
     let (request, _) = spawn(1, 0, 0);
     let mut long = vec![0; BEGIN_BYTES + 1];
     let request = |length: usize| Request { length: length as u32, ..request };
     assert_eq!(world.errno(0, request(BEGIN_BYTES + 1), &mut long), Errno::Toobig);
-    assert_eq!(world.errno(0, request(100), &mut long[..99]), Errno::Toobig, "it did not arrive");
+    assert_eq!(
+        world.errno(0, request(100), &mut long[..99]),
+        Errno::Toobig,
+        "longer than the bulk"
+    );
     assert_eq!(world.errno(0, request(usize::MAX), &mut long), Errno::Toobig);
     let all = BEGINNINGS / BEGIN_BYTES;
     for _ in 0..all {
@@ -89,7 +97,7 @@ fn beginnings_have_a_length() {
 }
 
 #[test]
-fn what_does_not_fit_its_kernels_room_ends_and_the_next_one_is_tried() {
+fn start_data_larger_than_the_room_fail_and_the_next_task_follows() {
     let mut world = World::new();
     let (large, mut bulk) = spawn(1, 0, 0);
     let (small, mut empty) = (Request { length: 0, ..large }, []);
@@ -104,7 +112,7 @@ fn what_does_not_fit_its_kernels_room_ends_and_the_next_one_is_tried() {
 }
 
 #[test]
-fn each_news_goes_to_one_and_the_oldest_first() {
+fn each_task_goes_to_one_thread_the_oldest_first() {
     let mut world = World::new();
     let running = world.run(1, 0, 0);
     let next = Request::new(Op::Next);
@@ -123,7 +131,7 @@ fn each_news_goes_to_one_and_the_oldest_first() {
 }
 
 #[test]
-fn only_its_kernel_says_what_becomes_of_it() {
+fn only_its_kernel_may_report_on_a_process() {
     let mut world = World::new();
     let (request, mut bulk) = spawn(1, 0, 0);
     world.park(0, request, &mut bulk);
@@ -134,7 +142,7 @@ fn only_its_kernel_says_what_becomes_of_it() {
         let account = world.with(kernel, |c| c.account(pid, Account::default()));
         [ended, begun, account].map(|result| result.unwrap_err())
     };
-    assert_eq!(all(&mut world, 1, pid), [Errno::Perm; 3], "it has not heard of it");
+    assert_eq!(all(&mut world, 1, pid), [Errno::Perm; 3], "it has not fetched it");
     assert_eq!(world.fetch(1), pid);
     assert_eq!(all(&mut world, 2, pid), [Errno::Perm; 3]);
     assert_eq!(all(&mut world, 1, pid + 1), [Errno::Srch; 3]);
@@ -149,7 +157,7 @@ fn only_its_kernel_says_what_becomes_of_it() {
 }
 
 #[test]
-fn the_table_has_an_end_and_the_ended_count() {
+fn the_table_is_limited_and_ended_processes_count() {
     let mut world = World::new();
     let shell = world.shell();
     let mut last = 0;
@@ -167,7 +175,7 @@ fn the_table_has_an_end_and_the_ended_count() {
 }
 
 #[test]
-fn numbers_rise_and_a_life_has_its_own() {
+fn numbers_rise_and_each_life_starts_higher() {
     assert_eq!((first(0), first(1), first(2)), (FIRST, FIRST, FIRST + STRIDE));
     for lives in [3, 1023, 1024, 1025, u32::MAX] {
         assert!((FIRST..abi::process::LAST_PID).contains(&first(lives)), "{lives}");
@@ -191,7 +199,7 @@ fn numbers_in_use_are_passed_over() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn malformed_requests_are_refused() {
     let mut world = World::new();
     let shell = world.shell();
     let (good, mut bulk) = spawn(1, shell, 0);
@@ -227,7 +235,7 @@ fn groups_are_inherited_made_and_joined() {
     assert_eq!(world.with(0, |c| c.group(shell, child, leader)), Ok(leader));
     assert_eq!(group(&mut world, child), leader);
     assert_eq!(world.with(0, |c| c.group(child, 0, 0)), Ok(child));
-    assert_eq!(world.with(0, |c| c.group(0, child, shell)), Ok(shell), "the system may all");
+    assert_eq!(world.with(0, |c| c.group(0, child, shell)), Ok(shell), "the system may move any");
     assert_eq!(world.with(0, |c| c.group(child, leader, child)), Err(Errno::Perm), "no child");
     assert_eq!(world.with(0, |c| c.group(shell, child, 12345)), Err(Errno::Perm), "no such group");
     assert_eq!(world.with(0, |c| c.group(shell, 12345, 0)), Err(Errno::Srch));
@@ -238,9 +246,9 @@ fn groups_are_inherited_made_and_joined() {
     assert_eq!(group(&mut world, joined), leader);
 }
 
-/// Who could join any group could signal whom it likes.
+/// A process that could join any group could signal any process.
 #[test]
-fn groups_of_strangers_are_not_joined() {
+fn groups_outside_the_family_cannot_be_joined() {
     let mut world = World::new();
     let [shell, stranger] = [0; 2].map(|_| world.shell());
     let child = world.run(1, shell, flag::NEW_GROUP);
@@ -254,9 +262,9 @@ fn groups_of_strangers_are_not_joined() {
     assert_eq!(world.with(0, |c| c.group(shell, child, sibling)), Ok(sibling));
 }
 
-/// It names the group to a table that begins anew.
+/// The kernel reports the group to a restarted table, so it must know it.
 #[test]
-fn a_kernel_hears_of_another_group() {
+fn a_kernel_learns_of_a_new_group() {
     let mut world = World::new();
     let shell = world.shell();
     let pid = world.run(1, shell, 0);
@@ -292,7 +300,7 @@ fn lists_come_in_pieces() {
 }
 
 #[test]
-fn who_asks_anew_under_its_token_is_forgotten_first() {
+fn a_new_request_under_a_parked_token_cancels_the_old_one() {
     let mut world = World::new();
     let (request, mut bulk) = spawn(1, 0, 0);
     let token = world.park(0, request, &mut bulk);
@@ -306,7 +314,7 @@ fn who_asks_anew_under_its_token_is_forgotten_first() {
 }
 
 #[test]
-fn a_client_sends_what_it_is_told() {
+fn a_client_sends_all_fields() {
     let mut asked = Vec::new();
     let spawn = Spawn { kernel: 1, parent: 2, group: 3, flags: 4, beginning: b"abc" };
     let mut ask = |request: Request, bulk: &mut [u8]| {

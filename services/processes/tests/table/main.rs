@@ -1,4 +1,4 @@
-//! The process table, asked by kernels that are played here.
+//! Tests of the process table. The kernels are simulated here.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

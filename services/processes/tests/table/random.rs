@@ -1,13 +1,13 @@
-//! Random operations of three kernels that begin and end processes, kill, wait, give up and die.
-//! Behind each, from what the table lists and nothing else:
+//! Random operations of three kernels that start and end processes, kill, wait, give up and die.
+//! After each one, judged only by what the table lists:
 //!
-//! - no number is given twice, and no end is told twice;
-//! - a child whose parent lives, and what is watched, goes with an answer to a wait and not
-//!   otherwise; what nobody will ask for is not there once it has ended;
-//! - nobody is parked who could be answered, and nobody of a dead kernel;
-//! - when all processes have ended everybody has been answered;
-//! - all of this also where half of the wakes of kernels that ask for their news are lost, once
-//!   the time has come that the table asked for.
+//! - no number is given twice, and no end is reported twice;
+//! - a child with a living parent, or a watched process, is removed by a successful Wait and by
+//!   nothing else; a process for which no Wait will come is removed when it ends;
+//! - no caller stays parked that could be answered, and none of a dead kernel;
+//! - when all processes have ended, all callers have been answered;
+//! - all of this holds even if half of the wakes of kernels parked in Next are lost, once the
+//!   table's timer has fired.
 
 use crate::common::*;
 use abi::process::{End, Errno, Listed, Op, PROCESSES, Reply, Request, State, flag, signal};
@@ -22,19 +22,19 @@ struct Play {
     world: World,
     random: Prng,
     seed: u64,
-    /// A kernel dies once in so many times 32 operations.
+    /// A kernel dies about once in `32 * deaths` operations.
     deaths: u64,
-    /// Wakes of kernels get lost.
+    /// Half of the wakes of kernels parked in Next get lost.
     loses: bool,
     parked: BTreeMap<Token, (Request, Vec<u8>)>,
-    /// What each kernel runs: has it begun?
+    /// The processes that each kernel runs, and whether each was reported as started.
     runs: [BTreeMap<u32, bool>; KERNELS as usize],
-    /// Kernels of those who watch.
+    /// The watched processes, and the kernel that watches each.
     watched: BTreeMap<u32, u8>,
     given: BTreeSet<u32>,
     fetched: BTreeSet<u32>,
-    told: BTreeSet<u32>,
-    /// What may go in this operation without having been told.
+    reported: BTreeSet<u32>,
+    /// Processes that this operation may remove without reporting their end.
     excused: BTreeSet<u32>,
 }
 
@@ -64,13 +64,13 @@ impl Play {
             watched: BTreeMap::new(),
             given: BTreeSet::new(),
             fetched: BTreeSet::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             excused: BTreeSet::new(),
         }
     }
 
     fn list(&mut self) -> BTreeMap<u32, Listed> {
-        // Of a kernel that is heard and changes nothing.
+        // The token is of a kernel; listing changes nothing.
         let (token, mut bulk) = (self.world.token(0), vec![0; PROCESSES * size_of::<Listed>()]);
         let reply = self.world.ask(token, Request::new(Op::List), &mut bulk).unwrap();
         bulk.truncate(reply.filled as usize);
@@ -91,11 +91,11 @@ impl Play {
     fn ask(&mut self, kernel: u8, request: Request, mut bulk: Vec<u8>) {
         let token = self.world.token(kernel);
         let reply = self.world.ask(token, request, &mut bulk);
-        self.heard(token, request, bulk, reply);
+        self.received(token, request, bulk, reply);
         self.drain();
     }
 
-    /// Everybody who was woken asks again, in a random order.
+    /// Every woken caller repeats its request, in random order.
     fn drain(&mut self) {
         let mut woken = self.world.take_woken();
         while !woken.is_empty() {
@@ -104,27 +104,27 @@ impl Play {
                 continue;
             }
             let parked = self.parked.remove(&token);
-            let (request, mut bulk) = parked.expect("who is woken was parked, once");
+            let (request, mut bulk) = parked.expect("a woken caller was parked, once");
             let reply = self.world.again(token, request, &mut bulk);
-            self.heard(token, request, bulk, reply);
+            self.received(token, request, bulk, reply);
             woken.extend(self.world.take_woken());
         }
     }
 
-    /// Is the wake of a kernel that asks for its news lost?
+    /// Returns whether this wake is lost; only wakes of callers of Next are.
     fn is_lost(&mut self, token: Token) -> bool {
-        let (request, _) = self.parked.get(&token).expect("who is woken was parked");
+        let (request, _) = self.parked.get(&token).expect("a woken caller was parked");
         request.op == Op::Next as u16 && self.random.chance(1, 2)
     }
 
-    /// The time comes that the table asked for, and no wake is lost: then it asks for none.
+    /// Lets the table's timer fire, without losing wakes, until the table sets it no more.
     fn catch_up(&mut self) {
         let loses = std::mem::replace(&mut self.loses, false);
-        // Some wait for a kernel that does not come back.
+        // Processes may be waiting for a kernel that does not come back.
         let waiting = self.list().into_values().filter(|listed| state(listed) == State::Waiting);
         self.excused.extend(waiting.map(|listed| listed.pid));
         for round in 0.. {
-            assert!(round < 13, "seed {}: the table is not content", self.seed);
+            assert!(round < 13, "seed {}: the table keeps setting its timer", self.seed);
             if !self.world.tick() {
                 break;
             }
@@ -133,7 +133,7 @@ impl Play {
         self.loses = loses;
     }
 
-    fn heard(&mut self, token: Token, request: Request, bulk: Vec<u8>, reply: Option<Reply>) {
+    fn received(&mut self, token: Token, request: Request, bulk: Vec<u8>, reply: Option<Reply>) {
         let Some(reply) = reply else {
             self.parked.insert(token, (request, bulk));
             return;
@@ -146,7 +146,7 @@ impl Play {
         match Op::from_code(request.op).unwrap() {
             Op::Spawn => {
                 assert!(self.given.insert(pid), "seed {seed}: {pid} twice");
-                if request.flags & flag::WATCHED != 0 && !self.told.contains(&pid) {
+                if request.flags & flag::WATCHED != 0 && !self.reported.contains(&pid) {
                     self.watched.insert(pid, token.kernel);
                 }
             }
@@ -159,7 +159,7 @@ impl Play {
                 assert!(runs.contains_key(&pid), "seed {seed}: {pid} does not run there");
             }
             Op::Wait if pid != 0 => {
-                assert!(self.told.insert(pid), "seed {seed}: {pid} was told twice");
+                assert!(self.reported.insert(pid), "seed {seed}: {pid} was reported twice");
                 self.watched.remove(&pid);
             }
             Op::Leave => {
@@ -226,7 +226,7 @@ impl Play {
         }
     }
 
-    /// A kernel dies. The others hear of it, or the next life asks first.
+    /// A kernel dies. Either the table learns it first, or the next life's request comes first.
     fn die(&mut self, kernel: u8, before: &BTreeMap<u32, Listed>) {
         let at = usize::from(kernel);
         let epoch = Epoch(self.world.epochs[at]);
@@ -266,7 +266,7 @@ impl Play {
         self.ask(kernel, Request { pid, parent, group, ..Request::new(Op::Group) }, Vec::new());
     }
 
-    /// One operation, and what must be so behind it. `ends`: how often processes end, of 8.
+    /// Does one random operation and checks the table. Processes end with a chance of `ends` / 8.
     fn operate(&mut self, ends: u64) {
         let before = self.list();
         let kernel = self.random.below(KERNELS) as u8;
@@ -312,14 +312,14 @@ impl Play {
         let lives = |pid: u32| after.get(&pid).is_some_and(|l| state(l) != State::Ended);
         for (pid, listed) in before.iter().filter(|(pid, _)| !after.contains_key(pid)) {
             let is_wanted = lives(listed.parent) || self.watched.contains_key(pid);
-            let is_excused = self.told.contains(pid) || self.excused.contains(pid);
+            let is_excused = self.reported.contains(pid) || self.excused.contains(pid);
             assert!(!is_wanted || is_excused, "seed {seed}: {listed:?} is gone");
         }
         for (pid, listed) in &after {
             assert!(listed.parent == 0 || lives(listed.parent), "seed {seed}: {listed:?}");
             let is_watched = listed.parent != 0 || self.watched.contains_key(pid);
             assert!(state(listed) != State::Ended || is_watched, "seed {seed}: {listed:?} stays");
-            assert!(!self.told.contains(pid), "seed {seed}: {listed:?} was told");
+            assert!(!self.reported.contains(pid), "seed {seed}: {listed:?} was reported");
         }
         for (token, (request, _)) in &self.parked {
             assert_eq!(token.epoch, self.world.epochs[usize::from(token.kernel)], "seed {seed}");
@@ -331,7 +331,7 @@ impl Play {
         assert!(records <= PROCESSES);
     }
 
-    /// Could who is parked be answered?
+    /// Returns whether this parked caller could be answered.
     fn could(token: Token, request: &Request, after: &BTreeMap<u32, Listed>) -> bool {
         match Op::from_code(request.op).unwrap() {
             Op::Next => {
@@ -356,7 +356,7 @@ impl Play {
         }
     }
 
-    /// All processes end: everybody but the kernels' threads is answered. Then all kernels go.
+    /// Ends all processes: all callers but those of Next must be answered. Then all kernels die.
     fn finish(&mut self) {
         while self.list().values().any(|listed| state(listed) != State::Ended) {
             for kernel in 0..KERNELS as u8 {
@@ -382,7 +382,7 @@ impl Play {
 }
 
 #[test]
-fn a_wake_that_is_lost_is_made_good() {
+fn a_lost_wake_is_repeated() {
     for seed in 0..1000 {
         let mut play = Play::new(seed);
         play.loses = true;
@@ -392,21 +392,21 @@ fn a_wake_that_is_lost_is_made_good() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_is_told_twice() {
-    let (mut given, mut told) = (0, 0);
+fn no_end_is_lost_or_reported_twice() {
+    let (mut given, mut reported) = (0, 0);
     for seed in 0..3000 {
         let mut play = Play::new(seed);
         (0..150).for_each(|_| play.operate(6));
         play.finish();
         given += play.given.len();
-        told += play.told.len();
+        reported += play.reported.len();
     }
-    println!("{given} processes, {told} ends told");
-    assert!(given > 20_000 && told > 5_000, "{given} processes, {told} ends told");
+    println!("{given} processes, {reported} ends reported");
+    assert!(given > 20_000 && reported > 5_000, "{given} processes, {reported} ends reported");
 }
 
 #[test]
-fn a_full_table_goes_on() {
+fn a_full_table_keeps_working() {
     for seed in 0..4 {
         let mut play = Play { deaths: 100, ..Play::new(seed) };
         let mut full = 0;

@@ -1,4 +1,4 @@
-//! Waiting: which children, in which order, once each.
+//! Waiting for children: which ones, in which order, each end once.
 
 use crate::common::*;
 use abi::process::{End, Errno, Op, Request, flag};
@@ -10,20 +10,20 @@ fn ended(world: &mut World, pid: u32) {
 }
 
 #[test]
-fn the_oldest_end_is_told_first_and_each_once() {
+fn the_oldest_end_is_reported_first_and_each_once() {
     let mut world = World::new();
     let shell = world.shell();
     let pids = [0; 3].map(|_| world.run(1, shell, 0));
     for at in [1, 2, 0] {
         ended(&mut world, pids[at]);
     }
-    let told = [0; 3].map(|_| world.with(0, |c| c.wait(shell, -1)).unwrap().pid);
-    assert_eq!(told, [pids[1], pids[2], pids[0]]);
+    let reported = [0; 3].map(|_| world.with(0, |c| c.wait(shell, -1)).unwrap().pid);
+    assert_eq!(reported, [pids[1], pids[2], pids[0]]);
     assert_eq!(world.with(0, |c| c.wait(shell, -1)), Err(Errno::Child));
 }
 
 #[test]
-fn which_child_is_said_as_in_waitpid() {
+fn the_pid_selects_children_as_in_waitpid() {
     let mut world = World::new();
     let shell = world.shell();
     let one = world.run(1, shell, 0);
@@ -47,11 +47,11 @@ fn which_child_is_said_as_in_waitpid() {
     assert_eq!(poll(&mut world, group), Err(Errno::Child));
     ended(&mut world, one);
     assert_eq!(poll(&mut world, 0), Ok(one));
-    assert_eq!(world.with(0, |c| c.poll(12345, -1)), Err(Errno::Srch), "nobody asks");
+    assert_eq!(world.with(0, |c| c.poll(12345, -1)), Err(Errno::Srch), "no such caller");
 }
 
 #[test]
-fn who_waits_is_woken_and_only_one_gets_it() {
+fn all_waiters_are_woken_and_one_gets_the_child() {
     let mut world = World::new();
     let shell = world.shell();
     let pid = world.run(1, shell, 0);
@@ -65,7 +65,7 @@ fn who_waits_is_woken_and_only_one_gets_it() {
 }
 
 #[test]
-fn who_has_nothing_to_wait_for_any_more_learns_it() {
+fn a_waiter_with_no_child_left_is_woken() {
     let mut world = World::new();
     let shell = world.shell();
     let pid = world.run(1, shell, 0);
@@ -74,7 +74,7 @@ fn who_has_nothing_to_wait_for_any_more_learns_it() {
     world.with(0, |c| c.group(shell, pid, 0)).unwrap();
     assert_eq!(world.take_woken(), [token]);
     assert_eq!(world.again(token, request, &mut []).unwrap().errno(), Errno::Child);
-    // The asker itself goes into another group.
+    // The caller itself moves to another group.
     let request = wait(shell, 0);
     world.with(0, |c| c.group(shell, pid, shell)).unwrap();
     let other = world.run(1, 0, 0);
@@ -82,7 +82,7 @@ fn who_has_nothing_to_wait_for_any_more_learns_it() {
     world.with(0, |c| c.group(0, shell, other)).unwrap();
     assert_eq!(world.take_woken(), [token]);
     assert_eq!(world.again(token, request, &mut []).unwrap().errno(), Errno::Child);
-    // The asker ends.
+    // The caller ends.
     let request = wait(shell, -1);
     let token = world.park(0, request, &mut []);
     world.with(0, |c| c.ended(shell, End::Exit, 0, Account::default())).unwrap();
@@ -91,7 +91,7 @@ fn who_has_nothing_to_wait_for_any_more_learns_it() {
 }
 
 #[test]
-fn a_wait_is_cancelled() {
+fn a_cancelled_wait_does_not_take_the_child() {
     let mut world = World::new();
     let shell = world.shell();
     let pid = world.run(1, shell, 0);
@@ -103,7 +103,7 @@ fn a_wait_is_cancelled() {
 }
 
 #[test]
-fn the_system_waits_for_what_is_watched() {
+fn the_system_waits_for_watched_processes_only() {
     let mut world = World::new();
     let watched = world.run(1, 0, flag::WATCHED);
     let free = world.run(1, 0, 0);
@@ -113,7 +113,7 @@ fn the_system_waits_for_what_is_watched() {
     let request = wait(0, watched as i32);
     let token = world.park(2, request, &mut []);
     ended(&mut world, free);
-    assert_eq!((world.take_woken(), world.about(free)), (vec![], None), "nobody will ask");
+    assert_eq!((world.take_woken(), world.about(free)), (vec![], None), "no waiter");
     ended(&mut world, watched);
     assert_eq!(world.take_woken(), [token]);
     assert_eq!(world.again(token, request, &mut []).unwrap().status, watched);
@@ -121,7 +121,7 @@ fn the_system_waits_for_what_is_watched() {
 }
 
 #[test]
-fn who_leaves_will_not_ask() {
+fn a_process_that_was_left_is_not_kept() {
     let mut world = World::new();
     let pids = [0; 2].map(|_| world.run(1, 0, flag::WATCHED));
     ended(&mut world, pids[0]);
@@ -139,7 +139,7 @@ fn who_leaves_will_not_ask() {
 }
 
 #[test]
-fn places_to_wait_in_have_an_end() {
+fn the_number_of_parked_callers_is_limited() {
     let mut world = World::new();
     let next = Request::new(Op::Next);
     for _ in 0..processes::service::WAITS {

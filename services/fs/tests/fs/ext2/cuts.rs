@@ -1,8 +1,7 @@
-//! Power cuts: what was synced is there afterwards, under a name that it had since.
+//! Power cuts: what was synced is there afterwards, under a name that it has had since.
 //!
-//! Every file begins with a number of its own, by which it is found again wherever it went. What
-//! was written, cut off or moved behind the last sync may be there or not; what was removed may be
-//! there still.
+//! Every file starts with a unique number, by which it is found under any name. Changes after the
+//! last sync may be there or not, and removed files may still be there.
 
 use super::tools::{Image, assert_clean, make};
 use crate::common::Solo;
@@ -17,7 +16,7 @@ const BOTH: u16 = flag::READ | flag::WRITE;
 /// What must be there of a file.
 #[derive(Clone, Default)]
 struct Synced {
-    /// Bytes as they were, and whether each has been written since.
+    /// The bytes at the sync, and whether each has been written since.
     bytes: Vec<(u8, bool)>,
 }
 
@@ -33,10 +32,10 @@ struct Load {
     random: Prng,
     root: u64,
     files: BTreeMap<u64, File>,
-    /// Paths of files.
+    /// Files by path.
     names: BTreeMap<String, u64>,
     directories: Vec<String>,
-    /// Paths that were there at a sync and nobody has taken away since.
+    /// Paths that existed at a sync and were not removed since.
     durable: BTreeMap<String, u64>,
     next: u64,
 }
@@ -83,7 +82,7 @@ impl Load {
     }
 
     fn put(&mut self, file: u64, id: u64, at: usize, data: &[u8]) -> Result<(), Errno> {
-        // Some of it may be written although there is no answer.
+        // Some of it may be written even if the request fails.
         let one = self.files.get_mut(&id).unwrap();
         if let Some(synced) = &mut one.synced {
             synced.bytes.iter_mut().skip(at).take(data.len()).for_each(|(_, new)| *new = true);
@@ -141,7 +140,7 @@ impl Load {
         self.with(|c| c.close(file))
     }
 
-    /// A name goes; the file with the last one.
+    /// A name is removed; with the last one, so is the file.
     fn forget(&mut self, name: &str, replaced: bool) {
         let Some(id) = self.names.remove(name) else { return };
         if !replaced {
@@ -247,7 +246,7 @@ impl Load {
     }
 }
 
-/// All files of an image but those in lost+found.
+/// Reads all files of an image except those in lost+found.
 fn collect(solo: &mut Solo, handle: u64, above: &str, into: &mut BTreeMap<String, Vec<u8>>) {
     for entry in solo.with(|c| c.list(handle, 4096)).unwrap() {
         let name = String::from_utf8(entry.name).unwrap();
@@ -273,13 +272,14 @@ fn collect(solo: &mut Solo, handle: u64, above: &str, into: &mut BTreeMap<String
     }
 }
 
-/// Is this what must be there?
+/// Returns whether the file holds what was synced.
 fn is_kept(found: &[u8], synced: &Synced) -> bool {
     found.len() >= synced.bytes.len()
         && synced.bytes.iter().zip(found).all(|((was, written), is)| *written || was == is)
 }
 
-/// One life that ends with a cut; what is wrong with what is left.
+/// Runs random operations until a power cut. Returns the number of synced files, or what is wrong
+/// afterwards.
 pub fn cut(seed: u64, lies: bool, on: impl FnOnce(Vec<u8>, u64) -> Solo) -> Result<u64, String> {
     let block = [1024, 2048, 4096][(seed % 3) as usize];
     let image = make(block, 8192, if block == 1024 { &["-g", "2048"] } else { &[] });

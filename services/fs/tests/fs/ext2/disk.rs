@@ -1,5 +1,5 @@
-//! A disk with a write cache: answers in random order after random delays, may lose at a power cut
-//! any of what was not flushed, and may fail.
+//! A disk with a write cache. It completes I/Os in random order after random delays, may lose any
+//! unflushed write in a power cut, and may fail.
 
 use crate::common::{Solo, token};
 use abi::fs::{Errno, Reply, Request};
@@ -9,34 +9,34 @@ use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::{AnyFs, Stop};
 use fs::model::Limits;
 
-/// A request, with what it brings.
+/// An I/O, with the data of a write.
 pub struct Asked {
     pub io: Io,
     pub data: Box<[u8]>,
 }
 
 pub struct Disk {
-    /// What is there for good.
+    /// What survives a power cut.
     pub durable: Vec<u8>,
-    /// What is read.
+    /// What reads return.
     pub seen: Vec<u8>,
-    /// Answered and not flushed.
+    /// Completed writes that are not flushed.
     cached: Vec<(usize, Box<[u8]>)>,
-    /// Asked.
+    /// I/Os not completed yet.
     pub queue: Vec<Asked>,
     pub random: Prng,
-    /// Of a thousand requests, how many fail: reads, writes.
+    /// Of a thousand I/Os, how many fail: reads, writes.
     pub failing: (u64, u64),
-    /// A byte that cannot be read.
+    /// The offset of a byte that cannot be read.
     pub broken: Option<usize>,
-    /// Reads that were asked for.
+    /// Number of reads done.
     pub reads: u64,
-    /// It goes after so many more answers.
+    /// The power fails after so many completed I/Os.
     pub cut: Option<u64>,
     pub answered: u64,
-    /// Answers to flushes, and does not flush.
+    /// Completes flushes without flushing.
     pub lies: bool,
-    /// What of a write is there in whole or not at all.
+    /// Size of the pieces of a write that are atomic.
     block: usize,
 }
 
@@ -59,7 +59,7 @@ impl Disk {
         }
     }
 
-    /// Does one of the requests, any of them.
+    /// Completes one of the I/Os, chosen at random.
     pub fn work(&mut self) -> Option<(u64, bool, Vec<u8>)> {
         if self.queue.is_empty() || self.cut == Some(self.answered) {
             return None;
@@ -93,11 +93,11 @@ impl Disk {
         }
     }
 
-    /// What is left after a power cut: any of what was cached or asked.
+    /// Returns the contents after a power cut: each unflushed or pending write is there or not.
     pub fn cut(mut self) -> Vec<u8> {
         let asked = self.queue.drain(..).map(|asked| (asked.io.at as usize, asked.data));
         let maybe: Vec<_> = self.cached.drain(..).chain(asked).collect();
-        // Now and then most of it is there, now and then hardly any.
+        // How many are there differs from cut to cut, from none to all.
         let chance = self.random.below(5);
         for (from, data) in maybe {
             for (from, block) in (from..).step_by(self.block).zip(data.chunks(self.block)) {
@@ -111,13 +111,13 @@ impl Disk {
 }
 
 impl Solo {
-    /// With what an image holds at its root.
+    /// Creates a service with the image as root.
     pub fn on_disk(image: Vec<u8>, seed: u64, cache: usize) -> Solo {
         let vfs = Vfs::with_root(3, AnyFs::Ext2(Box::new(Ext2::new(cache, false))));
         Solo { disk: Some(Disk::new(image, seed)), vfs, ..Solo::new(0) }
     }
 
-    /// The same with what a kernel has for it.
+    /// The same with the memory limit of a kernel.
     pub fn in_a_kernel(image: Vec<u8>, seed: u64) -> Solo {
         let memory = fs::ext2::memory(&image[1024..2048]).unwrap();
         let root = AnyFs::Ext2(Box::new(Ext2::within(memory, false)));
@@ -139,7 +139,7 @@ impl Solo {
         self.vfs.wake_tidied(&mut self.woken);
     }
 
-    /// One answer of the disk; false when there is none to come.
+    /// Completes one I/O. Returns false if there is none and no caller has been woken.
     pub fn pump(&mut self) -> bool {
         self.submit();
         let Some(disk) = &mut self.disk else { return false };
@@ -152,7 +152,7 @@ impl Solo {
         true
     }
 
-    /// One request, or an error when the power goes meanwhile.
+    /// Sends a request; an error if the power fails meanwhile.
     pub fn ask_until_cut(&mut self, request: Request, bulk: &mut [u8]) -> Reply {
         loop {
             if let Some(reply) = self.ask_as(token(0, 1), request, bulk) {
@@ -176,7 +176,7 @@ impl Solo {
         self.disk.as_ref().is_some_and(|disk| disk.cut == Some(disk.answered))
     }
 
-    /// The disk does a little on its own.
+    /// Lets the disk complete a few I/Os.
     pub fn drift(&mut self) {
         if self.disk.is_none() {
             return;
@@ -194,7 +194,7 @@ impl Solo {
         }
     }
 
-    /// Until it has read what it needs to begin.
+    /// Waits for the mount.
     pub fn mount(mut self) -> Solo {
         let root = self.root();
         self.with(|c| c.stat(root)).unwrap();
@@ -207,7 +207,7 @@ impl Solo {
         Limits { largest, last, grain, allocated: 65_536 }
     }
 
-    /// Unmounts it; what is on the disk then.
+    /// Unmounts the file system. Returns the contents of the disk.
     pub fn unmount(mut self) -> Vec<u8> {
         if self.driver.is_some() {
             self.settle();

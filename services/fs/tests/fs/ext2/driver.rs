@@ -1,5 +1,5 @@
-//! Who drives a disk by requests, as a kernel does: takes some at a time, carries data in pieces,
-//! may die with what it took, and may not hear that it is called.
+//! A driver of a disk, as in a kernel: it takes I/Os by requests, carries data in pieces, may die
+//! with the I/Os it took, and may miss a wake.
 
 use super::disk::{Asked, Disk};
 use crate::common::Solo;
@@ -11,9 +11,9 @@ use fs::ext2::{Ext2, Io, What};
 use fs::filesystem::AnyFs;
 use share::{Answer, Event, Service, Token};
 
-/// Its kernel.
+/// The kernel of the driver.
 const KERNEL: DomainId = DomainId(2);
-/// Its disk.
+/// The number of its disk.
 pub const DISK: u64 = 1;
 
 pub struct Driver {
@@ -21,10 +21,10 @@ pub struct Driver {
     listens: bool,
     in_vain: bool,
     random: Prng,
-    /// Most requests at a time, and bytes of a message.
+    /// Maximum I/Os at a time, and bytes of a message.
     pub most: usize,
     pub room: usize,
-    /// Of a thousand, how many calls it does not hear, and behind how many results it dies.
+    /// Of a thousand: how many wakes it misses, and how many results it dies before reporting.
     pub troubles: (u64, u64),
 }
 
@@ -41,7 +41,7 @@ impl Driver {
 }
 
 impl Solo {
-    /// As [`Solo::on_disk`], with a driver that asks.
+    /// The same as [`Solo::on_disk`], with a driver that uses requests.
     pub fn served(image: Vec<u8>, seed: u64) -> Solo {
         let fs = AnyFs::Ext2(Box::new(Ext2::new(0, false)));
         let vfs = Vfs::with_root_on(3, DISK, fs);
@@ -55,18 +55,18 @@ impl Solo {
         match self.vfs.step(self.now, event, &mut self.woken) {
             Answer::Done(reply) => Some(reply),
             Answer::Parked => None,
-            Answer::NoReply => panic!("only heard"),
+            Answer::NoReply => panic!("no reply"),
         }
     }
 
-    /// Takes the calls of the driver from those who are woken.
+    /// Removes the driver's wakes from those of the step.
     pub fn hear(&mut self) {
         let Some(driver) = &mut self.driver else { return };
         let token = driver.token();
         let before = self.woken.0.len();
         self.woken.0.retain(|woken| *woken != token);
         if self.woken.0.len() != before {
-            assert!(driver.listens, "called, and does not listen");
+            assert!(driver.listens, "woken, but does not wait");
             driver.in_vain = driver.random.chance(driver.troubles.0, 1000);
             driver.listens = driver.in_vain;
         }
@@ -76,7 +76,7 @@ impl Solo {
         self.driver.as_ref().is_some_and(|driver| driver.in_vain)
     }
 
-    /// Takes what there is to do.
+    /// Takes the I/Os that there are.
     pub fn listen(&mut self) {
         loop {
             self.hear();
@@ -121,7 +121,7 @@ impl Solo {
         data.into()
     }
 
-    /// Tells what became of a request, or dies before.
+    /// Reports the result of an I/O, or dies before that.
     pub fn tell_done(&mut self, number: u64, good: bool, data: &[u8]) {
         let driver = self.driver.as_mut().unwrap();
         if driver.random.chance(driver.troubles.1, 1000) {
@@ -146,7 +146,7 @@ impl Solo {
         }
     }
 
-    /// Its kernel dies with what it took: some of it has been done. It comes back.
+    /// The driver's kernel dies with the I/Os it took, some of which are done, and restarts.
     fn die(&mut self) {
         let (driver, disk) = (self.driver.as_mut().unwrap(), self.disk.as_mut().unwrap());
         let some = driver.random.below(disk.queue.len() as u64 + 1);
@@ -159,7 +159,7 @@ impl Solo {
         self.tell(Event::Gone(KERNEL, epoch));
     }
 
-    /// Until all is on the disk, and it says that it is clean.
+    /// Waits until everything is on the disk and it is marked clean.
     pub fn settle(&mut self) {
         let root = self.root();
         loop {

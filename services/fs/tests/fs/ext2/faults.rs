@@ -1,4 +1,4 @@
-//! Images that are wrong, disks that fail, and disks that are full.
+//! Corrupt images, failing disks, and full disks.
 
 use super::tools::{assert_clean, make};
 use crate::common::{Pair, Solo};
@@ -8,7 +8,7 @@ use fs::exercise::exercise;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
-/// An image with a little of everything.
+/// Creates an image with files, directories and links.
 fn filled(block: usize) -> Vec<u8> {
     let mut solo = Solo::on_disk(make(block, 4096, &["-N", "256"]), 1, 0).mount();
     let root = solo.root();
@@ -29,10 +29,10 @@ fn filled(block: usize) -> Vec<u8> {
     solo.unmount()
 }
 
-/// Whoever syncs beside a disk that takes nothing any more is told so each time, also for what
-/// changed behind that which could not be written, and nobody waits without end.
+/// With a disk that accepts no writes, each sync fails, also for changes after those that could not
+/// be written, and no caller waits forever.
 #[test]
-fn a_dead_disk_is_told_to_each_sync() {
+fn each_sync_to_a_dead_disk_fails() {
     let mut solo = Solo::on_disk(make(1024, 4096, &[]), 3, 0).mount();
     let root = solo.root();
     let [file, other] =
@@ -46,7 +46,7 @@ fn a_dead_disk_is_told_to_each_sync() {
         solo.with(|c| c.write_at(other, round, b"more")).unwrap();
         assert_eq!(solo.with(|c| c.sync(other)), Err(Errno::Io), "round {round}");
     }
-    // Freed blocks wait for the generation, too, and so do names in the place of others.
+    // Freed blocks wait for the generation too, and so do names that replace others.
     let _ = solo.with(|c| c.set_size(file, 10));
     assert_eq!(solo.with(|c| c.sync(file)), Err(Errno::Io));
     for _ in 0..20 {
@@ -61,7 +61,7 @@ fn a_dead_disk_is_told_to_each_sync() {
     assert_clean(&solo.unmount(), "a disk that was dead");
 }
 
-/// Tries everything that it finds, whatever is answered.
+/// Tries all operations on what it finds, and ignores the results.
 fn rummage(solo: &mut Solo, seed: u64) {
     let mut random = Prng::new(seed);
     let root = solo.root();
@@ -118,14 +118,14 @@ fn look_into(
 }
 
 #[test]
-fn a_corrupt_image_is_answered_with_errors() {
+fn corrupt_images_cause_errors_only() {
     for (block, seeds) in [(1024, 0..60u64), (4096, 60..90)] {
         let image = filled(block);
         for seed in seeds {
             let mut random = Prng::new(seed);
             let mut image = image.clone();
             for _ in 0..1 + random.below(40) {
-                // The superblock, descriptors, bitmaps, inodes, and the first directories.
+                // In the superblock, descriptors, bitmaps, inodes, and the first directories.
                 let at = 1024 + random.below(120 * 1024);
                 let last = |at: u64| at + 4 < 1024 + 104 && at > 1024 + 50;
                 let bytes = &mut image[at as usize..at as usize + 4];
@@ -143,10 +143,10 @@ fn a_corrupt_image_is_answered_with_errors() {
 }
 
 #[test]
-fn pointers_that_lead_back_end() {
+fn cyclic_pointers_do_not_cause_endless_loops() {
     for block in [1024usize, 4096] {
         let mut image = filled(block);
-        // Every block of pointers points to itself and to its neighbours, and so do directories.
+        // Every block of pointers, and every directory, points to itself and to its neighbours.
         let blocks = (image.len() / block) as u32;
         let mut random = Prng::new(5);
         for place in 60 * 1024 / block..blocks as usize {
@@ -165,7 +165,7 @@ fn pointers_that_lead_back_end() {
 }
 
 #[test]
-fn a_disk_that_fails_now_and_then_changes_nothing_by_that() {
+fn occasional_disk_failures_change_nothing() {
     let image = make(1024, 16 * 1024, &["-g", "2048"]);
     let mut failed = 0;
     for seed in 0..10 {
@@ -188,7 +188,8 @@ fn a_disk_that_fails_now_and_then_changes_nothing_by_that() {
     assert!(failed > 20);
 }
 
-/// A file of 64 blocks, one of which holds what it says nowhere else; where that is.
+/// Returns the image of a file of 64 blocks, one of which holds a unique mark, and the offset of
+/// the mark.
 fn with_a_mark() -> (Vec<u8>, usize) {
     let mut solo = Solo::on_disk(make(1024, 4096, &[]), 1, 0).mount();
     let root = solo.root();
@@ -205,7 +206,7 @@ fn with_a_mark() -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn blocks_in_a_row_are_read_at_once_and_a_broken_one_spoils_no_other() {
+fn consecutive_blocks_are_read_together_and_a_bad_one_fails_alone() {
     let (image, at) = with_a_mark();
     for broken in [None, Some(at)] {
         let mut solo = Solo::on_disk(image.clone(), 1, 0).mount();
@@ -228,7 +229,7 @@ fn blocks_in_a_row_are_read_at_once_and_a_broken_one_spoils_no_other() {
 }
 
 #[test]
-fn a_disk_that_reads_nothing_says_so_each_time() {
+fn each_read_of_a_dead_disk_fails() {
     let mut solo = Solo::on_disk(make(1024, 4096, &[]), 1, 0).mount();
     let root = solo.root();
     let mut handles = vec![root];
@@ -247,7 +248,7 @@ fn a_disk_that_reads_nothing_says_so_each_time() {
         .map(|number| solo.with(|c| c.open(root, open(number).as_bytes(), flag::READ)).unwrap())
         .collect();
     for &file in &files {
-        // Where its blocks are is known from here on.
+        // This loads the pointers to its blocks.
         solo.with(|c| c.read_at(file, 255 << 10, &mut [0; 16])).unwrap();
     }
     solo.disk.as_mut().unwrap().failing = (1000, 0);

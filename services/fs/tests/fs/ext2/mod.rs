@@ -1,4 +1,4 @@
-//! Ext2, on images that e2fsprogs makes and judges.
+//! Ext2, on images that e2fsprogs creates and checks.
 
 mod cuts;
 pub mod disk;

@@ -1,4 +1,4 @@
-//! The exercise against the model, and what others read of what we write.
+//! The exercise against the model, and compatibility with e2fsprogs.
 
 use super::tools::{Image, assert_clean, make};
 use crate::common::{Pair, Solo, token};
@@ -7,7 +7,7 @@ use fs::exercise::exercise;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
-/// The exercise on a disk; the image behind it.
+/// Runs the exercise on a disk and checks the image afterwards.
 fn exercised(block: usize, options: &[&str], seeds: std::ops::Range<u64>) {
     let image = make(block, 16 * 1024, options);
     for seed in seeds {
@@ -22,15 +22,15 @@ fn exercised(block: usize, options: &[&str], seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn random_operations_answer_as_the_model() {
+fn random_operations_match_the_model() {
     exercised(4096, &[], 0..8);
     exercised(1024, &["-g", "2048"], 10..18);
     exercised(2048, &["-I", "128"], 20..24);
 }
 
-/// Who writes on and on keeps nobody waiting who syncs: it waits for what was there before.
+/// A sync ends although another caller keeps writing: it waits only for earlier changes.
 #[test]
-fn a_sync_ends_beside_a_writer_that_does_not() {
+fn a_sync_ends_although_another_caller_keeps_writing() {
     let mut solo = Solo::on_disk(make(1024, 4096, &[]), 7, 0).mount();
     let root = solo.root();
     let file = solo.with(|c| c.open(root, b"file", NEW)).unwrap();
@@ -38,31 +38,31 @@ fn a_sync_ends_beside_a_writer_that_does_not() {
     let begin = Request::new(Op::Sync, file);
     let offset = solo.ask(begin, &mut []).value;
     assert_ne!(offset, 0);
-    let behind = Request { offset, ..begin };
+    let wait = Request { offset, ..begin };
     let mut waits = 0;
-    while solo.ask_as(token(0, 2), behind, &mut []).is_none() {
+    while solo.ask_as(token(0, 2), wait, &mut []).is_none() {
         waits += 1;
         assert!(waits < 100, "it waits for what came later");
-        solo.with(|c| c.write_at(file, 0, b"behind")).unwrap();
+        solo.with(|c| c.write_at(file, 0, b"later ")).unwrap();
         solo.pump();
     }
     assert_ne!(waits, 0);
     let later = solo.ask(begin, &mut []).value;
     assert!(later > offset, "what came later is not on the device");
-    // A generation that is none of this mount's.
+    // A generation that does not exist in this mount.
     let none = Request { offset: later + 1, ..begin };
     assert_eq!(solo.ask(none, &mut []).errno(), Errno::Io);
     solo.with(|c| c.close(file)).unwrap();
     solo.with(|c| c.close(root)).unwrap();
-    assert_clean(&solo.unmount(), "a writer that does not end");
+    assert_clean(&solo.unmount(), "a writer that never stops");
 }
 
-/// Some bytes that are different everywhere.
+/// Returns bytes without a short period.
 fn bytes(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at / 7 + at / 1009) as u8 ^ seed).collect()
 }
 
-/// Writes all of it, however often that takes.
+/// Writes all of `data`, in as many requests as it takes.
 fn write_all(solo: &mut Solo, file: u64, mut offset: u64, mut data: &[u8]) {
     while !data.is_empty() {
         let part = &data[..data.len().min(65_536)];
@@ -83,14 +83,14 @@ fn read_all(solo: &mut Solo, file: u64, mut offset: u64, length: usize) -> Vec<u
     all
 }
 
-/// Places behind no, one, two and three levels of pointers.
+/// Returns offsets that need zero, one, two and three levels of pointers.
 fn far(block: usize) -> [u64; 4] {
     let (block, fan) = (block as u64, block as u64 / 4);
     [0, 12 * block - 5, (12 + fan) * block - 5, (12 + fan + fan * fan) * block - 5]
 }
 
 #[test]
-fn others_read_what_we_write() {
+fn e2fsprogs_reads_what_we_write() {
     for block in [1024, 4096] {
         let mut solo = Solo::on_disk(make(block, 16 * 1024, &[]), 1, 0).mount();
         let root = solo.root();
@@ -126,7 +126,7 @@ fn others_read_what_we_write() {
 }
 
 #[test]
-fn we_read_what_others_write() {
+fn we_read_what_mke2fs_writes() {
     let source = tempfile::tempdir().unwrap();
     let place = |name: &str| source.path().join(name);
     std::fs::create_dir_all(place("deep/deeper")).unwrap();
@@ -156,7 +156,7 @@ fn we_read_what_others_write() {
         assert!(listed.windows(2).all(|two| two[0].next < two[1].next));
         let stat = solo.with(|c| c.stat_path(root, b"long", 0)).unwrap();
         assert_eq!((stat.kind, stat.size), (kind::LINK, 800));
-        assert_clean(&solo.unmount_after(many, root), "read only by use");
+        assert_clean(&solo.unmount_after(many, root), "only read");
     }
 }
 
@@ -169,7 +169,7 @@ impl Solo {
 }
 
 #[test]
-fn ten_thousand_names() {
+fn ten_thousand_names_are_added_listed_and_removed() {
     for block in [1024, 4096] {
         let mut solo = Solo::in_a_kernel(make(block, 32 * 1024, &["-N", "12288"]), 4).mount();
         let root = solo.root();
@@ -194,7 +194,7 @@ fn ten_thousand_names() {
 }
 
 #[test]
-fn a_file_without_names_lives_until_it_is_closed_and_a_long_one_goes_in_steps() {
+fn a_file_without_names_lives_until_closed_and_is_freed_in_steps() {
     let image = make(1024, 16 * 1024, &[]);
     let mut solo = Solo::on_disk(image, 5, 0).mount();
     let root = solo.root();
@@ -206,7 +206,7 @@ fn a_file_without_names_lives_until_it_is_closed_and_a_long_one_goes_in_steps() 
     assert_eq!(solo.with(|c| c.open(root, b"f", flag::READ)), Err(Errno::Noent));
     assert_eq!(read_all(&mut solo, file, 0, data.len()), data);
     assert_eq!(solo.with(|c| c.stat(file)).unwrap().links, 0);
-    // What it holds can be taken again at once when space is short: who writes waits for it.
+    // Its space can be reused at once: a write that needs it waits until it is freed.
     solo.with(|c| c.close(file)).unwrap();
     let other = solo.with(|c| c.open(root, b"g", NEW)).unwrap();
     write_all(&mut solo, other, 0, &bytes(12_000_000, 2));
@@ -233,7 +233,7 @@ fn a_file_without_names_lives_until_it_is_closed_and_a_long_one_goes_in_steps() 
 }
 
 #[test]
-fn what_is_not_fit_is_refused_or_read_only() {
+fn unsupported_images_are_refused_or_read_only() {
     use fs::ext2::{ReadOnly, Unfit};
     let image = make(1024, 2048, &[]);
     let with = |at: usize, value: u32| {
@@ -255,7 +255,7 @@ fn what_is_not_fit_is_refused_or_read_only() {
 }
 
 #[test]
-fn a_tree_of_hashes_is_dropped_when_its_directory_changes() {
+fn a_hash_tree_is_dropped_when_its_directory_changes() {
     let source = tempfile::tempdir().unwrap();
     std::fs::create_dir(source.path().join("d")).unwrap();
     for number in 0..800 {

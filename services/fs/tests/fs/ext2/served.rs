@@ -1,4 +1,4 @@
-//! Disks that are driven by requests: the same answers, whatever becomes of the driver.
+//! Disks driven by requests: the same replies, whatever happens to the driver.
 
 use super::cuts::cut;
 use super::disk::Disk;
@@ -16,7 +16,7 @@ use share::Event;
 
 const NEW: u16 = flag::READ | flag::WRITE | flag::CREATE;
 
-/// The exercise with a driver like this.
+/// Runs the exercise with a driver set up by `how`.
 fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Driver)) {
     let mut solo = Solo::served(make(block, 16 * 1024, &[]), seed);
     how(solo.driver.as_mut().unwrap());
@@ -30,7 +30,7 @@ fn exercised(block: usize, seed: u64, how: impl FnOnce(&mut Driver)) {
 }
 
 #[test]
-fn random_operations_answer_as_the_model() {
+fn random_operations_match_the_model() {
     exercised(4096, 1, |_| {});
     exercised(1024, 2, |_| {});
     exercised(1024, 3, |driver| driver.most = 7);
@@ -38,14 +38,14 @@ fn random_operations_answer_as_the_model() {
 }
 
 #[test]
-fn calls_that_are_not_heard_cost_time_only() {
+fn missed_wakes_only_cost_time() {
     for seed in 10..14 {
         exercised(1024, seed, |driver| (driver.most, driver.troubles) = (3, (300, 0)));
     }
 }
 
 #[test]
-fn what_a_kernel_took_that_died_is_done_again() {
+fn the_io_of_a_dead_kernel_is_issued_again() {
     for seed in 20..24 {
         exercised(2048, seed, |driver| (driver.most, driver.troubles) = (5, (50, 20)));
     }
@@ -66,14 +66,14 @@ fn what_was_synced_survives_a_power_cut() {
     assert!(synced > 12);
 }
 
-/// A ramfs, and a disk that somebody drives who is not asked for anything yet.
+/// Creates a ramfs, and a disk with a driver that has nothing to do yet.
 fn beside(image: &[u8]) -> Solo {
     let (disk, driver) = (Some(Disk::new(image.to_vec(), 1)), Some(Driver::new(1)));
     Solo { disk, driver, ..Solo::new(8 << 20) }
 }
 
 #[test]
-fn a_disk_is_mounted_once_within_what_it_may_take() {
+fn a_disk_is_mounted_once_within_its_memory() {
     let image = make(1024, 16 * 1024, &[]);
     let wanted = memory(&image[1024..2048]).unwrap();
     assert!(wanted < 4 << 20, "{wanted}");
@@ -125,7 +125,7 @@ fn a_disk_over_the_root_is_the_root() {
 }
 
 #[test]
-fn what_takes_more_memory_than_it_may_is_not_mounted() {
+fn a_disk_that_needs_more_memory_is_not_mounted() {
     let image = make(4096, 16 * 1024, &[]);
     let mut solo = beside(&image);
     let root = solo.root();
@@ -137,7 +137,7 @@ fn what_takes_more_memory_than_it_may_is_not_mounted() {
 }
 
 #[test]
-fn a_disk_that_is_mounted_to_read_is_read() {
+fn a_read_only_mount_reads() {
     let image = make(1024, 4096, &[]);
     let mut solo = beside(&image);
     let root = solo.root();
@@ -151,7 +151,7 @@ fn a_disk_that_is_mounted_to_read_is_read() {
     assert_eq!(solo.disk.unwrap().seen, image);
 }
 
-/// What changed is written by itself, what was removed is tidied up, and the image marked clean.
+/// Changes are written without a request, removed files are freed, and the image is marked clean.
 #[test]
 fn the_timer_writes_and_marks_clean() {
     let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
@@ -181,12 +181,12 @@ fn the_timer_writes_and_marks_clean() {
     solo.tell(Event::Timer);
     while solo.pump() {}
     assert_eq!(solo.disk.as_ref().unwrap().answered, before, "nothing was left to do");
-    assert_clean(&solo.disk.unwrap().durable, "by itself");
+    assert_clean(&solo.disk.unwrap().durable, "written by the timer");
 }
 
-/// The kernel may die that was to send the timer: whoever asks next does what is due.
+/// The kernel that was to deliver the timer may die: then the next step does what is due.
 #[test]
-fn what_is_due_is_written_without_a_timer() {
+fn a_late_write_back_starts_with_the_next_step() {
     let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
     let root = solo.root();
     solo.with(|c| c.mkdir(root, b"directory")).unwrap();
@@ -197,9 +197,9 @@ fn what_is_due_is_written_without_a_timer() {
     assert!(durable.windows(9).any(|bytes| bytes == b"directory"));
 }
 
-/// Who listens is called when there is something to do, and again when it did not hear.
+/// A waiting driver is woken when there is an I/O, and again if it did not come.
 #[test]
-fn a_listener_is_called_once_and_again_after_a_while() {
+fn a_waiting_driver_is_woken_once_and_again_after_a_while() {
     let mut solo = Solo::served(make(1024, 4096, &[]), 1).mount();
     solo.driver = None;
     let (listener, other) = (token(1, 5), token(0, 1));
@@ -209,15 +209,15 @@ fn a_listener_is_called_once_and_again_after_a_while() {
     let open = Request { name: 10, flags: flag::READ, ..Request::new(Op::Open, root) };
     let mut path = *b"lost+found";
     solo.take_woken();
-    // It is looked up, which takes a block.
+    // Resolving the path needs a block.
     assert_eq!(solo.ask_as(other, open, &mut path), None);
     assert_eq!(solo.take_woken(), [listener]);
     assert_eq!(solo.ask_as(other, open, &mut path), None);
-    assert_eq!(solo.take_woken(), [], "it was called");
+    assert_eq!(solo.take_woken(), [], "it was woken");
     solo.now += PATIENCE;
     assert_eq!(solo.ask_as(other, open, &mut path), None);
     assert_eq!(solo.take_woken(), [listener]);
-    // It dies with what it took, and the next one gets the same.
+    // It dies after taking the I/O, and the next driver gets the same one.
     let took = solo.ask_as(listener, next, &mut [0; 4096]).unwrap();
     assert_eq!(solo.ask_as(token(2, 1), next, &mut [0; 4096]), None);
     solo.tell(Event::Gone(DomainId(1), Epoch(1)));

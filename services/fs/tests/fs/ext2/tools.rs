@@ -1,4 +1,4 @@
-//! Images, and the tools of e2fsprogs that make and judge them.
+//! Disk images, and the tools of e2fsprogs that create and check them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,7 +26,6 @@ pub fn text(output: &Output) -> String {
 }
 
 impl Image {
-    /// With these bytes.
     pub fn of(bytes: &[u8]) -> Image {
         let image = Image { folder: tempfile::tempdir().unwrap() };
         std::fs::write(image.path(), bytes).unwrap();
@@ -41,7 +40,7 @@ impl Image {
         std::fs::read(self.path()).unwrap()
     }
 
-    /// `e2fsck` with these options: its exit code, and what it said.
+    /// Runs `e2fsck` with these options. Returns its exit code and output.
     pub fn check(&self, options: &str) -> (i32, String) {
         let mut command = tool("e2fsck");
         command.arg(options).arg(self.path());
@@ -49,7 +48,7 @@ impl Image {
         (output.status.code().unwrap_or(99), text(&output))
     }
 
-    /// What `debugfs` says to a request.
+    /// Returns the output of a `debugfs` request.
     pub fn debugfs(&self, request: &str) -> Vec<u8> {
         let mut command = tool("debugfs");
         command.args(["-w", "-R", request]).arg(self.path());
@@ -57,7 +56,7 @@ impl Image {
     }
 }
 
-/// A new file system of so many KiB, with more options.
+/// Creates a file system of so many KiB with `mke2fs`.
 pub fn make(block: usize, kib: u64, options: &[&str]) -> Vec<u8> {
     let image = Image::of(&[]);
     let mut command = tool("mke2fs");
@@ -68,7 +67,7 @@ pub fn make(block: usize, kib: u64, options: &[&str]) -> Vec<u8> {
     image.bytes()
 }
 
-/// `e2fsck` finds nothing.
+/// Checks that `e2fsck` finds nothing.
 pub fn assert_clean(bytes: &[u8], what: &str) -> Image {
     let image = Image::of(bytes);
     let (code, said) = image.check("-fn");
