@@ -319,6 +319,13 @@ impl Scheduler {
         woken
     }
 
+    /// All of a queue in one step.
+    pub(crate) fn wake_queue(&self, queue: &WaitQueue) {
+        let mut table = self.table.lock();
+        queue.with_head(|head| while table.wake_first(head, here()) {});
+        self.announce(&mut table);
+    }
+
     /// The soc clock was adjusted: every core sets its timer again.
     pub fn clock_changed(&self) {
         let mut table = self.table.lock();

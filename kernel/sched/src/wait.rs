@@ -40,9 +40,14 @@ impl WaitQueue {
         !self.is_empty() && scheduler.wake_first(self)
     }
 
+    /// Wakes the threads that wait now. One that waits again meanwhile is not woken again: a woken
+    /// thread of higher priority runs at once, and with a loop over [`WaitQueue::wake_one`] it and
+    /// the caller would wake each other without end.
     #[inline]
     pub fn wake_all(&self, scheduler: &Scheduler) {
-        while self.wake_one(scheduler) {}
+        if !self.is_empty() {
+            scheduler.wake_queue(self);
+        }
     }
 
     /// Changes the head. The caller holds the scheduler's lock.

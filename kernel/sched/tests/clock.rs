@@ -1,5 +1,6 @@
 //! Sleepers and the soc clock, which advances while a domain is inactive and is set again at every
-//! wake; after a power-off, the local counter starts at 0. Deadlines do not change.
+//! wake; after a power-off, the local counter starts at 0. Deadlines do not change. Also a wake that
+//! preempts its caller.
 //!
 //! One core on virtual time, which jumps to the next armed timer when no thread can run.
 
@@ -11,6 +12,7 @@ use base::port::Stacks;
 use kernel_sched::{Scheduler, WaitQueue};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Never freed: a host thread remains on its stacks after its test has ended.
 struct Leaked;
@@ -103,4 +105,25 @@ fn a_deadline_that_moved_away_does_not_expire_early() {
         assert!(now >= DEADLINE, "woke at chip time {now}");
         assert!((DEADLINE + 400_000..DEADLINE + 500_000).contains(&ticks), "woke at {ticks}");
     }
+}
+
+static CROWDED: WaitQueue = WaitQueue::new();
+
+/// Waits in vain, and does so again after each wake.
+fn stubborn(_: usize) {
+    here().0.wait(&CROWDED, || false);
+}
+
+/// Each thread that it wakes runs before it does.
+fn waker(_: usize) {
+    for _ in 0..3 {
+        here().0.spawn("stubborn", 6, None, stubborn, 0).expect("there is memory");
+    }
+    CROWDED.wake_all(here().0);
+    report();
+}
+
+#[test]
+fn a_wake_of_all_ends_though_threads_wait_again() {
+    run(&[waker]).recv_timeout(Duration::from_secs(60)).expect("the caller goes on");
 }
