@@ -232,8 +232,8 @@ enum Verb {
     Setup,
 }
 
-/// `pen ... | head` ends like other tools when its reader has gone: quietly, by the code of SIGPIPE.
-/// (The signal stays ignored, as Rust has it: a console or a board that goes is an error to report.)
+/// Makes `pen ... | head` end like other tools when its reader has gone: quietly, with the code of
+/// SIGPIPE. The signal itself stays ignored, so that a console that goes is an error to report.
 fn end_with_the_reader() {
     const CODE: i32 = 128 + 13;
     let report = std::panic::take_hook();

@@ -1,6 +1,6 @@
 //! Sleepers and the soc clock, which advances while a domain is inactive and is set again at every
-//! wake; after a power-off, the local counter starts at 0. Deadlines do not change. Also a wake that
-//! preempts its caller.
+//! wake; after a power-off, the local counter starts at 0. Deadlines do not change. Also a wake
+//! that preempts its caller.
 //!
 //! One core on virtual time, which jumps to the next armed timer when no thread can run.
 

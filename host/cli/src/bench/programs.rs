@@ -1,8 +1,8 @@
 //! Records that programs measure: `apps/bench` is built, installed on the board and run as
 //! `pen exec` runs it; what it says are the records.
 //!
-//! `program.native_ratio.ISA` is computed here: the instructions that `apps/bench/mark.c` takes as an
-//! image of its own, compiled by clang for the chip, on the same emulator (`apps/bench/native`),
+//! `program.native_ratio.ISA` is computed here: the instructions that `apps/bench/mark.c` takes as
+//! an image of its own, compiled by clang for the chip, on the same emulator (`apps/bench/native`),
 //! divided by those that it takes as a program (`program.mark`). Both must give the same checksum.
 //! clang has the same flags for both; `program.native_ratio_tuned.ISA` is of the program that was
 //! compiled for speed.

@@ -6,6 +6,7 @@ mod ext2;
 mod handles;
 mod held;
 mod hostile;
+mod late;
 mod model;
 mod paths;
 mod pipes;
