@@ -152,7 +152,8 @@ impl Bench<'_> {
             let parts = self.parts(scenario.name, scenario, &soc, &built);
             let folder = parts.folder.clone();
             let run = move || one(scenario, &parts).map(|()| Passed::Itself);
-            Job { name: scenario.name.into(), folder, run: Box::new(run) }
+            let alone = ALONE.contains(&scenario.name);
+            Job { name: scenario.name.into(), folder, alone, run: Box::new(run) }
         });
         let jobs = jobs.collect();
         pool::run(jobs, WORKERS, &mut self.tally)
@@ -189,7 +190,7 @@ impl Bench<'_> {
                 ensure!(texts.is_empty(), "{}", texts.join("\n"));
                 Ok(Passed::Itself)
             };
-            Job { name, folder, run: Box::new(run) }
+            Job { name, folder, alone: false, run: Box::new(run) }
         });
         let jobs = jobs.collect();
         pool::run(jobs, WORKERS, &mut self.tally)?;
@@ -207,12 +208,16 @@ impl Bench<'_> {
             let folder = self.folder.join(check.name);
             let kit = Kit { place, kernels: built, folder: folder.clone() };
             let run = move || (check.run)(&kit).map(|()| Passed::Itself);
-            Job { name: check.name.into(), folder, run: Box::new(run) }
+            Job { name: check.name.into(), folder, alone: false, run: Box::new(run) }
         });
         let jobs = jobs.collect();
         pool::run(jobs, WORKERS, &mut self.tally)
     }
 }
+
+/// Scenarios that keep all cores busy: beside another one they take many times as long, because
+/// each message between kernels then waits for a time slice of the host.
+const ALONE: &[&str] = &["programs.hostile", "programs.many"];
 
 /// Scenarios that start a board as a person does, with the kernels that ship.
 const SHIPPED: &[&str] = &["exec.alone"];

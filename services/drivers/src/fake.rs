@@ -52,7 +52,7 @@ struct Device0 {
 
 impl Device0 {
     fn new(id: u64, features: u64, config: u64) -> Self {
-        let ram = Ram((0..0x10000 / 8).map(|_| Cell::new(0)).collect());
+        let ram = Ram((0..0x40000 / 8).map(|_| Cell::new(0)).collect());
         let set = |field, value| ram.store(field, value);
         set(offset_of!(DeviceRegisters, device_id), id);
         set(offset_of!(DeviceRegisters, device_features), features | crate::transport::VERSION_1);

@@ -37,9 +37,9 @@ pub enum Failure {
     /// The console was closed: the board is gone.
     #[error("the board ended while {0:?} was awaited")]
     Ended(String),
-    /// Talking to it.
-    #[error("the console: {0}")]
-    Console(#[from] std::io::Error),
+    /// The host refuses something: a file, a socket of the board, a command.
+    #[error("the host: {0}")]
+    Host(#[from] std::io::Error),
     /// It needs something that is not installed.
     #[error("left out: {0}")]
     LeftOut(&'static str),
@@ -247,7 +247,7 @@ impl Rig {
 
     fn signal(&self, domain: &str, signal: Signal) -> Result<(), Failure> {
         let pid = self.machine(domain, Duration::from_secs(5))?;
-        kill_process(pid, signal).map_err(|e| Failure::Console(e.into()))
+        kill_process(pid, signal).map_err(|e| Failure::Host(e.into()))
     }
 
     /// Asks the soc through its control socket.
@@ -274,7 +274,7 @@ impl Rig {
     /// Kills the soc.
     pub fn kill_soc(&self) -> Result<(), Failure> {
         let pid = self.instance.soc().ok_or(Failure::Wrong("there is no soc".to_string()))?;
-        kill_process(pid, Signal::KILL).map_err(|e| Failure::Console(e.into()))
+        kill_process(pid, Signal::KILL).map_err(|e| Failure::Host(e.into()))
     }
 
     /// The early log of `domain`.

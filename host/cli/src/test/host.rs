@@ -27,6 +27,7 @@ pub fn run(place: &Place, filter: Option<&str>, tally: &mut Tally) -> anyhow::Re
     let jobs = programs.iter().map(|program| Job {
         name: program.name.clone(),
         folder: PathBuf::new(),
+        alone: false,
         run: Box::new(move || one(program, filter)),
     });
     pool::run(jobs.collect(), WORKERS, tally)

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Tests at a time. Boards of two domains keep two cores busy at times, and idle at others.
@@ -23,6 +24,8 @@ pub struct Job<'a> {
     pub name: String,
     /// Its folder: made by the test, removed when it has passed.
     pub folder: PathBuf,
+    /// Nothing else runs meanwhile.
+    pub alone: bool,
     /// What it does.
     pub run: Box<dyn FnOnce() -> anyhow::Result<Passed> + Send + 'a>,
 }
@@ -47,11 +50,12 @@ pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Res
         jobs.iter().map(|job| (job.name.clone(), job.folder.clone())).collect();
     let next = AtomicUsize::new(0);
     let slots: Vec<_> = jobs.into_iter().map(|job| std::sync::Mutex::new(Some(job))).collect();
+    let machine = RwLock::new(());
     let (events, inbox) = channel();
     std::thread::scope(|scope| {
         for _ in 0..workers {
             let events = events.clone();
-            scope.spawn(|| work(&slots, &next, events));
+            scope.spawn(|| work(&slots, &next, &machine, events));
         }
         drop(events);
         tell(&told, &inbox, tally)
@@ -62,11 +66,14 @@ pub fn run(jobs: Vec<Job<'_>>, workers: usize, tally: &mut Tally) -> anyhow::Res
 
 type Slot<'a> = std::sync::Mutex<Option<Job<'a>>>;
 
-fn work(slots: &[Slot<'_>], next: &AtomicUsize, events: Sender<Event>) {
+fn work(slots: &[Slot<'_>], next: &AtomicUsize, machine: &RwLock<()>, events: Sender<Event>) {
     while !interrupt::came() {
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some(slot) = slots.get(index) else { return };
         let Some(job) = slot.lock().ok().and_then(|mut slot| slot.take()) else { return };
+        // It guards nothing that a panic could leave half done.
+        let _alone = job.alone.then(|| machine.write().unwrap_or_else(PoisonError::into_inner));
+        let _shared = (!job.alone).then(|| machine.read().unwrap_or_else(PoisonError::into_inner));
         // The receiver is gone only after an error in `tell`.
         let _ = events.send(Event::Begun(index));
         let start = Instant::now();
@@ -161,7 +168,8 @@ mod tests {
     use std::sync::Barrier;
 
     fn job<'a>(name: &str, run: impl FnOnce() -> anyhow::Result<Passed> + Send + 'a) -> Job<'a> {
-        Job { name: name.into(), folder: "no-such-folder".into(), run: Box::new(run) }
+        let folder = "no-such-folder".into();
+        Job { name: name.into(), folder, alone: false, run: Box::new(run) }
     }
 
     #[test]
@@ -199,6 +207,26 @@ mod tests {
         run(jobs, 1, &mut tally).unwrap();
         assert_eq!(tally.failures(), ["first: it panicked; see above"]);
         assert_eq!(tally.counts(), (1, 1));
+    }
+
+    #[test]
+    fn nothing_runs_beside_a_test_that_runs_alone() {
+        let now = AtomicUsize::new(0);
+        let one = |alone: bool| {
+            let now = &now;
+            move || {
+                let others = now.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                let left = now.fetch_sub(1, Ordering::SeqCst) - 1;
+                ensure!(!alone || others + left == 0, "another one runs");
+                Ok(Passed::Itself)
+            }
+        };
+        let jobs =
+            (0..9).map(|n| Job { alone: n % 3 == 1, ..job(&n.to_string(), one(n % 3 == 1)) });
+        let mut tally = Tally::default();
+        run(jobs.collect(), 2, &mut tally).unwrap();
+        assert_eq!(tally.counts(), (9, 0));
     }
 
     #[test]

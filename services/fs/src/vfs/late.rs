@@ -106,10 +106,10 @@ impl Vfs {
 
     /// Asks for a timer, where one is wanted.
     pub(super) fn time_late(&mut self, effects: &mut dyn Effects) {
-        if core::mem::take(&mut self.late.is_new) {
-            if let Some(at) = [self.late.at, self.write_at].into_iter().flatten().min() {
-                effects.timer(at);
-            }
+        if core::mem::take(&mut self.late.is_new)
+            && let Some(at) = [self.late.at, self.write_at].into_iter().flatten().min()
+        {
+            effects.timer(at);
         }
     }
 }
