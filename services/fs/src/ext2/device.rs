@@ -14,7 +14,7 @@ pub mod key {
     pub const MOUNT: u64 = 1 << 33;
     /// A generation is on the device, or could not be written.
     pub const WRITTEN: u64 = 2 << 33;
-    /// A step of [`super::tidy`] is done.
+    /// A step of [`crate::ext2::tidy`] is done.
     pub const TIDY: u64 = 3 << 33;
     /// The queue of reads has room.
     pub const QUEUE: u64 = 4 << 33;
