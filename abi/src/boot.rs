@@ -434,6 +434,11 @@ impl Blob {
         &self.domains[..self.domain_count as usize]
     }
 
+    /// Returns the index of the link from one domain to another, where each pair has one.
+    pub fn link_index(&self, from: u8, to: u8) -> u64 {
+        u64::from(from) * u64::from(self.domain_count) + u64::from(to)
+    }
+
     pub fn regions(&self) -> &[Region] {
         &self.regions[..self.region_count as usize]
     }
@@ -442,11 +447,16 @@ impl Blob {
         &self.devices[..self.device_count as usize]
     }
 
-    /// Returns whether `word` is on the kernels' command line, before the monitor script (`run=`).
-    pub fn has_argument(&self, word: &str) -> bool {
+    /// Returns the words on the kernels' command line, before the monitor script (`run=`).
+    pub fn options(&self) -> impl Iterator<Item = &str> {
         let arguments = text(&self.arguments);
         let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-        before.split_whitespace().any(|found| found == word)
+        before.split_whitespace()
+    }
+
+    /// Returns whether `word` is one of the [`options`](Self::options).
+    pub fn has_argument(&self, word: &str) -> bool {
+        self.options().any(|found| found == word)
     }
 
     /// Returns whether kernels may call each other's functions and continue in their own copies

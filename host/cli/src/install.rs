@@ -62,29 +62,21 @@ pub fn put(
     manifest: Option<&Path>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
-    let board = instance.board()?;
-    put_images(instance, images(place, wasm, manifest, &board, &instance.program_key()?)?, name)
+    put_by(compiler::chosen(), place, instance, wasm, manifest, name)
 }
 
-/// Installs a program without a manifest, compiled by `kind`.
+/// The same, compiled by `kind`.
 pub fn put_by(
     kind: Kind,
     place: &Place,
     instance: &Instance,
     wasm: &Path,
+    manifest: Option<&Path>,
     name: &str,
 ) -> anyhow::Result<Vec<Installed>> {
     let (isas, key) = (kernels::isas(&instance.board()?), instance.program_key()?);
-    put_images(instance, images_for(kind, place, wasm, None, isas, &key)?, name)
-}
-
-fn put_images(
-    instance: &Instance,
-    images: Vec<(Isa, Vec<u8>)>,
-    name: &str,
-) -> anyhow::Result<Vec<Installed>> {
     let mut installed = vec![];
-    for (isa, image) in images {
+    for (isa, image) in images_for(kind, place, wasm, manifest, isas, &key)? {
         let path = format!("/{FOLDER}/{name}.{}", isa.name());
         let bytes = Stream::open(instance)?.push(&image[..], &path).context(path.clone())?;
         installed.push(Installed { path, bytes });

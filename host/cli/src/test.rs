@@ -280,8 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sanitizer_watches_daily_are_daily_scenarios() {
-        for name in SANITIZED {
+    fn scenarios_with_a_treatment_of_their_own_are_daily_ones() {
+        for name in SANITIZED.iter().chain(ALONE).chain(SHIPPED) {
             let found = scenario::ALL.iter().find(|it| it.name == *name);
             assert!(found.is_some_and(|it| it.nightly.is_none()), "{name}");
         }

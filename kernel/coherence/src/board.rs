@@ -41,9 +41,7 @@ pub fn place(blob: &Blob) -> Option<(PhysAddr, usize)> {
 /// Returns the protocol that the board's command line selects; `dsm=two-state` selects the
 /// two-state one.
 fn protocol(blob: &Blob) -> Protocol {
-    let arguments = abi::boot::text(&blob.arguments);
-    let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-    match before.split_whitespace().any(|word| word == "dsm=two-state") {
+    match blob.has_argument("dsm=two-state") {
         true => Protocol::TwoState,
         false => Protocol::ThreeState,
     }
@@ -78,9 +76,9 @@ pub fn new<P: Ports>(
     let config = config(protocol(blob), me, domains.len() as u8, cores as u8);
     let slots = abi::dsm::slots(domains.len(), cores) as u32;
     let link = |from: DomainId, to: DomainId| {
-        let index = u64::from(from.0) * domains.len() as u64 + u64::from(to.0);
         let bytes = blob.window.dsm_link_size;
-        Window::uncached(blob, PhysAddr(blob.window.dsm + index * bytes), bytes)
+        let at = blob.window.dsm + blob.link_index(from.0, to.0) * bytes;
+        Window::uncached(blob, PhysAddr(at), bytes)
     };
     let slot = |id: DomainId| domains[id.index()].slot;
     let links = links(&config, epoch, slots, link, slot, blob.vector_dsm)?;

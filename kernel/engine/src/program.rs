@@ -15,7 +15,7 @@ use wasmtime::{InstancePre, Module};
 /// Reason why an image cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// It is not sealed for this board.
+    /// The image is not sealed for this board.
     Seal(Refused),
     /// Out of memory.
     NoMemory,
@@ -33,7 +33,7 @@ pub struct Program<G: Guest> {
     functions: Functions,
     /// Offset in its contexts of the address of the clock ([`short::clock_of`]).
     pub(crate) clock: Option<u32>,
-    /// The last to be dropped: the code that all of the above refers to.
+    /// The code to which the fields above refer; dropped last.
     loaded: Loaded,
 }
 
@@ -68,7 +68,7 @@ impl Functions {
     }
 }
 
-/// Refuses what could never begin.
+/// Refuses a module that could not be instantiated.
 fn check(module: &Module) -> Result<(), LoadError> {
     let needs = module.resources_required();
     if needs.num_memories > MEMORIES {
@@ -88,8 +88,8 @@ fn check(module: &Module) -> Result<(), LoadError> {
 }
 
 impl<G: Guest> Program<G> {
-    /// Loads the image in `memory` if it has this seal, and uses its code where it is. Also returns
-    /// what `read` made of the image.
+    /// Loads the image in `memory` if it has this seal; its code is used where it is. Also returns
+    /// the result of `read`, which is called with the image.
     pub fn load<R>(
         engine: &Engine<G>,
         memory: Box<dyn Memory>,

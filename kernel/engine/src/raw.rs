@@ -9,18 +9,18 @@ use wasmtime::{CustomCodeMemory, Engine, Module};
 /// The file of an image in memory.
 ///
 /// # Safety
-/// [`bytes`](Self::bytes) returns the same memory each time, as long as this lives, wherever it is
-/// moved to. Nobody writes to that memory.
+/// [`bytes`](Self::bytes) returns the same memory each time, as long as this lives, also after a
+/// move. That memory is not written.
 pub unsafe trait Memory: Send + Sync {
     /// All of the file.
     fn bytes(&self) -> &[u8];
 }
 
-/// A module, and the memory that its code is in. Nothing refers to the code when this goes: who
-/// runs a program borrows it.
+/// A module, and the memory that contains its code. A running program borrows it, so nothing
+/// refers to the code when it is dropped.
 pub struct Loaded {
     pub module: Module,
-    /// Dropped behind the module.
+    /// Dropped after the module.
     _memory: Box<dyn Memory>,
 }
 
@@ -33,8 +33,8 @@ pub struct Seal<'a> {
     pub key: &'a [u8; kernel_seal::KEY],
 }
 
-/// Checks the image in `memory`, has it read by `read`, and uses its code where it is. The outer
-/// error is the seal's, the inner one the engine's.
+/// Checks the image in `memory`, calls `read` with it, and makes a module of its code where it is.
+/// The outer error is the seal's, the inner one the engine's.
 pub fn load<R>(
     engine: &Engine,
     memory: Box<dyn Memory>,
@@ -51,10 +51,10 @@ pub fn load<R>(
     Ok(module.map(|module| (Loaded { module, _memory: memory }, found)))
 }
 
-/// Makes code executable: where it begins, and its bytes; false if it cannot be.
+/// Makes code executable, given its address and its size in bytes. Returns false if that fails.
 pub type Publish = fn(usize, usize) -> bool;
 
-/// The memory of modules, as wasmtime sees it.
+/// How wasmtime makes code executable that it did not allocate.
 pub struct CodeMemory {
     pub page: usize,
     pub publish: Publish,
@@ -70,7 +70,7 @@ impl CustomCodeMemory for CodeMemory {
         if done { Ok(()) } else { Err(wasmtime::Error::msg("no memory for its code")) }
     }
 
-    /// Its memory goes right behind it ([`Loaded`]).
+    /// [`Loaded`] frees the memory right after the module.
     fn unpublish_executable(&self, _: *const u8, _: usize) -> wasmtime::Result<()> {
         Ok(())
     }

@@ -77,9 +77,7 @@ impl Node {
     /// Returns the value of the option `name` on the board's command line. `name` includes the `=`.
     /// Everything after `run=` is a script for the monitor and not searched.
     pub fn option(&self, name: &str) -> Option<&'static str> {
-        let arguments = abi::boot::text(&self.blob.arguments);
-        let before = arguments.split_once("run=").map_or(arguments, |(before, _)| before);
-        before.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
+        self.blob.options().find_map(|word| word.strip_prefix(name))
     }
 
     /// Spawns a thread of normal priority, on `core` or on any core.

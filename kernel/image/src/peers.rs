@@ -277,10 +277,9 @@ impl Peer {
     #[inline(never)] // keeps its large values off the caller's stack frame
     fn new(blob: &Blob, me: DomainId, epoch: Epoch, id: DomainId) -> Option<Self> {
         let window = &blob.window;
-        let count = blob.domains().len() as u64;
         let link = |from: DomainId, to: DomainId| {
-            let index = u64::from(from.0) * count + u64::from(to.0);
-            Window::uncached(blob, PhysAddr(window.links + index * LINK_SIZE), LINK_SIZE)
+            let at = window.links + blob.link_index(from.0, to.0) * LINK_SIZE;
+            Window::uncached(blob, PhysAddr(at), LINK_SIZE)
         };
         let page = window.domains + u64::from(id.0) * size_of::<DomainPage>() as u64;
         Some(Peer {

@@ -20,9 +20,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The program, the same without flags for speed, and the one that it begins.
-const RECORDS: &str = "records";
-const PLAIN: &str = "records-plain";
+/// The programs, each with the ratio that comes of its mark: compiled for speed, and with the flags
+/// of native code.
+const PROGRAMS: [(&str, &str); 2] =
+    [("records", "program.native_ratio_tuned"), ("records-plain", "program.native_ratio")];
+/// What they begin.
 const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
 /// What needs an ext2 on the disk.
 const FILES: &str = "records files";
@@ -31,16 +33,16 @@ const IMAGE: &str = "disk.disk";
 const DISK_BYTES: u64 = 16 << 20;
 /// Which the kernel copies into its memory: what a device takes is no instructions.
 const IN_MEMORY: &str = "ram=disk";
-/// What comes of the mark, for each of the two programs.
-const RATIO: &str = "program.native_ratio_tuned";
-const RATIO_PLAIN: &str = "program.native_ratio";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
 const NATIVE: (&str, &str) = ("native.mark", "native.sum");
 
 /// Runs the programs of a group on one board.
 pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
-    let programs = [RECORDS, PLAIN].map(|name| apps::build_for_test(place, name));
+    let is_used = |name: &str| group.iter().any(|bench| program(bench) == name);
+    let used = PROGRAMS.iter().filter(|(name, _)| is_used(name));
+    let programs = used.map(|(name, _)| apps::build_for_test(place, name));
+    let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let (board, kernels) = commands::prepare(place, &first.board, kernels::Profile::Kernel)?;
     let lab = match first.lab {
         true => Some((lab::model::Choice::default(), lab::plugin()?)),
@@ -68,9 +70,8 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     while has_files && !rig.ask(&board.main().name, "fs df", PATIENCE)?.contains("/disk") {
         ensure!(begun.elapsed() < PATIENCE, "the disk is not mounted");
     }
-    for program in programs {
-        let program = program?;
-        install::put(place, &rig.instance, &program.wasm, None, &program.name)?;
+    for built in &programs {
+        install::put(place, &rig.instance, &built.wasm, None, &built.name)?;
     }
     install::put(place, &rig.instance, &place.root.join(TINY.1), None, TINY.0)?;
     let mut done: Vec<(&str, &str)> = vec![];
@@ -83,14 +84,21 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
         done.push((on, &bench.command));
         let mut found = run(&rig.instance, on, &bench.command)?;
         let domain = board.domains.iter().find(|domain| domain.name == *on);
-        if let (Some(domain), Some(mark)) = (domain, value(&found, MARK.0)) {
+        let ratio_of = PROGRAMS.iter().find(|(name, _)| program(bench) == *name);
+        if let (Some(domain), Some(mark), Some((_, name))) =
+            (domain, value(&found, MARK.0), ratio_of)
+        {
             let ratio = ratio(place, domain, mark, value(&found, MARK.1))?;
-            let name = if bench.command.starts_with(PLAIN) { RATIO_PLAIN } else { RATIO };
             found.push((format!("{name}.{}", domain.isa.name()), ratio, "ratio".to_string()));
         }
         all.extend(found);
     }
     Ok(all)
+}
+
+/// The program of a record's command.
+fn program(bench: &Bench) -> &str {
+    bench.command.split_whitespace().next().unwrap_or_default()
 }
 
 /// A new ext2 with blocks as Linux's has them, on the disk of a board that starts next.

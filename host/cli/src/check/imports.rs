@@ -4,6 +4,7 @@
 //! counts where it begins with `crate`, `self` or `super`, with a name that a `use` item brought
 //! into the module, or with a child module. What a macro expands to is not seen.
 
+use super::pieces::{self, Piece, is_part_of_name};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path as File;
@@ -69,103 +70,33 @@ fn declared(tokens: &[String]) -> Vec<(String, Option<String>)> {
 /// Identifiers, `::`, and other punctuation one by one; no comments and literals, except the file
 /// of a `path` attribute, with a quote before it.
 fn tokens(text: &str) -> Vec<String> {
-    let chars: Vec<char> = text.chars().collect();
     let mut tokens: Vec<String> = Vec::new();
-    let mut at = 0;
-    while let Some(&first) = chars.get(at) {
-        let second = chars.get(at + 1).copied().unwrap_or(' ');
-        if first == '/' && second == '/' {
-            at = (at..chars.len()).find(|&at| chars[at] == '\n').unwrap_or(chars.len());
-        } else if first == '/' && second == '*' {
-            at = after_comment(&chars, at);
-        } else if first == '"' {
-            let end = after_string(&chars, at + 1);
-            if let [.., path, equals] = &tokens[..]
+    let mut before = None;
+    for (_, piece) in pieces::of(text) {
+        let last = before.replace(piece);
+        let Piece::Code(c) = piece else {
+            if let (Piece::Text(file), [.., path, equals]) = (piece, &tokens[..])
                 && (path.as_str(), equals.as_str()) == ("path", "=")
             {
-                tokens.push(chars[at..end - 1].iter().collect());
+                tokens.push(format!("\"{file}"));
             }
-            at = end;
-        } else if first == '\'' {
-            at = after_quote(&chars, at);
-        } else if first.is_alphanumeric() || first == '_' {
-            let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
-            let word: String = chars[at..].iter().take_while(|c| is_word(c)).collect();
-            at += word.chars().count();
-            match raw_string(&chars, &word, at) {
-                Some(end) => at = end,
-                None if chars.get(at) == Some(&'"') => {} // b"..." and c"...": a string follows
-                None => tokens.push(word),
-            }
-        } else if first == ':' && second == ':' {
-            tokens.push("::".to_string());
-            at += 2;
-        } else {
-            if !first.is_whitespace() {
-                tokens.push(first.to_string());
-            }
-            at += 1;
+            continue;
+        };
+        // A lifetime's name is an identifier.
+        if c.is_whitespace() || c == '\'' {
+            continue;
+        }
+        let goes_on = last.is_some_and(|last| match last {
+            Piece::Code(last) if is_part_of_name(c) => is_part_of_name(last),
+            Piece::Code(':') => c == ':' && tokens.last().is_some_and(|token| token == ":"),
+            _ => false,
+        });
+        match tokens.last_mut().filter(|_| goes_on) {
+            Some(token) => token.push(c),
+            None => tokens.push(c.to_string()),
         }
     }
     tokens
-}
-
-fn after_comment(chars: &[char], start: usize) -> usize {
-    let (mut depth, mut at) = (0, start);
-    while at + 1 < chars.len() {
-        match (chars[at], chars[at + 1]) {
-            ('/', '*') => depth += 1,
-            ('*', '/') => depth -= 1,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        at += 2;
-        if depth == 0 {
-            return at;
-        }
-    }
-    chars.len()
-}
-
-fn after_string(chars: &[char], mut at: usize) -> usize {
-    while let Some(&c) = chars.get(at) {
-        at += match c {
-            '\\' => 2,
-            '"' => return at + 1,
-            _ => 1,
-        };
-    }
-    chars.len()
-}
-
-/// A character literal, or a lifetime, whose name becomes an identifier of its own.
-fn after_quote(chars: &[char], at: usize) -> usize {
-    match (chars.get(at + 1), chars.get(at + 2)) {
-        (Some('\\'), _) => {
-            let end = (at + 3..chars.len()).find(|&at| chars[at] == '\'');
-            end.map_or(chars.len(), |end| end + 1)
-        }
-        (Some(_), Some('\'')) => at + 3,
-        _ => at + 1,
-    }
-}
-
-/// The end of a raw string that `word` begins, whose hashes or quote are at `at`.
-fn raw_string(chars: &[char], word: &str, at: usize) -> Option<usize> {
-    if !["r", "br", "cr"].contains(&word) {
-        return None;
-    }
-    let hashes = chars[at..].iter().take_while(|c| **c == '#').count();
-    if chars.get(at + hashes) != Some(&'"') {
-        return None;
-    }
-    let is_end = |&end: &usize| {
-        chars[end] == '"' && chars[end + 1..].iter().take_while(|c| **c == '#').count() >= hashes
-    };
-    let end = (at + hashes + 1..chars.len()).find(is_end)?;
-    Some(end + 1 + hashes)
 }
 
 /// Drops each item that is compiled for tests only.
@@ -365,7 +296,7 @@ fn segments(tokens: &[String], mut at: usize) -> Path {
     let mut path = vec![tokens[at].clone()];
     while tokens.get(at + 1).is_some_and(|token| token == "::")
         && let Some(name) = tokens.get(at + 2)
-        && name.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        && name.starts_with(is_part_of_name)
     {
         path.push(name.clone());
         at += 2;

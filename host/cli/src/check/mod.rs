@@ -11,6 +11,7 @@ mod law;
 mod layouts;
 mod licences;
 mod links;
+mod pieces;
 mod reach;
 mod style;
 mod tools;

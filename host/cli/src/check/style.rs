@@ -2,6 +2,7 @@
 
 use super::Verdict;
 use super::law::{Law, Style};
+use super::pieces::{self, Piece, is_part_of_name};
 use crate::place::Place;
 use std::path::Path;
 
@@ -113,30 +114,20 @@ fn home(name: &str, homes: &[String]) -> bool {
     homes.iter().any(|h| if h.ends_with('/') { name.starts_with(h) } else { name == h })
 }
 
-/// `line` without its comment and without what stands in quotes.
+/// `line` without its comment, its texts and its character literals.
 fn code_of(line: &str) -> String {
-    let mut code = String::with_capacity(line.len());
-    let (mut quoted, mut previous) = (false, ' ');
-    for c in line.chars() {
-        if c == '"' && previous != '\\' && previous != '\'' {
-            quoted = !quoted;
-        } else if !quoted {
-            if c == '/' && previous == '/' {
-                break;
-            }
-            code.push(c);
-        }
-        previous = c;
-    }
-    code
+    let code = pieces::of(line).filter_map(|(_, piece)| match piece {
+        Piece::Code(c) => Some(c),
+        _ => None,
+    });
+    code.collect()
 }
 
 fn has_word(code: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        !before.is_some_and(part) && !after.is_some_and(part)
+        !before.is_some_and(is_part_of_name) && !after.is_some_and(is_part_of_name)
     })
 }
 

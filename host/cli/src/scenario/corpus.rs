@@ -134,7 +134,7 @@ fn one(kind: Kind, place: &Place, rig: &mut Rig, case: &Case) -> Result<(), Fail
         apps::build_for_test(place, case.program)
     };
     let wasm = built.map_err(failed)?.wasm;
-    let put = install::put_by(kind, place, &rig.instance, &wasm, case.program);
+    let put = install::put_by(kind, place, &rig.instance, &wasm, None, case.program);
     put.map_err(|why| wrong("install", format!("{why:#}")))?;
     let wanted = on_host(place, rig, case, &wasm)?;
     let says_nothing = wanted.0.out.is_empty() && wanted.1.is_empty();

@@ -1,12 +1,12 @@
-//! Wakes between kernels that come a little later, for all that happens until then.
+//! Delayed wakes between kernels: one wake for several reads or writes of a pipe.
 //!
-//! Two kernels that take turns at a pipe take its pages, and all of the service's, from each other
-//! each time. A writer that goes on writing would wake a reader in another kernel for each piece,
-//! and a reader that drains a full pipe its writer for each read. So such a wake waits until most
-//! of the pipe is full, or empty, or [`DELAY`] is over.
+//! Two kernels that take turns at a pipe move its pages, and all other pages of the service, each
+//! time. Without a delay, a writer would wake a reader in another kernel for each piece, and a
+//! reader that drains a full pipe would wake its writer for each read. Such a wake is delayed until
+//! the pipe is nearly full or empty, or for [`DELAY`].
 //!
-//! Contract: a wake within a kernel is never late, and neither is the first write of a thread
-//! behind anything else that it asks, so a question and its answer are as quick as ever.
+//! Contract: a wake within a kernel is never delayed. Nor is the wake by a thread's first write
+//! after a different request, so a question and its answer take no longer.
 
 use super::{Call, Key, Vfs};
 use abi::boot::MAX_DOMAINS;
@@ -14,35 +14,35 @@ use abi::fs::{Op, Request};
 use alloc::vec::Vec;
 use share::{Effects, Token};
 
-/// How late a wake may be, in ns.
+/// Maximum delay of a wake, in ns.
 const DELAY: u64 = 1_000_000;
-/// Most keys whose wake waits.
+/// Maximum number of keys with a delayed wake.
 const MOST: usize = 16;
 
-/// What a thread asked last.
+/// The last request of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Last {
     thread: u64,
-    /// The handle that it wrote to; 0: it did something else.
+    /// The handle that it wrote to; 0: another operation.
     written: u64,
 }
 
-/// Wakes that wait.
+/// The delayed wakes.
 #[derive(Debug, Default)]
 pub struct Late {
     keys: Vec<Key>,
-    /// When they are over.
+    /// When they are due.
     at: Option<u64>,
-    /// A timer is to be asked for.
+    /// The service must request a timer.
     is_new: bool,
-    /// What was asked last, of each kernel.
+    /// By kernel.
     last: [Last; MAX_DOMAINS],
-    /// This step goes on with what its thread did in the one before: it writes to the same handle.
+    /// This step writes to the handle to which the same thread wrote in its kernel's last step.
     goes_on: bool,
 }
 
 impl Late {
-    /// A request begins.
+    /// Notes a request at its beginning.
     pub fn begin(&mut self, token: Token, request: &Request) {
         let written = if request.op == Op::Write as u16 { request.handle } else { 0 };
         let now = Last { thread: token.thread, written };
@@ -51,12 +51,12 @@ impl Late {
         *last = now;
     }
 
-    /// Does this step go on writing?
+    /// Returns whether this step continues a sequence of writes.
     pub fn goes_on(&self) -> bool {
         self.goes_on
     }
 
-    /// Has the wake of `key` wait; false: it cannot.
+    /// Delays the wake of `key`; returns false if there is no room for it.
     fn put(&mut self, key: Key, now: u64) -> bool {
         if self.keys.contains(&key) {
             return true;
@@ -78,7 +78,8 @@ impl Late {
 }
 
 impl Vfs {
-    /// Wakes who waits for `key`: now if that `is_enough` for it, or a little later.
+    /// Wakes the callers parked at `key`. The wake is delayed if only one caller is, in another
+    /// kernel, and there is not yet enough for it (`is_enough`).
     pub(super) fn wake_in_time(&mut self, key: Key, is_enough: bool, call: &mut Call<'_>) {
         let here = call.token.kernel;
         let alone = self.parked.only(key);
@@ -90,10 +91,10 @@ impl Vfs {
         self.parked.wake(key, call.effects);
     }
 
-    /// A timer came; true: it was one for wakes that wait, and they are made if it is time.
+    /// Handles a timer. Returns whether there are delayed wakes; those that are due are performed.
     pub(super) fn wake_late(&mut self, now: u64, effects: &mut dyn Effects) -> bool {
         let Some(at) = self.late.at else { return false };
-        // The next timer is another's, or ours once more if this one was early.
+        // If this one was early, another is needed.
         self.late.is_new = true;
         if at <= now {
             self.late.at = None;
@@ -104,7 +105,7 @@ impl Vfs {
         true
     }
 
-    /// Asks for a timer, where one is wanted.
+    /// Requests a timer if one is needed.
     pub(super) fn time_late(&mut self, effects: &mut dyn Effects) {
         if core::mem::take(&mut self.late.is_new)
             && let Some(at) = [self.late.at, self.write_at].into_iter().flatten().min()

@@ -2,6 +2,8 @@
 //!
 //! Prose is lower case with single spaces, so that a phrase is found across the end of a line.
 
+use crate::check::pieces::{self, Piece};
+
 /// A part of a file; `lines` says on which line a byte of it was: (first byte, line), ascending.
 #[derive(Default)]
 pub struct Extract {
@@ -30,6 +32,27 @@ impl Extract {
             return self.gap(line);
         }
         c.to_lowercase().for_each(|c| self.push(c, line));
+    }
+
+    /// Prose that begins on `line`; returns the line on which it ends.
+    fn all(&mut self, prose: &str, mut line: usize) -> usize {
+        for c in prose.chars() {
+            self.prose(c, line);
+            line += usize::from(c == '\n');
+        }
+        line
+    }
+
+    /// The same of a text with escapes; an escape is a character that no phrase has.
+    fn escaped(&mut self, prose: &str, mut line: usize) -> usize {
+        let mut chars = prose.chars();
+        while let Some(c) = chars.next() {
+            let at = line;
+            let escape = (c == '\\').then(|| chars.next()).flatten();
+            line += usize::from(c == '\n' || escape == Some('\n'));
+            self.prose(if escape.is_some() { ' ' } else { c }, at);
+        }
+        line
     }
 
     fn line(&self, at: usize) -> usize {
@@ -76,7 +99,7 @@ impl Extract {
 
 /// Neither a part of a longer word, nor code: `who`, {who}.
 fn is_word(text: &str, at: usize, length: usize) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let part = pieces::is_part_of_name;
     let before = text[..at].chars().next_back();
     let after = text[at + length..].chars().next();
     !before.is_some_and(|c| part(c) || c == '`' || c == '{') && !after.is_some_and(part)
@@ -94,153 +117,25 @@ pub fn of_markdown(text: &str) -> Extract {
 
 /// Comments and texts; and the rest.
 pub fn of_rust(text: &str) -> (Extract, Extract) {
-    let mut reader = Reader {
-        rest: text.char_indices().peekable(),
-        text,
-        line: 1,
-        prose: Extract::default(),
-        code: Extract::default(),
-    };
-    while reader.piece().is_some() {}
-    (reader.prose, reader.code)
-}
-
-struct Reader<'a> {
-    rest: std::iter::Peekable<std::str::CharIndices<'a>>,
-    text: &'a str,
-    line: usize,
-    prose: Extract,
-    code: Extract,
-}
-
-impl Reader<'_> {
-    fn next(&mut self) -> Option<char> {
-        let (_, c) = self.rest.next()?;
-        self.line += usize::from(c == '\n');
-        Some(c)
-    }
-
-    /// The text that was not read yet.
-    fn ahead(&mut self) -> &str {
-        self.rest.peek().map_or("", |&(at, _)| &self.text[at..])
-    }
-
-    fn skip(&mut self, count: usize) {
-        for _ in 0..count {
-            self.next();
-        }
-    }
-
-    /// One comment, one text, or one character of code.
-    fn piece(&mut self) -> Option<()> {
-        let in_name = self.in_name();
-        let ahead = self.ahead();
-        if ahead.starts_with("//") {
-            self.line_comment();
-        } else if ahead.starts_with("/*") {
-            self.block_comment();
-        } else if let Some(hashes) = raw(ahead).filter(|_| !in_name) {
-            self.raw_text(hashes);
-        } else if ahead.starts_with('"') {
-            self.quoted();
-        } else if let Some(length) = character(ahead) {
-            self.skip(length);
-            self.code.gap(self.line);
-        } else {
-            let (line, c) = (self.line, self.next()?);
-            self.code.push(c, line);
-        }
-        Some(())
-    }
-
-    /// Is the character before this one a part of a name?
-    fn in_name(&self) -> bool {
-        self.code.text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
-    }
-
-    fn line_comment(&mut self) {
-        while self.ahead().starts_with(['/', '!']) {
-            self.next();
-        }
-        while let Some(line) = (!self.ahead().is_empty()).then_some(self.line) {
-            match self.next() {
-                Some('\n') | None => break,
-                Some(c) => self.prose.prose(c, line),
+    let (mut prose, mut code) = (Extract::default(), Extract::default());
+    for (line, piece) in pieces::of(text) {
+        let last = match piece {
+            Piece::Code(c) => {
+                code.push(c, line);
+                continue;
             }
+            Piece::Character => line,
+            Piece::Line(inside) => prose.all(inside.trim_start_matches(['/', '!']), line),
+            Piece::Block(inside) => prose.all(&inside.replace("/*", " ").replace("*/", " "), line),
+            Piece::Text(inside) => prose.escaped(inside, line),
+            Piece::Raw(inside) => prose.all(inside, line),
+        };
+        if piece != Piece::Character {
+            prose.gap(last);
         }
-        self.prose.gap(self.line - 1);
-        self.code.gap(self.line - 1);
+        code.gap(last);
     }
-
-    fn block_comment(&mut self) {
-        let mut depth = 0;
-        loop {
-            let line = self.line;
-            if self.ahead().starts_with("/*") {
-                (depth, _) = (depth + 1, self.skip(2));
-            } else if self.ahead().starts_with("*/") {
-                (depth, _) = (depth - 1, self.skip(2));
-            } else if let Some(c) = self.next() {
-                self.prose.prose(c, line);
-            } else {
-                break;
-            }
-            if depth == 0 {
-                break;
-            }
-        }
-        self.prose.gap(self.line);
-    }
-
-    fn quoted(&mut self) {
-        self.next();
-        loop {
-            let line = self.line;
-            match self.next() {
-                Some('"') | None => break,
-                // An escape is a character that no phrase has.
-                Some('\\') => {
-                    self.next();
-                    self.prose.gap(line);
-                }
-                Some(c) => self.prose.prose(c, line),
-            }
-        }
-        self.prose.gap(self.line);
-        self.code.gap(self.line);
-    }
-
-    fn raw_text(&mut self, hashes: usize) {
-        let open = self.ahead().find('"').unwrap_or(0) + 1;
-        self.skip(open);
-        let end = format!("\"{}", "#".repeat(hashes));
-        while !self.ahead().is_empty() && !self.ahead().starts_with(&end) {
-            let line = self.line;
-            if let Some(c) = self.next() {
-                self.prose.prose(c, line);
-            }
-        }
-        self.skip(end.len());
-        self.prose.gap(self.line);
-        self.code.gap(self.line);
-    }
-}
-
-/// The number of hashes, where a raw text begins.
-fn raw(ahead: &str) -> Option<usize> {
-    let rest = ahead.strip_prefix('b').or(ahead.strip_prefix('c')).unwrap_or(ahead);
-    let rest = rest.strip_prefix('r')?;
-    let hashes = rest.len() - rest.trim_start_matches('#').len();
-    rest[hashes..].starts_with('"').then_some(hashes)
-}
-
-/// Characters of a character literal, where one begins; a lifetime is none.
-fn character(ahead: &str) -> Option<usize> {
-    let inside = ahead.strip_prefix('\'')?;
-    if inside.starts_with('\\') {
-        return inside.char_indices().skip(2).find(|&(_, c)| c == '\'').map(|(at, _)| at + 2);
-    }
-    inside.chars().nth(1).is_some_and(|c| c == '\'').then_some(3)
+    (prose, code)
 }
 
 #[cfg(test)]
