@@ -6,7 +6,8 @@
 use crate::place::Place;
 use crate::progress::{self, Step};
 use board::{Board, Isa};
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use thiserror::Error;
 
@@ -22,23 +23,40 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Name of the cargo profile.
-    pub const fn name(self) -> &'static str {
+    /// Name of its folder in `target/kernels`.
+    const fn name(self) -> &'static str {
         match self {
-            Profile::Kernel | Profile::KernelTrials => "kernel",
+            Profile::Kernel => "kernel",
+            Profile::KernelTrials => "kernel-trials",
             Profile::KernelCheck => "kernel-check",
         }
     }
-}
 
-impl Profile {
     const fn features(self) -> &'static [&'static str] {
         match self {
             Profile::Kernel => &[],
             Profile::KernelTrials | Profile::KernelCheck => &["--features", "kernel/trials"],
         }
     }
+
+    /// Arguments that change the cargo profile. Only our crates are checked, so that all kernels
+    /// share one build of the others.
+    const fn settings(self) -> &'static [&'static str] {
+        match self {
+            Profile::Kernel | Profile::KernelTrials => &[],
+            Profile::KernelCheck => CHECKED,
+        }
+    }
 }
+
+/// The cargo profile of all kernels.
+pub const CARGO_PROFILE: &str = "kernel";
+const CHECKED: &[&str] = &[
+    "--config=profile.kernel.debug-assertions=true",
+    "--config=profile.kernel.overflow-checks=true",
+    "--config=profile.kernel.package.\"*\".debug-assertions=false",
+    "--config=profile.kernel.package.\"*\".overflow-checks=false",
+];
 
 /// The rustc target of an ISA.
 pub const fn triple(isa: Isa) -> &'static str {
@@ -54,9 +72,9 @@ pub enum BuildError {
     /// cargo is not there.
     #[error("cannot run {0}: {1}; `./pen setup` installs what is missing")]
     Cargo(PathBuf, std::io::Error),
-    /// Built, and not kept.
+    /// They were built, but cannot be kept.
     #[error("cannot write {0}: {1}")]
-    Copy(PathBuf, std::io::Error),
+    Keep(PathBuf, std::io::Error),
     /// cargo has said why.
     #[error("the kernels do not compile; see the messages above")]
     Failed,
@@ -101,9 +119,10 @@ fn build_with(
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
     let what = format!("building kernels for {}", names.join(" and "));
     let step = Step::begin_stage("kernels", &what);
+    let _alone = lock(place)?;
     let mut cargo = cargo(place, isas, "build");
     cargo.args(["--package", "kernel", "--package", "stub"]);
-    cargo.args(["--profile", profile.name()]).args(features);
+    cargo.args(["--profile", CARGO_PROFILE]).args(profile.settings()).args(features);
     let status = progress::cargo::run(cargo, &step);
     let status = status.map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
     if !status.success() {
@@ -130,16 +149,41 @@ pub fn cargo(place: &Place, isas: &[Isa], verb: &str) -> Command {
     cargo
 }
 
+/// Waits until no other process builds kernels: cargo puts the kernels of all profiles in the same
+/// place, from which [`built`] takes them.
+fn lock(place: &Place) -> Result<File, BuildError> {
+    let path = place.target.join("kernels/lock");
+    let failed = |why| BuildError::Keep(path.clone(), why);
+    std::fs::create_dir_all(place.target.join("kernels")).map_err(failed)?;
+    let file = File::create(&path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
 fn built(place: &Place, isa: Isa, profile: Profile) -> Result<Built, BuildError> {
-    let folder = place.target.join(triple(isa)).join(profile.name());
-    let (mut kernel, stub) = (folder.join("kernel"), folder.join("stub"));
-    if profile == Profile::KernelTrials {
-        // Its cargo profile is the other kernel's, which is put in the same place.
-        let own = folder.join("kernel-trials");
-        std::fs::copy(&kernel, &own).map_err(|why| BuildError::Copy(own.clone(), why))?;
-        kernel = own;
-    }
-    Ok(Built { isa, kernel, stub })
+    let from = place.target.join(triple(isa)).join(CARGO_PROFILE);
+    let folder = place.target.join("kernels").join(profile.name()).join(isa.name());
+    let kept = |name| keep(&from.join(name), &folder, name);
+    Ok(Built { isa, kernel: kept("kernel")?, stub: kept("stub")? })
+}
+
+/// Copies what cargo built to `folder`, unless it is there. A reader sees all of it or the one
+/// before.
+fn keep(from: &Path, folder: &Path, name: &str) -> Result<PathBuf, BuildError> {
+    let path = folder.join(name);
+    let changed = |path: &Path| path.metadata().and_then(|known| known.modified());
+    let is_known = |from| changed(&path).is_ok_and(|known| known >= from);
+    let copy = || {
+        if !is_known(changed(from)?) {
+            std::fs::create_dir_all(folder)?;
+            let new = folder.join(format!("{name}.new"));
+            std::fs::copy(from, &new)?;
+            std::fs::rename(new, &path)?;
+        }
+        Ok(())
+    };
+    copy().map_err(|why| BuildError::Keep(path.clone(), why))?;
+    Ok(path)
 }
 
 /// One set of flags for kernel and stub of an ISA, so that core is built once.

@@ -6,7 +6,7 @@
 //! what has not changed is not built again: then the answer is the one of before.
 
 use super::Verdict;
-use crate::kernels::{self, Profile};
+use crate::kernels;
 use crate::place::Place;
 use crate::progress::Step;
 use anyhow::{Context, ensure};
@@ -57,7 +57,7 @@ fn told(place: &Place, isa: Isa, package: &str) -> anyhow::Result<String> {
     let saved = folder.join(format!("{package}-{}", isa.name()));
     let mut cargo = kernels::cargo(place, &[isa], "rustc");
     cargo.arg("-q");
-    cargo.args(["--package", package, "--lib", "--profile", Profile::KernelCheck.name()]);
+    cargo.args(["--package", package, "--lib", "--profile", kernels::CARGO_PROFILE]);
     cargo.env("RUSTC_BOOTSTRAP", "1").args(["--", "-Zprint-type-sizes"]);
     let output = cargo.output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
