@@ -52,6 +52,17 @@ pub struct App {
     pub source: Source,
 }
 
+impl App {
+    /// Features of the crate that it is built from.
+    fn features(&self) -> Vec<&str> {
+        let Source::Crate { features, applets_are_features, .. } = &self.source else {
+            return vec![];
+        };
+        let applets = self.applets.iter().filter(|_| *applets_are_features);
+        features.iter().chain(applets).map(String::as_str).collect()
+    }
+}
+
 /// A run of a program whose outcome is known.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +104,9 @@ pub enum Source {
         /// Without its default ones.
         #[serde(default)]
         features: Vec<String>,
+        /// Whether each applet is a feature of the crate.
+        #[serde(default)]
+        applets_are_features: bool,
         /// Its program, where that is called otherwise.
         bin: Option<String>,
     },

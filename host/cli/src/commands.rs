@@ -6,9 +6,9 @@ use crate::lab::findings;
 use crate::place::Place;
 use crate::processes;
 use crate::progress::Step;
-use crate::{How, Which, console, image, lab, system, transfer};
+use crate::{How, Which, apps, console, image, lab, system, transfer};
 use abi::soc::state;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use board::Board;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +20,25 @@ pub fn prepare(place: &Place, name: &str, profile: Profile) -> anyhow::Result<(B
     let board = board::read(&file)?;
     let kernels = kernels::build(place, &kernels::isas(&board), profile)?;
     Ok((board, kernels))
+}
+
+/// Builds a board's kernels, and at the same time the system's programs if it has them: neither
+/// needs the other, and each build leaves cores idle while its last crates are linked.
+fn build_all(
+    place: &Place,
+    board: &Board,
+    profile: Profile,
+    has_programs: bool,
+) -> anyhow::Result<Vec<Built>> {
+    std::thread::scope(|scope| {
+        let programs = scope.spawn(|| match has_programs {
+            true => apps::build(place, &[]).map(|_| ()),
+            false => Ok(()),
+        });
+        let kernels = kernels::build(place, &kernels::isas(board), profile)?;
+        programs.join().map_err(|_| anyhow!("the build of the programs panicked"))??;
+        Ok(kernels)
+    })
 }
 
 /// The board file called `name`.
@@ -71,9 +90,12 @@ pub fn up(place: &Place, how: &How) -> anyhow::Result<Instance> {
     if instance.soc().is_some() {
         return Err(InstanceError::Running(name).into());
     }
-    let (board, kernels) = prepare(place, &how.which.board, how.which.profile)?;
+    let board = board::read(&file)?;
     let mut options = how.options()?;
-    if !how.bare && !options.is_exact() && system::fits(&board) {
+    let has_system = !how.bare && !options.is_exact() && system::fits(&board);
+    let has_programs = has_system && how.lent != Some(false);
+    let kernels = build_all(place, &board, how.which.profile, has_programs)?;
+    if has_system {
         options.arguments = Some(match how.lent {
             Some(programs) => {
                 let own = Instance::named(place, &board.name)?;

@@ -54,23 +54,20 @@ impl Step {
         let done = Arc::new(Units::default());
         let units = done.clone();
         let thread = std::thread::spawn(move || {
-            if stopped.recv_timeout(QUICK).is_ok() {
-                return;
-            }
             let plan = Plan::of_this_run();
-            let at =
-                |fraction| plan.as_ref().map_or(String::new(), |plan| plan.at(&stage, fraction));
-            eprintln!("pen: {}{shown} ...", at(0.0));
-            while stopped.recv_timeout(REMINDER).is_err() {
-                let seconds = start.elapsed().as_secs();
-                let (fraction, count) = match units.get() {
-                    Some((done, of)) => {
-                        (f64::from(done) / f64::from(of), format!("{done} of {of} crates, "))
-                    }
-                    None => (0.0, String::new()),
-                };
-                eprintln!("pen: {}{shown}: {count}{seconds} s so far", at(fraction));
+            let at = || plan.as_ref().map_or(String::new(), |plan| plan.at(&stage));
+            if stopped.recv_timeout(QUICK).is_err() {
+                eprintln!("pen: {}{shown} ...", at());
+                while stopped.recv_timeout(REMINDER).is_err() {
+                    let seconds = start.elapsed().as_secs();
+                    let count = units.get().map_or(String::new(), |(done, of)| {
+                        plan::set_done(&stage, f64::from(done) / f64::from(of));
+                        format!("{done} of {of} crates, ")
+                    });
+                    eprintln!("pen: {}{shown}: {count}{seconds} s so far", at());
+                }
             }
+            plan::set_done(&stage, 1.0);
         });
         Self { name: name.to_string(), start, done, stop: Some(stop), thread: Some(thread) }
     }

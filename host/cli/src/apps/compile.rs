@@ -130,13 +130,13 @@ pub fn compile(place: &Place, tools: &Tools, app: &App, step: &Step) -> Result<P
             let folder = place.target.join(TRIPLE).join(PROFILE);
             Ok(folder.join(format!("{package}.wasm")))
         }
-        Source::Crate { package, version, features, bin } => {
+        Source::Crate { package, version, bin, .. } => {
             let bin = bin.as_ref().unwrap_or(package);
             let root = place.target.join("apps").join(format!("{package}-{version}"));
             let mut cargo = cargo(place, tools, "install");
             cargo.args([package, "--version", &format!("={version}"), "--bin", bin]);
             cargo.args(["--locked", "--force", "--no-track", "--no-default-features"]);
-            cargo.args(["--features", &features.join(",")]).arg("--root").arg(&root);
+            cargo.args(["--features", &app.features().join(",")]).arg("--root").arg(&root);
             run_cargo(cargo, &app.name, step)?;
             Ok(root.join("bin").join(format!("{bin}.wasm")))
         }

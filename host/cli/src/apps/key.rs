@@ -13,7 +13,8 @@ const RUST: &[&str] = &["Cargo.toml", "Cargo.lock", "sdk/rust"];
 /// The entry, the compilers and how they are called, and a sum of each source.
 pub fn key(place: &Place, app: &App, tools: &Tools) -> Result<String, AppError> {
     let (tools, settings) = (&tools.versions, settings(app));
-    let text = format!("{:?}\n{tools}\n{settings}\nnames: {}\n", app.source, app.names);
+    let (source, features) = (&app.source, app.features());
+    let text = format!("{source:?}\n{features:?}\n{tools}\n{settings}\nnames: {}\n", app.names);
     let own = match &app.source {
         Source::Rust { folder: Some(folder), .. } => vec![folder.clone()],
         Source::Rust { package, .. } => vec![PathBuf::from("apps").join(package)],

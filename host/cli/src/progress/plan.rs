@@ -1,6 +1,9 @@
 //! How far a first run is: the stages that `./pen` found missing when it began, each with its
 //! weight (`stages.txt`), and from the time that the finished ones took an estimate of the rest.
+//! Stages may run at the same time.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const STAGES: &str = include_str!("../../stages.txt");
@@ -8,6 +11,16 @@ const STAGES: &str = include_str!("../../stages.txt");
 const VARIABLE: &str = "PEN_PLAN";
 /// An estimate from less than this share of the work would be a guess.
 const EARLY: f64 = 0.02;
+/// Stages that are done when this program runs.
+const BEFORE: &[&str] = &["packages", "tools"];
+
+/// The part of each stage that is done.
+static DONE: Mutex<BTreeMap<String, f64>> = Mutex::new(BTreeMap::new());
+
+/// Records that `fraction` of `stage` is done.
+pub fn set_done(stage: &str, fraction: f64) {
+    DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(stage.to_string(), fraction);
+}
 
 /// The stages that this run does.
 #[derive(Clone, Debug)]
@@ -29,18 +42,23 @@ impl Plan {
         Some(Plan { begun, stages: stages.collect::<Option<Vec<_>>>()? })
     }
 
-    /// Returns `37 %, about 4 min left: ` while `fraction` of `stage` is done; nothing if the stage
-    /// is not part of the plan.
-    pub fn at(&self, stage: &str, fraction: f64) -> String {
+    /// Returns `37 %, about 4 min left: ` for a line about `stage`, or nothing if the stage is not
+    /// part of the plan.
+    pub fn at(&self, stage: &str) -> String {
         let elapsed = self.begun.elapsed().unwrap_or_default();
-        self.told(stage, fraction, elapsed).unwrap_or_default()
+        let done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+        self.text(stage, &done, elapsed).unwrap_or_default()
     }
 
-    fn told(&self, stage: &str, fraction: f64, elapsed: Duration) -> Option<String> {
-        let at = self.stages.iter().position(|(name, _)| name == stage)?;
-        let sum = |stages: &[(String, f64)]| stages.iter().map(|(_, weight)| weight).sum::<f64>();
-        let done = sum(&self.stages[..at]) + self.stages[at].1 * fraction.clamp(0.0, 1.0);
-        let share = done / sum(&self.stages);
+    fn text(&self, stage: &str, done: &BTreeMap<String, f64>, elapsed: Duration) -> Option<String> {
+        self.stages.iter().find(|(name, _)| name == stage)?;
+        let done_of = |name: &str| match BEFORE.contains(&name) {
+            true => 1.0,
+            false => done.get(name).map_or(0.0, |fraction| fraction.clamp(0.0, 1.0)),
+        };
+        let all: f64 = self.stages.iter().map(|(_, weight)| weight).sum();
+        let done: f64 = self.stages.iter().map(|(name, weight)| weight * done_of(name)).sum();
+        let share = done / all;
         let percent = (share * 100.0) as u32;
         if share < EARLY {
             return Some(format!("{percent} %: "));
@@ -64,14 +82,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_is_of_the_planned_stages_only() {
-        let plan = Plan::parse("1000 kernels coreutils").unwrap();
-        let minutes = |count: u64| Duration::from_secs(60 * count);
-        let at = |stage, fraction, elapsed| plan.told(stage, fraction, minutes(elapsed));
-        assert_eq!(at("kernels", 0.0, 0).unwrap(), "0 %: ");
-        assert_eq!(at("kernels", 0.525, 2).unwrap(), "25 %, about 6 min left: ");
-        assert_eq!(at("coreutils", 1.0, 9).unwrap(), "100 %, less than a minute left: ");
-        assert_eq!(at("tools", 0.5, 1), None);
+    fn the_share_is_of_all_planned_stages_and_of_no_other() {
+        let plan = Plan::parse("1000 tools kernels coreutils").unwrap();
+        let weight = |name| weight(name).unwrap();
+        let all = weight("tools") + weight("kernels") + weight("coreutils");
+        let half = BTreeMap::from([("kernels".to_string(), 0.5), ("sed".to_string(), 1.0)]);
+        let share = (weight("tools") + weight("kernels") / 2.0) / all;
+        let elapsed = Duration::from_secs_f64(300.0 * share / (1.0 - share));
+        let percent = (share * 100.0) as u32;
+        let expected = format!("{percent} %, about 5 min left: ");
+        assert_eq!(plan.text("kernels", &half, elapsed).unwrap(), expected);
+        assert_eq!(plan.text("coreutils", &half, elapsed).unwrap(), expected);
+        assert_eq!(plan.text("sed", &half, elapsed), None);
+        let whole = ["kernels", "coreutils"].map(|name| (name.to_string(), 1.0));
+        let text = plan.text("coreutils", &BTreeMap::from(whole), elapsed).unwrap();
+        assert_eq!(text, "100 %, less than a minute left: ");
+        let early = Plan::parse("1000 kernels").unwrap();
+        assert_eq!(early.text("kernels", &BTreeMap::new(), elapsed).unwrap(), "0 %: ");
     }
 
     #[test]
