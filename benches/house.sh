@@ -3,8 +3,8 @@
 #
 #   benches/house.sh first        setup.first_prompt_s: an empty clone, until the shell's prompt
 #   benches/house.sh latency      pen.latency_ms: ./pen with nothing to build, median of 11
-#   benches/house.sh exec [FILE]  exec.hello_ms on a running board, median of 11; with a module,
-#                                 exec.module_first_s and exec.module_load_s of it
+#   benches/house.sh exec [FILE]  exec.hello_ms on a running board, median of 11; with CPython's
+#                                 module, exec.cpython_first_s and exec.cpython_load_ms of it
 #   benches/house.sh test         test.warm_s: ./pen test, with everything built
 #   benches/house.sh ci           ci.cold_s: .ci/run in an empty clone
 #
@@ -73,10 +73,10 @@ exec)
         what="$(basename -- "$2"), $(($(wc -c <"$2") >> 20)) MiB"
         begun=$(now)
         ./pen exec --board "$name" "$2" --version >&2 </dev/null
-        record exec.module_first_s "$(seconds "$begun")" s "$what, compiled"
+        record exec.cpython_first_s "$(seconds "$begun")" s "$what, compiled"
         begun=$(now)
         ./pen exec --board "$name" "$2" --version >&2 </dev/null
-        record exec.module_load_s "$(seconds "$begun")" s "$what, compiled before"
+        record exec.cpython_load_ms "$(seconds "$begun" | awk "{ print \$1 * 1000 }")" ms "$what, compiled before"
     fi
     ;;
 test)

@@ -2,11 +2,12 @@
 //! programs, collects the lines `record NAME VALUE UNIT` and prints a table beside Linux, or JSON
 //! lines.
 
+pub mod figures;
 mod programs;
 
 use crate::commands;
 use crate::kernels::Profile;
-use crate::lab::figures;
+use crate::lab;
 use crate::machine::Options;
 use crate::place::Place;
 use crate::report::record;
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Heading of its table, and what the table is about.
+    title: String,
+    about: String,
     record: Vec<Bench>,
 }
 
@@ -37,6 +41,8 @@ enum Measure {
     Lab,
     /// A program prints the record.
     Program,
+    /// `benches/house.sh` measures it: what a person waits for.
+    House,
 }
 
 /// One benchmark as data.
@@ -81,10 +87,14 @@ pub type Said = (String, f64, String);
 
 /// `pen bench [PREFIX] [--json]`
 pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let chosen: Vec<Bench> =
-        read(place)?.into_iter().filter(|b| b.name.starts_with(prefix)).collect();
-    if chosen.is_empty() {
-        bail!("no benchmark's name begins with \"{prefix}\"");
+    let all = files(place)?.into_iter().flat_map(|file| file.record);
+    let named: Vec<Bench> = all.filter(|b| b.name.starts_with(prefix)).collect();
+    let (by_script, chosen): (Vec<Bench>, Vec<Bench>) =
+        named.into_iter().partition(|b| b.measure == Measure::House);
+    match (&by_script[..], &chosen[..]) {
+        ([], []) => bail!("no benchmark's name begins with \"{prefix}\""),
+        ([first, ..], []) => bail!("benches/house.sh measures {}", first.name),
+        _ => {}
     }
     let mut missing = 0;
     if !json {
@@ -120,18 +130,17 @@ fn belongs(name: &str, bench: &str) -> bool {
     name.strip_prefix(bench).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn read(place: &Place) -> anyhow::Result<Vec<Bench>> {
+/// The files of `benches/`, by name.
+fn files(place: &Place) -> anyhow::Result<Vec<File>> {
     let folder = place.root.join("benches");
     let mut paths: Vec<_> = std::fs::read_dir(&folder)?.flatten().map(|e| e.path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "toml"));
     paths.sort();
-    let mut all = Vec::new();
-    for path in paths {
+    let read = |path: std::path::PathBuf| {
         let text = std::fs::read_to_string(&path)?;
-        let file: File = toml::from_str(&text).context(path.display().to_string())?;
-        all.extend(file.record);
-    }
-    Ok(all)
+        toml::from_str(&text).context(path.display().to_string())
+    };
+    paths.into_iter().map(read).collect()
 }
 
 /// The kernel that a record is taken from: what every kernel says of itself, from the one that
@@ -163,7 +172,7 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
     if first.measure == Measure::Lab {
         let names: Vec<String> = group.iter().map(|bench| bench.name.clone()).collect();
-        return figures::measure(place, &names);
+        return lab::figures::measure(place, &names);
     }
     if first.measure == Measure::Program {
         return programs::measure(place, group);

@@ -214,6 +214,12 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Put records of measurements into the documentation's tables.
+    Figures {
+        /// Files of records, as `bench --json` prints them; `-` is standard input. Without any, the
+        /// tables are written again.
+        files: Vec<PathBuf>,
+    },
     /// Run a scenario in exact chip time and energy; without one list them.
     Lab(lab::Line),
     /// Make one page of records of measurements.
@@ -288,6 +294,7 @@ fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Check { name, update } => check::check(&place, name.as_deref(), update),
         Verb::Fuzz { seconds } => fuzz::fuzz(&place, seconds),
         Verb::Bench { prefix, json } => bench::bench(&place, &prefix, json),
+        Verb::Figures { files } => bench::figures::figures(&place, &files),
         Verb::Lab(line) => lab::lab(&place, &line),
         Verb::Report { paths, output } => report::report(&place, &paths, output.as_deref()),
         Verb::New(line) => new::new(&place, &line),

@@ -17,6 +17,7 @@ mod style;
 mod tools;
 mod words;
 
+use crate::bench::figures;
 use crate::place::Place;
 use std::cell::LazyCell;
 use std::process::ExitCode;
@@ -46,13 +47,14 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
     let law = law::Law::read(place)?;
     let graph = LazyCell::new(|| law::graph(place));
     let graph = || graph.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"));
-    let all: [Named<'_>; 13] = [
+    let all: [Named<'_>; 14] = [
         ("formatting", &|| tools::formatting(place)),
         ("style", &|| style::check(place, &law)),
         ("words", &|| if update { words::update(place) } else { words::check(place) }),
         ("layers", &|| Ok(law::check(&law, graph()?).into())),
         ("cycles", &|| cycles::check(place, &law, graph()?)),
         ("licences", &|| Ok(licences::check(&law, graph()?).into())),
+        ("figures", &|| figures::check(place)),
         ("links", &|| links::check(place)),
         ("lints", &|| tools::clippy(place)),
         ("docs", &|| tools::docs(place)),

@@ -3,7 +3,7 @@
 //! manual is docs/reference/report.md.
 
 mod chart;
-mod number;
+pub mod number;
 mod page;
 mod palette;
 mod read;
