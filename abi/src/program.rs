@@ -205,6 +205,11 @@ pub const IMAGE_ALIGN: u64 = 4096;
 /// Maximum bytes of all strings of the manifest together.
 pub const IMAGE_STRINGS: usize = 8192;
 
+/// Maximum number of a program's tables.
+pub const MAX_TABLES: u32 = 8;
+/// Maximum number of entries of all its tables.
+pub const MAX_TABLE_ENTRIES: u64 = 128 * 1024;
+
 /// Settings on which the compiler on the host and the engine in a kernel must agree. Compiled code
 /// relies on page protection instead of bounds checks, so a difference would be a hole.
 ///

@@ -5,6 +5,7 @@
 //! instructions alone use (atomics, exceptions without a tag) the compiler refuses; [`used`] then
 //! says which proposal that is.
 
+use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use kernel_process::functions::{FUNCTIONS, Function, Type};
 use thiserror::Error;
 use wasmparser::{
@@ -25,6 +26,16 @@ pub enum Unsupported {
          for wasm32-wasip1"
     )]
     Memory64,
+    #[error(
+        "the module has {0} tables; a program has {MAX_TABLES} at most: link it as one module, \
+         without tables of its own"
+    )]
+    Tables(usize),
+    #[error(
+        "the module's tables have {0} entries; those of a program have {MAX_TABLE_ENTRIES} at \
+         most, all together: it has more indirect functions than a kernel supports"
+    )]
+    TableEntries(u64),
     #[error("the module's table has 64-bit indices (memory64): build for wasm32-wasip1")]
     Table64,
     #[error(
@@ -91,7 +102,7 @@ pub fn unsupported(wasm: &[u8]) -> Option<Unsupported> {
                 first(imports.into_imports(), |import| declared.import(import))
             }
             Ok(Payload::MemorySection(memories)) => first(memories, |it| declared.memory(it)),
-            Ok(Payload::TableSection(tables)) => first(tables, |it| table(it.ty)),
+            Ok(Payload::TableSection(tables)) => first(tables, |it| declared.table(it.ty)),
             Ok(Payload::TagSection(_)) => Some(Unsupported::Exceptions),
             Ok(Payload::CodeSectionStart { .. }) | Err(_) => break,
             Ok(_) => None,
@@ -100,7 +111,16 @@ pub fn unsupported(wasm: &[u8]) -> Option<Unsupported> {
             return found;
         }
     }
-    (declared.memories > 1).then_some(Unsupported::Memories(declared.memories))
+    match declared {
+        Declared { memories: 2.., .. } => Some(Unsupported::Memories(declared.memories)),
+        Declared { tables, .. } if tables > MAX_TABLES as usize => {
+            Some(Unsupported::Tables(tables))
+        }
+        Declared { entries, .. } if entries > MAX_TABLE_ENTRIES => {
+            Some(Unsupported::TableEntries(entries))
+        }
+        _ => None,
+    }
 }
 
 /// Returns which proposal keeps the compiler from `wasm`, if it is one that no kernel has. Reads
@@ -128,6 +148,9 @@ struct Declared {
     /// By number; `None` is a type that is no function's.
     functions: Vec<Option<FuncType>>,
     memories: usize,
+    tables: usize,
+    /// Of all tables, when the program starts.
+    entries: u64,
 }
 
 impl Declared {
@@ -154,6 +177,12 @@ impl Declared {
             MemoryType { page_size_log2: Some(_), .. } => Some(Unsupported::PageSize),
             _ => None,
         }
+    }
+
+    fn table(&mut self, table: TableType) -> Option<Unsupported> {
+        self.tables += 1;
+        self.entries = self.entries.saturating_add(table.initial);
+        table.table64.then_some(Unsupported::Table64)
     }
 
     fn import(&mut self, import: Import<'_>) -> Option<Unsupported> {
@@ -204,10 +233,6 @@ fn unsupported_type(kind: &SubType) -> Option<Unsupported> {
     }
 }
 
-fn table(table: TableType) -> Option<Unsupported> {
-    table.table64.then_some(Unsupported::Table64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,12 +261,19 @@ mod tests {
             ("(module (memory 1) (memory 1))", Unsupported::Memories(2)),
             ("(module (memory i64 1))", Unsupported::Memory64),
             ("(module (table i64 1 funcref))", Unsupported::Table64),
+            (
+                "(module (table 131072 funcref) (table 1 funcref))",
+                Unsupported::TableEntries(131073),
+            ),
             ("(module (memory 1 1 shared))", Unsupported::Threads),
             (r#"(module (import "env" "memory" (memory 1 1 shared)))"#, Unsupported::Threads),
             ("(module (memory 1 (pagesize 1)))", Unsupported::PageSize),
         ] {
             assert_eq!(refusal(text), Some(expected), "{text}");
         }
+        let tables = |count| format!("(module {})", "(table 1 funcref)".repeat(count));
+        assert_eq!(refusal(&tables(8)), None);
+        assert_eq!(refusal(&tables(9)), Some(Unsupported::Tables(9)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! calls them without a list of values.
 
 use crate::run::{Guest, Limits, Stopped};
+use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use kernel_process::{Done, Process, System, for_each_function, outcome};
 use wasmtime::{Caller, Error, Linker, Memory, ResourceLimiter, Result};
 
@@ -16,11 +17,7 @@ pub struct Inside<G> {
     pub tables: u64,
 }
 
-/// Maximum number of a program's memories and tables.
-pub const MEMORIES: u32 = 1;
-pub const TABLES: u32 = 8;
-/// Maximum bytes of a program's tables, and bytes of an entry.
-const TABLE_BYTES: u64 = 1 << 20;
+/// Bytes of an entry of a table.
 const ENTRY: u64 = 8;
 
 impl<G: Guest> ResourceLimiter for Inside<G> {
@@ -35,7 +32,8 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     fn table_growing(&mut self, has: usize, wanted: usize, _: Option<usize>) -> Result<bool> {
         let more = (wanted as u64).saturating_sub(has as u64).saturating_mul(ENTRY);
         let tables = self.tables.saturating_add(more);
-        let fits = tables <= TABLE_BYTES.min(self.limits.memory) && self.guest.has_room(more);
+        let fits = tables <= (MAX_TABLE_ENTRIES * ENTRY).min(self.limits.memory)
+            && self.guest.has_room(more);
         if fits {
             self.tables = tables;
         }
@@ -47,11 +45,11 @@ impl<G: Guest> ResourceLimiter for Inside<G> {
     }
 
     fn tables(&self) -> usize {
-        TABLES as usize
+        MAX_TABLES as usize
     }
 
     fn memories(&self) -> usize {
-        MEMORIES as usize
+        1
     }
 }
 

@@ -1,6 +1,6 @@
 //! Loaded code, which any number of processes of this kernel can run.
 
-use crate::imports::{Inside, MEMORIES, TABLES};
+use crate::imports::Inside;
 use crate::raw::{self, Loaded, Memory, Seal};
 use crate::run::{Engine, Guest};
 use crate::short;
@@ -71,14 +71,14 @@ impl Functions {
 /// Refuses a module that could not be instantiated.
 fn check(module: &Module) -> Result<(), LoadError> {
     let needs = module.resources_required();
-    if needs.num_memories > MEMORIES {
+    if needs.num_memories > 1 {
         let count = needs.num_memories;
         let what = alloc::format!("it has {count} memories, and a program has one");
         return Err(LoadError::Refused(what));
     }
-    if needs.num_tables > TABLES {
+    if needs.num_tables > MAX_TABLES {
         let count = needs.num_tables;
-        let what = alloc::format!("it has {count} tables, and a program has {TABLES} at most");
+        let what = alloc::format!("it has {count} tables, and a program has {MAX_TABLES} at most");
         return Err(LoadError::Refused(what));
     }
     match module.get_export_index("_start") {
