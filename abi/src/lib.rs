@@ -17,5 +17,6 @@ pub mod net;
 pub mod process;
 pub mod program;
 pub mod served;
+pub mod service;
 pub mod soc;
 pub mod vsock;

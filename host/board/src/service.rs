@@ -8,7 +8,7 @@ use abi::boot::MAX_SERVICES;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// A service that the kernels have.
+/// Something that a board may give a mode.
 struct Known {
     name: &'static str,
     modes: &'static [Mode],
@@ -23,31 +23,31 @@ const NO_KEY: &str =
 
 /// Modes of a service with one state for all kernels, or one for each.
 const ANYWHERE: &[Mode] = &[Mode::Private, Mode::Independent, Mode::Shadowed, Mode::Delegated];
+/// The same of one whose requests cannot be sent.
+const STAYS: &[Mode] = &[Mode::Private, Mode::Independent, Mode::Shadowed];
 
-/// Every service that a board may name.
-const KNOWN: &[Known] = &[
-    Known { name: "dma", modes: ANYWHERE, why: NO_KEY },
-    Known {
-        name: "frames",
-        modes: &[Mode::Private, Mode::Independent, Mode::Shadowed],
-        why: "a kernel needs frames to receive the answer that would bring it some",
-    },
-    Known { name: "fs", modes: ANYWHERE, why: NO_KEY },
-    Known { name: "net", modes: ANYWHERE, why: NO_KEY },
-    Known { name: "processes", modes: ANYWHERE, why: NO_KEY },
-    Known {
-        name: "scheduler",
-        modes: &[Mode::Private, Mode::Independent],
-        why: "a kernel that waits for another one would need it to run the thread that answers",
-    },
-];
+/// Part of every kernel, and no service with requests: it cannot be shared.
+const SCHEDULER: Known = Known {
+    name: "scheduler",
+    modes: &[Mode::Private, Mode::Independent],
+    why: "a kernel that waits for another one would need it to run the thread that answers",
+};
+
+/// Everything that a board may name.
+fn known() -> impl Iterator<Item = Known> {
+    let services = abi::service::ALL.into_iter().map(|kind| match kind.stays {
+        Some(why) => Known { name: kind.name, modes: STAYS, why },
+        None => Known { name: kind.name, modes: ANYWHERE, why: NO_KEY },
+    });
+    services.chain([SCHEDULER])
+}
 
 /// Services as written, by name.
 pub type Written = BTreeMap<Spanned<String>, Spanned<file::Service>>;
 
 /// All services of a board; `domains` are the names of its domains.
 pub fn all(written: &Written, domains: &[String]) -> Place<Vec<Service>> {
-    const { assert!(KNOWN.len() <= MAX_SERVICES) };
+    const { assert!(abi::service::ALL.len() < MAX_SERVICES) };
     written.iter().map(|(name, entry)| one(name, entry, domains)).collect()
 }
 
@@ -57,15 +57,16 @@ fn one(
     domains: &[String],
 ) -> Place<Service> {
     let (text, service) = (name.get_ref(), entry.get_ref());
-    let Some(known) = KNOWN.iter().find(|known| known.name == text) else {
-        let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    let Some(known) = known().find(|known| known.name == text) else {
+        let mut names: Vec<&str> = known().map(|known| known.name).collect();
+        names.sort();
         let why = format!("there is no service \"{text}\"; services: {}", names.join(", "));
         return Err((name.span().start, Reason::Missing(why)));
     };
     // Before the mode: a mode that needs a home is described with it.
     let home = home(entry, domains)?;
     if !known.modes.contains(&service.mode) {
-        return Err((entry.span().start, refused(known, service.mode)));
+        return Err((entry.span().start, refused(&known, service.mode)));
     }
     Ok(Service { name: text.clone(), mode: service.mode, home })
 }
@@ -93,5 +94,23 @@ fn refused(known: &Known, mode: Mode) -> Reason {
         mode: mode.name(),
         why: known.why,
         allowed: modes.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abi::service::{ALL, Arena};
+
+    #[test]
+    fn every_service_is_documented_with_its_arena() {
+        let text = include_str!("../../../docs/design/services.md");
+        for kind in ALL {
+            let arena = match kind.arena {
+                Arena::Bytes(bytes) => format!("{} KiB", bytes >> 10),
+                Arena::Rest => "what is left of 16 MiB".to_string(),
+            };
+            let row = format!("| `{}` | {} | {arena} |\n", kind.name, kind.about);
+            assert!(text.contains(&row), "docs/design/services.md must have\n{row}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::imports::Inside;
 use crate::raw::{self, Loaded, Memory, Seal};
 use crate::run::{Engine, Guest};
 use crate::short;
+use abi::program::MAX_TABLES;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

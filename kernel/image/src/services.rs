@@ -29,10 +29,12 @@ use crate::node::Node;
 use crate::peers::{Ask, CallFailure};
 use crate::platform::Platform;
 use ::processes::Processes;
+use abi::boot::{BLOCK, Blob};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::id::{DomainId, Epoch};
 pub use caller::Caller;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use frames::SharedFrames;
 #[cfg(feature = "trials")]
@@ -43,10 +45,10 @@ use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
-pub use served::Served;
 #[cfg(feature = "trials")]
 pub use served::shared_keeping;
-use share::{Mailboxes, Mode, Outbox, Service, Token, codec};
+pub use served::{Registered, Served};
+use share::{Mailboxes, Mode, Outbox, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Why a request to a service failed.
@@ -78,18 +80,46 @@ impl ServiceFailure {
     }
 }
 
-/// All services.
-pub struct Services {
+/// Declares the services: for each its field, its type, and the device that its steps drive.
+/// Everything that is done with all services goes through [`Registry::all`].
+macro_rules! services {
+    ($($(#[$doc:meta])* $field:ident: $service:ty $(, drives $device:expr)?;)*) => {
+        /// The services of this kernel; `abi::service` has their names and arenas.
+        pub struct Registry {
+            $($(#[$doc])* pub $field: Served<$service>,)*
+        }
+
+        impl Registry {
+            fn new(blob: &'static Blob, me: DomainId) -> Registry {
+                Registry { $($field: Served::new(blob, me, services!(@device $($device)?)),)* }
+            }
+
+            /// Returns all services.
+            fn all(&self) -> [&dyn Registered; abi::service::ALL.len()] {
+                [$(&self.$field,)*]
+            }
+        }
+    };
+    (@device) => { |_| None };
+    (@device $device:expr) => { $device };
+}
+
+services! {
     /// Files.
-    pub fs: Served<fs::Vfs>,
-    /// Sockets.
-    pub net: Served<net::Net>,
-    /// The driver of the DMA engine.
-    pub dma: Served<dma::Dma>,
+    fs: fs::Vfs;
     /// The process table.
-    pub processes: Box<Served<Processes>>,
+    processes: Processes;
+    /// Sockets.
+    net: net::Net;
+    /// The driver of the DMA engine.
+    dma: dma::Dma, drives |platform| platform.devices.dma_device(platform);
     /// Frames, if the board shares them.
-    pub frames: Option<Served<SharedFrames>>,
+    frames: SharedFrames;
+}
+
+/// The services, and what their callers and steps need.
+pub struct Services {
+    registry: Registry,
     /// Threads whose requests are parked.
     parked: WaitQueue,
     /// Wakes the thread of [`Services::keep`].
@@ -120,16 +150,21 @@ pub struct Line {
     pub counts: [u64; 4],
 }
 
+impl Deref for Services {
+    type Target = Registry;
+
+    #[inline]
+    fn deref(&self) -> &Registry {
+        &self.registry
+    }
+}
+
 impl Services {
     /// Creates the services at boot, and starts those that this kernel has alone. Shared ones are
     /// attached by [`Services::start`].
-    pub fn new(blob: &'static abi::boot::Blob, me: DomainId) -> Services {
+    pub fn new(blob: &'static Blob, me: DomainId) -> Services {
         Services {
-            fs: Served::new(blob, me, |_| None),
-            net: Served::new(blob, me, |_| None),
-            dma: Served::new(blob, me, |platform| platform.devices.dma_device(platform)),
-            processes: Box::new(Served::new(blob, me, |_| None)),
-            frames: shares_frames(blob).then(|| Served::new(blob, me, |_| None)),
+            registry: Registry::new(blob, me),
             parked: WaitQueue::new(),
             changed: WaitQueue::new(),
             known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
@@ -142,28 +177,17 @@ impl Services {
 
     /// Returns the lines of the monitor's `services`.
     pub fn lines(&self, platform: &'static Platform) -> Vec<Line> {
-        let (fs, net) = (self.fs.line(platform), self.net.line(platform));
-        let lines = [fs, net, self.dma.line(platform), self.processes.line(platform)];
-        let frames = self.frames.as_ref().map(|frames| frames.line(platform));
-        lines.into_iter().chain(frames).collect()
+        self.all().into_iter().filter_map(|service| service.line(platform)).collect()
     }
 
     /// Attaches this kernel to the services that are shared with other kernels.
     pub fn start(&self, platform: &'static Platform) {
-        self.fs.share(platform);
-        self.net.share(platform);
-        self.dma.share(platform);
-        self.processes.share(platform);
-        self.frames.iter().for_each(|frames| frames.share(platform));
+        self.all().into_iter().for_each(|service| service.share(platform));
     }
 
     /// Restarts the services whose shared state is lost.
     pub fn look(&self, platform: &'static Platform) {
-        self.fs.look(self, platform);
-        self.net.look(self, platform);
-        self.dma.look(self, platform);
-        self.processes.look(self, platform);
-        self.frames.iter().for_each(|frames| frames.look(self, platform));
+        self.all().into_iter().for_each(|service| service.look(self, platform));
     }
 
     /// Returns a token for the next request of the calling thread.
@@ -261,15 +285,8 @@ impl Services {
         payload: &[u8],
     ) -> Result<Vec<u8>, Refusal> {
         let index = codec::service(payload).ok_or(Refusal::Refused)?;
-        match index {
-            _ if index == self.fs.index() => self.fs.serve(self, platform, request.from, payload),
-            _ if index == self.net.index() => self.net.serve(self, platform, request.from, payload),
-            _ if index == self.dma.index() => self.dma.serve(self, platform, request.from, payload),
-            _ if index == self.processes.index() => {
-                self.processes.serve(self, platform, request.from, payload)
-            }
-            _ => Err(Refusal::NoSuchProc),
-        }
+        let service = self.all().into_iter().find(|service| service.index() == index);
+        service.ok_or(Refusal::NoSuchProc)?.serve(self, platform, request.from, payload)
     }
 
     /// Lets the thread of [`Services::keep`] check for dead kernels; called when the chip page has
@@ -285,8 +302,8 @@ impl Services {
 
     /// Returns the earliest time at which a service wants its timer; `u64::MAX` if none does.
     fn timer(&self) -> u64 {
-        let timers = [self.fs.timer(), self.net.timer(), self.dma.timer(), self.processes.timer()];
-        timers.into_iter().min().unwrap_or(u64::MAX)
+        let timers = self.all().into_iter().map(Registered::timer);
+        timers.min().unwrap_or(u64::MAX)
     }
 
     /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
@@ -303,16 +320,10 @@ impl Services {
                 // Answers and wakes from these kernels may be lost.
                 self.wake_all(platform);
             }
-            for (id, epoch) in ended {
-                self.fs.gone(self, platform, (id, epoch));
-                self.net.gone(self, platform, (id, epoch));
-                self.dma.gone(self, platform, (id, epoch));
-                self.processes.gone(self, platform, (id, epoch));
+            for life in ended {
+                self.all().into_iter().for_each(|service| service.gone(self, platform, life));
             }
-            self.fs.look_at_timer(self, platform);
-            self.net.look_at_timer(self, platform);
-            self.dma.look_at_timer(self, platform);
-            self.processes.look_at_timer(self, platform);
+            self.all().into_iter().for_each(|service| service.look_at_timer(self, platform));
         }
     }
 
@@ -328,63 +339,27 @@ impl Services {
     }
 }
 
-/// Arena of the DMA driver in bytes: the arena's head and tables, and the state.
-const DMA: u64 = 4 * base::addr::PAGE;
-/// The service of the monitor's `twins`, which is not in the board's list, and its arena in bytes.
-pub const PLANTED_NAME: &str = "planted";
-const PLANTED: u64 = 8 * base::addr::PAGE;
-/// Bytes at the end of the shared block for measurements.
-pub const SPARE: u64 = base::addr::PAGE;
-
-/// The size of each service's arena in the shared block: enough for its state when all its tables
-/// are full (docs/design/files.md, docs/design/net.md). Files get the rest of 13 MiB.
-struct Shares([(&'static str, u64); 6]);
-
-impl Shares {
-    const FRAMES: &'static str = "frames";
-
-    fn of(blob: &abi::boot::Blob) -> Shares {
-        let frames = if shares_frames(blob) { frames::BYTES } else { 0 };
-        Shares([
-            (fs::Vfs::NAME, (13 << 20) - DMA - frames),
-            (Processes::NAME, ::processes::service::ARENA as u64),
-            (net::Net::NAME, (2 << 20) - PLANTED - SPARE),
-            (dma::Dma::NAME, DMA),
-            (PLANTED_NAME, PLANTED),
-            (Shares::FRAMES, frames),
-        ])
-    }
-}
-
-/// Returns whether the board shares frames between kernels. Otherwise each kernel has its own, and
-/// there is no service.
-fn shares_frames(blob: &abi::boot::Blob) -> bool {
-    chosen::<SharedFrames>(blob).1.is_shared()
+/// The arenas of all services in the shared block: name, offset and size.
+fn arenas_of(blob: &Blob) -> impl Iterator<Item = (&'static str, u64, u64)> {
+    let mode = |kind: &abi::service::Kind| mode_of(blob, kind.name).1;
+    abi::service::arenas(BLOCK, move |kind| mode(kind).is_shared())
 }
 
 /// Returns offset and size of a service's arena in the shared block.
-pub fn share_of(blob: &abi::boot::Blob, service: &str) -> Option<(u64, u64)> {
-    let Shares(all) = Shares::of(blob);
-    let place = all.iter().position(|share| share.0 == service)?;
-    let before = all[..place].iter().map(|share| share.1).sum();
-    Some((before, all[place].1))
+fn share_of(blob: &Blob, service: &str) -> Option<(u64, u64)> {
+    arenas_of(blob).find(|arena| arena.0 == service).map(|(_, offset, bytes)| (offset, bytes))
 }
 
 /// Returns the name of the service whose arena contains byte `offset` of the shared block.
-pub fn at(blob: &abi::boot::Blob, offset: u64) -> &'static str {
-    let Shares(all) = Shares::of(blob);
-    let mut end = 0;
-    let holds = |share: &(&str, u64)| {
-        end += share.1;
-        offset < end
-    };
-    all.into_iter().find(holds).map_or("(spare)", |share| share.0)
+pub fn at(blob: &Blob, offset: u64) -> &'static str {
+    let mut all = arenas_of(blob);
+    let holds = |&(_, from, bytes): &(_, u64, u64)| (from..from + bytes).contains(&offset);
+    all.find(holds).map_or("(self-tests)", |arena| arena.0)
 }
 
 /// Returns index and mode of a service in the board's list.
-fn chosen<S: Service>(blob: &abi::boot::Blob) -> (u32, Mode) {
-    let named = |s: &&abi::boot::Service| abi::boot::text(&s.name) == S::NAME;
-    let place = blob.services().iter().position(|s| named(&s));
+fn mode_of(blob: &Blob, name: &str) -> (u32, Mode) {
+    let place = blob.services().iter().position(|s| abi::boot::text(&s.name) == name);
     let mode = place.and_then(|at| Mode::from_blob(&blob.services()[at]));
     (place.map_or(u32::MAX, |at| at as u32), mode.unwrap_or(Mode::Independent))
 }

@@ -367,7 +367,7 @@ fn batch<'a>(request: &Request, bulk: &'a [u8]) -> Option<&'a [u8]> {
 impl Service for Dma {
     type Request = Request;
     type Reply = Reply;
-    const NAME: &'static str = "dma";
+    const NAME: &'static str = abi::service::DMA.name;
 
     fn start(_: u32) -> Dma {
         Dma {

@@ -174,7 +174,7 @@ impl Service for Net {
     type Request = Request;
     type Reply = Reply;
 
-    const NAME: &'static str = "net";
+    const NAME: &'static str = abi::service::NET.name;
 
     fn start(lives: u32) -> Net {
         Net {

@@ -31,8 +31,11 @@ pub const WAITS: usize = 1024;
 pub const SPAWNS: usize = 2 * PROCESSES;
 /// Maximum bytes of start data that no kernel has fetched.
 pub const BEGINNINGS: usize = 3 * BEGIN_BYTES;
-/// Size of an arena that holds the table with every limit reached.
-pub const ARENA: usize = 1 << 20;
+/// Size of the arena, which holds the table with every limit reached.
+pub const ARENA: u64 = match abi::service::PROCESSES.arena {
+    abi::service::Arena::Bytes(bytes) => bytes,
+    abi::service::Arena::Rest => 0,
+};
 
 /// Time after which the wake of a kernel that has not fetched its tasks is repeated, in ns.
 pub const PATIENCE: u64 = 500_000_000;
@@ -226,7 +229,7 @@ impl Service for Processes {
     type Request = Request;
     type Reply = Reply;
 
-    const NAME: &'static str = "processes";
+    const NAME: &'static str = abi::service::PROCESSES.name;
 
     fn start(lives: u32) -> Processes {
         Processes {

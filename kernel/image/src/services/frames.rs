@@ -4,7 +4,6 @@
 //! The frames that a kernel needs for itself are never shared, whatever the board says: handling a
 //! fault on a shared page must not require shared memory.
 
-use super::Shares;
 use alloc::vec::Vec;
 use base::addr::{PAGE, PhysAddr, VirtAddr};
 use kernel_mem::frames::MAX_ORDER;
@@ -24,9 +23,6 @@ struct Chunk {
 }
 
 const _: () = assert!(align_of::<Chunk>() == CHUNK && LARGEST <= MAX_ORDER);
-
-/// Size of the arena in bytes: the range, its alignment, and rounding by the arena's allocator.
-pub const BYTES: u64 = (FRAMES as u64 * PAGE) + (2 << 20);
 
 /// Kinds of requests and replies, the first word of both.
 pub mod kind {
@@ -72,7 +68,7 @@ impl SharedFrames {
 impl Service for SharedFrames {
     type Request = [u64; 3];
     type Reply = [u64; 2];
-    const NAME: &'static str = Shares::FRAMES;
+    const NAME: &'static str = abi::service::FRAMES.name;
 
     fn start(_: u32) -> SharedFrames {
         SharedFrames { range: Vec::new(), zone: None }

@@ -2,7 +2,7 @@
 //! and counters.
 
 use super::keeping::Keeping;
-use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
+use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
 use crate::arenas;
 use crate::coherence::{self, Coherence};
 use crate::memory::CoreHeap;
@@ -90,7 +90,7 @@ impl<S: Service + Shareable> Served<S> {
     /// Creates the service in the mode that the board picks. Starts it if this kernel executes it
     /// and does not share its state.
     pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
-        let (index, mode) = chosen::<S>(blob);
+        let (index, mode) = mode_of(blob, S::NAME);
         let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
         let instance = Once::new();
         if is_here && let Some(local) = start::<S>(blob, mode) {
@@ -102,21 +102,9 @@ impl<S: Service + Shareable> Served<S> {
         Served { index, mode, drives, instance, here, away, for_others, parked, timer }
     }
 
-    /// Attaches this kernel to a service with shared state. The first request of any kernel starts
-    /// the service.
-    pub fn share(&self, platform: &'static Platform) {
-        if !self.mode.is_shared() {
-            return;
-        }
-        match self.keeping(platform) {
-            Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
-            None => crate::log!("{}: no shared memory for it", S::NAME),
-        }
-    }
-
     fn keeping(&self, platform: &'static Platform) -> Option<Keeping> {
         let coherence = platform.coherence.as_ref()?;
-        shared_keeping(platform, coherence, self.index as usize, S::NAME)
+        shared_keeping(platform, coherence, self.index as usize, share_of(platform.blob, S::NAME)?)
     }
 
     /// Called after a step: pages of the shared block that it used may move to other kernels.
@@ -133,11 +121,6 @@ impl<S: Service + Shareable> Served<S> {
     /// Returns the mode that the board picks.
     pub fn mode(&self) -> Mode {
         self.mode
-    }
-
-    /// Returns the service's index in the board's list.
-    pub fn index(&self) -> u32 {
-        self.index
     }
 
     /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
@@ -267,20 +250,6 @@ impl<S: Service + Shareable> Served<S> {
         }
     }
 
-    /// Returns the time at which the service wants its timer; `u64::MAX` if it does not.
-    pub fn timer(&self) -> u64 {
-        self.timer.load(Ordering::Relaxed)
-    }
-
-    /// Executes the timer's step if it is due.
-    pub fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
-        if self.timer() <= arch::time::soc_time() {
-            self.timer.store(u64::MAX, Ordering::Relaxed);
-            // No caller waits for the result.
-            let _ = self.step(services, platform, Event::Timer);
-        }
-    }
-
     fn send(
         &self,
         caller: &Caller,
@@ -297,9 +266,71 @@ impl<S: Service + Shareable> Served<S> {
         let answered = answered.map_err(ServiceFailure::Home)?;
         codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
     }
+}
+
+/// What is done with every service, whatever its type.
+pub trait Registered {
+    /// Returns the service's index in the board's list.
+    fn index(&self) -> u32;
+
+    /// Attaches this kernel to a service with shared state. The first request of any kernel starts
+    /// the service.
+    fn share(&self, platform: &'static Platform);
+
+    /// Returns the time at which the service wants its timer; `u64::MAX` if it does not.
+    fn timer(&self) -> u64;
+
+    /// Executes the timer's step if it is due.
+    fn look_at_timer(&self, services: &Services, platform: &'static Platform);
 
     /// Executes a request that kernel `from` has sent, and returns the reply.
-    pub fn serve(
+    fn serve(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        from: DomainId,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Refusal>;
+
+    /// Passes the end of a kernel's life to the service, if this kernel executes its steps.
+    fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch));
+
+    /// Restarts the service if its shared state is lost: any step detects that; this one has no
+    /// other effect.
+    fn look(&self, services: &Services, platform: &'static Platform);
+
+    /// Returns the service's line of the monitor's `services`, if it exists on this board.
+    fn line(&self, platform: &'static Platform) -> Option<Line>;
+}
+
+impl<S: Service + Shareable> Registered for Served<S> {
+    fn index(&self) -> u32 {
+        self.index
+    }
+
+    fn share(&self, platform: &'static Platform) {
+        if !self.mode.is_shared() {
+            return;
+        }
+        match self.keeping(platform) {
+            Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
+            None => crate::log!("{}: no shared memory for it", S::NAME),
+        }
+    }
+
+    fn timer(&self) -> u64 {
+        self.timer.load(Ordering::Relaxed)
+    }
+
+    fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
+        if self.timer() <= arch::time::soc_time() {
+            self.timer.store(u64::MAX, Ordering::Relaxed);
+            // No caller waits for the result.
+            let _ = self.step(services, platform, Event::Timer);
+        }
+    }
+
+    fn serve(
         &self,
         services: &Services,
         platform: &'static Platform,
@@ -324,48 +355,40 @@ impl<S: Service + Shareable> Served<S> {
         Ok(back)
     }
 
-    /// Passes the end of a kernel's life to the service, if this kernel executes its steps.
-    pub fn gone(
-        &self,
-        services: &Services,
-        platform: &'static Platform,
-        (id, epoch): (DomainId, Epoch),
-    ) {
+    fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch)) {
         if self.instance.get().is_some() {
             // No caller waits for the result.
-            let _ = self.step(services, platform, Event::Gone(id, epoch));
+            let _ = self.step(services, platform, Event::Gone(life.0, life.1));
         }
     }
 
-    /// Restarts the service if its shared state is lost: any step detects that; this one has no
-    /// other effect.
-    pub fn look(&self, services: &Services, platform: &'static Platform) {
+    fn look(&self, services: &Services, platform: &'static Platform) {
         if self.instance.get().is_some() && self.mode.is_shared() {
             let _ = self.step(services, platform, Event::Cancel(Token::default()));
         }
     }
 
-    /// Returns the service's line of the monitor's `services`.
-    pub fn line(&self, platform: &'static Platform) -> Line {
+    fn line(&self, platform: &'static Platform) -> Option<Line> {
         let usage = || self.instance.get().map(Instance::usage);
         let counters = [&self.here, &self.away, &self.for_others, &self.parked];
-        Line {
+        let line = || Line {
             name: S::NAME,
             usage: platform.scheduler.unpreempted(usage),
             counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
-        }
+        };
+        share_of(platform.blob, S::NAME).map(|_| line())
     }
 }
 
-/// Returns the arena of a service in the shared block, with its lock between kernels. `index` is
-/// the service's in the board's list.
+/// Returns the arena of a service in the shared block (offset and size in `share`), with its lock
+/// between kernels. `index` is the service's in the board's list.
 pub fn shared_keeping(
     platform: &'static Platform,
     coherence: &'static Coherence,
     index: usize,
-    name: &str,
+    share: (u64, u64),
 ) -> Option<Keeping> {
-    let arena = arenas::shared(coherence.base(), share_of(platform.blob, name)?)?;
+    let arena = arenas::shared(coherence.base(), share)?;
     let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
     let word = PhysAddr(platform.blob.window.spinlocks + at as u64);
     let between = HwLock::new(Window::uncached(platform.blob, word, 8)?, platform.me);
@@ -383,14 +406,17 @@ fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_,
     }
 }
 
-/// Starts a service in an arena of local memory. Returns `None` if its state is shared, or without
-/// memory.
+/// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
+/// service does not exist here, or without memory.
 fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
     if mode.is_shared() {
         return None;
     }
-    let arena = share_of(blob, S::NAME).and_then(|(_, bytes)| arenas::local(bytes));
-    let Some(arena) = arena else {
+    let Some((_, bytes)) = share_of(blob, S::NAME) else {
+        // It exists only where it is shared.
+        return None;
+    };
+    let Some(arena) = arenas::local(bytes) else {
         crate::log!("{}: no memory for it", S::NAME);
         return None;
     };

@@ -10,7 +10,6 @@ use crate::coherence::{Coherence, Trip};
 use crate::files::with_client;
 use crate::kernel::Kernel;
 use crate::peers::Ask;
-use crate::services;
 use alloc::vec::Vec;
 use base::prng::Prng;
 use core::cell::Cell;
@@ -48,7 +47,7 @@ fn shared(kernel: &'static Kernel) -> Result<&'static Coherence, Failure> {
 /// Runs `work` on the spare page. If the page is lost, mends it and returns an error.
 fn spare(kernel: &'static Kernel, work: impl Fn(&[AtomicU64])) -> Outcome {
     let coherence = shared(kernel)?;
-    let words = arenas::spare(coherence.base(), services::SPARE);
+    let words = arenas::spare(coherence.base(), base::addr::PAGE);
     let attempt = || kernel.scheduler.unpreempted(|| arch::rescue::attempt(&mut || work(words)));
     if !attempt() {
         coherence.mend(words.as_ptr() as usize, size_of_val(words));

@@ -8,7 +8,7 @@
 use crate::coherence::Coherence;
 use crate::memory::CoreHeap;
 use crate::platform::Platform;
-use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
+use crate::services::{Keeping, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -168,7 +168,7 @@ impl Service for Planted {
     /// A value and 1, or 0 and 0 if nothing is planted.
     type Reply = [u64; 2];
 
-    const NAME: &'static str = PLANTED_NAME;
+    const NAME: &'static str = "planted";
 
     fn start(_: u32) -> Self {
         Planted::default()
@@ -211,6 +211,9 @@ impl Service for Planted {
     }
 }
 
+/// Offset and size of its arena, in the part of the shared block that is for self-tests.
+const ARENA: (u64, u64) = (abi::boot::BLOCK - abi::service::SELF_TESTS, 8 * base::addr::PAGE);
+
 /// The service, as this kernel executes it.
 static PLANTED: Once<Instance<Planted, Keeping, CoreHeap>> = Once::new();
 
@@ -219,7 +222,7 @@ fn instance(
     coherence: &'static Coherence,
 ) -> Option<&'static Instance<Planted, Keeping, CoreHeap>> {
     if PLANTED.get().is_none() {
-        let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, Planted::NAME)?;
+        let keeping = shared_keeping(platform, coherence, MAX_SERVICES - 1, ARENA)?;
         // Fails if another thread was faster; it has made the same.
         let _ = PLANTED.set(Instance::new(keeping));
     }

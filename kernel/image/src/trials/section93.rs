@@ -4,7 +4,7 @@
 use super::beside::beside;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::memory::FRAMES;
-use crate::services::frames_kind as kind;
+use crate::services::{ServiceFailure, frames_kind as kind};
 use base::addr::PhysAddr;
 use base::port::Frames;
 use base::prng::Prng;
@@ -120,8 +120,10 @@ fn churn(
 
 fn ask(session: &Session, request: [u64; 3]) -> Result<[u64; 2], Failure> {
     let none = Failure::Failed("frames are not shared on this board: see [services] in its file");
-    let frames = session.kernel.services.frames.as_ref().ok_or(none)?;
-    frames.ask(session, request, &mut []).map_err(|why| Failure::Failed(why.text()))
+    match session.kernel.services.frames.ask(session, request, &mut []) {
+        Err(ServiceFailure::Absent) => Err(none),
+        reply => reply.map_err(|why| Failure::Failed(why.text())),
+    }
 }
 
 fn take(session: &Session, shared: bool, order: u8) -> Result<Option<PhysAddr>, Failure> {

@@ -386,7 +386,7 @@ impl Service for Vfs {
     type Request = Request;
     type Reply = Reply;
 
-    const NAME: &'static str = "fs";
+    const NAME: &'static str = abi::service::FS.name;
 
     fn start(lives: u32) -> Vfs {
         Vfs::with_budget(lives, BUDGET)
