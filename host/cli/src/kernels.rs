@@ -20,6 +20,9 @@ pub enum Profile {
     KernelTrials,
     /// With these commands, lock-order checks and other debug assertions.
     KernelCheck,
+    /// With these commands and planted bugs, for the tests of the sanitizer.
+    #[value(skip)]
+    KernelSeeded,
 }
 
 impl Profile {
@@ -29,6 +32,7 @@ impl Profile {
             Profile::Kernel => "kernel",
             Profile::KernelTrials => "kernel-trials",
             Profile::KernelCheck => "kernel-check",
+            Profile::KernelSeeded => "kernel-seeded",
         }
     }
 
@@ -36,6 +40,7 @@ impl Profile {
         match self {
             Profile::Kernel => &[],
             Profile::KernelTrials | Profile::KernelCheck => &["--features", "kernel/trials"],
+            Profile::KernelSeeded => &["--features", "kernel/seeded"],
         }
     }
 
@@ -43,7 +48,7 @@ impl Profile {
     /// share one build of the others.
     const fn settings(self) -> &'static [&'static str] {
         match self {
-            Profile::Kernel | Profile::KernelTrials => &[],
+            Profile::Kernel | Profile::KernelTrials | Profile::KernelSeeded => &[],
             Profile::KernelCheck => CHECKED,
         }
     }
@@ -101,28 +106,14 @@ pub fn isas(board: &Board) -> Vec<Isa> {
 
 /// Builds for `isas`.
 pub fn build(place: &Place, isas: &[Isa], profile: Profile) -> Result<Vec<Built>, BuildError> {
-    build_with(place, isas, profile, profile.features())
-}
-
-/// Kernels with planted bugs, in a folder of their own.
-pub fn build_seeded(place: &Place, isas: &[Isa]) -> Result<Vec<Built>, BuildError> {
-    let features = ["--features", "kernel/seeded"];
-    build_with(&place.within("seeded"), isas, Profile::Kernel, &features)
-}
-
-fn build_with(
-    place: &Place,
-    isas: &[Isa],
-    profile: Profile,
-    features: &[&str],
-) -> Result<Vec<Built>, BuildError> {
     let names: Vec<&str> = isas.iter().map(|i| i.name()).collect();
     let what = format!("building kernels for {}", names.join(" and "));
     let step = Step::begin_stage("kernels", &what);
     let _alone = lock(place)?;
     let mut cargo = cargo(place, isas, "build");
     cargo.args(["--package", "kernel", "--package", "stub"]);
-    cargo.args(["--profile", CARGO_PROFILE]).args(profile.settings()).args(features);
+    cargo.args(["--profile", CARGO_PROFILE]).args(profile.settings());
+    cargo.args(profile.features());
     let status = progress::cargo::run(cargo, &step);
     let status = status.map_err(|e| BuildError::Cargo(place.cargo.clone(), e))?;
     if !status.success() {

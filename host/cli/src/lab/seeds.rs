@@ -6,7 +6,7 @@ use super::findings::{self, Finding};
 use super::model::Choice;
 use crate::commands;
 use crate::instance::Instance;
-use crate::kernels::{self, Built};
+use crate::kernels::{self, Built, Profile};
 use crate::machine::Options;
 use ::lab::model::Mode;
 use anyhow::ensure;
@@ -164,7 +164,7 @@ pub fn seeded(kit: &Kit<'_>) -> anyhow::Result<()> {
 
 /// What shows the bugs, without one; then every bug on every ISA.
 pub fn run_all(kit: &Kit<'_>) -> anyhow::Result<Tally> {
-    let built = kernels::build_seeded(kit.place, &[Isa::Aarch64, Isa::Riscv64])?;
+    let built = kernels::build(kit.place, &[Isa::Aarch64, Isa::Riscv64], Profile::KernelSeeded)?;
     let mut tally = Tally { planted: 0, found: 0, missed: Vec::new(), false_reports: Vec::new() };
     for control in CONTROLS {
         let run = run(kit, &built, &format!("run={}", control.script), |_, all| !all.is_empty())?;
