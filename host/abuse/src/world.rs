@@ -14,7 +14,7 @@ use processes::client::{Account, Client as Table, News};
 use share::{Answer, Effects, Event, Service, Token};
 
 /// What is in the file outside, and nowhere else.
-pub const SECRET: &[u8] = b"nobody may know this";
+pub const SECRET: &[u8] = b"a secret of the test";
 /// The process, which the table knows as a child of the system.
 const KERNEL: DomainId = DomainId(0);
 
