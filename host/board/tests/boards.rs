@@ -136,7 +136,7 @@ fn memory_that_does_not_fit_together() {
     check("kind = \"local\"\nowner = \"shadow\"", "kind = \"reserved\"", "[[domain]]", "no local");
     check("owner = \"main\"\n", "", "[[memory]]", "needs an owner");
     check("kind = \"global\"", "kind = \"global\"\nowner = \"main\"", "owner", "remove the owner");
-    check("owner = \"shadow\"", "owner = \"nobody\"", "nobody", "no domain named");
+    check("owner = \"shadow\"", "owner = \"absent\"", "absent", "no domain named");
     check("kind = \"global\"", "kind = \"local\"\nowner = \"main\"", "0x9000", "a second local");
 }
 

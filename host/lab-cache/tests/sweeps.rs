@@ -1,5 +1,5 @@
-//! Death, boot and forgotten memory; several processes over one state; addresses at the edges;
-//! what is told once.
+//! Death, boot and unreported writes; several processes with one state; addresses at the edges;
+//! reports that are made only once.
 
 mod common;
 

@@ -443,6 +443,6 @@ impl Model for Board {
 }
 
 pub const ONCE: &str = "no block is cacheable in two kernels";
-pub const CLEAN: &str = "no dirty line is left behind";
+pub const CLEAN: &str = "no dirty line remains";
 pub const BOOKS: &str = "at rest each block is free or one living kernel's, which knows it";
-pub const PROGRESS: &str = "under the lock no claim and no recovery is in vain";
+pub const PROGRESS: &str = "under the lock every claim and every recovery succeeds";
