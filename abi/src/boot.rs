@@ -1,4 +1,4 @@
-//! What a kernel is told at boot: the board blob, and the header of a staged kernel image.
+//! What a kernel receives at boot: the board blob, and the header of a staged kernel image.
 //!
 //! The soc writes the blob once into the uncached window, before any domain runs; from then on it
 //! is read-only. A kernel copies it and calls [`Blob::check`]; it is the kernel's only source of

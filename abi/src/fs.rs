@@ -96,7 +96,7 @@ codes! {
         NextIo = 29,
         /// Completes an I/O.
         IoDone = 30,
-        /// With handle 0, creates a terminal: `handle` is the end of the one that displays it,
+        /// With handle 0, creates a terminal: `handle` is the end of the process that displays it,
         /// `other` the end of programs. With an end, sets its mode and foreground group; `flags`
         /// and `value` of the reply are those in force.
         Terminal = 31,
@@ -112,8 +112,8 @@ codes! {
 }
 
 impl Op {
-    /// Returns whether a program may send this. The others are reserved for kernels: they reach
-    /// disks, and files outside the directories of a program.
+    /// Returns whether a program may send this request. The others are reserved for kernels: they
+    /// reach disks, and files outside a program's directories.
     pub const fn is_for_programs(self) -> bool {
         !matches!(
             self,

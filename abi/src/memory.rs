@@ -16,11 +16,11 @@ pub mod block {
     pub const FREE: u8 = 0;
     /// Cacheable in the kernel that wrote the word.
     pub const LOCAL: u8 = 1;
-    /// Its pages are kept coherent by the DSM; the writer is its keeper.
+    /// Its pages are kept coherent by the DSM; the writer owns it.
     pub const COHERENT: u8 = 2;
-    /// Mapped uncached in every kernel; the writer is its keeper.
+    /// Mapped uncached in every kernel; the writer owns it.
     pub const UNCACHED: u8 = 3;
-    /// For device DMA, not mapped cacheable anywhere; the writer is its keeper.
+    /// For device DMA, not mapped cacheable anywhere; the writer owns it.
     pub const DEVICE: u8 = 4;
 }
 

@@ -122,7 +122,7 @@ pub const fn pack_session(writer: u16, reader: u16, index: u32) -> u64 {
     (writer as u64) << 48 | (reader as u64) << 32 | index as u64
 }
 
-/// Takes [`pack_session`] apart.
+/// Undoes [`pack_session`]: `(writer, reader, index)`.
 pub const fn unpack_session(word: u64) -> (u16, u16, u32) {
     ((word >> 48) as u16, (word >> 32) as u16, word as u32)
 }
@@ -136,7 +136,7 @@ pub const fn pack_header(kind: u8, proc: u16, bytes: u16, slot: u8, level: u8) -
         | bytes as u64
 }
 
-/// Takes [`pack_header`] apart: `(kind, proc, bytes, slot, level)`.
+/// Undoes [`pack_header`]: `(kind, proc, bytes, slot, level)`.
 pub const fn unpack_header(word: u64) -> (u8, u16, u16, u8, u8) {
     ((word >> 40) as u8, (word >> 16) as u16, word as u16, (word >> 48) as u8, (word >> 56) as u8)
 }
@@ -146,7 +146,7 @@ pub const fn pack_tag(index: u32, sequence: u32) -> u64 {
     (index as u64) << 32 | sequence as u64
 }
 
-/// Takes [`pack_tag`] apart.
+/// Undoes [`pack_tag`]: `(index, sequence)`.
 pub const fn unpack_tag(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
@@ -156,7 +156,7 @@ pub const fn pack_status(bytes: u16, status: u16) -> u64 {
     (bytes as u64) << 16 | status as u64
 }
 
-/// Takes [`pack_status`] apart: `(bytes, status)`.
+/// Undoes [`pack_status`]: `(bytes, status)`.
 pub const fn unpack_status(word: u64) -> (u16, u16) {
     ((word >> 16) as u16, word as u16)
 }

@@ -63,7 +63,7 @@ codes! {
         /// A connect is already in progress.
         Already = 7,
         Badf = 8,
-        /// Nobody listens at that address and port.
+        /// No socket listens at that address and port.
         Connrefused = 14,
         /// The peer has reset the connection.
         Connreset = 15,

@@ -6,7 +6,7 @@
 //! ```text
 //!   Spawn --> Waiting --Next--> Starting --Begun(0)--> Running --Ended--> Ended --Wait--> gone
 //!    (the caller waits)             |  Begun(error): Spawn returns it; no record remains
-//!                                   +--> its kernel died, or was told to stop it: Ended
+//!                                   +--> its kernel died, or had to stop it: Ended
 //! ```
 //!
 //! | op | fields | bulk | reply |

@@ -9,10 +9,10 @@
 /* ns of the monotonic clock: under exact counts, instructions. */
 uint64_t now(void);
 
-/* Ends the program when `error` is none of 0, and says what failed. */
+/* Exits with a message naming `what` if `error` is not 0. */
 void must(int error, const char *what);
 
-/* Keeps a line for the end, where printing it disturbs nobody: `record NAME VALUE UNIT`. */
+/* Records `record NAME VALUE UNIT`, printed at the end so that it disturbs no measurement. */
 void record(const char *name, double value);
 
 /* The unit of what follows. */

@@ -102,7 +102,7 @@ static void put(int to, uint8_t byte)
     must(__wasi_fd_write(to, &piece, 1, &done) || done != 1, "write");
 }
 
-/* False: nobody writes any more. */
+/* Returns false at the end: no writer is left. */
 static int take(int from, uint8_t *byte)
 {
     const __wasi_iovec_t piece = {.buf = byte, .buf_len = 1};

@@ -1,7 +1,7 @@
-/* What a program was given: who it is, its arguments, where it is, its environment.
+/* Prints what a program receives: its identity, arguments, directory and environment.
  *
- * `hello PROGRAM ARGUMENT...` begins the program too (a path from the root, without the name of an
- * ISA), waits for it, and says how it ended. */
+ * `hello PROGRAM ARGUMENT...` also starts that program (a path from the root, without the ISA
+ * suffix), waits for it, and prints how it ended. */
 #include <penumbra.h>
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 //! other. A caller with interrupts unmasked may be interrupted and preempted between two rounds.
 //!
 //! **A core that waits for a [`crate::lock::Lock`] already has a ticket**, so it must not serve
-//! anything that locks: taking the same lock would queue behind that ticket forever.
+//! anything that locks: taking the same lock would wait for that ticket forever.
 
 pub(crate) mod percore;
 

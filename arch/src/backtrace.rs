@@ -9,8 +9,8 @@ pub use crate::imp::backtrace::fp;
 /// Maximum frames visited.
 const MAX_FRAMES: usize = 64;
 
-/// Visits the return address of each frame, outwards from `(pc, fp)`. `of_programs` tells whether a
-/// pc is in code that Cranelift compiled.
+/// Visits the return address of each frame, outwards from `(pc, fp)`. `of_programs` returns whether
+/// a pc is in code that Cranelift compiled.
 pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut dyn FnMut(u64)) {
     redirect(from, 0..u64::MAX, of_programs, &mut |pc| {
         visit(pc);
@@ -18,10 +18,10 @@ pub fn frames(from: (u64, u64), of_programs: &dyn Fn(u64) -> bool, visit: &mut d
     });
 }
 
-/// The same for code that was interrupted at `pc`, limited to records within `stack`: a function
-/// that has not set up its frame yet may have anything in the frame pointer. The first frame for
-/// which `visit` returns an address will return there instead of to its caller. The caller answers
-/// for that address, as for the pc of a [`crate::trap::TrapFrame`].
+/// Does the same for code that was interrupted at `pc`, limited to records within `stack`: a
+/// function that has not set up its frame yet may have anything in the frame pointer. The first
+/// frame for which `visit` returns an address will return to that address instead of to its caller.
+/// The caller is responsible for that address, as for the pc of a [`crate::trap::TrapFrame`].
 pub fn redirect(
     (pc, fp): (u64, u64),
     stack: Range<u64>,

@@ -25,8 +25,8 @@ pub struct Exclusion<T> {
 unsafe impl<T: Send> Sync for Exclusion<T> {}
 
 impl<T> Exclusion<T> {
-    /// A value of this kernel's cores or, with `between`, of all kernels whose `between` is over
-    /// the same word.
+    /// Creates a value that the cores of this kernel access in turn. With `between`, the turn is
+    /// shared with all kernels whose `between` is the same word.
     pub const fn new(rank: Rank, between: Option<HwLock>, value: T) -> Self {
         let (next, serving) = (AtomicU32::new(0), AtomicU32::new(0));
         Exclusion { next, serving, between, rank, value: UnsafeCell::new(value) }

@@ -1,4 +1,4 @@
-//! The machine behind one contract. `contract.rs` lists what each ISA directory (`aarch64/`,
+//! The machine behind the contract: `contract.rs` lists what each ISA directory (`aarch64/`,
 //! `riscv64/`, `host/`) exports and what it promises; nothing outside this crate contains assembly
 //! or `cfg(target_arch)`. The types of the contract are in [`types`].
 //!

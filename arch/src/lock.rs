@@ -304,7 +304,7 @@ impl<T: ?Sized> Deref for Guard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard's ticket is being served, so nobody else accesses the value.
+        // SAFETY: this guard's ticket is being served, so no other core accesses the value.
         unsafe { &*self.lock.value.get() }
     }
 }

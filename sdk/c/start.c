@@ -1,9 +1,9 @@
-/* Linked into every program: begins in the directory that PWD names, makes hard links, has no threads.
+/* Linked into every C program: sets the working directory from PWD, makes hard links work, and
+ * stubs threads.
  *
- * WASI has no working directory. wasi-libc keeps one of its own, which begins as `/`; it cannot
- * tell the preopens `.` and `/` apart (it strips both to nothing, and the last one wins). So who
- * begins a program hands `/` over last and names the directory in PWD, as Go's programs expect
- * too. */
+ * WASI has no working directory. wasi-libc keeps its own, initially `/`; it cannot tell the
+ * preopens `.` and `/` apart (it strips both to nothing, and the last one wins). So a parent passes
+ * `/` last and names the directory in PWD, which Go's programs expect too. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,8 +14,8 @@ __attribute__((constructor)) static void begin_in_pwd(void)
         (void)chdir(path);
 }
 
-/* Rust's std makes hard links by linkat from AT_FDCWD, of which its libc and wasi-libc's headers have
- * different ideas: libc then looks below a directory that is none. */
+/* Rust's std makes hard links with linkat from AT_FDCWD, whose value differs between Rust's libc
+ * crate and wasi-libc: wasi-libc then resolves the path below a descriptor that is no directory. */
 int __real_linkat(int from, const char *old, int to, const char *new, int flags);
 int __wrap_linkat(int from, const char *old, int to, const char *new, int flags)
 {
@@ -24,8 +24,8 @@ int __wrap_linkat(int from, const char *old, int to, const char *new, int flags)
     return __real_linkat(from, old, to, new, flags);
 }
 
-/* WASI has no threads. std of Rust asks for some of these names all the same, which a wasi-libc
- * without threads may lack: whoever wants a thread is told that there is none to be had. */
+/* WASI has no threads. Rust's std still refers to these functions, which a wasi-libc without
+ * threads may lack. Creating a thread fails with EAGAIN. */
 #include <errno.h>
 
 #define WEAK __attribute__((weak))

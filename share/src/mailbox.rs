@@ -8,9 +8,10 @@
 //! ```
 //! Contract: each thread has one mailbox, for its own requests of this kernel. It is open only
 //! while its thread sleeps, never during a step of that thread: a thread that wakes up, for
-//! whatever reason, first takes from and closes its mailbox, so no answer is left in a mailbox that
-//! nobody empties. Answers that come before the thread sleeps take the usual way (wake, then ask
-//! again). `put` is only called within a step, so the `filling` state is short.
+//! whatever reason, first takes from and closes its mailbox, so no answer stays in a mailbox that
+//! is never emptied. For an answer that comes before the thread sleeps, the thread is woken and
+//! asks again, as without a mailbox. `put` is only called within a step, so the `filling` state is
+//! short.
 
 use alloc::boxed::Box;
 use base::port::Attend;
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// A thread that delivers and one that gives up at the same time agree on the outcome.
+    /// A delivering thread and a caller that gives up at the same time agree on the outcome.
     #[test]
     fn an_answer_is_taken_exactly_once() {
         const ROUNDS: u32 = 20_000;

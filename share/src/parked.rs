@@ -63,8 +63,7 @@ impl<K: Copy + Ord> Parked<K> {
         }
         self.waits.try_reserve(1).ok()?;
         self.order.try_reserve(1).ok()?;
-        // `at` is behind the other waits of this token, `last` behind the other waiters for this
-        // key.
+        // `at` is after the other waits of this token, `last` after the other waiters for this key.
         self.waits.insert(at, (token, key, self.next));
         let last = self.order.partition_point(|wait| wait.0 <= key);
         self.order.insert(last, (key, self.next, token, room));

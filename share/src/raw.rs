@@ -64,7 +64,7 @@ impl Arena {
     /// Creates an arena from all of `memory`; `None` under the conditions of [`Arena::new`].
     pub fn of(memory: &'static mut [u8]) -> Option<Arena> {
         let (base, bytes) = (memory.as_mut_ptr().expose_provenance(), memory.len());
-        // SAFETY: the borrow lasts forever, so nobody else uses the memory.
+        // SAFETY: the borrow lasts forever, so the memory has no other user.
         unsafe { Arena::new(base, bytes) }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Contract: **a step never blocks.** It waits for nothing, holds nothing when it returns, and
 //! needs nothing but memory from its own heap. A request that cannot be answered yet is *parked*:
-//! the state records the caller's token. Whatever ends the wait calls [`Effects::wake`] with that
-//! token. The caller's kernel then sends [`Event::Again`] with the same token and request, and the
-//! caller is answered, parked again, or told that its record is gone.
+//! the state records the caller's token. The event that ends the wait calls [`Effects::wake`] with
+//! that token. The caller's kernel then sends [`Event::Again`] with the same token and request, and
+//! the caller gets its answer, is parked again, or learns that its record is gone.
 //!
 //! ```text
 //!                Request                             Effects::wake(token)

@@ -1,4 +1,4 @@
-//! it is mounted at the root.
+//! Records of the lists in bulk: directory entries, mounted file systems, handles to poll.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,17 +1,17 @@
-//! Arithmetic: C's expressions over 64-bit numbers, which wrap; variables by name.
+//! Arithmetic expansion: C's expressions over 64-bit wrapping numbers, with variables by name.
 
-/// Most operators within each other.
+/// Maximum nesting of operators.
 const DEPTH: u32 = 64;
 
-/// Where variables are.
+/// Access to the shell's variables.
 pub(crate) trait Variables {
-    /// The text of one; none when it is unset.
+    /// Returns a variable's text; `None` if it is unset.
     fn get(&self, name: &str) -> Option<String>;
-    /// A new number for one.
+    /// Assigns a number to a variable.
     fn set(&mut self, name: &str, value: i64) -> Result<(), String>;
 }
 
-/// The value of `text`; nothing at all is 0.
+/// Evaluates `text`; an empty text is 0.
 pub(crate) fn evaluate(text: &str, variables: &mut dyn Variables) -> Result<i64, String> {
     evaluate_at(text, variables, 0)
 }
@@ -46,14 +46,14 @@ impl Token {
     }
 }
 
-/// Longest first.
+/// Longest first, so that the first match is the right one.
 const OPERATORS: &[&str] = &[
     "<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "++", "--", "+=", "-=", "*=",
     "/=", "%=", "&=", "^=", "|=", "+", "-", "*", "/", "%", "<", ">", "=", "&", "^", "|", "!", "~",
     "?", ":", ",", "(", ")",
 ];
 
-/// Binary operators, from what binds least to what binds most.
+/// Binary operators by precedence, lowest first.
 const LEVELS: &[&[&str]] = &[
     &["||"],
     &["&&"],
@@ -90,9 +90,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(found)
 }
 
-/// Decimal, `0x`, `0` octal, or `base#digits`.
+/// Parses a number: decimal, `0x`, `0` octal, or `base#digits`.
 fn number(text: &str) -> Result<i64, String> {
-    let bad = || format!("`{text}` is no number");
+    let bad = || format!("`{text}` is not a number");
     let (radix, digits) = if let Some((base, digits)) = text.split_once('#') {
         let radix: u32 = base.parse().map_err(|_| bad())?;
         (radix, digits)
@@ -119,7 +119,7 @@ struct Reader<'a> {
     at: usize,
     variables: &'a mut dyn Variables,
     depth: u32,
-    /// Not 0: only read, for the result does not count.
+    /// Above 0: the expression is only parsed, because its result is not needed (`&&`, `||`, `?:`).
     off: u32,
 }
 
@@ -201,7 +201,7 @@ impl Reader<'_> {
         Ok(if condition != 0 { yes } else { no })
     }
 
-    /// Reads, and only reads if `off`.
+    /// Parses `inner`; with `off`, without evaluating it.
     fn silent<T>(&mut self, off: bool, inner: impl FnOnce(&mut Self) -> T) -> T {
         self.off += u32::from(off);
         let result = inner(self);
@@ -230,7 +230,7 @@ impl Reader<'_> {
                     let value = self.variable(&name)?.wrapping_add(step(op));
                     return self.store(&name, value);
                 }
-                // `--5` is twice a minus.
+                // `--5` is a minus applied twice.
                 self.at += 1;
                 self.deeper(Self::unary)
             }
@@ -274,7 +274,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable's number; its text may be an expression itself.
+    /// Returns a variable's value, whose text may be an expression.
     fn variable(&mut self, name: &str) -> Result<i64, String> {
         if self.off > 0 {
             return Ok(0);

@@ -1,46 +1,46 @@
-//! What a script means: the tree that the parser makes, the printer prints, the executor walks.
+//! The syntax tree: the parser creates it, the printer prints it, the executor walks it.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// A word: parts side by side. Without any part it is empty.
+/// A word: its parts, concatenated. Without parts it is empty.
 pub type Word = Vec<Part>;
 
-/// Commands one after another.
+/// Commands executed one after another.
 pub type List = Vec<AndOr>;
 
-/// A piece of a word.
+/// A part of a word.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Text as it stands.
+    /// Unquoted text.
     Literal(String),
-    /// Text that means itself: in single quotes, or behind a backslash.
+    /// Literal text: in single quotes, or after a backslash.
     Quoted(String),
     /// In double quotes.
     Double(Vec<Part>),
-    /// A parameter.
+    /// A parameter expansion.
     Param(Box<Param>),
-    /// Output of commands.
+    /// A command substitution.
     Command(Rc<List>),
-    /// Value of an arithmetic expression.
+    /// An arithmetic expansion.
     Arithmetic(Vec<Part>),
 }
 
-/// `$name`, `${name...}`
+/// A parameter expansion: `$name`, `${name...}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// A variable's name, a number, or one of `@*#?-$!`.
+    /// A variable's name, a positional number, or one of `@*#?-$!`.
     pub name: String,
-    /// What is made of it.
+    /// The operation applied to it.
     pub op: ParamOp,
 }
 
-/// What is made of a parameter. `colon`: an empty one counts as unset.
+/// An operation on a parameter. With `colon`, an empty parameter counts as unset.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamOp {
-    /// Its value.
+    /// The value itself.
     Plain,
-    /// How long it is.
+    /// `${#x}`: the length of the value.
     Length,
     /// `${x-word}`
     Default { colon: bool, word: Word },
@@ -56,18 +56,18 @@ pub enum ParamOp {
     Suffix { longest: bool, pattern: Word },
 }
 
-/// Pipelines that depend on each other's success.
+/// Pipelines connected by `&&` and `||`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AndOr {
-    /// The first.
+    /// The first pipeline.
     pub first: Pipeline,
-    /// The others, each with what stands before it.
+    /// The others, each with the operator before it.
     pub rest: Vec<(Join, Pipeline)>,
-    /// Nobody waits for it.
+    /// Whether it ends with `&`: the shell does not wait for it.
     pub background: bool,
 }
 
-/// What stands between two pipelines.
+/// An operator between two pipelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// `&&`
@@ -76,7 +76,7 @@ pub enum Join {
     Or,
 }
 
-/// Commands that read from each other.
+/// Commands connected by pipes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
     /// `!`
@@ -87,21 +87,21 @@ pub struct Pipeline {
     pub commands: Vec<Redirected>,
 }
 
-/// A command and where it reads and writes.
+/// A command with its redirections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redirected {
     /// What.
     pub command: Command,
-    /// In the order in which they take effect.
+    /// In order of effect.
     pub redirects: Vec<Redirect>,
-    /// Where it stands.
+    /// Line number in the script.
     pub line: u32,
 }
 
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Assignments, a name, arguments.
+    /// Assignments, a name and arguments.
     Simple(Simple),
     /// `{ }`
     Group(List),
@@ -111,7 +111,7 @@ pub enum Command {
     If { branches: Vec<(List, List)>, otherwise: Option<List> },
     /// `while`, `until`
     Loop { until: bool, condition: List, body: List },
-    /// `for`; without words the positional parameters.
+    /// `for`; without words, over the positional parameters.
     For { name: String, words: Option<Vec<Word>>, body: List },
     /// `case`
     Case { word: Word, arms: Vec<Arm> },
@@ -119,7 +119,7 @@ pub enum Command {
     Function { name: String, body: Rc<Redirected> },
 }
 
-/// Assignments, a name, arguments.
+/// A simple command: assignments, a name and arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simple {
     /// Variables and values.
@@ -128,27 +128,27 @@ pub struct Simple {
     pub words: Vec<Word>,
 }
 
-/// One arm of a `case`.
+/// An arm of a `case`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// Any of these.
+    /// Alternative patterns.
     pub patterns: Vec<Word>,
-    /// What is done.
+    /// The commands of the arm.
     pub body: List,
-    /// `;&`: the next arm's too.
+    /// `;&`: continue with the next arm's commands.
     pub falls: bool,
 }
 
-/// Where a descriptor leads.
+/// A redirection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redirect {
-    /// Which; without one the kind's own.
+    /// The descriptor; `None`: the default of the operator.
     pub number: Option<u32>,
     /// Where to.
     pub target: Target,
 }
 
-/// What a descriptor is to be.
+/// The target of a redirection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// `<`
@@ -159,14 +159,14 @@ pub enum Target {
     Append(Word),
     /// `<>`
     ReadWrite(Word),
-    /// `<&`, `>&`: another descriptor, or `-`.
+    /// `<&`, `>&`: another descriptor, or `-` to close it.
     Copy { word: Word, write: bool },
-    /// `<<`; the text is known once the line has ended. `quoted`: nothing in it is expanded.
+    /// `<<`. The text is set when the line has ended. `quoted`: nothing in it is expanded.
     Here { text: Rc<OnceCell<Word>>, quoted: bool },
 }
 
 impl Redirect {
-    /// The descriptor that it changes.
+    /// Returns the descriptor that it redirects.
     pub fn descriptor(&self) -> u32 {
         self.number.unwrap_or(match &self.target {
             Target::Read(_) | Target::ReadWrite(_) | Target::Here { .. } => 0,
@@ -177,7 +177,7 @@ impl Redirect {
 }
 
 impl AndOr {
-    /// Is it one pipeline of one command, in the foreground?
+    /// Returns the command if the list is a single one, in the foreground.
     pub fn only(&self) -> Option<&Redirected> {
         let alone = self.rest.is_empty() && !self.first.negated && !self.first.timed;
         match self.first.commands.as_slice() {
@@ -187,7 +187,7 @@ impl AndOr {
     }
 }
 
-/// The text of a word that is nothing but unquoted text.
+/// Returns the text of a word that consists of unquoted text only.
 pub fn literal(word: &[Part]) -> Option<&str> {
     match word {
         [Part::Literal(text)] => Some(text),
@@ -195,7 +195,7 @@ pub fn literal(word: &[Part]) -> Option<&str> {
     }
 }
 
-/// Is it a variable's name?
+/// Returns whether `text` is a valid variable name.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -1,26 +1,26 @@
-//! What a word that is being typed could become.
+//! Completion of the word before the cursor.
 
 use crate::path;
 use crate::shell::Shell;
 use crate::system::System;
 use penumbra::Kind;
 
-/// Characters that would end a word or mean something.
+/// Characters that must be quoted in a word.
 const SPECIAL: &str = " \t\\'\"$`*?[]|&;<>(){}#~!";
 
-/// What was found.
+/// Result of a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// So many characters before the cursor are replaced.
+    /// Number of characters before the cursor to replace.
     pub back: usize,
-    /// With this: all that the possible words have in common.
+    /// The replacement: the longest common prefix of all candidates.
     pub text: String,
-    /// The possible words, for people.
+    /// The candidates, for display.
     pub found: Vec<String>,
 }
 
 impl<S: System> Shell<S> {
-    /// What the word at the end of `before` could become.
+    /// Completes the word at the end of `before`.
     pub fn complete(&mut self, before: &str) -> Completion {
         let (start, first) = last_word(before);
         let raw = before.get(start..).unwrap_or_default();
@@ -83,7 +83,7 @@ impl<S: System> Shell<S> {
     }
 }
 
-/// Where the last word begins, and whether it is the first one of a command.
+/// Returns where the last word begins, and whether it is the first word of a command.
 fn last_word(before: &str) -> (usize, bool) {
     let (mut start, mut first, mut slash) = (0, true, false);
     let mut words = 0;

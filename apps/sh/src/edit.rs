@@ -1,56 +1,56 @@
-//! The line that is being typed on a terminal that shows nothing by itself: bytes of keys go in,
-//! bytes for a VT100 come out. A line longer than the terminal is wide is shown in part.
+//! The line editor, for a terminal without echo: bytes of keys go in, bytes for a VT100 come out.
+//! Of a line wider than the terminal, only a part is shown.
 
-/// Most characters of a line.
+/// Maximum number of characters of a line.
 const LONGEST: usize = 16 * 1024;
 
-/// What a key led to.
+/// What a key caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The line is finished.
+    /// The line is complete.
     Line(String),
     /// Ctrl-d on an empty line.
     End,
-    /// Ctrl-c: the line is dropped.
+    /// Ctrl-c: the line was dropped.
     Dropped,
-    /// Tab: [`Editor::before`] is to be completed.
+    /// Tab: [`Editor::before`] should be completed.
     Complete,
 }
 
-/// A line on its way.
+/// The line being edited.
 #[derive(Clone, Debug, Default)]
 pub struct Editor {
     prompt: Vec<char>,
     line: Vec<char>,
     cursor: usize,
     width: usize,
-    /// Lines of earlier, and which of them is shown; its length: none.
+    /// Earlier lines, and the index of the one shown; its length: none.
     history: Vec<String>,
     shown: usize,
-    /// What was typed before an earlier line was shown.
+    /// The line that was typed before an earlier one was shown.
     typed: Vec<char>,
     killed: Vec<char>,
     escape: Escape,
-    /// Bytes of a character that is not whole yet.
+    /// Bytes of an incomplete character.
     partial: Vec<u8>,
-    /// The last byte was a carriage return: a newline behind it is the same key.
+    /// The last byte was a carriage return: a newline after it belongs to the same key.
     returned: bool,
 }
 
-/// Where in a sequence of a key we are.
+/// State of an escape sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Escape {
     #[default]
     No,
     Begun,
-    /// Behind `ESC [` or `ESC O`: its number so far.
+    /// After `ESC [` or `ESC O`, with the number so far.
     Sequence(u32),
 }
 
 impl Editor {
-    /// Begins a line behind `prompt`; what shows it goes to `out`.
+    /// Starts a line after `prompt`. Output for the terminal is appended to `out`.
     pub fn begin(&mut self, prompt: &str, history: &[String], width: usize, out: &mut Vec<u8>) {
-        // All but the last line of a prompt is shown once.
+        // All but the last line of a prompt are shown only once.
         let (above, last) = match prompt.rsplit_once('\n') {
             Some((above, last)) => (format!("{above}\n"), last),
             None => (String::new(), prompt),
@@ -63,12 +63,12 @@ impl Editor {
         self.show(out);
     }
 
-    /// What stands before the cursor.
+    /// Returns the text before the cursor.
     pub fn before(&self) -> String {
         self.line.iter().take(self.cursor).collect()
     }
 
-    /// Puts `text` in place of the `back` characters before the cursor.
+    /// Replaces the `back` characters before the cursor by `text`.
     pub fn insert(&mut self, back: usize, text: &str, out: &mut Vec<u8>) {
         let from = self.cursor.saturating_sub(back);
         let with: Vec<char> = text.chars().filter(|c| !c.is_control()).collect();
@@ -81,7 +81,7 @@ impl Editor {
         self.show(out);
     }
 
-    /// Shows the line anew, below what others wrote.
+    /// Redraws the line, below other output.
     pub fn show(&self, out: &mut Vec<u8>) {
         let room = self.width.saturating_sub(self.prompt.len() + 1).max(10);
         let from = (self.cursor + 1).saturating_sub(room);
@@ -94,7 +94,7 @@ impl Editor {
         }
     }
 
-    /// A byte that was typed.
+    /// Handles a typed byte.
     pub fn byte(&mut self, byte: u8, out: &mut Vec<u8>) -> Option<Event> {
         let returned = std::mem::replace(&mut self.returned, byte == b'\r');
         match (self.escape.clone(), byte) {
@@ -121,7 +121,7 @@ impl Editor {
                 self.escape = Escape::Sequence(next);
                 None
             }
-            // What follows says which of shift, alt and control were held.
+            // The parameter after `;` encodes shift, alt and control; it is ignored.
             (Escape::Sequence(_), b';') => {
                 self.escape = Escape::Sequence(0);
                 None
@@ -133,7 +133,7 @@ impl Editor {
         }
     }
 
-    /// A key with a sequence: `ESC [ NUMBER BYTE`.
+    /// Handles a key that sends `ESC [ NUMBER BYTE`.
     fn special(&mut self, number: u32, byte: u8, out: &mut Vec<u8>) -> Option<Event> {
         match (byte, number) {
             (b'A', _) => self.earlier(out),
@@ -216,7 +216,7 @@ impl Editor {
         std::mem::take(&mut self.line).into_iter().collect()
     }
 
-    /// A byte of a character; it is inserted once it is whole.
+    /// Handles a byte of a character, which is inserted when complete.
     fn character(&mut self, byte: u8, out: &mut Vec<u8>) {
         self.partial.push(byte);
         match std::str::from_utf8(&self.partial) {
@@ -293,7 +293,7 @@ impl Editor {
         self.show(out);
     }
 
-    /// Where what is before the cursor has its last word, as blanks cut it.
+    /// Returns the start of the blank-separated word before the cursor.
     fn blank_left(&self) -> usize {
         self.left_of(|c| !c.is_whitespace())
     }

@@ -1,27 +1,27 @@
-//! Backslashes that stand for characters: in `$'...'`, in `printf`'s format, behind its `%b`, and
-//! in `echo -e`.
+//! Backslash escapes: in `$'...'`, in the format of `printf`, in arguments of its `%b`, and in
+//! `echo -e`.
 
-/// Which of the dialects.
+/// The dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `$'...'`: `\'`, `\"`, `\xHH`, `\NNN`, `\cX`.
     Dollar,
     /// `printf`'s format: `\NNN`.
     Format,
-    /// `%b` and `echo`: `\0NNN`, and `\c` ends it all.
+    /// `%b` and `echo`: `\0NNN`; `\c` ends the output.
     Echo,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unescaped {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// `\c`: nothing more is written.
+    /// `\c` was found: nothing more is written.
     pub ends: bool,
 }
 
-/// Replaces each escape.
+/// Replaces all escapes.
 pub(crate) fn unescape(text: &str, kind: Kind) -> Unescaped {
     let mut result = Unescaped::default();
     let mut chars = text.chars().peekable();
@@ -66,7 +66,7 @@ pub(crate) fn unescape(text: &str, kind: Kind) -> Unescaped {
     result
 }
 
-/// At most `most` more digits behind `value`; the number's low byte.
+/// Parses at most `most` more digits after `value`. Returns the low byte of the number.
 fn digits(
     chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
     radix: u32,

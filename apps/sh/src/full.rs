@@ -1,16 +1,17 @@
-//! What a person at a terminal is told when a command failed and a file system has no space left:
-//! which one, and what to do. Programs of others say no more than "no space left on device".
+//! The hint at a terminal when a command failed while a file system is full: which one, and what to
+//! do. Most programs only print "no space left on device".
 
-/// Free bytes below which nothing of use can be written.
+/// Free space in bytes below which a file system counts as full.
 const LITTLE: u64 = 64 << 10;
 
-/// The file systems that are full, of lines `WHAT WHERE KIND OPTIONS BYTES FREE`; empty: none is.
+/// Returns a hint for the full file systems among lines of `WHAT WHERE KIND OPTIONS BYTES FREE`;
+/// empty if there is none.
 pub fn remark(mounts: &str) -> String {
     let full = |line: &str| -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [what, place, "ext2" | "ramfs", "rw", bytes, free] = words[..] else { return None };
         let (bytes, free) = (bytes.parse::<u64>().ok()?, free.parse::<u64>().ok()?);
-        // Small ones in memory are the system's own.
+        // Small file systems in memory belong to the system.
         let is_full = free < LITTLE && bytes > 16 * LITTLE;
         let (used, all) = (bytes.saturating_sub(free) >> 20, bytes >> 20);
         is_full.then(|| {

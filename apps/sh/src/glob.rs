@@ -1,16 +1,16 @@
-//! Names of files that are of a pattern.
+//! Path name expansion.
 
 use crate::pattern::Pattern;
 use crate::shell::Shell;
 use crate::system::System;
 use penumbra::Kind;
 
-/// Most names that one pattern becomes.
+/// Maximum number of names for one pattern.
 const MOST: usize = 16 * 1024;
 
 impl<S: System> Shell<S> {
-    /// The names of a field that is a pattern, sorted; the field itself when it is none, or when
-    /// there is nothing of it.
+    /// Appends the names that match a field, sorted; or the field itself if it is not a pattern or
+    /// nothing matches.
     pub(crate) fn names(&mut self, field: &[(char, bool)], into: &mut Vec<String>) {
         let special = |(c, quoted): &(char, bool)| !quoted && matches!(c, '*' | '?' | '[');
         let text: String = field.iter().map(|(c, _)| *c).collect();
@@ -32,7 +32,7 @@ impl<S: System> Shell<S> {
         into.append(&mut found);
     }
 
-    /// Each path with a `/` and what fits there.
+    /// Extends each path by `/` and each matching name.
     fn step(
         &mut self,
         paths: &[String],

@@ -1,16 +1,16 @@
-//! Lines that were typed.
+//! The history of typed lines.
 
-/// Most lines.
+/// Maximum number of lines.
 const LINES: usize = 500;
 
-/// The lines, the newest last.
+/// Lines, the newest last.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     lines: Vec<String>,
 }
 
 impl History {
-    /// From the text of a file.
+    /// Reads the text of a history file.
     pub fn new(text: &str) -> History {
         let mut history = History::default();
         for line in text.lines() {
@@ -19,7 +19,8 @@ impl History {
         history
     }
 
-    /// One more; blank ones and one like the last are left out: false.
+    /// Adds a line. Returns false for a blank line or a repetition of the last one, which are not
+    /// added.
     pub fn add(&mut self, line: &str) -> bool {
         let line = line.trim_end();
         if line.trim().is_empty() || self.lines.last().is_some_and(|last| last == line) {
@@ -32,12 +33,12 @@ impl History {
         true
     }
 
-    /// The lines, the oldest first.
+    /// Returns the lines, oldest first.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// None any more.
+    /// Removes all lines.
     pub fn clear(&mut self) {
         self.lines.clear();
     }

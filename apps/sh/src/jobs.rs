@@ -1,30 +1,30 @@
-//! Background jobs: which there are, and how they ended.
+//! Background jobs and their results.
 
-/// All that were begun and not asked about.
+/// Jobs whose result has not been reported.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     all: Vec<Job>,
-    /// Time on a core of all programs that ended, in ns.
+    /// CPU time of all ended programs, in ns.
     pub cpu: u64,
 }
 
-/// Most jobs that are remembered once they are over.
+/// Maximum number of finished jobs kept.
 const OVER: usize = 64;
 
-/// One.
+/// A job.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub number: u32,
-    /// Its programs, each with its status once it ended.
+    /// Its programs, each with its status once it has ended.
     pub programs: Vec<(u32, Option<u32>)>,
-    /// Its own group, if it has one.
+    /// Its process group, if it has its own.
     pub group: Option<u32>,
-    /// What was typed.
+    /// The command line.
     pub title: String,
 }
 
 impl Job {
-    /// The last program's status, once all have ended.
+    /// Returns the last program's status, once all have ended.
     pub fn status(&self) -> Option<u32> {
         let over = self.programs.iter().all(|(_, status)| status.is_some());
         let last = self.programs.last().and_then(|(_, status)| *status);
@@ -33,7 +33,7 @@ impl Job {
 }
 
 impl Jobs {
-    /// A new one; its number.
+    /// Adds a job. Returns its number.
     pub fn add(
         &mut self,
         programs: Vec<(u32, Option<u32>)>,
@@ -54,19 +54,19 @@ impl Jobs {
         self.all.iter()
     }
 
-    /// Programs that have not ended.
+    /// Returns the programs that have not ended.
     pub fn running(&self) -> Vec<u32> {
         let programs = self.all.iter().flat_map(|job| &job.programs);
         programs.filter(|(_, status)| status.is_none()).map(|(pid, _)| *pid).collect()
     }
 
-    /// A program ended.
+    /// Records the end of a program.
     pub fn ended(&mut self, pid: u32, status: u32) {
         let programs = self.all.iter_mut().flat_map(|job| &mut job.programs);
         programs.filter(|(p, _)| *p == pid).for_each(|(_, s)| *s = Some(status));
     }
 
-    /// `%N`, `%%`, `%+`, `%-`, `%TEXT`, or a process number.
+    /// Finds a job by `%N`, `%%`, `%+`, `%-`, `%TEXT`, or a process number.
     pub fn find(&self, text: &str) -> Option<&Job> {
         let Some(which) = text.strip_prefix('%') else {
             let pid: u32 = text.parse().ok()?;
@@ -86,7 +86,7 @@ impl Jobs {
         self.all.retain(|job| job.number != number);
     }
 
-    /// Takes those that are over.
+    /// Removes and returns the finished jobs.
     pub fn take_over(&mut self) -> Vec<Job> {
         let (over, rest) =
             std::mem::take(&mut self.all).into_iter().partition(|job| job.status().is_some());

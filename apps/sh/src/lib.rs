@@ -1,4 +1,4 @@
-//! The shell, without I/O of its own: it reads text, and asks a [`System`] for the rest.
+//! The shell without I/O: it parses text, and requests everything else from a [`System`].
 //!
 //! ```text
 //!   text -> lex, parse -> ast -> exec -> System: files, pipes, processes
@@ -6,12 +6,12 @@
 //!                           expand, glob, builtin
 //! ```
 //!
-//! - [`Shell`]  carries out texts
-//! - [`System`] what it needs: Penumbra's is `wasi`, a made-up one is in `tests`
-//! - [`edit`]   the line that is being typed: bytes in, what the terminal shows out
+//! - [`Shell`]  runs texts
+//! - [`System`] what it needs: `wasi` implements it for Penumbra, `tests` with a simulated one
+//! - [`edit`]   the line editor: key bytes in, terminal output out
 //!
-//! There is no `fork` on Penumbra. A subshell runs in this shell, with its state put back behind
-//! it; what must run beside it is text for a second shell (`exec/child.rs`).
+//! Penumbra has no `fork`. A subshell runs in this shell, which restores its state afterwards; a
+//! command that must run concurrently becomes text for a second shell (`exec/child.rs`).
 
 mod arith;
 mod ast;

@@ -1,7 +1,7 @@
 //! The program `sh`: `sh [-OPTIONS] [-i] [-c TEXT [NAME [ARGUMENT...]] | FILE [ARGUMENT...]]`.
 //!
-//! Without text and file it reads its input: a terminal line by line, with editing, anything else
-//! to its end and as a whole.
+//! Without a text or a file it reads standard input: a terminal line by line, with editing;
+//! anything else to its end, as one script.
 
 #[cfg(target_os = "wasi")]
 mod terminal;
@@ -11,7 +11,7 @@ fn main() -> std::process::ExitCode {
     program::main()
 }
 
-/// On a host there is nothing to be a shell of.
+/// Only a stub: the shell needs Penumbra.
 #[cfg(not(target_os = "wasi"))]
 fn main() -> std::process::ExitCode {
     eprintln!("sh runs on Penumbra");
@@ -20,7 +20,7 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(target_os = "wasi")]
 mod program {
-    //! What is said on the command line.
+    //! The command line.
 
     use crate::terminal;
     use penumbra::{File, Open};
@@ -28,16 +28,16 @@ mod program {
     use sh::wasi::Wasi;
     use std::process::ExitCode;
 
-    /// Descriptors that may be there from the beginning, beside 0, 1 and 2 and the preopened ones.
+    /// Descriptors that may be open at the start, besides 0, 1, 2 and the preopened ones.
     const MORE: std::ops::Range<u32> = 5..32;
 
-    /// What to do.
+    /// The parsed command line.
     #[derive(Default)]
     struct Line {
         options: String,
         interactive: bool,
         text: Option<String>,
-        /// The descriptor with what another shell wants to be carried out.
+        /// The descriptor with the text of a parent shell.
         resume: Option<u32>,
         rest: Vec<String>,
     }
@@ -50,7 +50,7 @@ mod program {
                 "--" => break,
                 "--resume" => {
                     let number = arguments.next().and_then(|n| n.parse().ok());
-                    line.resume = Some(number.ok_or("--resume wants a descriptor")?);
+                    line.resume = Some(number.ok_or("--resume requires a descriptor")?);
                 }
                 letters => {
                     for letter in letters.chars().skip(1) {
@@ -65,7 +65,7 @@ mod program {
             }
         }
         if text {
-            line.text = Some(arguments.next().ok_or("-c wants a text")?);
+            line.text = Some(arguments.next().ok_or("-c requires a text")?);
         }
         line.rest = arguments.collect();
         Ok(line)
@@ -101,7 +101,7 @@ mod program {
         Ok(shell.run(&text))
     }
 
-    /// The text, `$0`, and the arguments behind it.
+    /// Returns the text, `$0`, and the arguments after it.
     fn source(line: &Line, interactive: bool) -> Result<(String, String, Vec<String>), String> {
         let sh = "sh".to_string();
         let first = line.rest.first().cloned();

@@ -1,11 +1,11 @@
-//! Paths as texts.
+//! Textual operations on paths.
 
-/// The last name of a path.
+/// Returns the last component.
 pub(crate) fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// An absolute path without `.`, `..` and empty names.
+/// Returns an absolute path without `.`, `..` and empty components.
 pub(crate) fn normal(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {
@@ -20,7 +20,8 @@ pub(crate) fn normal(path: &str) -> String {
     format!("/{}", names.join("/"))
 }
 
-/// `path` as seen from `folder`, absolute, with its `.` and `..` as they are but at the root.
+/// Returns `path`, relative to `folder`, as an absolute path; `.` and `..` are kept, except at the
+/// root.
 pub(crate) fn absolute(folder: &str, path: &str) -> String {
     let joined = if path.starts_with('/') {
         path.to_string()

@@ -1,6 +1,6 @@
-//! Patterns of names: `*`, `?`, `[...]`. What was quoted means itself.
+//! Patterns: `*`, `?`, `[...]`. Quoted characters are literal.
 
-/// A pattern, read once.
+/// A compiled pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pattern(Vec<Item>);
 
@@ -24,7 +24,7 @@ const CLASSES: &[&str] = &[
 ];
 
 impl Pattern {
-    /// Of characters, each with whether it was quoted.
+    /// Compiles characters, each with whether it was quoted.
     pub fn new(text: &[(char, bool)]) -> Pattern {
         let mut items = Vec::new();
         let mut at = 0;
@@ -57,12 +57,12 @@ impl Pattern {
         Pattern(items)
     }
 
-    /// Does it mean nothing but its own text?
+    /// Returns whether it matches only its own text.
     pub fn is_plain(&self) -> bool {
         self.0.iter().all(|item| matches!(item, Item::Char(_)))
     }
 
-    /// Its first character, when it can only be that one.
+    /// Returns the first character, if there is only one possible.
     pub fn first(&self) -> Option<char> {
         match self.0.first() {
             Some(Item::Char(c)) => Some(*c),
@@ -70,9 +70,9 @@ impl Pattern {
         }
     }
 
-    /// Is all of `text` of this pattern?
+    /// Returns whether it matches all of `text`.
     pub fn fits(&self, text: &[char]) -> bool {
-        // The last `*`, and where in the text it ends; it grows when what follows does not fit.
+        // The last `*`, and where in the text it ends; extended when what follows does not match.
         let (mut item, mut at) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         while at < text.len() {
@@ -96,14 +96,14 @@ impl Pattern {
         self.0.iter().skip(item).all(|rest| *rest == Item::Many)
     }
 
-    /// How many characters at the beginning of `text` are of it: the fewest or the most.
+    /// Returns the length of the shortest or longest matching prefix of `text`.
     pub fn prefix(&self, text: &[char], longest: bool) -> Option<usize> {
         let mut lengths = 0..=text.len();
         let fits = |n: &usize| text.get(..*n).is_some_and(|part| self.fits(part));
         if longest { lengths.rev().find(fits) } else { lengths.find(fits) }
     }
 
-    /// The same at the end.
+    /// Returns the length of the shortest or longest matching suffix of `text`.
     pub fn suffix(&self, text: &[char], longest: bool) -> Option<usize> {
         let mut lengths = 0..=text.len();
         let fits = |n: &usize| text.get(text.len() - *n..).is_some_and(|part| self.fits(part));
@@ -144,7 +144,7 @@ impl Member {
     }
 }
 
-/// Behind `[`: the set, and where it ends; none when there is no `]`.
+/// Parses what follows `[`: the set and where it ends; `None` if there is no `]`.
 fn set(text: &[(char, bool)], mut at: usize) -> Option<(Item, usize)> {
     let not = matches!(text.get(at), Some(('!' | '^', false)));
     at += usize::from(not);
@@ -180,7 +180,7 @@ fn set(text: &[(char, bool)], mut at: usize) -> Option<(Item, usize)> {
     }
 }
 
-/// Behind `[:`.
+/// Parses what follows `[:`.
 fn class(text: &[(char, bool)], at: usize) -> Option<(&'static str, usize)> {
     let name: String = text.iter().skip(at).map(|(c, _)| *c).take_while(|c| *c != ':').collect();
     let end = at + name.chars().count();

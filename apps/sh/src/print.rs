@@ -1,12 +1,12 @@
-//! From the tree back to text that means the same: functions and commands that another shell is to
-//! carry out, and what `jobs` shows.
+//! Converts the tree back to equivalent text: functions and commands for another shell, and titles
+//! for `jobs`.
 
 use crate::ast::{
     AndOr, Command, Join, List, Param, ParamOp, Part, Pipeline, Redirect, Redirected, Simple,
     Target, Word,
 };
 
-/// Where a part stands decides how it is quoted.
+/// The context of a part, which decides how it is quoted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Outside of quotes, between blanks.
@@ -17,25 +17,25 @@ enum Place {
     Quote,
     /// In the `{ }` of an expansion inside of double quotes.
     QuotedBrace,
-    /// In a document.
+    /// In a here-document.
     Document,
 }
 
 #[derive(Default)]
 struct Printer {
     text: String,
-    /// Documents of this line: what ends each, and its text.
+    /// Here-documents of this line: end mark and text.
     pending: Vec<(String, String)>,
 }
 
-/// A list, a line each.
+/// Prints a list, one command per line.
 pub(crate) fn list(list: &List) -> String {
     let mut printer = Printer::default();
     printer.list(list);
     printer.text
 }
 
-/// A command with its redirections; ends with a newline.
+/// Prints a command with its redirections; ends with a newline.
 pub(crate) fn command(command: &Redirected) -> String {
     let mut printer = Printer::default();
     printer.redirected(command);
@@ -43,7 +43,7 @@ pub(crate) fn command(command: &Redirected) -> String {
     printer.text
 }
 
-/// A pipeline in one line, for people.
+/// Prints a pipeline on one line, for people.
 pub(crate) fn title(pipeline: &AndOr) -> String {
     let mut printer = Printer::default();
     printer.and_or(pipeline);
@@ -51,14 +51,14 @@ pub(crate) fn title(pipeline: &AndOr) -> String {
     words.join(" ")
 }
 
-/// A word as it could stand in a script.
+/// Prints a word as it could appear in a script.
 pub(crate) fn word(word: &Word) -> String {
     let mut printer = Printer::default();
     printer.parts(word, Place::Bare);
     printer.text
 }
 
-/// A word without its quotes.
+/// Returns a word's text without quotes.
 pub(crate) fn unquoted(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts {
@@ -71,7 +71,7 @@ pub(crate) fn unquoted(parts: &[Part]) -> String {
     text
 }
 
-/// In single quotes, whatever is in it.
+/// Returns the text in single quotes.
 pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -81,7 +81,7 @@ impl Printer {
         self.text.push_str(text);
     }
 
-    /// Ends the line; its documents follow.
+    /// Ends the line and prints its here-documents.
     fn newline(&mut self) {
         self.push("\n");
         for (end, text) in std::mem::take(&mut self.pending) {
@@ -101,7 +101,7 @@ impl Printer {
         }
     }
 
-    /// A list between words, which are lines of their own.
+    /// Prints a list between two keywords, each on its own line.
     fn between(&mut self, open: &str, list: &List) {
         self.push(open);
         self.newline();
@@ -142,7 +142,8 @@ impl Printer {
         }
     }
 
-    /// Redirections first: a word that would mean something else as the first one stays behind.
+    /// Prints redirections first if the first word would otherwise change its meaning; it then
+    /// comes after them.
     fn simple(&mut self, simple: &Simple, redirects: &[Redirect]) {
         let start = self.text.len();
         let blank = |printer: &mut Printer| {

@@ -1,4 +1,4 @@
-//! The shell's state, and how a text is carried out.
+//! The shell's state, and running a text.
 
 use crate::ast::Redirected;
 use crate::history::History;
@@ -12,28 +12,28 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Why commands do not simply go on.
+/// Why execution does not continue with the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Out of so many loops.
+    /// Leave so many loops.
     Break(u32),
-    /// To the next round of the loop that is so many further out.
+    /// Continue the loop that is so many levels further out.
     Continue(u32),
-    /// Out of a function or a file.
+    /// Leave a function or a sourced file.
     Return(u32),
-    /// Out of the shell.
+    /// Leave the shell.
     Exit(u32),
-    /// Out of the shell, or (at a terminal) out of this line, for something is wrong in it.
+    /// An error: leave the shell or, at a terminal, this line.
     Abort(u32),
 }
 
-/// A status, or why there is none.
+/// An exit status, or the reason why there is none.
 pub(crate) type Run = Result<u32, Stop>;
 
-/// Output that is collected.
+/// Collected output.
 pub(crate) type Sink = Rc<RefCell<Vec<u8>>>;
 
-/// What a descriptor of the shell is.
+/// What a descriptor of the shell refers to.
 pub(crate) enum Slot<F> {
     File(Rc<F>),
     Sink(Sink),
@@ -51,11 +51,11 @@ impl<F> Clone for Slot<F> {
 /// The shell's descriptors.
 pub(crate) type Slots<F> = BTreeMap<u32, Slot<F>>;
 
-/// `set -...`, each by its letter.
+/// The options of `set`, by letter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options(u32);
 
-/// Letters of options and their long names.
+/// Letters and long names of options.
 pub(crate) const OPTIONS: &[(char, &str)] = &[
     ('a', "allexport"),
     ('C', "noclobber"),
@@ -79,21 +79,21 @@ impl Options {
         self.0 & Options::bit(letter) != 0
     }
 
-    /// False when there is no such option.
+    /// Sets an option. Returns false if it does not exist.
     pub fn set(&mut self, letter: char, on: bool) -> bool {
         let bit = Options::bit(letter);
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
         bit != 0
     }
 
-    /// Letters of those that are on (`$-`).
+    /// Returns the letters of the options that are on (`$-`).
     pub fn letters(self) -> String {
         let on = OPTIONS.iter().filter(|(l, _)| self.has(*l) && *l != 'o');
         on.map(|(letter, _)| *letter).collect()
     }
 }
 
-/// All that a subshell has a copy of.
+/// State that a subshell copies.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     pub variables: Variables,
@@ -104,7 +104,7 @@ pub(crate) struct State {
     pub name: String,
     /// `$1` and so on.
     pub arguments: Vec<String>,
-    /// Where it is.
+    /// The working directory.
     pub folder: String,
     /// `$?`
     pub status: u32,
@@ -114,16 +114,16 @@ pub(crate) struct State {
     pub background: Option<u32>,
     pub traps: BTreeMap<String, String>,
     pub umask: u32,
-    /// How many loops, functions and files are under way.
+    /// Number of loops, functions and files being executed.
     pub loops: u32,
     pub functions_deep: u32,
     pub files_deep: u32,
-    /// Not 0: a failure is no reason to end (`set -e`).
+    /// Above 0: failures are part of a condition and do not end the shell (`set -e`).
     pub tested: u32,
-    /// It is within `( )` or the like.
+    /// It runs in a subshell.
     pub subshell: bool,
     pub line: u32,
-    /// Status of the last `$( )`.
+    /// Status of the last command substitution.
     pub substituted: Option<u32>,
     /// Position of `getopts` within an argument.
     pub option_at: usize,
@@ -136,18 +136,18 @@ pub struct Shell<S: System> {
     pub(crate) slots: Slots<S::File>,
     pub(crate) jobs: Jobs,
     pub(crate) history: History,
-    /// Output of background commands of a `$( )`, to be collected at its end.
+    /// Output of background commands of a command substitution, collected at its end.
     pub(crate) undrained: Vec<(S::File, Sink)>,
-    /// How many commands are within each other.
+    /// Nesting depth of commands.
     pub(crate) depth: u32,
-    /// Counts names of files in between.
+    /// Numbers the names of temporary files.
     pub(crate) counter: u32,
-    /// Names that one program serves, once they were looked up.
+    /// Names that other programs serve, once they were read.
     pub(crate) applets: Option<BTreeMap<String, String>>,
 }
 
 impl<S: System> Shell<S> {
-    /// A shell called `name` with these arguments, files and variables.
+    /// Creates a shell called `name` with these arguments, files and variables.
     pub fn new(
         system: S,
         name: &str,
@@ -159,7 +159,7 @@ impl<S: System> Shell<S> {
         let mut state = State { name: name.to_string(), arguments, pid, ..State::default() };
         state.umask = 0o022;
         for (name, value) in environment.into_iter().filter(|(n, _)| crate::ast::is_name(n)) {
-            // Nothing is read only yet.
+            // Cannot fail: no variable is read-only yet.
             let _ = state.variables.set(&name, &value);
             state.variables.export(&name);
         }
@@ -203,32 +203,32 @@ impl<S: System> Shell<S> {
         variables.export("PWD");
     }
 
-    /// Carries out a whole text and ends: the exit code.
+    /// Runs a whole text. Returns the exit code.
     pub fn run(&mut self, text: &str) -> u32 {
         let result = self.text(text);
         let code = self.ended(result);
         self.leave(code)
     }
 
-    /// Carries out what was typed at a terminal; an exit code when that was the end.
+    /// Runs a line typed at a terminal. Returns an exit code if it ended the shell.
     pub fn typed(&mut self, text: &str) -> Option<u32> {
         match self.text(text) {
             Err(Stop::Exit(code)) => Some(self.leave(code)),
             result => {
                 self.state.status = self.ended(result);
-                // Whatever was under way is over.
+                // Reset what an aborted command may have left.
                 (self.depth, self.state.loops, self.state.tested) = (0, 0, 0);
                 None
             }
         }
     }
 
-    /// The status of the last command.
+    /// Returns the status of the last command.
     pub fn last_status(&self) -> u32 {
         self.state.status
     }
 
-    /// What the shell does last: `trap ... EXIT`.
+    /// Runs the trap for `EXIT`. Returns the exit code.
     pub fn leave(&mut self, code: u32) -> u32 {
         let Some(action) = self.state.traps.remove("EXIT") else { return code & 0xff };
         self.state.status = code;
@@ -238,7 +238,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// The status that a text ended with.
+    /// Converts the result of a text to a status.
     pub(crate) fn ended(&mut self, result: Run) -> u32 {
         match result {
             Ok(status) => status,
@@ -247,7 +247,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Carries out a text, a line of commands after the other.
+    /// Runs a text, one line of commands after another.
     pub(crate) fn text(&mut self, text: &str) -> Run {
         let mut parser = Parser::new(text, self.state.aliases.clone());
         let mut status = None;
@@ -266,7 +266,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Is more needed until `text` can be carried out?
+    /// Returns whether `text` needs more lines before it can run.
     pub fn is_incomplete(&self, text: &str) -> bool {
         let mut parser = Parser::new(text, self.state.aliases.clone());
         loop {
@@ -278,22 +278,22 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// The end of input: the exit code.
+    /// Handles the end of input. Returns the exit code.
     pub fn finish(&mut self) -> u32 {
         self.leave(self.state.status)
     }
 
-    /// Lines that were typed earlier.
+    /// Sets the history.
     pub fn set_history(&mut self, history: History) {
         self.history = history;
     }
 
-    /// Lines that were typed so far.
+    /// Returns the history.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Adds a line that was typed to the history; false when it is left out.
+    /// Adds a typed line to the history. Returns false if it was not added.
     pub fn remember(&mut self, line: &str) -> bool {
         self.history.add(line)
     }
@@ -303,7 +303,7 @@ impl<S: System> Shell<S> {
         self.state.options.set(letter, true)
     }
 
-    /// `$PS1` or `$PS2`, with what is expanded in it.
+    /// Returns `$PS1` or `$PS2`, expanded.
     pub fn prompt(&mut self, name: &str) -> String {
         let text = self.state.variables.get(name).unwrap_or_default().to_string();
         let status = self.state.status;
@@ -312,10 +312,10 @@ impl<S: System> Shell<S> {
         shown
     }
 
-    /// A message for people.
+    /// Prints an error message.
     pub(crate) fn say(&mut self, text: &str) {
         let line = format!("{}: {text}\n", crate::path::last(&self.state.name));
-        // There is nobody else to tell.
+        // An error is ignored: it could only be reported to the same descriptor.
         let _ = self.put(2, line.as_bytes());
     }
 
@@ -341,8 +341,8 @@ impl<S: System> Shell<S> {
         Ok(())
     }
 
-    /// Output of a builtin: status 0, or 1 when it could not be written. Nobody reads: the shell
-    /// ends, as a program would by a signal.
+    /// Writes the output of a builtin. Returns status 0, or 1 if it could not be written. Without a
+    /// reader the shell ends, as a program would with SIGPIPE.
     pub(crate) fn out(&mut self, data: &[u8]) -> Run {
         match self.put(1, data) {
             Ok(()) => Ok(0),

@@ -1,79 +1,80 @@
-//! What the shell needs from below. The shell itself does no I/O: it asks a [`System`], which is
-//! Penumbra's on WASI and a made-up one in tests.
+//! What the shell needs from the system. It does no I/O itself: it calls a [`System`], which WASI
+//! implements on Penumbra and a simulation in tests.
 
 use penumbra::{Ended, Errno, Kind, Open};
 use std::rc::Rc;
 
 /// Files, names, processes, time. All paths are absolute.
 pub trait System {
-    /// An open file; closed when it goes.
+    /// An open file; dropping it closes it.
     type File;
 
     /// Opens a path.
     fn open(&mut self, path: &str, how: Open) -> Result<Self::File, Errno>;
-    /// A pipe: its end to read, its end to write.
+    /// Creates a pipe. Returns its read end and its write end.
     fn pipe(&mut self) -> Result<(Self::File, Self::File), Errno>;
-    /// Reads; 0 is the end.
+    /// Reads. Returns 0 at the end.
     fn read(&mut self, file: &Self::File, into: &mut [u8]) -> Result<usize, Errno>;
-    /// Writes; how much of it was written.
+    /// Writes. Returns the number of bytes written.
     fn write(&mut self, file: &Self::File, data: &[u8]) -> Result<usize, Errno>;
-    /// Steps back, so that what was read too much is read again; false where that cannot be.
+    /// Moves the position back, so that excess bytes are read again. Returns false if the file does
+    /// not support it.
     fn step_back(&mut self, file: &Self::File, by: usize) -> bool;
-    /// Is it a terminal?
+    /// Returns whether it is a terminal.
     fn is_terminal(&mut self, file: &Self::File) -> bool;
-    /// What a path leads to.
+    /// Returns the metadata of the file at a path.
     fn stat(&mut self, path: &str, follow: bool) -> Result<Stat, Errno>;
-    /// Names in a directory, in any order, without `.` and `..`.
+    /// Lists the names in a directory, in any order, without `.` and `..`.
     fn folder(&mut self, path: &str) -> Result<Vec<String>, Errno>;
     /// Removes a file.
     fn remove(&mut self, path: &str) -> Result<(), Errno>;
-    /// Is there a program at a path, as `spawn` understands it?
+    /// Returns whether there is a program at a path, as `spawn` resolves it.
     fn has_program(&mut self, path: &str) -> bool;
-    /// The command that a program's file is called by: without the name of an ISA.
+    /// Returns the command name of a program's file: without the ISA suffix.
     fn command_name<'a>(&self, file: &'a str) -> &'a str {
         file
     }
-    /// Begins a program; its number.
+    /// Starts a program. Returns its number.
     fn spawn(&mut self, program: &Program<'_, Self::File>) -> Result<u32, Errno>;
-    /// A child's end; none if it has not come and `hang` is false.
+    /// Waits for a child. Returns `None` if it has not ended and `hang` is false.
     fn wait(&mut self, pid: u32, hang: bool) -> Result<Option<Ended>, Errno>;
-    /// The group that is at the terminal from now on; 0: only the shell.
+    /// Makes a group the terminal's foreground group; 0: only the shell.
     fn foreground(&mut self, _group: u32) {}
-    /// A signal for a process, or (negative) for a group.
+    /// Sends a signal to a process or (negative) to a group.
     fn kill(&mut self, pid: i32, signal: u32) -> Result<(), Errno>;
-    /// The shell's number and its parent's.
+    /// Returns the shell's process number and its parent's.
     fn identity(&self) -> (u32, u32);
-    /// Time since some beginning, in ns.
+    /// Returns the time in ns since an arbitrary point.
     fn now(&mut self) -> u64;
-    /// A number that is hard to guess; not for secrets.
+    /// Returns a number that is hard to guess; not for secrets.
     fn random(&mut self) -> u64;
 }
 
-/// What a path leads to.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// File, directory and so on.
     pub kind: Kind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of the last write, in ns.
     pub modified: u64,
-    /// Which file it is: two paths to one file have the same.
+    /// Identifies the file: two paths to one file have the same.
     pub node: (u64, u64),
 }
 
-/// A program to begin.
+/// A program to start.
 pub struct Program<'a, F> {
     /// Where it is.
     pub path: &'a str,
-    /// Its name first.
+    /// Arguments, the program's name first.
     pub arguments: &'a [String],
     /// Names and values.
     pub environment: &'a [(String, String)],
     /// Its descriptors.
     pub files: &'a [(u32, Rc<F>)],
-    /// Where it begins.
+    /// Working directory.
     pub folder: &'a str,
-    /// Its group: none is the shell's own, 0 a new one.
+    /// Process group: `None` is the shell's own, 0 a new one.
     pub group: Option<u32>,
 }

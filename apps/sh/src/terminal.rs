@@ -1,4 +1,4 @@
-//! The shell at a terminal: prompts, lines with editing, history in a file.
+//! The interactive shell: prompts, line editing, the history file.
 
 use penumbra::{File, Keys};
 use sh::edit::{Editor, Event};
@@ -6,12 +6,12 @@ use sh::wasi::Wasi;
 use sh::{History, Shell};
 use std::io::Write;
 
-/// How wide a terminal is when nobody says.
+/// Width of a terminal whose width is unknown.
 const WIDTH: usize = 80;
-/// The file systems, and how full each is.
+/// The list of file systems with their sizes and free space.
 const MOUNTS: &str = "/proc/mounts";
 
-/// Reads and carries out lines until the end; the exit code.
+/// Reads and runs lines until the end. Returns the exit code.
 pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
     shell.set_option('i');
     shell.set_option('m');
@@ -55,7 +55,8 @@ pub fn run(mut shell: Shell<Wasi>, input: &File) -> u32 {
     }
 }
 
-/// Nobody but the shell is there, and it reads so. What is no terminal of ours has no modes.
+/// Makes the shell the only reader of the terminal and sets how it reads. Fails silently for other
+/// files, which have no modes.
 fn at_terminal(input: &File, keys: Keys) {
     let _ = input.set_foreground(0);
     let _ = input.set_keys(keys);
@@ -66,7 +67,7 @@ fn history_path() -> Option<String> {
     named.or_else(|| std::env::var("HOME").ok().map(|home| format!("{home}/.sh_history")))
 }
 
-/// One more line of the history's file. A system without one does without.
+/// Appends a line to the history file, if there is one.
 fn keep(path: Option<&str>, line: &str) {
     let Some(path) = path else { return };
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -82,7 +83,7 @@ fn show(output: &File, mut bytes: &[u8]) {
     }
 }
 
-/// One line; none when the terminal is gone.
+/// Reads one line; `None` if the terminal is gone.
 fn line(
     shell: &mut Shell<Wasi>,
     editor: &mut Editor,
@@ -95,7 +96,7 @@ fn line(
     let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH);
     editor.begin(prompt, &lines, width, &mut out);
     show(output, &out);
-    // Byte by byte: what is behind the line is for the program that it begins.
+    // One byte at a time: what follows the line is input for the program that it starts.
     let mut byte = [0];
     let mut asked = false;
     loop {
@@ -105,7 +106,7 @@ fn line(
         out.clear();
         let event = editor.byte(byte[0], &mut out);
         if matches!(event, Some(Event::Line(_))) {
-            // Before anybody sees that the line is taken: what comes next is a program's.
+            // Before the line's end is echoed: from then on, keys are for a program.
             at_terminal(input, Keys::Lines);
         }
         show(output, &out);
@@ -122,7 +123,7 @@ fn line(
     }
 }
 
-/// Completes what is before the cursor; asked twice, shows what it could be.
+/// Completes the word before the cursor; when repeated, shows the candidates.
 fn complete(shell: &mut Shell<Wasi>, editor: &mut Editor, again: bool, out: &mut Vec<u8>) {
     let found = shell.complete(&editor.before());
     let before = editor.before();

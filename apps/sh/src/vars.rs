@@ -1,4 +1,4 @@
-//! Variables: values, what is exported, what may not change, what is local to a function.
+//! Variables: values, export and read-only attributes, local scopes.
 
 use crate::arith;
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 /// A variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// None: it has attributes only.
+    /// `None`: it has attributes only.
     pub value: Option<String>,
     pub exported: bool,
     pub readonly: bool,
 }
 
-/// All of them.
+/// All variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     all: BTreeMap<String, Variable>,
-    /// For each function that is under way: what its local variables were before.
+    /// For each function being executed, the previous values of its local variables.
     scopes: Vec<Vec<(String, Option<Variable>)>>,
 }
 
@@ -25,7 +25,7 @@ impl Variables {
         self.all.get(name)?.value.as_deref()
     }
 
-    /// Sets one; an error says why not.
+    /// Sets a variable; the error says why it failed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let variable = self.writable(name)?;
         variable.value = Some(value.to_string());
@@ -57,13 +57,13 @@ impl Variables {
         self.all.iter()
     }
 
-    /// What programs get.
+    /// Returns the environment of programs.
     pub fn exported(&self) -> Vec<(String, String)> {
         let exported = self.all.iter().filter(|(_, v)| v.exported);
         exported.filter_map(|(n, v)| Some((n.clone(), v.value.clone()?))).collect()
     }
 
-    /// A copy of one, to be put back later.
+    /// Returns a copy of a variable, to be restored later.
     pub fn copy(&self, name: &str) -> Option<Variable> {
         self.all.get(name).cloned()
     }
@@ -75,19 +75,19 @@ impl Variables {
         };
     }
 
-    /// A function begins.
+    /// Enters a function.
     pub fn enter(&mut self) {
         self.scopes.push(Vec::new());
     }
 
-    /// A function ends: what was local is as before.
+    /// Leaves a function, restoring its local variables.
     pub fn leave(&mut self) {
         for (name, before) in self.scopes.pop().unwrap_or_default().into_iter().rev() {
             self.put_back(&name, before);
         }
     }
 
-    /// Makes one local to the function that is under way; false outside of one.
+    /// Makes a variable local to the current function. Returns false outside of functions.
     pub fn localize(&mut self, name: &str) -> bool {
         let before = self.copy(name);
         let Some(scope) = self.scopes.last_mut() else { return false };

@@ -1,31 +1,31 @@
-//! Penumbra, as the shell sees it.
+//! The [`System`] on Penumbra.
 
 use crate::system::{Program, Stat, System};
 use penumbra::{Command, Ended, Errno, File, Identity, Open, preopens, process, ready};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// What files of programs end with, one for each ISA.
+/// Suffixes of program files, one per ISA.
 const ISAS: &[&str] = &[".aarch64", ".riscv64"];
-/// The variable that names the kernel on which a program is to run.
+/// The variable that names the kernel for new programs.
 const KERNEL: &str = "KERNEL";
 
-/// The system.
+/// Penumbra's system calls.
 pub struct Wasi {
     identity: Identity,
-    /// The preopened root.
+    /// Descriptor of the preopened root.
     root: Option<u32>,
-    /// The directory that programs began in last: it is often the same.
+    /// Working directory of the last program started, which is often reused.
     folder: Option<(String, File)>,
 }
 
 impl Wasi {
-    /// What this program was given.
+    /// Takes over what this program was started with.
     pub fn new() -> Wasi {
         let root = preopens().into_iter().find(|(_, name)| name == "/").map(|(number, _)| number);
         Wasi { identity: process::identity().unwrap_or_default(), root, folder: None }
     }
 
-    /// A descriptor of a directory.
+    /// Returns a descriptor of a directory.
     fn folder_number(&mut self, path: &str) -> Option<u32> {
         if self.folder.as_ref().is_none_or(|(known, _)| known != path) {
             let opened = File::open(path, Open::DIRECTORY).ok()?;
@@ -41,7 +41,7 @@ impl Default for Wasi {
     }
 }
 
-/// std's errors have WASI's numbers.
+/// std's errors carry WASI's numbers.
 fn errno(error: std::io::Error) -> Errno {
     let number = error.raw_os_error().and_then(|n| u16::try_from(n).ok());
     number.and_then(Errno::from_number).unwrap_or(Errno::IO)
@@ -100,8 +100,8 @@ impl System for Wasi {
         ISAS.iter().find_map(|isa| file.strip_suffix(isa)).unwrap_or(file)
     }
 
-    /// A program gets the directory where it begins as `.`, and the root as the last preopened one:
-    /// wasi-libc cannot tell the two apart and takes the last, and goes to `$PWD` by itself.
+    /// Passes the working directory as `.` and the root as the last preopened directory: wasi-libc
+    /// cannot distinguish the two and uses the last one, then changes to `$PWD` at start.
     fn spawn(&mut self, program: &Program<'_, File>) -> Result<u32, Errno> {
         let mut command = Command::bare(program.path);
         command = command.args(program.arguments.iter().map(String::as_str));
@@ -138,7 +138,7 @@ impl System for Wasi {
     }
 
     fn foreground(&mut self, group: u32) {
-        // Without a terminal there is nothing to be at.
+        // Fails without a terminal, where there is no foreground group.
         let _ = File::lent(0).set_foreground(group);
     }
 
@@ -155,7 +155,7 @@ impl System for Wasi {
     }
 
     fn random(&mut self) -> u64 {
-        // The keys of std's hashers come from the system.
+        // std seeds its hashers from the system's random numbers.
         RandomState::new().build_hasher().finish()
     }
 }

@@ -1,6 +1,6 @@
-//! Scripts, what they write, and the code that they end with: `tests/cases/*.txt`.
+//! Scripts with their expected output and exit code: `tests/cases/*.txt`.
 //!
-//! A case is a line `#### TITLE`, the script, a line `---- CODE`, and what it writes.
+//! A case is a line `#### TITLE`, the script, a line `---- CODE`, and the output.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod world;
@@ -18,7 +18,7 @@ fn cases(text: &str) -> Vec<Case> {
     let blocks = text.split("#### ").skip(1);
     let case = |block: &str| {
         let (title, rest) = block.split_once('\n').expect("a title is a line");
-        let (script, rest) = rest.split_once("---- ").expect("a code stands behind a script");
+        let (script, rest) = rest.split_once("---- ").expect("an exit code follows each script");
         let (code, out) = rest.split_once('\n').expect("a code is a line");
         let code = code.trim().parse().expect("a code is a number");
         let (title, script, out) = (title.to_string(), script.to_string(), out.to_string());
@@ -72,7 +72,7 @@ fn builtins() {
     check("builtins.txt");
 }
 
-/// Whatever is carried out, nothing panics, and the shell ends. Without loops and functions, which
+/// Random pieces of scripts: nothing panics, and the shell ends. Without loops and functions, which
 /// need not end.
 #[test]
 fn pieces_of_scripts_in_any_order() {

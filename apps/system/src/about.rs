@@ -1,8 +1,9 @@
-//! What there is to know about a file.
+//! Metadata of files.
 
 use penumbra::{Errno, Stat};
 
-/// What a path leads to; the symbolic link itself, if it is not to be followed or leads nowhere.
+/// Returns the metadata of the file at a path. A symbolic link is followed if `follow` is set and
+/// it leads to a file.
 pub fn about(path: &str, follow: bool) -> Result<Stat, Errno> {
     match stat(path, follow) {
         Err(why) if follow && why != Errno::LOOP => stat(path, false),
@@ -16,7 +17,7 @@ fn stat(path: &str, follow: bool) -> Result<Stat, Errno> {
     Stat::of(&crate::look::absolute(full?).map_err(|_| Errno::INVAL)?, follow)
 }
 
-/// A host's, for tests.
+/// The host's metadata, for tests.
 #[cfg(not(target_os = "wasi"))]
 fn stat(path: &str, follow: bool) -> Result<Stat, Errno> {
     use penumbra::Kind;

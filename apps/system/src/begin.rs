@@ -1,26 +1,26 @@
-//! Programs that tools begin: `on`, `limit`, `env`, `xargs`, `find`.
+//! Starting programs from tools: `on`, `limit`, `env`, `xargs`, `find`.
 
 use crate::Answer;
 use crate::look::absolute;
 use penumbra::{Command, End, Errno};
 
-/// Where the names are that other programs serve.
+/// Names that other programs serve: lines of `NAME PROGRAM`.
 const APPLETS: &str = "/bin/.applets";
-/// Bytes that a program's arguments and environment may have: 128 KiB, of which some are left for
-/// what a manifest or a script adds.
+/// Bytes that a tool uses for a program's arguments and environment: the limit of 128 KiB, less
+/// some space for what a manifest or a script adds.
 pub const ROOM: usize = 120 << 10;
 
-/// What became of a program.
+/// The result of running a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// It ended so.
+    /// It ended.
     Ended(End),
-    /// It did not begin.
+    /// It did not start.
     Not(Errno),
 }
 
 impl Ran {
-    /// As a shell has it; says why one did not begin.
+    /// Returns the exit code as a shell reports it. Prints an error if the program did not start.
     pub fn code(self, program: &str) -> u32 {
         match self {
             Ran::Ended(end) => end.code(),
@@ -32,19 +32,19 @@ impl Ran {
     }
 }
 
-/// Bytes that strings take in a beginning.
+/// Returns the bytes that strings take in the start data.
 pub fn bytes<'a>(words: impl IntoIterator<Item = &'a String>) -> usize {
     words.into_iter().map(|word| word.len() + 1).sum()
 }
 
-/// The program that serves a name: lines of `NAME PROGRAM`.
+/// Returns the program that serves a name.
 fn served(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(APPLETS).ok()?;
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(served, _)| *served == name).map(|(_, program)| format!("/bin/{program}"))
 }
 
-/// Begins a program, waits for it, and answers as it does.
+/// Runs a program and returns its exit code.
 pub fn run(
     program: &str,
     arguments: &[String],
@@ -54,8 +54,8 @@ pub fn run(
     Ok(begin(program, arguments, &variables, change)?.code(program))
 }
 
-/// The same, and how it ended. It gets input, output and errors of the caller, unless `change` says
-/// otherwise.
+/// Runs a program and returns how it ended. It inherits standard input, output and error, unless
+/// `change` replaces them.
 pub fn begin(
     program: &str,
     arguments: &[String],

@@ -1,4 +1,4 @@
-//! What the system shows as files of `/proc`: memory, mounts, messages, power.
+//! Tools that print files of `/proc`: memory, mounts, messages, power.
 
 use crate::{Answer, put};
 
@@ -11,7 +11,7 @@ fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
-/// A file of the kernel that is named, or of the first one.
+/// Reads a file of the named kernel, or of the first one.
 fn of(arguments: &[String], file: &str) -> Result<String, String> {
     match arguments.first() {
         Some(kernel) if !kernel.contains('/') => read(&format!("/proc/{kernel}/{file}")),
@@ -20,7 +20,7 @@ fn of(arguments: &[String], file: &str) -> Result<String, String> {
     }
 }
 
-/// `free`: lines of `NAME: NUMBER kB` as a table.
+/// `free`: formats lines of `NAME: NUMBER kB` as a table.
 pub fn free(arguments: &[String]) -> Answer {
     put(&memory(&of(arguments, MEMORY)?))
 }
@@ -32,7 +32,8 @@ fn memory(text: &str) -> String {
     rows.iter().map(line).collect()
 }
 
-/// `mount`: what is mounted where. No program can mount: the file service takes that from kernels.
+/// `mount`: lists the mounts. Programs cannot mount: only kernels may send the file service that
+/// request.
 pub fn mount(arguments: &[String]) -> Answer {
     if !arguments.is_empty() {
         return Err("it shows what is mounted; mounts are made at boot".to_string());
@@ -40,7 +41,7 @@ pub fn mount(arguments: &[String]) -> Answer {
     put(&mounts(&read(MOUNTS)?))
 }
 
-/// Lines of `WHAT WHERE KIND OPTIONS [BYTES FREE]`.
+/// Formats lines of `WHAT WHERE KIND OPTIONS [BYTES FREE]`.
 fn mounts(text: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -51,7 +52,7 @@ fn mounts(text: &str) -> String {
     text.lines().filter_map(line).collect()
 }
 
-/// `df`: room on what is mounted.
+/// `df`: free space of each mount.
 pub fn df(_: &[String]) -> Answer {
     put(&room(&read(MOUNTS)?))
 }
@@ -71,7 +72,7 @@ fn room(text: &str) -> String {
     table
 }
 
-/// `dmesg`: what a kernel said.
+/// `dmesg`: a kernel's log.
 pub fn dmesg(arguments: &[String]) -> Answer {
     put(&of(arguments, MESSAGES)?)
 }
@@ -81,7 +82,7 @@ fn power(word: &str) -> Answer {
     Ok(0)
 }
 
-/// `sync`: all that was written is on the disks when it ends.
+/// `sync`: returns once all writes are on the disks.
 pub fn sync(_: &[String]) -> Answer {
     power("sync\n")
 }

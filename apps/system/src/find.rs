@@ -1,9 +1,9 @@
-//! `find`: files of which an expression holds, and what is done with them.
+//! `find`: evaluates an expression on each file of directory trees.
 //!
-//! POSIX's without what needs permissions, owners and other times than that of the last write; of
-//! GNU's `-iname`, `-ipath`, `-empty`, `-mmin`, `-maxdepth`, `-mindepth`, `-print0`, `-delete`,
-//! `-quit`, `-true` and `-false`. A directory is read whole before anything in it is looked at, and
-//! in its own order. How deep a walk is costs heap and no stack.
+//! POSIX's `find` without tests of permissions, owners and times other than modification; of GNU's
+//! additions `-iname`, `-ipath`, `-empty`, `-mmin`, `-maxdepth`, `-mindepth`, `-print0`, `-delete`,
+//! `-quit`, `-true` and `-false`. A directory is read completely before its entries are visited, in
+//! its own order. The depth of a walk costs heap, not stack.
 
 mod entry;
 mod expression;
@@ -20,44 +20,44 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How deep a walk goes: as deep as the file service has directories.
+/// Maximum depth of a walk: that of directories in the file service.
 const DEPTH: usize = 1024;
 
-/// A directory on the way.
+/// A directory being walked.
 struct Level {
     entry: Entry,
-    /// What is left of it.
+    /// Names not visited yet.
     names: std::vec::IntoIter<OsString>,
 }
 
-/// Why a walk ends before its end.
+/// Why a walk stops early.
 enum Halt {
     Quit,
-    /// What is found cannot be written.
+    /// Output failed.
     Output(io::Error),
 }
 
-/// Begins a program; did it end with 0?
+/// Runs a program. Returns whether it exited with code 0.
 type Begin<'a> = &'a mut dyn FnMut(&[String]) -> Result<bool, String>;
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk<'a, W> {
     plan: &'a Plan,
     out: W,
-    /// Now, in ns.
+    /// Current time in ns.
     now: u64,
-    /// Bytes of arguments that a program may have.
+    /// Maximum bytes of a program's arguments.
     room: usize,
     begin: Begin<'a>,
-    /// Paths on their way to [`Plan::programs`].
+    /// Paths collected for each of [`Plan::programs`].
     held: Vec<Vec<String>>,
-    /// What was looked at last is not to be gone into.
+    /// The entry just visited must not be descended into.
     pruned: bool,
     failed: bool,
 }
 
 impl<W: Write> Walk<'_, W> {
-    /// From all paths, and to programs what is left for them.
+    /// Walks all paths, then runs the programs with their remaining arguments.
     fn all(&mut self) -> io::Result<()> {
         let walked = self.plan.paths.iter().try_for_each(|path| self.from(path));
         if let Err(Halt::Output(error)) = walked {
@@ -71,7 +71,7 @@ impl<W: Write> Walk<'_, W> {
         self.out.flush()
     }
 
-    /// From one path.
+    /// Walks one path.
     fn from(&mut self, path: &str) -> Result<(), Halt> {
         let mut levels = Vec::new();
         levels.extend(self.visit(PathBuf::from(path), &levels)?);
@@ -88,7 +88,8 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
-    /// A file; a directory that is to be gone into. `above` are those it lies in.
+    /// Visits a file. Returns a level if it is a directory to descend into. `above` are its
+    /// ancestors.
     fn visit(&mut self, path: PathBuf, above: &[Level]) -> Result<Option<Level>, Halt> {
         let depth = u32::try_from(above.len()).unwrap_or(u32::MAX);
         let follow = match self.plan.links {
@@ -122,7 +123,7 @@ impl<W: Write> Walk<'_, W> {
         Ok(None)
     }
 
-    /// What is in a directory.
+    /// Returns the names in a directory.
     fn names(&mut self, path: &Path, depth: usize) -> Vec<OsString> {
         if depth >= DEPTH {
             self.complain::<()>(path, "too deep: what is in it is left out");
@@ -143,7 +144,7 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
-    /// Does an expression hold? Its actions are done.
+    /// Evaluates an expression, including its actions.
     fn holds(&mut self, node: &Node, entry: &Entry) -> Result<bool, Halt> {
         match node {
             Node::Not(node) => return Ok(!self.holds(node, entry)?),
@@ -190,7 +191,7 @@ impl<W: Write> Walk<'_, W> {
         }
     }
 
-    /// The directory of who asked is never meant.
+    /// Deletes a file. `.` is never deleted.
     fn delete(&mut self, entry: &Entry) -> bool {
         let path = &entry.path;
         if path.as_os_str() == "." {
@@ -202,20 +203,20 @@ impl<W: Write> Walk<'_, W> {
         deleted.map_err(|error| self.complain::<()>(path, error)).is_ok()
     }
 
-    /// A path that a program can be given.
+    /// Returns the path as an argument, which must be UTF-8.
     fn text<'e>(&mut self, entry: &'e Entry) -> Option<&'e str> {
         let text = entry.path.to_str();
         text.or_else(|| self.complain(&entry.path, "no UTF-8, which no program can be given"))
     }
 
-    /// A program, with this path for each `{}`.
+    /// Runs a program with this path in place of each `{}`.
     fn run(&mut self, program: &[String], entry: &Entry) -> Result<bool, Halt> {
         let Some(path) = self.text(entry) else { return Ok(false) };
         let words: Vec<String> = program.iter().map(|word| word.replace("{}", path)).collect();
         self.begin(&words)
     }
 
-    /// One more path for a program, behind those for which there is no room with it.
+    /// Adds a path to a program's arguments; runs the program first if the path does not fit.
     fn gather(&mut self, number: usize, entry: &Entry) -> Result<(), Halt> {
         let Some(path) = self.text(entry) else { return Ok(()) };
         let wanted = |walk: &Self| {
@@ -233,7 +234,7 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
-    /// What is held for a program becomes its arguments.
+    /// Runs a program with the collected paths.
     fn hand(&mut self, number: usize) -> Result<(), Halt> {
         let held = self.held.get_mut(number).map(std::mem::take).unwrap_or_default();
         let Some(program) = self.plan.programs.get(number) else { return Ok(()) };
@@ -244,7 +245,7 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
-    /// What was written before is seen before what the program writes.
+    /// Flushes our output first, so that it appears before the program's.
     fn begin(&mut self, words: &[String]) -> Result<bool, Halt> {
         self.out.flush().map_err(Halt::Output)?;
         Ok((self.begin)(words).unwrap_or_else(|why| {
@@ -254,7 +255,7 @@ impl<W: Write> Walk<'_, W> {
         }))
     }
 
-    /// Says what is wrong with a file; there is nothing of it.
+    /// Prints an error about a file and returns `None`.
     fn complain<T>(&mut self, path: &Path, why: impl std::fmt::Display) -> Option<T> {
         self.failed = true;
         eprintln!("find: {}: {why}", path.display());
@@ -262,7 +263,7 @@ impl<W: Write> Walk<'_, W> {
     }
 }
 
-/// What is written, and the code.
+/// Runs the plan. Returns the exit code.
 fn walk(plan: &Plan, out: impl Write, room: usize, begin: Begin<'_>) -> Result<u32, String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
-//! Patterns of names, as POSIX's `fnmatch` has them: `*`, `?`, `[...]`, and a backslash before what
-//! means itself. They are of a whole name, whatever is in it: a `/` and a dot at its beginning are
-//! characters as others are. Cases and classes are ASCII's; `[[.x.]]` and `[[=x=]]` are no classes.
+//! Patterns of POSIX's `fnmatch`: `*`, `?`, `[...]`, and a backslash that quotes the next
+//! character. A pattern matches a whole name, in which `/` and a leading dot are ordinary
+//! characters. Case and classes are ASCII; `[[.x.]]` and `[[=x=]]` are not supported.
 
-/// A pattern, read once.
+/// A compiled pattern.
 #[derive(Clone, Debug, Default)]
 pub struct Glob {
     items: Vec<Item>,
@@ -23,7 +23,7 @@ enum Member {
     Class(Has),
 }
 
-/// Is a character of a class?
+/// Returns whether a character belongs to a class.
 type Has = fn(&char) -> bool;
 
 const CLASSES: &[(&str, Has)] = &[
@@ -42,7 +42,7 @@ const CLASSES: &[(&str, Has)] = &[
 ];
 
 impl Glob {
-    /// Of a text; with `any_case` upper and lower case are the same.
+    /// Compiles a text; `any_case` ignores case.
     pub fn new(text: &str, any_case: bool) -> Glob {
         let (mut items, mut rest) = (Vec::new(), text.chars());
         while let Some(c) = rest.next() {
@@ -64,10 +64,10 @@ impl Glob {
         Glob { items, any_case }
     }
 
-    /// Is all of a text of this pattern?
+    /// Returns whether it matches all of `text`.
     pub fn fits(&self, text: &str) -> bool {
-        // What is left, and the last `*` with what is behind it in both; it takes one character
-        // more when what follows does not fit.
+        // The rest of both, and the state after the last `*`, which takes one character more when
+        // what follows does not match.
         let (mut items, mut rest) = (self.items.as_slice(), text.chars());
         let mut star = None;
         loop {
@@ -116,7 +116,7 @@ impl Member {
     }
 }
 
-/// Behind a `[`: the set, and what is behind it; none when there is no `]`.
+/// Parses a set after its `[`. Returns the set and the rest; `None` if there is no `]`.
 fn set(text: &str) -> Option<(Item, &str)> {
     let members_at = text.strip_prefix(['!', '^']);
     let (not, mut rest) = (members_at.is_some(), members_at.unwrap_or(text));
@@ -138,7 +138,7 @@ fn set(text: &str) -> Option<(Item, &str)> {
     }
 }
 
-/// A character of a set.
+/// Parses a character of a set.
 fn member(text: &str) -> Option<(char, &str)> {
     let mut rest = text.chars();
     let c = match rest.next()? {
@@ -148,7 +148,7 @@ fn member(text: &str) -> Option<(char, &str)> {
     Some((c, rest.as_str()))
 }
 
-/// `[:NAME:]`
+/// Parses `[:NAME:]`.
 fn class(text: &str) -> Option<(Has, &str)> {
     let (name, behind) = text.strip_prefix("[:")?.split_once(":]")?;
     let (_, class) = CLASSES.iter().find(|(class, _)| *class == name)?;
@@ -159,7 +159,7 @@ fn class(text: &str) -> Option<(Has, &str)> {
 mod tests {
     use super::*;
 
-    /// The same, one way after the other.
+    /// A second implementation, by backtracking.
     fn naive(items: &[Item], text: &[char]) -> bool {
         match (items.split_first(), text.split_first()) {
             (None, rest) => rest.is_none(),

@@ -1,8 +1,8 @@
-//! `grep`: lines in which a pattern matches.
+//! `grep`: prints the lines that match a pattern.
 //!
-//! POSIX's, and of GNU's options `-r`, `-R`, `-o`, `-w`, `-h`, `-H`, `-L`, `-m` and `-G`. What is
-//! no UTF-8 is shown as it is and matched as if each such byte were the replacement character. A
-//! file with a NUL in a line that is chosen is binary: that it matches is all that is said.
+//! POSIX's `grep`, with GNU's options `-r`, `-R`, `-o`, `-w`, `-h`, `-H`, `-L`, `-m` and `-G`.
+//! Bytes that are not UTF-8 are printed unchanged, and matched as replacement characters. A file
+//! with a NUL in a selected line is binary: only that it matches is reported.
 
 use crate::options::{Options, number};
 use crate::pattern::{self, Kind, Whole};
@@ -11,29 +11,29 @@ use regex_lite::Regex;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 
-/// Most bytes of a line.
+/// Maximum length of a line in bytes.
 const LINE: u64 = 4 << 20;
-/// How deep `-r` goes.
+/// Maximum depth of `-r`.
 const DEPTH: u32 = 64;
-/// What input is called.
+/// Name of standard input.
 const INPUT: &str = "(standard input)";
 
-/// What is shown of a file.
+/// What is printed for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Show {
     #[default]
     Lines,
     Matches,
     Count,
-    /// Its name, if it has a line.
+    /// The file's name if a line is selected.
     With,
-    /// Its name, if it has none.
+    /// The file's name if no line is selected.
     Without,
     /// Nothing.
     Nothing,
 }
 
-/// What is to be done.
+/// The parsed command line.
 #[derive(Clone, Debug, Default)]
 struct Plan {
     kind: Kind,
@@ -44,9 +44,9 @@ struct Plan {
     numbers: bool,
     silent: bool,
     recurse: bool,
-    /// Names before lines; by itself, with several files.
+    /// Whether lines are prefixed with the file's name; `None`: if there are several files.
     names: Option<bool>,
-    /// Most lines of a file.
+    /// Maximum lines per file.
     most: Option<usize>,
     patterns: Vec<String>,
     files: Vec<String>,
@@ -107,13 +107,13 @@ impl Plan {
     }
 }
 
-/// Patterns of a file.
+/// Reads patterns from a file.
 fn lines(path: &str) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     Ok(text.lines().map(String::from).collect())
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a, W> {
     plan: &'a Plan,
     regex: Regex,
@@ -123,16 +123,16 @@ struct Search<'a, W> {
     failed: bool,
 }
 
-/// Why a file is not looked at any further.
+/// Why a file is not read any further.
 enum Halt {
-    /// It cannot be read.
+    /// Reading failed.
     Input(io::Error),
-    /// What is found cannot be written.
+    /// Output failed.
     Output(io::Error),
 }
 
 impl<W: Write> Search<'_, W> {
-    /// A file, or what is in a directory.
+    /// Searches a file, or the files in a directory.
     fn path(&mut self, path: &str, depth: u32) -> io::Result<()> {
         if path == "-" {
             return self.input(INPUT, io::stdin().lock());
@@ -149,7 +149,7 @@ impl<W: Write> Search<'_, W> {
         Ok(())
     }
 
-    /// Links in it are not followed.
+    /// Searches a directory. Links in it are not followed.
     fn directory(&mut self, path: &str, depth: u32) -> io::Result<()> {
         if depth >= DEPTH {
             self.complain(path, "too deep");
@@ -189,7 +189,7 @@ impl<W: Write> Search<'_, W> {
         }
     }
 
-    /// All of a file.
+    /// Searches a whole input.
     fn input(&mut self, name: &str, input: impl BufRead) -> io::Result<()> {
         let count = match self.count(name, input) {
             Ok(count) => count,
@@ -210,7 +210,7 @@ impl<W: Write> Search<'_, W> {
         }
     }
 
-    /// How many lines of it are chosen; they are shown.
+    /// Prints the selected lines and returns their number.
     fn count(&mut self, name: &str, mut input: impl BufRead) -> Result<usize, Halt> {
         let is_one_enough = matches!(self.plan.show, Show::With | Show::Without | Show::Nothing);
         let most = if is_one_enough { 1 } else { self.plan.most.unwrap_or(usize::MAX) };
@@ -267,7 +267,7 @@ impl<W: Write> Search<'_, W> {
     }
 }
 
-/// What is written, and the code.
+/// Runs the search. Returns the exit code.
 fn search(plan: &Plan, out: impl Write) -> Result<u32, String> {
     let regex = pattern::any(&plan.patterns, plan.kind, plan.whole, plan.any_case)?;
     let several = plan.recurse || plan.files.len() > 1;

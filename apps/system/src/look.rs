@@ -1,19 +1,19 @@
-//! Files: `stat` and `du`; and `clear`.
+//! `stat`, `du` and `clear`.
 
 use crate::{Answer, put};
 use penumbra::{Kind, Stat};
 use std::path::Path;
 
-/// How deep `du` goes.
+/// Maximum depth of `du`.
 const DEPTH: u32 = 64;
 
-/// An absolute path of what was said.
+/// Returns the absolute path.
 pub fn absolute(path: &str) -> Result<String, String> {
     let full = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
     Ok(full.to_string_lossy().into_owned())
 }
 
-/// `stat`: what there is to know about files.
+/// `stat`: prints metadata of files.
 pub fn stat(arguments: &[String]) -> Answer {
     let mut code = 0;
     for name in arguments {
@@ -47,7 +47,7 @@ fn shown(name: &str, stat: &Stat) -> String {
     )
 }
 
-/// `du`: KiB of files and of what is in directories.
+/// `du`: prints the size in KiB of files and of directories with their contents.
 pub fn du(arguments: &[String]) -> Answer {
     let short = arguments.iter().any(|a| a == "-s");
     let here = [".".to_string()];
@@ -66,7 +66,7 @@ pub fn du(arguments: &[String]) -> Answer {
     put(&text)
 }
 
-/// Bytes of a file or directory; each directory is a line.
+/// Returns the bytes of a file or a directory; each directory adds a line.
 fn sum(path: &Path, depth: u32, lines: &mut Vec<(u64, String)>) -> std::io::Result<u64> {
     let about = std::fs::symlink_metadata(path)?;
     if !about.is_dir() || depth >= DEPTH {
@@ -80,7 +80,7 @@ fn sum(path: &Path, depth: u32, lines: &mut Vec<(u64, String)>) -> std::io::Resu
     Ok(bytes)
 }
 
-/// `clear`: an empty terminal.
+/// `clear`: clears the terminal.
 pub fn clear(_: &[String]) -> Answer {
     put("\x1b[H\x1b[2J")
 }

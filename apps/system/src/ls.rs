@@ -1,7 +1,7 @@
-//! `ls`: what is in directories. POSIX's, with the usual options of GNU's.
+//! `ls`: lists directories. POSIX's, with the common options of GNU's.
 //!
-//! Penumbra has one user and keeps no modes of files: what a long list says of owners and rights is
-//! what holds for every program that was handed the file system.
+//! Penumbra has one user and files have no modes: owners and rights in a long listing are those of
+//! every program that has the file system.
 
 mod show;
 #[cfg(test)]
@@ -15,56 +15,56 @@ use show::{Form, Look};
 use std::cmp::Ordering;
 use std::time::SystemTime;
 
-/// How deep `-R` goes.
+/// Maximum depth of `-R`.
 const DEPTH: usize = 64;
-/// Exit codes: something in a directory could not be read; a file that was named is not there.
+/// Exit codes: part of a directory could not be read; a named file does not exist.
 const MINOR: u32 = 1;
 const SERIOUS: u32 = 2;
 
-/// In which order files come.
+/// Sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
     #[default]
     Name,
     Time,
     Size,
-    /// As the directory has them.
+    /// Directory order.
     None,
 }
 
-/// Which names that begin with a dot are shown.
+/// Which names with a leading dot are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Hidden {
     #[default]
     No,
-    /// All but `.` and `..`.
+    /// All except `.` and `..`.
     Almost,
     All,
 }
 
-/// What is to be listed, and how.
+/// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Plan {
     hidden: Hidden,
     order: Order,
     reverse: bool,
     recursive: bool,
-    /// A directory is a file like any other.
+    /// Directories are listed like files.
     plain: bool,
     look: Look,
     names: Vec<String>,
 }
 
-/// A file of a list.
+/// An entry of the list.
 struct Item {
-    /// As it is shown.
+    /// The name to display.
     name: String,
-    /// Where it is.
+    /// The path of the file.
     path: String,
     stat: Stat,
 }
 
-/// Letters for the long names that people use.
+/// Returns the letter for a common long option.
 fn letter(long: &str) -> Option<char> {
     Some(match long {
         "all" => 'a',
@@ -81,13 +81,13 @@ fn letter(long: &str) -> Option<char> {
 }
 
 impl Plan {
-    /// `form`: how files are shown where no option says it.
+    /// `form` is the default layout.
     fn of(words: &[String], form: Form) -> Result<Plan, String> {
         let mut plan = Plan { look: Look { form, ..Look::default() }, ..Plan::default() };
         let (mut short, mut only_names) = (vec![], false);
         for word in words {
             match word.strip_prefix("--").filter(|long| !long.is_empty() && !only_names) {
-                // There are no colours: nothing has to be said about them.
+                // There are no colours, so this option has no effect.
                 Some(long) if long == "color" || long.starts_with("color=") => {}
                 Some(long) => {
                     let letter = letter(long).ok_or(format!("--{long}: no such option"))?;
@@ -132,7 +132,7 @@ impl Plan {
             'h' => self.look.human = true,
             'i' => self.look.inodes = true,
             's' => self.look.blocks = true,
-            // Sizes are in KiB, and links that were named are followed, anyway.
+            // Sizes are in KiB anyway, and question marks replace unprintable characters anyway.
             'k' | 'q' => {}
             _ => return Err(format!("-{letter}: no such option")),
         }
@@ -160,7 +160,7 @@ impl Plan {
         self.hidden > Hidden::No || !name.starts_with('.')
     }
 
-    /// Is a link that was named on the command line followed?
+    /// Returns whether a link on the command line is followed.
     fn follows(&self) -> bool {
         !self.plain && !self.look.marks && self.look.form != Form::Long
     }
@@ -192,7 +192,7 @@ fn run(arguments: &[String], form: Form) -> Answer {
     Ok(listed.code)
 }
 
-/// How a list went.
+/// The result of a listing.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Listed {
     code: u32,
@@ -234,7 +234,7 @@ fn list(plan: &Plan, out: &mut dyn FnMut(&str) -> Answer) -> Result<Listed, Stri
     Ok(listed)
 }
 
-/// A file that was named.
+/// Looks up a file named on the command line.
 fn named(plan: &Plan, name: &str) -> Result<Item, Errno> {
     let mut stat = about(name, plan.follows())?;
     if stat.kind == Kind::Link && name.ends_with('/') {
@@ -259,7 +259,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What is in a directory, and with `-R` beneath it.
+    /// Lists a directory and, with `-R`, those below it.
     fn folder(&mut self, folder: &Item, titled: bool, depth: usize) -> Result<(), String> {
         let items = match self.items(&folder.path) {
             Ok(items) => items,
@@ -310,7 +310,7 @@ impl Writer<'_> {
     fn item(&mut self, folder: &str, name: String, items: &mut Vec<Item>) {
         let slash = if folder.ends_with('/') { "" } else { "/" };
         let path = format!("{folder}{slash}{name}");
-        // Above the root is the root.
+        // The parent of the root is the root.
         let found = about(&path, false).or_else(|why| match name.as_str() {
             ".." => about(folder, false),
             _ => Err(why),
@@ -322,7 +322,7 @@ impl Writer<'_> {
     }
 }
 
-/// Without the number that Rust adds.
+/// Returns the message without the number that Rust appends.
 fn told(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()

@@ -1,8 +1,8 @@
-//! One program for tools that look at the system; which one it is its name says (`ps`, `top`,
-//! `kill` and so on), or its first argument.
+//! One program for the tools that show the system. Its name (`ps`, `top`, `kill` and so on) or its
+//! first argument selects the tool.
 //!
-//! Processes come from the SDK's list. What else there is to see the system shows as files of
-//! `/proc`; where one is missing the tool says so.
+//! Processes come from the SDK's list, everything else from files of `/proc`; if one is missing,
+//! the tool reports it.
 
 mod about;
 mod begin;
@@ -21,13 +21,13 @@ mod xargs;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What a tool answers: an exit code, or what went wrong.
+/// The result of a tool: an exit code, or an error message.
 type Answer = Result<u32, String>;
 
-/// A tool's name, what it does with its arguments, and how it is called.
+/// A tool's name, its function, and its usage.
 type Tool = (&'static str, fn(&[String]) -> Answer, &'static str);
 
-/// 128 and the signal PIPE.
+/// 128 plus SIGPIPE.
 const NOBODY_READS: u32 = 141;
 
 const LS: &str = "ls [-1aACdfFghilnopqrRsStUx] [--color] [FILE...]
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Which tool, and its arguments.
+/// Returns the selected tool and its arguments.
 fn chosen(words: &[String]) -> Option<(&'static Tool, &[String])> {
     let find = |name: &str| TOOLS.iter().find(|(tool, _, _)| *tool == name);
     let name = words.first()?.rsplit('/').next()?;
@@ -108,7 +108,7 @@ fn run(words: &[String]) -> Answer {
     run(arguments).map_err(|why| format!("{name}: {why}"))
 }
 
-/// Writes a tool's output. When nobody reads it any more the tool ends as by a signal, in silence.
+/// Writes a tool's output. Without a reader it returns SIGPIPE's exit code and prints no error.
 fn put(text: &str) -> Answer {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,17 +1,17 @@
-//! Options as POSIX writes them: letters behind a dash, several in one word, values behind theirs.
+//! POSIX options: letters after a dash, several in one word, values after their letter.
 
-/// Options in their order, with the values of those that have one, and what is no option.
+/// Parsed options in order, and the operands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Letters and values.
+    /// Letters with their values.
     pub all: Vec<(char, String)>,
-    /// All else.
+    /// Operands.
     pub rest: Vec<String>,
 }
 
 impl Options {
-    /// Of these words; `valued` are the letters that have a value. The first word that is no option
-    /// ends them, or with `mixed` only `--` does.
+    /// Parses `words`; the letters in `valued` take a value. The first operand ends the options, or
+    /// with `mixed` only `--` does.
     pub fn of(words: &[String], valued: &str, mixed: bool) -> Result<Options, String> {
         let mut found = Options::default();
         let mut words = words.iter();
@@ -31,7 +31,7 @@ impl Options {
         Ok(found)
     }
 
-    /// The letters of one word.
+    /// Parses the letters of one word.
     fn word<'a>(
         &mut self,
         flags: &str,
@@ -45,7 +45,7 @@ impl Options {
                 continue;
             }
             let value = match letters.as_str() {
-                "" => words.next().cloned().ok_or(format!("-{letter} wants a value"))?,
+                "" => words.next().cloned().ok_or(format!("-{letter} requires a value"))?,
                 text => text.to_string(),
             };
             self.all.push((letter, value));
@@ -55,10 +55,10 @@ impl Options {
     }
 }
 
-/// The value of an option that is a number above 0.
+/// Parses an option's value, a number above 0.
 pub fn number(letter: char, value: &str) -> Result<usize, String> {
     let number = value.parse().ok().filter(|number| *number > 0);
-    number.ok_or(format!("-{letter} {value}: no number above 0"))
+    number.ok_or(format!("-{letter} {value}: not a number above 0"))
 }
 
 #[cfg(test)]

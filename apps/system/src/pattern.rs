@@ -1,12 +1,12 @@
-//! Patterns of POSIX, basic and extended, as the crate `regex-lite` writes them.
+//! Translates POSIX patterns, basic and extended, for the crate `regex-lite`.
 //!
-//! What it cannot do is refused: back-references, and classes of what sorts alike. Upper and lower
-//! case, words and classes are ASCII's; of several matches at a place the first alternative counts,
-//! not the longest.
+//! Unsupported patterns are rejected: back-references and equivalence classes. Case, words and
+//! classes are ASCII. Of several matches at one position the first alternative wins, not the
+//! longest.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// How patterns are written.
+/// The syntax of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `\(a\|b\)\{2\}`
@@ -14,23 +14,23 @@ pub enum Kind {
     Basic,
     /// `(a|b){2}`
     Extended,
-    /// Texts.
+    /// Literal text.
     Fixed,
 }
 
 /// What a match must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whole {
-    /// Anything.
+    /// Any part of a line.
     #[default]
     No,
-    /// No part of a word.
+    /// A whole word.
     Word,
-    /// All of a line.
+    /// A whole line.
     Line,
 }
 
-/// What matches where one of the patterns does.
+/// Returns an expression that matches where one of the patterns does.
 pub fn any(patterns: &[String], kind: Kind, whole: Whole, any_case: bool) -> Result<Regex, String> {
     let one = |pattern: &String| match kind {
         Kind::Fixed => Ok(regex_lite::escape(pattern)),
@@ -39,7 +39,7 @@ pub fn any(patterns: &[String], kind: Kind, whole: Whole, any_case: bool) -> Res
     let all = patterns.iter().map(one).collect::<Result<Vec<String>, String>>()?;
     let all = all.iter().map(|one| format!("(?:{one})")).collect::<Vec<String>>().join("|");
     let text = match whole {
-        // Nothing at all matches nothing.
+        // No pattern: matches nothing.
         _ if patterns.is_empty() => "[^\\s\\S]".to_string(),
         Whole::No => all,
         Whole::Word => format!(r"\b{{start-half}}(?:{all})\b{{end-half}}"),
@@ -49,12 +49,12 @@ pub fn any(patterns: &[String], kind: Kind, whole: Whole, any_case: bool) -> Res
     made.map_err(|why| format!("{}: {why}", patterns.join("\\n")))
 }
 
-/// One pattern on its way.
+/// A pattern being translated.
 struct Reader<'a> {
     rest: std::str::Chars<'a>,
     kind: Kind,
     made: String,
-    /// Nothing stands before that could be repeated.
+    /// There is nothing before that could be repeated.
     begins: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         self.put(&text, false);
     }
 
-    /// One of `(){}|+?`, where it is one.
+    /// Translates one of `(){}|+?` where it is an operator.
     fn operator(&mut self, c: char) -> Result<(), String> {
         match c {
             '(' | '|' => self.put(if c == '(' { "(" } else { "|" }, true),
@@ -106,7 +106,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `2}`, `2,}`, `,3}` or `2,3}`, with a backslash before the brace in a basic pattern.
+    /// Translates `2}`, `2,}`, `,3}` or `2,3}`, with a backslash before the brace in a basic
+    /// pattern.
     fn interval(&mut self) -> bool {
         let end = if self.kind == Kind::Basic { r"\}" } else { "}" };
         let Some((counts, behind)) = self.rest.as_str().split_once(end) else { return false };
@@ -115,7 +116,7 @@ impl<'a> Reader<'a> {
         if counts.is_empty() || !is_number(least) || !is_number(most) {
             return false;
         }
-        // No beginning is 0.
+        // A missing minimum is 0.
         let least = if least.is_empty() { "0" } else { least };
         let counts = if counts.contains(',') { format!("{least},{most}") } else { least.into() };
         self.put(&format!("{{{counts}}}"), false);
@@ -123,13 +124,13 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// Does a basic pattern, or a group of it, end here?
+    /// Returns whether a basic pattern, or a group of it, ends here.
     fn ends(&self) -> bool {
         let rest = self.rest.as_str();
         rest.is_empty() || rest.starts_with(r"\)") || rest.starts_with(r"\|")
     }
 
-    /// What follows a backslash.
+    /// Translates what follows a backslash.
     fn escape(&mut self) -> Result<(), String> {
         let c = self.rest.next().ok_or("a backslash at the end")?;
         match c {
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What follows a `[`.
+    /// Translates what follows a `[`.
     fn bracket(&mut self) -> Result<(), String> {
         let mut made = String::from("[");
         if self.rest.as_str().starts_with('^') {
@@ -159,7 +160,7 @@ impl<'a> Reader<'a> {
                 '[' if self.rest.as_str().starts_with(['.', '=']) => {
                     return Err("classes of what sorts alike are not supported".to_string());
                 }
-                // Each means something to the crate, and a range's dash to both.
+                // These are special in the crate's syntax; a dash is special in both.
                 '[' | ']' | '\\' | '&' | '~' | '^' => made.extend(['\\', c]),
                 '-' if is_first || self.rest.as_str().starts_with(']') => made.push_str(r"\-"),
                 c => made.push(c),
@@ -171,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `:NAME:]`, behind its `[`.
+    /// Translates `:NAME:]` after its `[`.
     fn class(&mut self) -> Result<String, String> {
         let rest = self.rest.as_str();
         let (name, behind) = rest.split_once(":]").ok_or("a [: without its :]")?;

@@ -5,13 +5,13 @@ use crate::{Answer, put};
 use penumbra::process::{self, Process, State, signal};
 use penumbra::{End, ready};
 
-/// `ps`: all processes, one a line.
+/// `ps`: lists all processes.
 pub fn ps(_: &[String]) -> Answer {
     let all = process::list().map_err(|error| error.to_string())?;
     put(&table(&all))
 }
 
-/// A table of processes.
+/// Formats a table of processes.
 fn table(all: &[Process]) -> String {
     let mut text = String::from("  PID  PPID  PGID KERNEL STATE       TIME   KIB NAME\n");
     for p in all {
@@ -46,19 +46,19 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:02}", ns / 1_000_000_000, ns / 10_000_000 % 100)
 }
 
-/// `top`: processes by what they used of a core since the last look.
+/// `top`: processes by their CPU time since the last update.
 pub fn top(arguments: &[String]) -> Answer {
     let number = |option: &str, default: u64| {
         let at = arguments.iter().position(|a| a == option);
         let value = at.and_then(|at| arguments.get(at + 1));
-        value.map_or(Ok(default), |v| v.parse().map_err(|_| format!("{v}: no number")))
+        value.map_or(Ok(default), |v| v.parse().map_err(|_| format!("{v}: not a number")))
     };
     let (times, delay) = (number("-n", u64::MAX)?, number("-d", 2)?.clamp(1, 3600));
     let (mut before, mut at) = (Vec::new(), ready::now());
     for round in 0..times {
         let all = process::list().map_err(|error| error.to_string())?;
         let now = ready::now();
-        // Home, and clear what is below.
+        // Moves home and clears the rest.
         let shown = usage(&before, &all, now.saturating_sub(at));
         let code = put(&format!("\x1b[H\x1b[J{shown}"))?;
         if code != 0 {
@@ -72,7 +72,7 @@ pub fn top(arguments: &[String]) -> Answer {
     Ok(0)
 }
 
-/// Shares of `elapsed` since `before`, the largest first.
+/// Returns the shares of `elapsed` since `before`, largest first.
 fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
     let used = |p: &Process| {
         let earlier = before.iter().find(|b| b.pid == p.pid && b.began == p.began);
@@ -99,7 +99,7 @@ fn usage(before: &[Process], now: &[Process], elapsed: u64) -> String {
     text
 }
 
-/// `kill`: a signal for processes, and (negative numbers) for groups.
+/// `kill`: signals processes and (negative numbers) groups.
 pub fn kill(arguments: &[String]) -> Answer {
     if let Some(("-l", texts)) = arguments.split_first().map(|(a, rest)| (a.as_str(), rest)) {
         return signals(texts);
@@ -111,7 +111,7 @@ pub fn kill(arguments: &[String]) -> Answer {
     }
     let mut code = 0;
     for text in rest {
-        let pid: i32 = text.parse().map_err(|_| format!("{text}: no number"))?;
+        let pid: i32 = text.parse().map_err(|_| format!("{text}: not a number"))?;
         if let Err(error) = process::kill(pid, which) {
             eprintln!("kill: {text}: {error}");
             code = 1;
@@ -120,7 +120,7 @@ pub fn kill(arguments: &[String]) -> Answer {
     Ok(code)
 }
 
-/// `kill -l`: all names, or the names of numbers and the numbers of names.
+/// `kill -l`: prints all names, or translates numbers and names.
 fn signals(texts: &[String]) -> Answer {
     if texts.is_empty() {
         return put(&(signal::names() + "\n"));
@@ -132,23 +132,23 @@ fn signals(texts: &[String]) -> Answer {
     put(&texts.iter().map(line).collect::<Result<String, String>>()?)
 }
 
-/// `on`: a program on a kernel of one's choice.
+/// `on`: runs a program on a given kernel.
 pub fn on(arguments: &[String]) -> Answer {
     let [kernel, program, rest @ ..] = arguments else {
         return Err("which kernel, and which program?".to_string());
     };
-    let kernel: u32 = kernel.parse().map_err(|_| format!("{kernel}: no number"))?;
+    let kernel: u32 = kernel.parse().map_err(|_| format!("{kernel}: not a number"))?;
     run(program, rest, std::env::vars().collect(), |command| command.kernel(kernel))
 }
 
-/// `limit`: a program that may have less, and so all that it begins.
+/// `limit`: runs a program with lower limits, which its descendants inherit.
 pub fn limit(arguments: &[String]) -> Answer {
     let (mut memory, mut descriptors, mut rest) = (0, 0, arguments);
     while let [option, value, more @ ..] = rest
         && option.starts_with('-')
     {
         let number = value.parse::<u32>().ok().filter(|number| *number > 0);
-        let number = number.ok_or_else(|| format!("{value}: no number above 0"))?;
+        let number = number.ok_or_else(|| format!("{value}: not a number above 0"))?;
         match option.as_str() {
             "-m" => memory = u64::from(number) << 20,
             "-n" => descriptors = number,
@@ -161,7 +161,7 @@ pub fn limit(arguments: &[String]) -> Answer {
     run(program, rest, variables, |command| command.memory(memory).descriptors(descriptors))
 }
 
-/// `env`: the environment, or a program with another one.
+/// `env`: prints the environment, or runs a program with a different one.
 pub fn env(arguments: &[String]) -> Answer {
     let mut variables: Vec<(String, String)> = std::env::vars().collect();
     let mut rest = arguments;

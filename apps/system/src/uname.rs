@@ -1,26 +1,26 @@
-//! `uname` and `arch`: which system this is, and which kernel of it the program runs on.
+//! `uname` and `arch`: the system, and the kernel that runs the program.
 
 use crate::options::Options;
 use crate::{Answer, put};
 use penumbra::process;
 
-/// A table of the kernels, a line each after its head: name, ISA and so on.
+/// A table of the kernels, one per line after the header: name, ISA and so on.
 const KERNELS: &str = "/proc/kernels";
 
-/// What there is to say.
+/// The facts to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct System {
     name: String,
     /// The board's name.
     board: String,
     release: String,
-    /// Which kernel, and for which time it was begun.
+    /// The kernel and its life.
     version: String,
     isa: String,
 }
 
 impl System {
-    /// `Penumbra RELEASE KERNEL ISA on BOARD, life N`.
+    /// Parses `Penumbra RELEASE KERNEL ISA on BOARD, life N`.
     fn parse(text: &str) -> Option<System> {
         let (what, life) = text.trim_end().split_once(", ")?;
         let words: Vec<&str> = what.split_whitespace().collect();
@@ -29,7 +29,7 @@ impl System {
         Some(System { name, board, release, version: format!("kernel {kernel}, {life}"), isa })
     }
 
-    /// The kernel that runs this program.
+    /// Returns the facts about the kernel that runs this program.
     fn own() -> Result<System, String> {
         let me = process::identity().map_err(|error| error.to_string())?;
         let kernels = read(KERNELS)?;
@@ -40,7 +40,7 @@ impl System {
         System::parse(&version).ok_or(format!("{path} makes no sense: {}", version.trim_end()))
     }
 
-    /// The parts that these letters name, in the order that POSIX has.
+    /// Returns the parts that the letters select, in POSIX's order.
     fn told(&self, letters: &str) -> String {
         let all = [
             ('s', self.name.as_str()),
@@ -53,7 +53,7 @@ impl System {
             ('o', self.name.as_str()),
         ];
         let wanted = |letter: char| match letter {
-            // As GNU's: what is the same as the machine is not said again.
+            // Like GNU's, omits what equals the machine.
             'p' | 'i' => letters.contains(letter),
             _ => letters.contains(['a', letter]),
         };
@@ -67,12 +67,12 @@ fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
-/// The name of a kernel by its number.
+/// Returns the name of a kernel by its number.
 fn kernel(table: &str, number: usize) -> Option<&str> {
     table.lines().nth(number + 1)?.split_whitespace().next()
 }
 
-/// The letters of an option's long name.
+/// Returns the letters of the options, long ones included.
 fn letters(words: &[String]) -> Result<String, String> {
     let short = |word: &String| {
         match word.as_str() {
@@ -107,7 +107,7 @@ pub fn uname(arguments: &[String]) -> Answer {
     put(&System::own()?.told(&letters))
 }
 
-/// `arch`: as `uname -m`.
+/// `arch`: the same as `uname -m`.
 pub fn arch(_: &[String]) -> Answer {
     put(&System::own()?.told("m"))
 }

@@ -1,7 +1,7 @@
-//! `xargs`: words of the input become arguments of a program.
+//! `xargs`: passes words of the input to a program as arguments.
 //!
-//! POSIX's, with GNU's `-0` and `-r`. Input is read as it comes: a program begins as soon as its
-//! arguments are there, one at a time, with `/dev/null` as its input.
+//! POSIX's, with GNU's `-0` and `-r`. Input is read as it arrives: a program starts as soon as its
+//! arguments are complete. Programs run one at a time, with `/dev/null` as standard input.
 
 use crate::Answer;
 use crate::begin::{ROOM, Ran, begin, bytes};
@@ -10,27 +10,27 @@ use penumbra::End;
 use std::io::BufRead;
 use std::os::fd::AsRawFd;
 
-/// Most bytes of one line of the input.
+/// Maximum length of an input line in bytes.
 const LINE: u64 = 1 << 20;
 
-/// What is to be done.
+/// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Plan {
     /// Words end with a NUL.
     zero: bool,
-    /// No words: no program.
+    /// Do not run a program without words.
     no_empty: bool,
-    /// Say what is begun.
+    /// Print each command line.
     tell: bool,
-    /// One program a line, which replaces this text.
+    /// One program per line, which replaces this text in its arguments.
     replace: Option<String>,
-    /// Most lines for a program.
+    /// Maximum lines per program.
     lines: Option<usize>,
-    /// Most words for a program.
+    /// Maximum words per program.
     words: Option<usize>,
     /// The word that ends the input.
     end: Option<String>,
-    /// Program and first arguments.
+    /// The program and its first arguments.
     program: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The words of a line, as this plan divides it.
+    /// Splits a line into words according to the options.
     fn divided(&self, line: &str) -> Result<Vec<String>, String> {
         match (self.zero, &self.replace) {
             (true, _) => Ok(vec![line.to_string()]),
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// The program with these words.
+    /// Returns the command line with these words.
     fn with(&self, words: &[String]) -> Vec<String> {
         match (&self.replace, words) {
             (Some(text), [word]) => self.program.iter().map(|a| a.replace(text, word)).collect(),
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// Words between blanks; quotes and a backslash as in a shell.
+/// Splits at blanks; quotes and backslashes work as in a shell.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut found, mut word) = (Vec::new(), None::<String>);
     let mut rest = line.chars();
@@ -98,19 +98,19 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Words on their way to programs.
+/// Words collected for the next program.
 struct Batch<'a> {
     plan: &'a Plan,
-    /// Bytes of arguments that a program may have.
+    /// Maximum bytes of a program's arguments.
     room: usize,
-    /// Most words for a program.
+    /// Maximum words per program.
     most: usize,
     held: Vec<String>,
-    /// Lines that these are of.
+    /// Number of lines that the words come from.
     lines: usize,
-    /// A program has begun.
+    /// A program was run.
     begun: bool,
-    /// Begins one; shall it go on?
+    /// Runs a program. Returns whether to continue.
     run: &'a mut dyn FnMut(&[String]) -> Result<bool, String>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Batch<'a> {
         Batch { plan, room, most, held: Vec::new(), lines: 0, begun: false, run }
     }
 
-    /// All of the input.
+    /// Processes the whole input.
     fn all(&mut self, mut input: impl BufRead) -> Result<(), String> {
         while let Some(line) = line(&mut input, self.plan.zero)? {
             let mut found = self.plan.divided(&line)?;
@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// One more word, behind a program without it where it has no room.
+    /// Adds a word; runs the program first if the word does not fit. Returns whether to continue.
     fn add(&mut self, word: String) -> Result<bool, String> {
         let wanted = |held: &[String]| bytes(&self.plan.program) + bytes(held) + word.len() + 1;
         if wanted(&[]) > self.room {
@@ -171,7 +171,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The next line, or what ends with a NUL.
+/// Reads the next line, or the next text that ends with a NUL.
 fn line(input: &mut impl BufRead, zero: bool) -> Result<Option<String>, String> {
     let end = if zero { 0 } else { b'\n' };
     let mut line = Vec::new();
@@ -185,7 +185,7 @@ fn line(input: &mut impl BufRead, zero: bool) -> Result<Option<String>, String> 
     String::from_utf8(line).map(Some).map_err(|_| "the input is no text".to_string())
 }
 
-/// The code of all, after one more program; whether to go on.
+/// Returns the overall exit code after one more program, and whether to continue.
 fn judged(code: u32, ran: Ran, program: &str) -> (u32, bool) {
     match ran {
         Ran::Not(_) => (ran.code(program), false),
@@ -228,7 +228,7 @@ mod tests {
         Plan::of(&text.split_whitespace().map(String::from).collect::<Vec<_>>())
     }
 
-    /// What would be begun, a line each.
+    /// Returns the command lines that would run, one per line.
     fn begun(arguments: &str, input: &str, room: usize) -> Result<String, String> {
         let mut all = Vec::new();
         let mut run = |words: &[String]| {

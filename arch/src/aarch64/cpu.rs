@@ -82,10 +82,10 @@ pub fn clock_hz() -> u64 {
     read!("cntfrq_el0")
 }
 
-/// ns per tick if that is a whole number; 0: unknown yet, or not whole.
+/// ns per tick; 0 while that is unknown, or if it is not a whole number.
 static TICK_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Avoids the division where it can.
+/// Avoids the division if a tick is a whole number of ns.
 #[inline]
 pub fn clock_ns() -> u64 {
     match TICK_NS.load(Ordering::Relaxed) {

@@ -37,17 +37,17 @@ pub const fn index(virt: VirtAddr, level: usize) -> usize {
     (virt.0 / span(level)) as usize % ENTRIES
 }
 
-/// Does `entry` of `level` name a table?
+/// Returns whether `entry` of `level` refers to a table.
 pub const fn is_table(entry: u64, level: usize) -> bool {
     level < LAST && entry & (VALID | TABLE) == VALID | TABLE
 }
 
-/// Entry that names a table.
+/// Returns the entry that refers to a table.
 pub const fn table(table: PhysAddr) -> u64 {
     table.0 | TABLE | VALID
 }
 
-/// Table or memory that an entry names.
+/// Returns the address of the table or memory that an entry refers to.
 pub const fn address(entry: u64) -> PhysAddr {
     PhysAddr(entry & ADDRESS)
 }
@@ -68,7 +68,7 @@ pub const fn bits(memory: Memory, rights: Rights) -> u64 {
 }
 
 /// Bits of the boot table's own image block: readable, writable and executable until the kernel
-/// has its table.
+/// switches to its own table.
 pub const fn boot_image() -> u64 {
     INNER_SHAREABLE | ACCESSED | NOT_GLOBAL | NO_USER_EXECUTE | VALID
 }
@@ -78,7 +78,7 @@ pub const fn leaf(phys: PhysAddr, bits: u64, level: usize) -> u64 {
     phys.0 | bits | if level == LAST { TABLE } else { 0 }
 }
 
-/// What a leaf at `virt` says.
+/// Decodes the leaf at `virt`.
 pub const fn mapping(virt: VirtAddr, entry: u64, level: usize) -> Mapping {
     let memory = match entry >> ATTRIBUTE & 7 {
         0 => Memory::Cached,

@@ -147,7 +147,7 @@ fn once_can_be_set_once() {
     assert_eq!(VALUE.get(), Some(&7));
 }
 
-/// What a core serves while it holds a ticket must not queue behind that ticket.
+/// A request that a core serves while it holds a ticket must not wait for that ticket.
 #[test]
 fn a_core_waiting_for_a_lock_serves_nothing_that_locks() {
     static CONTENDED: Lock<u32> = Lock::new(LEAF, 0);

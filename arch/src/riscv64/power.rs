@@ -58,7 +58,7 @@ pub(super) static RESUME: Pointer = Pointer(UnsafeCell::new([0; 2]));
 pub fn suspend(save: &mut Resume, off: &mut dyn FnMut(u64)) {
     let on = cpu::irqs_off();
     let at = core::ptr::from_mut(save);
-    // SAFETY: core 0 with interrupts masked: nobody else uses it.
+    // SAFETY: core 0 with interrupts masked: no other code uses it.
     unsafe { *RESUME.0.get() = [(at as u64).wrapping_sub(VA_OFFSET), at as u64] };
     cache::clean(RESUME.0.get() as usize, size_of::<Pointer>());
     let mut off = off;

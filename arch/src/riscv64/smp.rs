@@ -52,7 +52,7 @@ pub fn start(
         spare: [0; 3],
     };
     // SAFETY: in bounds by the check above (there are at most MAX_CORES cores); the core is off, so
-    // neither element is in use. If it is on after all, nobody reads `start`, and in `hart` only
+    // neither element is in use. If it is on after all, no core reads `start`, and in `hart` only
     // two words are stored, with the values that they have.
     let record = unsafe {
         (*hart).core = core.0.into();

@@ -1,7 +1,7 @@
-//! All imports once more, and what each of their numbers is: for whoever calls them on purpose with
-//! numbers that make sense, or that almost do.
+//! All imports with the meaning of each argument, for generating calls with valid or almost valid
+//! arguments.
 
-/// An import, and its numbers:
+/// An import, and its arguments:
 ///
 /// ```text
 ///   D a directory   F a file         p a path   l its bytes      i pieces   n how many of them
@@ -66,7 +66,7 @@ pub const IMPORTS: &[(&str, &str)] = &[
     ("terminal", "F00"),
 ];
 
-/// Those that are not WASI's.
+/// Imports that are not WASI's.
 pub const OWN: [&str; 9] =
     ["spawn", "wait", "kill", "group", "self", "list", "pipe", "dup", "terminal"];
 

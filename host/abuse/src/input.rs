@@ -1,26 +1,26 @@
-//! What bytes say: calls with numbers, and what is written to memory before.
+//! Decodes bytes into calls with arguments, and writes to memory before them.
 //!
-//! Contract: any bytes are deeds, and the same bytes the same ones. Numbers are often ones that
-//! make sense, or almost, since a fuzzer that only guesses gets nowhere.
+//! Contract: any bytes decode, and equal bytes decode alike. Arguments are often valid or almost
+//! valid, because a fuzzer that only guesses gets nowhere.
 
 use crate::MEMORY;
 use crate::imports::IMPORTS;
 use kernel_process::FUNCTIONS;
 use kernel_process::functions::Type;
 
-/// One thing that the program does.
+/// One action of the program.
 #[derive(Debug, Default)]
 pub struct Deed {
-    /// First, bytes to memory.
+    /// Writes to memory, done first.
     pub writes: Vec<(u32, Vec<u8>)>,
-    /// A function by its place, and its numbers.
+    /// Index of a function, and its arguments.
     pub call: Option<(usize, Vec<u64>)>,
 }
 
-/// Where the program keeps what; a text, a list, a result may be at each.
+/// Addresses of texts, lists and results.
 const PLACES: [u32; 8] = [0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000, 0x4000, 0xfff0];
 
-/// Paths, good and otherwise.
+/// Paths, valid and invalid.
 const TEXTS: [&[u8]; 24] = [
     b"a",
     b"b",
@@ -48,10 +48,10 @@ const TEXTS: [&[u8]; 24] = [
     b"../../../../../..",
 ];
 
-/// Bytes, read from the front.
+/// Bytes, consumed from the front.
 pub struct Input<'a>(&'a [u8]);
 
-/// Puts what makes sense to some places, for the start.
+/// Writes valid data to some addresses, at the start.
 pub fn furnish(memory: &mut [u8]) {
     let mut put = |at: u32, bytes: &[u8]| {
         memory[at as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -67,19 +67,19 @@ fn pieces(all: &[(u32, u32)]) -> Vec<u8> {
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// A [`abi::program::Spawn`], with files that it hands over, and limits of memory and descriptors.
+/// Returns an [`abi::program::Spawn`] with files to pass, and limits of memory and descriptors.
 fn spawn(path: [u32; 2], files: [u32; 2], limits: [u32; 2]) -> Vec<u8> {
     let names = [path, [PLACES[1], 0], [0; 2], files];
     let rest = [[3, u32::MAX], [0; 2], limits, [0; 2]];
     names.iter().chain(&rest).flatten().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Files to hand over: descriptors, and which ones they are to be there; names on and off.
+/// Returns files to pass: the caller's descriptors and the child's; every second one has a name.
 fn given(all: &[(u32, u32)]) -> Vec<u8> {
     pieces(&all.iter().flat_map(|&file| [file, (PLACES[1], file.0 % 2)]).collect::<Vec<_>>())
 }
 
-/// A subscription to a clock or to a descriptor.
+/// Returns a subscription to a clock or a descriptor.
 fn subscription(kind: u8, what: u32) -> Vec<u8> {
     let mut bytes = vec![0; 48];
     bytes[0] = kind;
@@ -89,7 +89,7 @@ fn subscription(kind: u8, what: u32) -> Vec<u8> {
 }
 
 impl<'a> Input<'a> {
-    /// All of them.
+    /// Creates an input of these bytes.
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
         Input(bytes)
     }
@@ -104,12 +104,12 @@ impl<'a> Input<'a> {
         u32::from_le_bytes([(); 4].map(|()| self.byte()))
     }
 
-    /// Yes or no.
+    /// Returns true or false.
     pub fn chance(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
-    /// How much of something, or which.
+    /// Returns a count or an index.
     fn limit(&mut self) -> u32 {
         [0, 0, 1, 7, 70, 256, u32::MAX - 1, u32::MAX][usize::from(self.byte() % 8)]
     }
@@ -118,7 +118,7 @@ impl<'a> Input<'a> {
         PLACES[usize::from(self.byte()) % PLACES.len()]
     }
 
-    /// What comes next; `None`: that was all.
+    /// Returns the next action; `None` at the end.
     pub fn deed(&mut self) -> Option<Deed> {
         if self.0.is_empty() {
             return None;
@@ -143,8 +143,8 @@ impl<'a> Input<'a> {
         Some(deed)
     }
 
-    /// A number that makes sense, with what has to be in memory for that. `length`: of what the
-    /// last one leads to.
+    /// Returns a valid argument, and adds the writes to memory that it needs. `length`: of the
+    /// object that the last address refers to.
     fn sensible(&mut self, kind: char, deed: &mut Deed, length: &mut u64) -> u64 {
         let (at, contents) = (self.place(), usize::from(self.byte()));
         let mut put = |bytes: Vec<u8>| {
@@ -194,7 +194,7 @@ impl<'a> Input<'a> {
         if size == Type::I32 { value & u64::from(u32::MAX) } else { value }
     }
 
-    /// What is written to memory: things that functions look for.
+    /// Returns data for memory: values that functions parse.
     fn contents(&mut self) -> Vec<u8> {
         match self.byte() % 9 {
             0..3 => TEXTS[usize::from(self.byte()) % TEXTS.len()].to_vec(),

@@ -1,19 +1,19 @@
-//! A program that means no good, as bytes: they say which imports are called, with which numbers,
-//! over which memory. Behind the functions are the real file service and the real process table.
+//! A hostile program, encoded as bytes: they determine the imports that are called, with which
+//! arguments and memory. The functions run on the real file service and the real process table.
 //!
 //! ```text
-//!   bytes --[`input`]--> a deed --[`kernel_process::call`]--> [`world`]: fs, processes
-//!                                  \--> [`watch`]: is everything as it must be?
+//!   bytes --[`input`]--> an action --[`kernel_process::call`]--> [`world`]: fs, processes
+//!                                  \--> [`watch`]: are all properties intact?
 //! ```
-//! Contract: [`exercise`] takes any bytes and panics when something is not as it must be:
+//! Contract: [`exercise`] takes any bytes and panics if one of these properties is violated:
 //!
-//! - nothing panics, and what comes back is an error of WASI's;
-//! - memory changes only where a result belongs ([`results`]);
-//! - descriptors stay within their number, and rights never grow;
-//! - what lies outside of the preopened directory stays as it is, and nobody reads it;
-//! - at the end everything is given back: the services know of no handle and no process.
+//! - nothing panics, and every result is an error of WASI's;
+//! - memory changes only in the result areas of a call ([`results`]);
+//! - the number of descriptors stays within its limit, and rights never grow;
+//! - files outside the preopened directory are neither changed nor read;
+//! - at the end all resources are freed: the services have no handle and no process.
 //!
-//! So it is a target for a fuzzer (`fuzz/`), and with bytes of a seed an ordinary test.
+//! So it is a target for a fuzzer (`fuzz/`), and with bytes from a seed an ordinary test.
 #![allow(clippy::unwrap_used, reason = "what cannot be is what it looks for")]
 
 pub mod imports;
@@ -31,12 +31,12 @@ use world::World;
 
 /// Bytes of the program's memory.
 pub const MEMORY: usize = 1 << 16;
-/// What its manifest says.
+/// Its manifest.
 pub const INSTALLED: Installed = Installed { descriptors: 24, folders: true, signals: false };
-/// Most bytes that mean something.
+/// Maximum number of bytes used.
 const LONGEST: usize = 1 << 16;
 
-/// A process, its memory, and all that is around it.
+/// A process, its memory, and its environment.
 struct Session {
     process: Process,
     memory: Vec<u8>,
@@ -44,7 +44,7 @@ struct Session {
     watch: Watch,
 }
 
-/// Does what the bytes say. Which functions did what they were asked, a bit each.
+/// Does what the bytes encode. Returns which functions succeeded, one bit each.
 pub fn exercise(bytes: &[u8]) -> u64 {
     let mut input = Input::new(&bytes[..bytes.len().min(LONGEST)]);
     let restricted = input.chance();
@@ -57,7 +57,7 @@ pub fn exercise(bytes: &[u8]) -> u64 {
     worked
 }
 
-/// The bytes of a seed.
+/// Returns the bytes of a seed.
 pub fn bytes_of(seed: u64) -> Vec<u8> {
     let mut prng = Prng::new(seed);
     let length = 64 + prng.below(4096);
@@ -84,7 +84,7 @@ impl Session {
         Session { process, memory, world, watch }
     }
 
-    /// The functions that did what they were asked, a bit each.
+    /// Does one action. Returns the function if it succeeded, as a bit.
     fn carry_out(&mut self, deed: &Deed) -> u64 {
         for (at, bytes) in &deed.writes {
             let (from, to) = (*at as usize, (*at as usize + bytes.len()).min(MEMORY));

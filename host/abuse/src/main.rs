@@ -24,7 +24,7 @@ fn trouble(what: &str, why: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A panic names the seed.
+/// Runs seeds; a panic names its seed.
 fn seeds(count: u64) -> ExitCode {
     for seed in 0..count {
         let done = std::panic::catch_unwind(|| abuse::exercise(&abuse::bytes_of(seed)));

@@ -1,12 +1,13 @@
-//! Where each function may write: its results, as WASI and `docs/reference/abi.md` have them.
+//! The memory that each function may write: its results, as defined by WASI and
+//! `docs/reference/abi.md`.
 
 use crate::MEMORY;
 use std::ops::Range;
 
-/// Parts of memory.
+/// Ranges of memory.
 pub type Ranges = Vec<Range<usize>>;
 
-/// What the function `name` may change, called with these numbers over this memory.
+/// Returns the ranges that a call of `name` with these arguments may change.
 pub fn of(name: &str, numbers: &[u64], memory: &[u8]) -> Ranges {
     let all = match name {
         "args_get" => vec![(0, 2 * 4), (1, 6)],
@@ -49,7 +50,7 @@ fn clipped(at: u64, bytes: u64) -> Range<usize> {
     at.min(end) as usize..end as usize
 }
 
-/// A list of pieces, as far as there is one.
+/// Returns the ranges of a list of buffers, as far as it is valid.
 fn pieces(list: u64, count: u64, memory: &[u8]) -> Ranges {
     let rest = memory.get(list as usize..).unwrap_or(&[]);
     let word = |bytes: &[u8]| u64::from(u32::from_le_bytes(bytes.try_into().unwrap()));

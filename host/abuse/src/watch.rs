@@ -1,11 +1,11 @@
-//! What must hold whatever a program does.
+//! Properties that hold whatever a program does.
 
 use crate::results::Ranges;
 use crate::world::{SECRET, World};
 use crate::{INSTALLED, MEMORY};
 use kernel_process::Process;
 
-/// Rights of a descriptor, and what it is.
+/// A descriptor's rights and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rights {
     kind: u8,
@@ -13,33 +13,33 @@ struct Rights {
     inheriting: u64,
 }
 
-/// Memory is looked at in pieces of so many bytes: most did not change, or hold not even the first
-/// byte of what is searched, and to see that takes no time.
+/// Memory is compared in pieces of this size: most pieces have not changed, or do not contain even
+/// the first byte of the secret, and can be skipped quickly.
 const PIECE: usize = 512;
 const _: () = assert!(MEMORY.is_multiple_of(PIECE));
-/// The kinds that a preopened directory leads to: directory, file, link.
+/// File types reachable through a preopened directory: directory, file, link.
 const NAMED: [u8; 3] = [3, 4, 7];
 
 impl Rights {
-    /// May something with `self` come of `other`?
+    /// Returns whether a descriptor with rights `self` may be derived from one with these rights.
     fn within(self, base: u64, inheriting: u64) -> bool {
         self.base & !base == 0 && self.inheriting & !inheriting == 0
     }
 }
 
-/// What was seen last.
+/// The state at the last check.
 pub struct Watch {
     rights: Vec<Option<Rights>>,
     outside: Vec<u64>,
 }
 
 impl Watch {
-    /// The beginning.
+    /// Records the initial state.
     pub fn new(process: &mut Process, world: &mut World) -> Watch {
         Watch { rights: all(process, world), outside: world.outside() }
     }
 
-    /// After a call.
+    /// Checks the state after a call.
     pub fn look(
         &mut self,
         process: &mut Process,
@@ -60,7 +60,7 @@ impl Watch {
         self.rights = now;
     }
 
-    /// Where may these rights come from?
+    /// Returns whether a descriptor may have these rights after the call.
     fn may_have(&self, number: usize, now: Rights, name: &str, numbers: &[u64]) -> bool {
         let first = numbers.first().and_then(|fd| self.rights.get(*fd as usize).copied().flatten());
         match (name, self.rights[number]) {
@@ -77,7 +77,7 @@ impl Watch {
         }
     }
 
-    /// The secret is nowhere in memory.
+    /// Checks that memory does not contain the secret.
     pub fn nothing_was_read(&self, memory: &[u8]) {
         let piece = |at: usize| &memory[at..memory.len().min(at + PIECE + SECRET.len() - 1)];
         let found = (0..memory.len())
@@ -88,7 +88,7 @@ impl Watch {
     }
 }
 
-/// Rights of all descriptors.
+/// Returns the rights of all descriptors.
 fn all(process: &mut Process, world: &mut World) -> Vec<Option<Rights>> {
     let one = |number: u32| {
         let mut stat = [0; 24];
@@ -100,7 +100,7 @@ fn all(process: &mut Process, world: &mut World) -> Vec<Option<Rights>> {
     (0..INSTALLED.descriptors).map(one).collect()
 }
 
-/// The first byte that changed outside of these ranges.
+/// Returns the first changed byte outside the allowed ranges.
 pub fn changed(before: &[u8], after: &[u8], allowed: &Ranges) -> Option<usize> {
     (0..MEMORY)
         .step_by(PIECE)

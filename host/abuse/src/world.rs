@@ -1,5 +1,5 @@
-//! A kernel for one process: the real services, clocks and randomness of a seed. Children begin,
-//! have files, and end when somebody waits for them.
+//! A kernel for one process: the real services, clocks, and randomness from a seed. A child starts,
+//! has files, and ends when its parent waits for it.
 
 use abi::fs::{Errno, Reply, Request, flag};
 use abi::process::{self, End, Op};
@@ -13,9 +13,9 @@ use processes::Processes;
 use processes::client::{Account, Client as Table, News};
 use share::{Answer, Effects, Event, Service, Token};
 
-/// What is in the file outside, and nowhere else.
-pub const SECRET: &[u8] = b"nobody may know this";
-/// The process, which the table knows as a child of the system.
+/// Contents of the files outside, and of nothing else.
+pub const SECRET: &[u8] = b"a secret of the test";
+/// The process's kernel. In the table the process is a child of the system.
 const KERNEL: DomainId = DomainId(0);
 
 struct Nobody;
@@ -26,7 +26,7 @@ impl Effects for Nobody {
     fn timer(&mut self, _at: u64) {}
 }
 
-/// Who a thread of the kernel is.
+/// Returns the token of a thread of the kernel.
 fn token(thread: u64) -> Token {
     Token::new(KERNEL, Epoch(1), thread, 0)
 }
@@ -38,7 +38,7 @@ pub struct World {
     now: u64,
     prng: Prng,
     pid: u32,
-    /// Children that run.
+    /// Running children.
     children: Vec<u32>,
     /// The other ends of the process's streams, and the root.
     mine: Vec<u64>,
@@ -46,7 +46,7 @@ pub struct World {
 }
 
 impl World {
-    /// With files inside of `/jail` and outside, and the process in the table.
+    /// Creates files inside and outside `/jail`, and the process in the table.
     pub fn new() -> World {
         let mut world = World {
             vfs: Vfs::with_budget(3, 1 << 20),
@@ -83,7 +83,7 @@ impl World {
         world
     }
 
-    /// The process itself, begun by the system.
+    /// Adds the process, started by the system, to the table.
     fn enrol(&mut self) {
         let beginning = kernel_process::begin::encode(&kernel_process::begin::Plan {
             path: b"/bin/it",
@@ -99,7 +99,7 @@ impl World {
         self.children.clear();
     }
 
-    /// Three streams for the process.
+    /// Creates three streams for the process.
     pub fn streams(&mut self) -> [u64; 3] {
         [false, true, true].map(|writes| {
             let (read, write) = self.with(|client| client.pipe(0)).unwrap();
@@ -108,14 +108,14 @@ impl World {
         })
     }
 
-    /// A handle of the directory that the process may use.
+    /// Returns a handle of the directory that the process may use.
     pub fn jail(&mut self) -> u64 {
         let root = self.root;
         let flags = flag::READ | flag::DIRECTORY;
         self.with(|client| client.open(root, b"jail", flags)).unwrap()
     }
 
-    /// One of a file in it.
+    /// Returns a handle of a file in it.
     pub fn file(&mut self) -> u64 {
         let root = self.root;
         let flags = flag::READ | flag::WRITE | flag::CREATE;
@@ -126,7 +126,7 @@ impl World {
         .unwrap()
     }
 
-    /// What nobody may change: a number for each thing to look at.
+    /// Returns a number for each thing outside that must not change.
     pub fn outside(&mut self) -> Vec<u64> {
         let root = self.root;
         let all: [&[u8]; 4] = [b".", b"secret", b"outside", b"outside/x"];
@@ -157,7 +157,7 @@ impl World {
         what(&mut Client(&mut ask))
     }
 
-    /// Asks the table what is answered at once; `None`: it would wait.
+    /// Sends the table a request. Returns `None` if it would wait.
     fn told<T>(
         &mut self,
         what: impl FnOnce(&mut Table<'_>) -> processes::client::Result<T>,
@@ -175,7 +175,7 @@ impl World {
         what(&mut Table(&mut ask)).ok()
     }
 
-    /// What a kernel's listener does: begins what is to begin, ends what is to end.
+    /// Does what a kernel's listener does: starts and ends processes.
     fn listen(&mut self) {
         let mut room = vec![0; abi::program::BEGIN_BYTES];
         while let Some(news) = self.told(|table| table.next(&mut room)) {
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// A child: it gets its files and gives them back, for it does nothing with them.
+    /// Starts a child: it takes over its files and closes them, because it does nothing with them.
     fn begin(&mut self, pid: u32, bytes: &[u8]) {
         let beginning = kernel_process::begin::decode(bytes).unwrap();
         let how = match Process::begin(self, &beginning, crate::INSTALLED) {
@@ -206,7 +206,7 @@ impl World {
         self.told(|table| table.ended(pid, end, status, Account::default()));
     }
 
-    /// All is given back: no handle, nobody parked, no process.
+    /// Checks that all resources are freed: no handle, no parked caller, no process.
     pub fn end(mut self) {
         self.listen();
         while let Some(pid) = self.children.pop() {
@@ -215,13 +215,13 @@ impl World {
         let pid = self.pid;
         self.finish(pid, End::Exit, 0);
         self.told(|table| table.wait(0, pid as i32));
-        assert_eq!(self.table.census(), (0, 0), "processes, and who waits");
+        assert_eq!(self.table.census(), (0, 0), "processes and waiting callers");
         let mut mine = std::mem::take(&mut self.mine);
         mine.push(self.root);
         for handle in mine {
             self.with(|client| client.close(handle)).unwrap();
         }
-        assert_eq!(self.vfs.census(), (0, 0), "handles, and who waits");
+        assert_eq!(self.vfs.census(), (0, 0), "handles and waiting callers");
     }
 }
 
@@ -257,7 +257,7 @@ impl System for World {
             }
             let before = self.children.len();
             self.listen();
-            // Who waits for a child sees one end.
+            // A waiting parent gets one child's end.
             if self.children.len() == before && !self.children.is_empty() {
                 let pid = self.children.remove(0);
                 self.finish(pid, End::Exit, 7);

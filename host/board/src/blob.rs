@@ -1,10 +1,10 @@
-//! A board as the kernels see it: [`abi::boot::Blob`].
+//! Converts a board to the form that kernels read: [`abi::boot::Blob`].
 
 use crate::types::{Board, DeviceKind, Kind, Mode, Role};
 use abi::boot::{self, Blob, BlobError, BootSecrets};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// `text`, cut to fit and padded with NUL (the last byte stays NUL).
+/// Returns `text`, truncated to fit, and padded with NUL (the last byte is always NUL).
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
     for (to, from) in bytes.iter_mut().take(N - 1).zip(text.bytes()) {
@@ -18,12 +18,12 @@ fn owner(index: Option<usize>) -> u32 {
 }
 
 impl Board {
-    /// The blob, filled and checked with the kernels' own check.
+    /// Returns the blob, checked with the kernels' own check.
     pub fn blob(&self) -> Result<Blob, BlobError> {
         self.blob_with(&self.arguments, &BootSecrets::default())
     }
 
-    /// The same with another command line for the kernels, and what this start is given.
+    /// Returns the blob with a different kernel command line, and with the secrets of this start.
     pub fn blob_with(&self, arguments: &str, given: &BootSecrets) -> Result<Blob, BlobError> {
         let mut blob = Blob::new_zeroed();
         blob.magic = boot::BLOB_MAGIC;

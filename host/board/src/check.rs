@@ -1,4 +1,4 @@
-//! From the file as written to a [`Board`] that holds together. The first problem ends it.
+//! Checks a parsed file and converts it to a [`Board`]. Stops at the first problem.
 
 use crate::device;
 use crate::error::{Place, Reason};
@@ -11,11 +11,11 @@ use crate::window::Layout;
 use abi::boot::{MAX_ARGUMENTS, MAX_CORES, MAX_DOMAINS, MAX_REGIONS};
 use toml::Spanned;
 
-/// Vectors that any machine here can take (GICv2m has 64 lines; one word has 32 bits).
+/// Maximum vectors that every supported machine has (GICv2m has 64 lines; one word has 32 bits).
 const MAX_VECTORS: u32 = 32;
 
 impl Costs {
-    /// Costs that the timing model knows, each ending with its unit.
+    /// Costs of the timing model; each name ends with its unit.
     pub const NAMES: &'static [&'static str] = &[
         "instruction_cycles",
         "clean_line_cycles",
@@ -78,7 +78,7 @@ fn name_of(name: &Spanned<String>) -> Place<String> {
     if good { Ok(text.clone()) } else { Err((name.span().start, Reason::Name(text.clone()))) }
 }
 
-/// Takes `name` into `taken` unless it is there.
+/// Adds `name` to `taken`; fails if it is there already.
 pub fn unique(what: &'static str, name: &Spanned<String>, taken: &mut Vec<String>) -> Place<()> {
     let text = name_of(name)?;
     if taken.contains(&text) {
@@ -202,7 +202,7 @@ fn domain(
     })
 }
 
-/// A domain's window lies in the RAM file, and where its machine has its RAM.
+/// Checks that a domain's window is in the RAM file, and where its machine has its RAM.
 fn window_of_file(raw: &file::Domain, ram: Block, file_ram: Block) -> Place<()> {
     let at = raw.ram.base.span().start;
     if !file_ram.holds(ram) {

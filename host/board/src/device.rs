@@ -1,4 +1,4 @@
-//! Checks of the `[[device]]` tables: vectors, memory, and what only one kind has.
+//! Checks of the `[[device]]` tables: vectors, memory, and keys of one kind of device only.
 
 use crate::check::{count, sourced, take, unique};
 use crate::error::{Place, Reason};
@@ -12,10 +12,10 @@ use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RIN
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The vector at the soc that means "a domain has a request".
+/// The vector at the soc that signals a request of a domain.
 const REQUEST_KICK: u32 = 0;
 
-/// All devices, each at its place in the window.
+/// Returns all devices with their addresses in the window.
 pub fn all(
     raw: &[Spanned<file::Device>],
     fabric: &Fabric,
@@ -73,7 +73,7 @@ fn disk(device: &file::Device, at: usize) -> Place<u64> {
     }
 }
 
-/// What is not written is taken from here, source included.
+/// Defaults for missing keys, with their sources.
 mod default {
     pub const CHANNELS: &str = "default: the fewest an engine has, and one for every domain";
     pub const BANDWIDTH_MBPS: (u64, &str) =
@@ -109,7 +109,7 @@ fn dma(device: &file::Device, domains: usize) -> Place<Option<Dma>> {
     Ok(Some(dma))
 }
 
-/// A figure as written, or its default.
+/// Returns a figure from the file, or its default.
 fn figure(
     what: &'static str,
     written: &Option<Spanned<file::Figure>>,

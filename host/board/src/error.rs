@@ -1,20 +1,20 @@
-//! Why a board file was refused: always with file, line and reason.
+//! Why a board file was rejected, always with file, line and reason.
 
 use thiserror::Error;
 
-/// A refused board file.
+/// An error in a board file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct BoardError {
-    /// File as it was named to [`crate::read`].
+    /// Name of the file, as passed to [`crate::read`].
     pub file: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: Reason,
 }
 
-/// What is wrong.
+/// A kind of error.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The file cannot be read.
@@ -26,20 +26,20 @@ pub enum Reason {
     /// A number outside its range.
     #[error("{what} is {value}; it must be {range}")]
     Range {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
         /// Its value.
         value: String,
-        /// What it must be.
+        /// The allowed range.
         range: String,
     },
-    /// A name that is empty, too long, or has odd characters.
+    /// A name that is empty, too long, or contains invalid characters.
     #[error("name \"{0}\": use 1 to 15 of a-z, 0-9 and '-', beginning with a letter")]
     Name(String),
     /// A name used twice.
     #[error("there is already a {what} named \"{name}\"")]
     Duplicate {
-        /// What kind of thing.
+        /// The kind of object.
         what: &'static str,
         /// Its name.
         name: String,
@@ -49,20 +49,20 @@ pub enum Reason {
     NoDomain {
         /// The name.
         name: String,
-        /// Those that exist.
+        /// The existing domains.
         domains: String,
     },
     /// An address or size that is not a multiple of what it must be.
     #[error("{what} {value:#x} is not a multiple of {multiple:#x}")]
     Misaligned {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// Of what it must be a multiple.
+        /// The required alignment.
         multiple: u64,
     },
-    /// Two things in one place.
+    /// Two overlapping ranges.
     #[error("{a} overlaps {b}")]
     Overlap {
         /// The later one.
@@ -70,16 +70,16 @@ pub enum Reason {
         /// The earlier one.
         b: String,
     },
-    /// A domain would need memory that its window does not reach.
+    /// A domain needs memory outside its window.
     #[error("domain \"{domain}\" does not reach {what}: its window is {base:#x}..{end:#x}")]
     Unreachable {
-        /// Which domain.
+        /// The domain.
         domain: String,
-        /// What it needs.
+        /// The memory that it needs.
         what: String,
-        /// First byte of its window.
+        /// First address of its window.
         base: u64,
-        /// First byte behind its window.
+        /// End of its window.
         end: u64,
     },
     /// Two users of one doorbell vector.
@@ -87,12 +87,12 @@ pub enum Reason {
     VectorClash {
         /// The vector.
         vector: u32,
-        /// Its user.
+        /// Its other user.
         by: String,
-        /// Those that are free.
+        /// The free vectors.
         free: String,
     },
-    /// A service in a mode that it cannot have.
+    /// A service in a mode that it does not support.
     #[error("{service} cannot be {mode}: {why}; it can be {allowed}")]
     Mode {
         /// The service.
@@ -101,16 +101,16 @@ pub enum Reason {
         mode: &'static str,
         /// The reason.
         why: &'static str,
-        /// Its modes.
+        /// The modes that it supports.
         allowed: String,
     },
-    /// A board without something that it needs.
+    /// A required part of the board is missing.
     #[error("{0}")]
     Missing(String),
-    /// A combination that makes no sense.
+    /// An invalid combination.
     #[error("{0}")]
     Conflict(String),
-    /// Room in the format that no code fills yet.
+    /// A feature of the format that is not implemented yet.
     #[error("not supported yet: {0}")]
     NotYet(&'static str),
 }
@@ -126,5 +126,5 @@ impl BoardError {
     }
 }
 
-/// A reason and the byte of the file where it was found.
+/// A result whose error carries a byte offset in the file.
 pub(crate) type Place<T> = Result<T, (usize, Reason)>;

@@ -1,7 +1,7 @@
-//! The board file as written: every key of the format, nothing checked but types.
+//! The board file as parsed: every key of the format. Only types are checked.
 //!
-//! Unknown keys are refused. [`Spanned`] keeps the place of a value so that later checks can name
-//! its line. Keep in step with `docs/reference/boards.md`.
+//! Unknown keys are rejected. [`Spanned`] keeps the offset of a value so that later checks can
+//! report its line. Keep in step with `docs/reference/boards.md`.
 
 use crate::types::{DeviceKind, Isa, Kind, Mode, Restart, Role};
 use crate::units::Bytes;
@@ -137,7 +137,7 @@ pub struct Memory {
     #[serde(default)]
     pub owner: Option<Spanned<String>>,
     #[serde(default)]
-    #[expect(dead_code, reason = "a note is for people who read the file")]
+    #[expect(dead_code, reason = "a note is only for readers of the file")]
     pub note: Option<String>,
 }
 

@@ -1,10 +1,10 @@
 //! Board files: a chip as data.
 //!
-//! [`read`] turns `boards/NAME.toml` into a [`Board`] that holds together: everything the soc, the
-//! kernels and `pen` rely on was checked, and a file that does not pass is refused with its name,
-//! the line and the reason. `docs/reference/boards.md` is the manual of the format.
+//! [`read`] parses and checks `boards/NAME.toml`. A [`Board`] has all properties that the soc, the
+//! kernels and `pen` rely on; a file without them is rejected with its name, the line and the
+//! reason. `docs/reference/boards.md` is the manual of the format.
 //!
-//! This crate starts nothing and writes nothing; it only computes.
+//! This crate has no side effects; it only computes.
 
 mod blob;
 mod check;
@@ -33,7 +33,7 @@ pub fn read(path: &std::path::Path) -> Result<Board, BoardError> {
     parse(&shown, &text)
 }
 
-/// Checks the text of a board file; `file` is the name that errors carry.
+/// Checks the text of a board file; `file` is the name used in errors.
 pub fn parse(file: &str, text: &str) -> Result<Board, BoardError> {
     let raw: file::File = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);

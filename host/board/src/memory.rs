@@ -1,4 +1,4 @@
-//! Checks of memory: alignment, overlap, and that every domain reaches what it must.
+//! Checks of memory: alignment, overlap, and that every domain can access the memory it needs.
 
 use crate::error::{Place, Reason};
 use crate::file;
@@ -6,16 +6,16 @@ use crate::types::{Block, Isa, Kind, Region};
 use toml::Spanned;
 
 const PAGE: u64 = 4096;
-/// Bytes around a stub that are reserved for it and its table.
+/// Bytes reserved for a stub and its table.
 const STUB: u64 = 64 << 10;
 
-/// A checked region with its place in the file.
+/// A checked region with its offset in the file.
 pub struct Placed {
     pub region: Region,
     pub at: usize,
 }
 
-/// A range whose ends are multiples of `multiple`, inside 48-bit physical addresses.
+/// Checks a range: its ends must be multiples of `multiple`, inside 48-bit physical addresses.
 pub fn block(
     what: &'static str,
     base: &Spanned<u64>,
@@ -42,7 +42,7 @@ pub fn range(what: &'static str, value: &str, range: &str) -> Reason {
     Reason::Range { what, value: value.to_string(), range: range.to_string() }
 }
 
-/// Turns the `[[memory]]` tables into regions that do not overlap and lie inside the RAM file.
+/// Converts the `[[memory]]` tables to regions that do not overlap and are inside the RAM file.
 pub fn regions(raw: &[Spanned<file::Memory>], ram: Block, names: &[String]) -> Place<Vec<Placed>> {
     let mut placed: Vec<Placed> = Vec::new();
     for entry in raw {
@@ -89,7 +89,8 @@ fn region(entry: &Spanned<file::Memory>, ram: Block, names: &[String]) -> Place<
     }
 }
 
-/// At most one global region, of no more blocks than the block table has words for.
+/// Checks that there is at most one global region, with no more blocks than the block table has
+/// words.
 pub fn global(placed: &[Placed]) -> Place<()> {
     let mut found = placed.iter().filter(|p| p.region.kind == Kind::Global);
     let Some(first) = found.next() else { return Ok(()) };
@@ -106,7 +107,7 @@ pub fn global(placed: &[Placed]) -> Place<()> {
     Ok(())
 }
 
-/// Index of the domain that `name` names.
+/// Returns the index of the domain called `name`.
 pub fn domain_index(name: &Spanned<String>, names: &[String]) -> Place<usize> {
     names
         .iter()
@@ -124,7 +125,8 @@ fn describe(region: &Region, names: &[String]) -> String {
     format!("the {kind} region{owner} at {:#x}..{:#x}", region.block.base, region.block.end())
 }
 
-/// The one region of `kind` that belongs to `owner`; `at` is blamed when it is missing.
+/// Returns the only region of `kind` that belongs to `owner`. If it is missing, the error refers to
+/// `at`.
 pub fn only(
     placed: &[Placed],
     kind: Kind,
@@ -147,7 +149,7 @@ pub fn only(
     }
 }
 
-/// The stub lies in reserved memory, and where its machine starts.
+/// Checks that the stub is in reserved memory, and where its machine starts.
 pub fn stub(stub: &Spanned<u64>, isa: Isa, ram: Block, placed: &[Placed]) -> Place<()> {
     let (at, base) = (stub.span().start, *stub.get_ref());
     if !base.is_multiple_of(PAGE) {
@@ -175,7 +177,7 @@ pub fn stub(stub: &Spanned<u64>, isa: Isa, ram: Block, placed: &[Placed]) -> Pla
     }
 }
 
-/// Everything that domain `index` must reach lies in its window.
+/// Checks that all memory that domain `index` needs is in its window.
 pub fn reach(index: usize, window: Block, placed: &[Placed], names: &[String]) -> Place<()> {
     for Placed { region, at } in placed {
         let needs = match region.kind {

@@ -1,4 +1,4 @@
-//! Power tables: listed point by point, or computed from a few figures of the chip.
+//! Power tables: listed point by point, or computed from a few figures.
 //!
 //! An estimate is activity x C x V^2 x f + leakage, with C and the leakage chosen so that a core at
 //! its highest step draws `full_mw`; leakage goes with the voltage. Cores of one cluster share the
@@ -11,10 +11,10 @@ use crate::memory::range;
 use crate::types::{Domain, Point, Power};
 use toml::Spanned;
 
-/// Most points of a table, as the lab's page has room for.
+/// Maximum points of a table: the size of the lab's page.
 pub const MAX_POINTS: usize = 12;
 
-/// The table of a domain, if its file has one.
+/// Returns the table of a domain, if its file has one.
 pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
     let Some(power) = &raw.power else { return Ok(None) };
     let at = power.source.span().start;
@@ -50,7 +50,7 @@ pub fn power(raw: &file::Domain) -> Place<Option<Power>> {
     }))
 }
 
-/// Domains of one cluster know the same voltages: any of them may have to bear another's.
+/// Checks that domains of one cluster have the same voltages: each may have to run at another's.
 pub fn clusters(raw: &[Spanned<file::Domain>], domains: &[Domain]) -> Place<()> {
     let voltages = |power: &Power| {
         let mut all: Vec<u32> = power.points.iter().map(|point| point.mv).collect();

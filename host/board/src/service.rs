@@ -1,4 +1,4 @@
-//! Checks of `[services]`: which services there are, and in which modes each can be shared.
+//! Checks of `[services]`: the existing services, and the modes that each supports.
 
 use crate::error::{Place, Reason};
 use crate::file;
@@ -12,7 +12,7 @@ use toml::Spanned;
 struct Known {
     name: &'static str,
     modes: &'static [Mode],
-    /// Why no other mode.
+    /// Why it supports no other mode.
     why: &'static str,
 }
 
@@ -21,7 +21,7 @@ struct Known {
 const NO_KEY: &str =
     "its requests have no key that would say which kernel owns what they are about";
 
-/// Modes of a service with one state for all kernels, or one for each.
+/// Modes of a service with one state for all kernels, or with one per kernel.
 const ANYWHERE: &[Mode] = &[Mode::Private, Mode::Independent, Mode::Shadowed, Mode::Delegated];
 /// The same of one whose requests cannot be sent.
 const STAYS: &[Mode] = &[Mode::Private, Mode::Independent, Mode::Shadowed];
@@ -42,10 +42,10 @@ fn known() -> impl Iterator<Item = Known> {
     services.chain([SCHEDULER])
 }
 
-/// Services as written, by name.
+/// Services in the file, by name.
 pub type Written = BTreeMap<Spanned<String>, Spanned<file::Service>>;
 
-/// All services of a board; `domains` are the names of its domains.
+/// Returns all services of a board; `domains` are the names of its domains.
 pub fn all(written: &Written, domains: &[String]) -> Place<Vec<Service>> {
     const { assert!(abi::service::ALL.len() < MAX_SERVICES) };
     written.iter().map(|(name, entry)| one(name, entry, domains)).collect()
@@ -63,7 +63,7 @@ fn one(
         let why = format!("there is no service \"{text}\"; services: {}", names.join(", "));
         return Err((name.span().start, Reason::Missing(why)));
     };
-    // Before the mode: a mode that needs a home is described with it.
+    // Before the mode, because the description of a delegated mode contains its home.
     let home = home(entry, domains)?;
     if !known.modes.contains(&service.mode) {
         return Err((entry.span().start, refused(&known, service.mode)));

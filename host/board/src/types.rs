@@ -1,4 +1,4 @@
-//! A board that was checked. Fields are public to read; only [`crate::read`] makes one.
+//! A checked board. Only [`crate::read`] creates one; its fields are public for reading.
 
 use crate::window::Layout;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Name in board files and file names.
+    /// Returns the name in board files and file names.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Aarch64 => "aarch64",
@@ -22,7 +22,7 @@ impl Isa {
         }
     }
 
-    /// One of [`abi::boot::isa`].
+    /// Returns one of [`abi::boot::isa`].
     pub const fn number(self) -> u32 {
         match self {
             Isa::Aarch64 => abi::boot::isa::AARCH64,
@@ -76,7 +76,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// Name in board files.
+    /// Returns the name in board files.
     pub const fn name(self) -> &'static str {
         match self {
             DeviceKind::Console => "console",
@@ -92,20 +92,20 @@ impl DeviceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Each kernel its own, unrelated.
+    /// Each kernel has its own, unrelated.
     Private,
-    /// Each kernel its own, rarely coordinated.
+    /// Each kernel has its own, rarely coordinated.
     Independent,
     /// One state in coherent memory.
     Shadowed,
-    /// One state cut by key.
+    /// One state, divided by key.
     Partitioned,
-    /// One owner.
+    /// One state, in its owner.
     Delegated,
 }
 
 impl Mode {
-    /// Name in board files.
+    /// Returns the name in board files.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Private => "private",
@@ -121,7 +121,7 @@ impl Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Restart {
-    /// The board goes down.
+    /// The board shuts down.
     #[default]
     Never,
     /// It is booted again under a new epoch.
@@ -131,41 +131,41 @@ pub enum Restart {
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// First byte.
+    /// First address.
     pub base: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Block {
-    /// First byte behind it.
+    /// Returns the first address after it.
     pub const fn end(self) -> u64 {
         self.base + self.size
     }
 
-    /// Is all of `other` inside?
+    /// Returns whether it contains all of `other`.
     pub const fn holds(self, other: Block) -> bool {
         other.base >= self.base && other.end() <= self.end()
     }
 
-    /// Do the two share a byte?
+    /// Returns whether the two overlap.
     pub const fn overlaps(self, other: Block) -> bool {
         self.base < other.end() && other.base < self.end()
     }
 }
 
-/// A cost of the timing model, with where it comes from.
+/// A cost of the timing model, with its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// One of [`Costs::NAMES`].
     pub name: String,
-    /// In the unit that the name ends with.
+    /// In the unit of its name.
     pub value: f64,
     /// Paper, measurement or estimate.
     pub source: String,
 }
 
-/// Costs of a domain's cores; what is not listed costs nothing beyond its instructions.
+/// Costs of a domain's cores. Operations that are not listed cost no more than their instructions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs(pub Vec<Cost>);
 
@@ -174,7 +174,7 @@ pub struct Costs(pub Vec<Cost>);
 pub struct Point {
     /// Frequency.
     pub mhz: u32,
-    /// Voltage in mV; 0 where it is not published.
+    /// Voltage in mV; 0 if it is not published.
     pub mv: u32,
     /// Executing.
     pub active_mw: f64,
@@ -187,46 +187,46 @@ pub struct Point {
 /// Power table of a domain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Power {
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
-    /// What one figure covers ("core", "domain") and what was assumed.
+    /// The scope of a figure ("core", "domain"), and assumptions.
     pub rail: String,
-    /// Domains of one cluster share its voltage: the highest that any of them needs.
+    /// Name of its cluster, whose domains share the highest voltage that any of them needs.
     pub cluster: Option<String>,
     /// Stopped, state kept.
     pub inactive_mw: f64,
     /// Off.
     pub off_mw: f64,
-    /// One a frequency and voltage.
+    /// One per frequency and voltage.
     pub points: Vec<Point>,
 }
 
 /// A coherence domain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Domain {
-    /// Its name; also of its log and of its image.
+    /// Name of the domain, its log and its image.
     pub name: String,
     /// Instruction set.
     pub isa: Isa,
     /// Role of its kernel.
     pub role: Role,
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
     /// QEMU's name of the core model, with options.
     pub cpu: String,
-    /// The RAM that it reaches.
+    /// The RAM that it can access.
     pub ram: Block,
-    /// Where QEMU loads the stub.
+    /// Physical address where QEMU loads the stub.
     pub stub: u64,
-    /// Where its image runs: the start of its local region.
+    /// Memory of its image: the start of its local region.
     pub image: Block,
-    /// Where its image is staged.
+    /// Staging area of its image.
     pub staging: Block,
-    /// What happens when it dies.
+    /// Reaction to its death.
     pub restart: Restart,
-    /// Frequencies that it can run at.
+    /// Supported frequencies.
     pub frequencies_mhz: Vec<u32>,
-    /// Frequency at boot; 0 when unknown.
+    /// Frequency at boot; 0 if unknown.
     pub nominal_mhz: u32,
     /// Timing model.
     pub costs: Costs,
@@ -236,12 +236,12 @@ pub struct Domain {
     pub slot: u32,
 }
 
-/// Memory with one meaning.
+/// A region of memory of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Meaning.
+    /// Its kind.
     pub kind: Kind,
-    /// Where.
+    /// Its range.
     pub block: Block,
     /// Index of the owning domain.
     pub owner: Option<usize>,
@@ -264,13 +264,13 @@ pub struct Device {
     pub registers: u64,
     /// Its queues and buffers.
     pub memory: Block,
-    /// Bytes of a new disk image; 0 for other kinds.
+    /// Size of a new disk image in bytes; 0 for other kinds.
     pub disk: u64,
-    /// What the DMA engine is like.
+    /// Settings of a DMA engine.
     pub dma: Option<Dma>,
 }
 
-/// A whole number with where it comes from.
+/// A whole number with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// In the unit of its key.
@@ -282,11 +282,11 @@ pub struct Figure {
 /// A DMA engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dma {
-    /// Channels, dealt to the domains in turn, the first one to its home.
+    /// Number of channels, assigned to the domains in turn, the first one to its home.
     pub channels: Figure,
-    /// MB (10^6 bytes) a second, all channels together.
+    /// Total bandwidth of all channels in MB/s (10^6 bytes).
     pub bandwidth_mbps: Figure,
-    /// ns from the start of a transfer to its first byte.
+    /// Time from the start of a transfer to its first byte, in ns.
     pub setup_ns: Figure,
 }
 
@@ -304,38 +304,38 @@ pub struct Service {
 /// The doorbell fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fabric {
-    /// Vectors of every peer.
+    /// Number of vectors of every peer.
     pub vectors: u32,
     /// Vector for messages.
     pub message: u32,
     /// Vector for the DSM.
     pub dsm: u32,
-    /// Vector for the chip page; at the soc: "look at the domain pages".
+    /// Vector for the chip page; at the soc: a request in a domain page.
     pub chip: u32,
 }
 
-/// A chip.
+/// A board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Board {
     /// Its name.
     pub name: String,
-    /// One line about it.
+    /// A description of one line.
     pub description: String,
     /// Command line of the kernels.
     pub arguments: String,
     /// The RAM file: its first byte is `ram.base`.
     pub ram: Block,
-    /// Doorbells.
+    /// The doorbell fabric.
     pub fabric: Fabric,
     /// Domains, in slot order.
     pub domains: Vec<Domain>,
-    /// Memory, by address.
+    /// Memory regions, by address.
     pub regions: Vec<Region>,
     /// Devices.
     pub devices: Vec<Device>,
     /// Services.
     pub services: Vec<Service>,
-    /// Places in the uncached window.
+    /// Layout of the uncached window.
     pub layout: Layout,
 }
 
@@ -343,7 +343,7 @@ impl Board {
     /// The soc's slot on the doorbell fabric.
     pub const SOC_SLOT: u32 = 0;
 
-    /// The domain with the role main.
+    /// Returns the domain with the role main.
     pub fn main(&self) -> &Domain {
         self.domains
             .iter()
@@ -351,7 +351,7 @@ impl Board {
             .expect("check::board refuses a board without a main domain")
     }
 
-    /// Offset of a physical address in the RAM file.
+    /// Returns the offset of a physical address in the RAM file.
     pub fn offset(&self, pa: u64) -> u64 {
         pa - self.ram.base
     }

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `"48 MiB"`, or plain bytes.
+//! Sizes in board files: `"48 MiB"`, or plain bytes.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
-/// Reads `"16 KiB"`, `"48 MiB"`, `"1 GiB"`.
+/// Parses `"16 KiB"`, `"48 MiB"`, `"1 GiB"`.
 fn parse(text: &str) -> Option<u64> {
     let (number, unit) = text.trim().split_once(' ')?;
     let factor = match unit.trim() {
@@ -19,7 +19,7 @@ fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The size as a person reads it.
+/// Formats a size for people.
 pub fn shown(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {

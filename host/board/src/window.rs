@@ -1,4 +1,4 @@
-//! Places in the uncached window, computed and never written by hand.
+//! Layout of the uncached window, computed, never specified in a file.
 //!
 //! ```text
 //! +0        blob (read-only once the chip runs)
@@ -8,8 +8,8 @@
 //! +11..15   block table                    a part each, by its domain
 //! +15..     register blocks of the devices
 //! 128 KiB   memory of the devices, each on a page
-//! behind it message links, domains x domains, at a multiple of 64 KiB; behind these the links of
-//!           the coherence protocol
+//! after it  message links, domains x domains, at a multiple of 64 KiB; then the links of the
+//!           coherence protocol
 //! ```
 
 use crate::error::{Place, Reason};
@@ -22,7 +22,7 @@ use abi::msg::LINK_SIZE;
 const PAGE: u64 = 4096;
 const ROUND: u64 = 64 << 10;
 
-/// What is where.
+/// Physical addresses of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The window.
@@ -43,11 +43,11 @@ pub struct Layout {
     pub memory: u64,
     /// Message links.
     pub links: u64,
-    /// Bytes of one.
+    /// Size of a link in bytes.
     pub link_size: u64,
     /// Links of the coherence protocol.
     pub dsm: u64,
-    /// Bytes of one.
+    /// Size of a link in bytes.
     pub dsm_link_size: u64,
 }
 
@@ -58,8 +58,8 @@ const FIXED: u64 = 3 + MAX_DOMAINS as u64 + TABLE;
 const _: () = assert!((FIXED + MAX_DEVICES as u64) * PAGE <= 2 * ROUND);
 
 impl Layout {
-    /// Places everything for so many domains of so many cores at most; `device_memory` is the sum
-    /// over the devices, each rounded to pages.
+    /// Computes the layout for this many domains with at most this many cores; `device_memory` is
+    /// the sum over all devices, each rounded to pages.
     pub(crate) fn compute(
         window: Block,
         at: usize,
@@ -97,7 +97,7 @@ impl Layout {
         })
     }
 
-    /// Register block of device `index`.
+    /// Returns the address of the register block of device `index`.
     pub fn registers_of(&self, index: usize) -> u64 {
         self.registers + index as u64 * PAGE
     }

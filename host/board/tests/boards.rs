@@ -1,4 +1,4 @@
-//! The boards of the tree hold together, and a bad board file is refused with line and reason.
+//! The boards of the tree are valid, and an invalid board file is rejected with line and reason.
 
 use board::{Board, Reason};
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ fn duo() -> String {
     std::fs::read_to_string(boards().join("duo.toml")).expect("the tree has a duo")
 }
 
-/// duo with `from` (which must occur) replaced once.
+/// Returns duo with one occurrence of `from` (which must exist) replaced.
 fn spoiled(from: &str, to: &str) -> String {
     let text = duo();
     assert!(text.contains(from), "duo.toml has no {from:?}");
     text.replacen(from, to, 1)
 }
 
-/// The error of `text`: its line in words, and its reason.
+/// Returns the error of `text`: the text of its line, and its reason.
 fn refused(text: &str) -> (String, Reason) {
     let error = board::parse("boards/bad.toml", text).expect_err("must be refused");
     let line = text.lines().nth(error.line - 1).unwrap_or("").to_string();
@@ -26,8 +26,8 @@ fn refused(text: &str) -> (String, Reason) {
     (line, error.reason)
 }
 
-/// Replacing `from` by `to` is refused on a line that contains `line`, for a reason that
-/// contains `reason`.
+/// Checks that replacing `from` by `to` is rejected on a line that contains `line`, for a reason
+/// that contains `reason`.
 fn check(from: &str, to: &str, line: &str, reason: &str) {
     let (found, why) = refused(&spoiled(from, to));
     assert!(found.contains(line), "{to:?}: blamed line {found:?}, reason {why}");
@@ -136,7 +136,7 @@ fn memory_that_does_not_fit_together() {
     check("kind = \"local\"\nowner = \"shadow\"", "kind = \"reserved\"", "[[domain]]", "no local");
     check("owner = \"main\"\n", "", "[[memory]]", "needs an owner");
     check("kind = \"global\"", "kind = \"global\"\nowner = \"main\"", "owner", "remove the owner");
-    check("owner = \"shadow\"", "owner = \"nobody\"", "nobody", "no domain named");
+    check("owner = \"shadow\"", "owner = \"absent\"", "absent", "no domain named");
     check("kind = \"global\"", "kind = \"local\"\nowner = \"main\"", "0x9000", "a second local");
 }
 

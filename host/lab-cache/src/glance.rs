@@ -1,7 +1,7 @@
-//! A look at one line without a lock: is the access of the most frequent kind, which neither is
-//! wrong nor changes what is known? Who may be interrupted by others between look and access takes
-//! a lock only when the answer is no. A line that changes meanwhile belongs to accesses that
-//! nothing orders; then either order is right.
+//! Checks one line without a lock: is the access of the most frequent kind, which is correct and
+//! changes no state? A thread that other threads may interrupt between check and access takes the
+//! lock only if the answer is no. If a line changes meanwhile, no synchronisation orders the two
+//! accesses, so either order is right.
 
 use core::sync::atomic::AtomicU64;
 
@@ -9,14 +9,14 @@ use crate::layout::{AttachError, Layout};
 use crate::line::Line;
 use crate::party::Domain;
 
-/// The same words that a [`crate::Model`] works on.
+/// A view of the words that a [`crate::Model`] works on.
 #[derive(Clone, Copy)]
 pub struct Glance<'a> {
     layout: Layout<'a>,
 }
 
 impl<'a> Glance<'a> {
-    /// As [`crate::Model::attach`].
+    /// Attaches as [`crate::Model::attach`] does.
     pub fn attach(words: &'a [AtomicU64], base: u64, bytes: u64) -> Result<Self, AttachError> {
         Ok(Glance { layout: Layout::attach(words, base, bytes)? })
     }
@@ -26,7 +26,7 @@ impl<'a> Glance<'a> {
         self.layout.only_line(pa, len).is_some_and(settled)
     }
 
-    /// A cached load.
+    /// Returns whether a cached load needs no event, as do the functions below for other accesses.
     #[inline]
     pub fn read(&self, domain: Domain, pa: u64, len: u64) -> bool {
         self.is(pa, len, |line| line.read_is_settled(domain))
@@ -56,13 +56,13 @@ impl<'a> Glance<'a> {
         self.is(pa, len, |line| line.write_is_settled(domain) && line.is_alone(domain))
     }
 
-    /// A load past the cache.
+    /// A load that bypasses the cache.
     #[inline]
     pub fn uncached_read(&self, domain: Domain, pa: u64, len: u64) -> bool {
         self.is(pa, len, |line| line.uncached_read_is_settled(domain))
     }
 
-    /// A store past the cache.
+    /// A store that bypasses the cache.
     #[inline]
     pub fn uncached_write(&self, domain: Domain, pa: u64, len: u64) -> bool {
         self.is(pa, len, |line| line.uncached_write_is_settled(domain))

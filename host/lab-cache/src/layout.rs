@@ -1,14 +1,14 @@
-//! Where the words of the state lie. All processes that share a state agree on this:
+//! Layout of the state. All processes that share a state agree on it:
 //!
 //! ```text
 //!   header (8 words) | chunks: 1 word each | lines: 1 word each | writers' pcs | readers' pcs
 //! ```
-//! A chunk's word says which domains have left a mark on any of its lines, so that a sweep passes
-//! over memory nobody touched. Sections are apart because the common access looks at the line's
-//! word only. Untouched words are 0: a fresh sparse file is an empty state.
+//! A chunk's word records which domains have left a mark on any of its lines, so that a sweep skips
+//! untouched memory. The sections are separate because the common access reads only the line's
+//! word. Untouched words are 0: a fresh sparse file is an empty state.
 //!
-//! All accesses are relaxed: of a model's events there is one at a time, and whoever hands over the
-//! turn or the lock orders them. A glance reads a line's word whenever it likes.
+//! All accesses are relaxed. A model's events are serialized, and the turn or the lock orders those
+//! of different processes. A glance reads a line's word at any time.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,17 +17,17 @@ use crate::party::Domain;
 
 /// Bytes of a cache line.
 pub const LINE: u64 = 64;
-/// Bytes of RAM that share a word of the sweep's map.
+/// Bytes of RAM that share a chunk word.
 pub const CHUNK: u64 = 16 << 10;
 
 const HEADER: usize = 8;
 const LINES_A_CHUNK: usize = (CHUNK / LINE) as usize;
-/// Beside the domains' bits in a chunk's word: some line of it has ever been other than 0.
+/// In a chunk's word, in addition to the domains' bits: some line of it has ever been other than 0.
 pub const USED: u64 = 1 << Domain::LIMIT;
-/// "PENCACH1" as it lies in memory.
+/// "PENCACH1", little endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"PENCACH1");
 
-/// Words that the state of `bytes` bytes of RAM takes (about 3/8 of them, sparse).
+/// Returns the number of words for the state of `bytes` bytes of RAM (about 3/8 of them, sparse).
 pub const fn words_for(bytes: u64) -> usize {
     HEADER + chunks_of(bytes) + 3 * lines_of(bytes)
 }
@@ -40,22 +40,22 @@ const fn chunks_of(bytes: u64) -> usize {
     bytes.div_ceil(CHUNK) as usize
 }
 
-/// The words are not a state of this RAM.
+/// Why the words are not a state of this RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachError {
     /// Too few words.
     Short {
-        /// How many there are.
+        /// Words given.
         given: usize,
-        /// How many it takes.
+        /// Words needed.
         needed: usize,
     },
-    /// RAM does not begin at a line's first byte.
+    /// RAM does not begin at a cache line.
     Unaligned {
-        /// Where it begins.
+        /// The base address.
         base: u64,
     },
-    /// They hold another RAM's state, or something else.
+    /// They hold the state of a different RAM, or other data.
     Foreign,
 }
 
@@ -87,7 +87,7 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Over `words`; the first to come writes the header into words that are all 0.
+    /// Creates the layout over `words`. If they are all 0, writes the header.
     pub fn attach(words: &'a [AtomicU64], base: u64, bytes: u64) -> Result<Self, AttachError> {
         let needed = words_for(bytes);
         if words.len() < needed {
@@ -113,7 +113,7 @@ impl<'a> Layout<'a> {
         Ok(Layout { base, bytes, chunks, lines, writers, readers })
     }
 
-    /// What is known of the line of an access that lies in one line of RAM: the quick way.
+    /// Returns the state of the line of an access within one line of RAM: the fast path.
     #[inline]
     pub fn only_line(&self, pa: u64, len: u64) -> Option<Line> {
         let offset = pa.wrapping_sub(self.base);
@@ -122,7 +122,8 @@ impl<'a> Layout<'a> {
         Some(Line(word.load(Relaxed)))
     }
 
-    /// First and last line of an access that begins in RAM; what lies behind RAM is left out.
+    /// Returns the first and the last line of an access that begins in RAM; the part beyond RAM is
+    /// ignored.
     pub fn span(&self, pa: u64, len: u64) -> Option<(usize, usize)> {
         let offset = pa.wrapping_sub(self.base);
         if offset >= self.bytes || len == 0 {
@@ -132,47 +133,47 @@ impl<'a> Layout<'a> {
         Some(((offset / LINE) as usize, (last / LINE) as usize))
     }
 
-    /// Physical address of a line.
+    /// Returns the physical address of a line.
     pub fn address(&self, line: usize) -> u64 {
         self.base + line as u64 * LINE
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// What is known of a line.
+    /// Returns the state of a line.
     pub fn line(&self, line: usize) -> Line {
         Line(self.lines[line].load(Relaxed))
     }
 
-    /// Changes it.
+    /// Sets the state of a line.
     pub fn set_line(&self, line: usize, to: Line) {
         self.lines[line].store(to.0, Relaxed);
     }
 
-    /// The pc of the newest value's write.
+    /// Returns the pc of the write of the newest value.
     pub fn writer_pc(&self, line: usize) -> u64 {
         self.writers[line].load(Relaxed)
     }
 
-    /// Changes it.
+    /// Sets that pc.
     pub fn set_writer_pc(&self, line: usize, pc: u64) {
         self.writers[line].store(pc, Relaxed);
     }
 
-    /// The pc of the read that last brought the line into a cache.
+    /// Returns the pc of the read that last brought the line into a cache.
     pub fn reader_pc(&self, line: usize) -> u64 {
         self.readers[line].load(Relaxed)
     }
 
-    /// Changes it.
+    /// Sets that pc.
     pub fn set_reader_pc(&self, line: usize, pc: u64) {
         self.readers[line].store(pc, Relaxed);
     }
 
-    /// Remembers that the domains of `set` have a mark on `line`.
+    /// Records that the domains of `set` have a mark on `line`.
     pub fn mark(&self, line: usize, set: u64) {
         let chunk = &self.chunks[line / LINES_A_CHUNK];
         let before = chunk.load(Relaxed);
@@ -182,7 +183,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The first line from `line` on whose chunk bears a mark of a domain of `set`.
+    /// Returns the first line, from `line` on, whose chunk has a mark of a domain of `set`.
     pub fn next_marked(&self, line: usize, set: u64) -> Option<usize> {
         let first = line / LINES_A_CHUNK;
         let rest = self.chunks.get(first..)?;

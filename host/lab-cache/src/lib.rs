@@ -1,14 +1,14 @@
-//! The coherence sanitizer's brain: what the caches of up to 8 domains may hold of one shared RAM,
+//! The coherence sanitizer's model: what the caches of up to 8 domains may hold of one shared RAM,
 //! and which accesses are wrong on a chip whose domains are not coherent. No I/O, no clock, no
-//! allocation; the state is a slice of words that the caller supplies, so that it can lie in a file
-//! which several processes map. Whoever calls a [`Model`] orders the events of all processes: by
+//! allocation. The state is a slice of words that the caller supplies, so it can be in a file that
+//! several processes map. The callers of a [`Model`] serialize the events of all processes: by
 //! turns, or by a lock. A [`Glance`] needs neither.
 //!
-//! # What it knows
-//! Per line of 64 bytes and domain: does the domain's cache perhaps hold the line (**held**)? May
-//! it hold changes that memory lacks (**dirty**)? May its copy be older than the newest value
-//! (**stale**)? Has the domain accessed the line past its cache (**polled**)? The newest value is
-//! that of the last write in the order of the calls, whoever made it.
+//! # State
+//! Per line of 64 bytes and domain: may the domain's cache hold the line (**held**)? May it hold
+//! changes that memory lacks (**dirty**)? May its copy be older than the newest value (**stale**)?
+//! Has the domain accessed the line bypassing its cache (**polled**)? The newest value is that of
+//! the last write in the order of the calls, by any party.
 //!
 //! The model answers for **every** choice a cache has: a dirty line may have been written back at
 //! any time since the write, or not yet; any line may have been dropped, or may be held for ever
@@ -39,39 +39,44 @@
 //! | exclusive, read-modify-write | another domain holds or polls it | `SharedAtomic` | |
 //! | store of more than 64 bits | see below | `WideStore` | |
 //!
-//! - A line is one thing: two domains that use different bytes of it share it, and are reported.
-//! - A copy whose write-back would overwrite newer data is reported when it comes to be (at the
-//!   write, or at the other's write), not when it is written back.
-//! - Invalidating an own dirty line throws the changes away. That is how a buffer is given to a
-//!   device, so it is no fault by itself; reading the line before anyone has written it again is.
-//!   A write of a few bytes counts as a new value of the whole line.
-//! - A wide store is torn only for one who looks meanwhile. It is reported when another domain has
-//!   polled the line, or when the store itself goes past the cache to a line another domain holds.
-//!   Between caches, whole lines move, and every rule above applies to it as to any store.
-//! - Atomics are judged by who holds or polls the line **now**: an invalidate (a page handed over,
-//!   a balloon move) ends a domain's part in a line, so memory that changes hands properly may hold
-//!   locks of whoever has it. Ranges given to [`Model::allow`] (hardware spinlocks) are exempt.
-//! - A device is no second party of an atomic: nothing ever says that it has let go of a line.
-//! - Each combination of kind, line, accessing pc and writer's pc is reported once; those
-//!   beyond what a model remembers are only counted ([`Model::untold`]).
+//! - Lines are not divided: two domains that use different bytes of a line share it, and are
+//!   reported.
+//! - A copy whose write-back would overwrite newer data is reported when it comes into existence
+//!   (at the write, or at the other domain's write), not when it is written back.
+//! - Invalidating an own dirty line drops the changes. That is how a buffer is handed to a device,
+//!   so it is not an error. Reading the line before it is written again is. A write of a few bytes
+//!   counts as a new value of the whole line.
+//! - A wide store is torn only for a concurrent reader. It is reported if another domain has polled
+//!   the line, or if the store itself bypasses the cache and another domain holds the line. Caches
+//!   exchange whole lines, and every rule above applies to a wide store as to any other.
+//! - Atomics are judged by the domains that hold or poll the line **now**: an invalidate (a page
+//!   transfer, a balloon move) ends a domain's part in a line, so memory that is handed over
+//!   properly may hold locks of its new owner. Ranges given to [`Model::allow`] (hardware
+//!   spinlocks) are exempt.
+//! - A device never counts as a party of an atomic, because nothing tells when it has let go of a
+//!   line.
+//! - Each combination of kind, line, accessing pc and writer's pc is reported once. Reports beyond
+//!   what a model remembers are only counted ([`Model::untold`]).
 //!
 //! # After a report
-//! The model goes on as the hardware would: two dirty copies stay two dirty copies. A copy written
-//! back becomes the newest value, as memory then holds it.
+//! The model continues as the hardware would: two dirty copies remain two dirty copies. A copy that
+//! is written back becomes the newest value, because memory then holds it.
 //!
-//! # What it does not see
+//! # Limits
 //! - **Speculation.** Real caches may fetch a line at any time while a cacheable mapping of it
-//!   exists. Here only accesses bring lines in: an invalidate before a DMA transfer suffices, where
-//!   a chip also needs one behind it; one made before the other's clean passes, where a chip needs
-//!   it after.
-//! - **Evictions**, exactly: all choices are assumed possible.
+//!   exists. Here only accesses bring lines in. So an invalidate before a DMA transfer suffices,
+//!   where a chip also needs one after it; and an invalidate before the other domain's clean is
+//!   accepted, where a chip needs it after the clean.
+//! - **Evictions.** No particular choice is modelled: all are assumed possible.
 //! - **Instruction caches.** A fetch must find the newest bytes at the point of unification (see
-//!   [`Model::unify`]); that the core then threw away old instructions (IC IVAU) is not checked.
-//! - **Order.** Barriers are the litmus tests' concern; an operation is complete when it is called.
-//! - **Attributes.** The caller says which accesses are cached. With the MMU off, AArch64 data
+//!   [`Model::unify`]). Whether the core then invalidates old instructions (IC IVAU) is not
+//!   checked.
+//! - **Order.** Barriers are checked by the litmus tests; an operation is complete when it is
+//!   called.
+//! - **Attributes.** The caller decides which accesses are cached. With the MMU off, AArch64 data
 //!   accesses are uncached.
-//! - Page-table walks, unless the caller reports them as reads; whatever wrote RAM unreported (tell
-//!   it with [`Model::forget`]).
+//! - Page-table walks, unless the caller reports them as reads; and unreported writes of RAM (for
+//!   which the caller uses [`Model::forget`]).
 //! - Which bytes of a line are dirty, and cache levels or cores inside a domain.
 
 #![cfg_attr(not(test), no_std)]

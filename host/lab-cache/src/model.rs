@@ -1,5 +1,5 @@
-//! The model: one function an event. Each looks its line up, and leaves at once when the access
-//! neither is wrong nor changes what is known; that is the path of nearly all accesses.
+//! The model: one function per event. Each looks up the line and returns at once if the access is
+//! correct and changes no state; nearly all accesses take that path.
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -10,10 +10,10 @@ use crate::party::{Access, Domain, Party, Site};
 use crate::seen::Seen;
 use crate::violation::{Event, Kind, Violation};
 
-/// Ranges that may be given to [`Model::allow`].
+/// Maximum ranges for [`Model::allow`].
 const RANGES: usize = 8;
 
-/// Who is told of a violation.
+/// Callback for violations.
 type Report<'r> = &'r mut dyn FnMut(&Violation);
 
 /// No room for another range.
@@ -28,7 +28,7 @@ impl core::fmt::Display for TooManyRanges {
 
 impl core::error::Error for TooManyRanges {}
 
-/// What kind of atomic.
+/// A kind of atomic access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
     /// The load of an exclusive pair.
@@ -44,11 +44,11 @@ pub enum Atomic {
 pub enum Path {
     /// Through the domain's caches.
     Cached,
-    /// Past them.
+    /// Bypassing them.
     Uncached,
 }
 
-/// The state of all caches, as one process sees it.
+/// The state of all caches, as seen by one process.
 pub struct Model<'a> {
     pub(crate) layout: Layout<'a>,
     allowed: [Range<u64>; RANGES],
@@ -56,21 +56,23 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Over `words` (see [`crate::words_for`]), for `bytes` of RAM from physical address `base`.
-    /// Words that are all 0 are a chip whose caches are empty; others go on where they were left.
+    /// Attaches to `words` (see [`crate::words_for`]), for `bytes` of RAM from physical address
+    /// `base` on. Words that are all 0 mean empty caches; others continue an earlier state.
     pub fn attach(words: &'a [AtomicU64], base: u64, bytes: u64) -> Result<Self, AttachError> {
         let layout = Layout::attach(words, base, bytes)?;
         Ok(Model { layout, allowed: [const { 0..0 }; RANGES], seen: Seen::new() })
     }
 
-    /// Exempts a range of physical addresses from the rules of atomics: hardware spinlocks.
+    /// Exempts a range of physical addresses, such as hardware spinlocks, from the rules of
+    /// atomics.
     pub fn allow(&mut self, range: Range<u64>) -> Result<(), TooManyRanges> {
         let free = self.allowed.iter_mut().find(|r| r.is_empty()).ok_or(TooManyRanges)?;
         *free = range;
         Ok(())
     }
 
-    /// New violations that this process has not told, for it remembers too many already.
+    /// Returns the number of new violations that were not reported, because this process remembers
+    /// too many already.
     pub fn untold(&self) -> u64 {
         self.seen.untold()
     }
@@ -93,7 +95,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// An instruction fetch: once for each run of a translated block will do.
+    /// An instruction fetch. One call per execution of a translated block is enough.
     #[inline]
     pub fn fetch(&mut self, domain: Domain, pa: u64, len: u64, report: Report) {
         let settled = |line: Line| line.fetch_is_settled(domain);
@@ -103,7 +105,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A load past the cache.
+    /// A load that bypasses the cache.
     #[inline]
     pub fn uncached_read(&mut self, access: Access, report: Report) {
         let settled = |line: Line| line.uncached_read_is_settled(access.domain);
@@ -112,7 +114,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A store past the cache.
+    /// A store that bypasses the cache.
     #[inline]
     pub fn uncached_write(&mut self, access: Access, report: Report) {
         let settled = |line: Line| line.uncached_write_is_settled(access.domain);
@@ -121,7 +123,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A device reads memory. `pc` is shown in reports: whatever tells the devices apart.
+    /// A device reads memory. `pc` appears in reports and identifies the device.
     pub fn device_read(&mut self, pa: u64, len: u64, pc: u64, report: Report) {
         let Some((first, last)) = self.layout.span(pa, len) else { return };
         let site = Site { party: Party::DEVICES, pc };
@@ -145,8 +147,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// An exclusive, a read-modify-write, or a store of more than 64 bits. Everything that holds
-    /// for the load or store it contains is checked too: it needs no second call.
+    /// An exclusive, a read-modify-write, or a store of more than 64 bits. The load or store that
+    /// it contains is checked too and needs no other call.
     pub fn atomic(&mut self, access: Access, what: Atomic, path: Path, report: Report) {
         let Some((first, last)) = self.layout.span(access.pa, access.len) else { return };
         for line in first..=last {
@@ -166,34 +168,34 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The domain writes its changes of the line at `pa` back, and may keep it.
+    /// The domain cleans the line at `pa`, and may keep it.
     pub fn clean(&mut self, domain: Domain, pa: u64) {
         self.maintain(pa, |line| line.after_clean(domain));
     }
 
-    /// The domain makes its changes of the line at `pa` visible to its own instruction fetches, and
-    /// to nobody else (DC CVAU).
+    /// The domain makes its changes of the line at `pa` visible to its own instruction fetches only
+    /// (DC CVAU).
     pub fn unify(&mut self, domain: Domain, pa: u64) {
         self.maintain(pa, |line| line.after_unify(domain));
     }
 
-    /// May the domain's cache hold changes of the line at `pa` that it would now write back?
+    /// Returns whether the domain's cache may hold changes of the line at `pa`.
     pub fn is_dirty(&self, domain: Domain, pa: u64) -> bool {
         let line = self.layout.span(pa, 1).map(|(line, _)| self.layout.line(line));
         line.is_some_and(|line| line.dirty() & domain.bit() != 0)
     }
 
-    /// The caller keeps a copy of the line at `pa` as its writer has just cleaned it.
+    /// Records that the caller keeps a copy of the line at `pa` as its writer has just cleaned it.
     pub fn saved(&mut self, pa: u64) {
         self.maintain(pa, |line| line.saved(true));
     }
 
-    /// The domain drops the line at `pa`, changes and all.
+    /// The domain invalidates the line at `pa`; changes are lost.
     pub fn invalidate(&mut self, domain: Domain, pa: u64) {
         self.maintain(pa, |line| line.after_invalidate(domain));
     }
 
-    /// The domain writes its changes of the line at `pa` back and drops it.
+    /// The domain cleans and invalidates the line at `pa`.
     pub fn clean_invalidate(&mut self, domain: Domain, pa: u64) {
         self.maintain(pa, |line| line.after_clean(domain).after_invalidate(domain));
     }
@@ -211,7 +213,7 @@ impl<'a> Model<'a> {
         self.allowed.iter().any(|range| range.contains(&pa))
     }
 
-    /// Makes `event` happen to every line of the access that is not settled.
+    /// Applies `event` to every line of the access that is not settled.
     #[inline(never)]
     fn each(
         &mut self,
@@ -265,7 +267,7 @@ impl<'a> Model<'a> {
         self.layout.mark(line, access.domain.bit());
     }
 
-    /// Reports `fault`, if there is one, unless the same was reported before.
+    /// Reports `fault`, if there is one that was not reported before.
     fn tell(
         &mut self,
         line: usize,

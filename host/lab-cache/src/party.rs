@@ -1,43 +1,43 @@
-//! Who accesses memory, and one access.
+//! The parties that access memory, and accesses.
 
 /// A domain with a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(u8);
 
 impl Domain {
-    /// How many there may be.
+    /// Maximum number of domains.
     pub const LIMIT: u8 = 8;
 
-    /// Domain `number`, counted from 0.
+    /// Returns the domain `number`, counted from 0.
     pub const fn new(number: u8) -> Option<Domain> {
         if number < Self::LIMIT { Some(Domain(number)) } else { None }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// Its bit in a set of domains.
+    /// Returns its bit in a set of domains.
     pub(crate) const fn bit(self) -> u64 {
         1 << self.0
     }
 }
 
-/// A domain, or the devices (which have no cache, and count as one).
+/// A domain, or the devices (which have no cache and count as one party).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party(u8);
 
 impl Party {
-    /// Everything that reaches memory through the soc.
+    /// All accesses through the soc.
     pub const DEVICES: Party = Party(Domain::LIMIT);
 
-    /// The domain's number; 8 for devices.
+    /// Returns the domain's number; 8 for devices.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// From 1, so that 0 can stand for nobody.
+    /// Returns a code from 1 on; 0 means no party.
     pub(crate) const fn code(self) -> u64 {
         self.0 as u64 + 1
     }
@@ -49,7 +49,7 @@ impl Party {
         }
     }
 
-    /// The first domain of a set.
+    /// Returns the first domain of a set.
     pub(crate) const fn first(set: u64) -> Option<Party> {
         if set == 0 { None } else { Some(Party(set.trailing_zeros() as u8)) }
     }
@@ -61,30 +61,31 @@ impl From<Domain> for Party {
     }
 }
 
-/// Who did something, and where in its code.
+/// A party and a place in its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Who.
+    /// The party.
     pub party: Party,
-    /// The program counter; of a fetch the physical address; of a device what the caller says.
+    /// The program counter; for a fetch the physical address, for a device a value chosen by the
+    /// caller.
     pub pc: u64,
 }
 
 /// An access by a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Who.
+    /// The domain.
     pub domain: Domain,
     /// The first byte's physical address.
     pub pa: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
-    /// The instruction.
+    /// Address of the instruction.
     pub pc: u64,
 }
 
 impl Access {
-    /// The site of the access.
+    /// Returns the site of the access.
     pub(crate) fn site(&self) -> Site {
         Site { party: self.domain.into(), pc: self.pc }
     }

@@ -1,10 +1,10 @@
-//! Which reports were made.
+//! The set of reports that were made.
 
 use crate::violation::Violation;
 
-/// Different reports a model remembers; those beyond are counted only.
+/// Number of different reports that a model remembers; later ones are only counted.
 const SLOTS: usize = 2048;
-/// How far a report may lie from its place.
+/// Maximum distance of a report from its home slot.
 const REACH: usize = 16;
 
 /// A bounded set of reports.
@@ -18,12 +18,12 @@ impl Seen {
         Seen { keys: [0; SLOTS], untold: 0 }
     }
 
-    /// New violations for which there was no room.
+    /// Returns the number of new violations for which there was no room.
     pub fn untold(&self) -> u64 {
         self.untold
     }
 
-    /// Is the violation to be told?
+    /// Returns whether the violation must be reported, and remembers it.
     pub fn is_new(&mut self, violation: &Violation) -> bool {
         let key = key(violation);
         for step in 0..REACH {
@@ -41,14 +41,15 @@ impl Seen {
     }
 }
 
-/// Stands for kind, line and both pcs; never 0. Two reports share one by a chance of 2^-64.
+/// Returns a hash of kind, line and both pcs; never 0. Two reports collide with a probability of
+/// 2^-64.
 fn key(violation: &Violation) -> u64 {
     let writer = violation.writer.map_or(0, |site| site.pc);
     let parts = [violation.kind as u64, violation.line, violation.access.pc, writer];
     parts.into_iter().fold(1, mix).max(1)
 }
 
-/// SplitMix64's step, over a running value.
+/// One step of SplitMix64 over a running value.
 fn mix(before: u64, part: u64) -> u64 {
     let mut z = before.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ part;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

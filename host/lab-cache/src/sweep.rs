@@ -1,4 +1,4 @@
-//! Events that concern many lines: a domain's death, its boot, memory rewritten unseen.
+//! Events that concern many lines: a domain's death, its boot, unreported writes.
 
 use crate::layout::{Layout, USED};
 use crate::line::Line;
@@ -6,16 +6,16 @@ use crate::model::Model;
 use crate::party::Domain;
 
 impl Model<'_> {
-    /// The domain has lost its power: its cache is gone, with the changes it held. The answer is
-    /// the lines whose newest value may have been there only, in order; a chip loses any of them,
-    /// so the caller may overwrite them in RAM. What RAM then holds counts as the newest value. The
-    /// whole cache is gone even if the answer is dropped half-way.
+    /// The domain has lost its power, and its cache with the changes it held. Returns, in order,
+    /// the lines whose newest value may have been only there. A chip may lose any of them, so the
+    /// caller may overwrite them in RAM; what RAM then holds counts as the newest value. The whole
+    /// cache is gone even if the iterator is dropped early.
     pub fn death(&mut self, domain: Domain) -> Dirty<'_> {
         self.sweep(domain, |line, domain| line.without(domain.bit()))
     }
 
-    /// The same of a domain that comes back and goes on: reading a line that it lost is reported,
-    /// until somebody has written it. Lines of which the caller keeps a copy are not lost.
+    /// The same for a domain that comes back and continues: reading a line that it lost is reported
+    /// until the line is written. Lines of which the caller keeps a copy are not lost.
     pub fn power_off(&mut self, domain: Domain) -> Dirty<'_> {
         self.sweep(domain, Line::after_loss)
     }
@@ -24,7 +24,7 @@ impl Model<'_> {
         Dirty { layout: &self.layout, domain, after, next: 0, ended: false }
     }
 
-    /// The domain makes all of its changes visible to its own instruction fetches (fence.i).
+    /// The domain makes all its changes visible to its own instruction fetches (fence.i).
     pub fn unify_all(&mut self, domain: Domain) {
         let mut line = 0;
         while let Some(marked) = self.layout.next_marked(line, domain.bit()) {
@@ -37,13 +37,13 @@ impl Model<'_> {
         }
     }
 
-    /// The domain boots with an empty cache, and expects nothing of what it lost before.
+    /// The domain boots with an empty cache, and no longer expects the values that it lost before.
     pub fn reset(&mut self, domain: Domain) {
         drop(self.sweep(domain, Line::after_boot));
     }
 
-    /// The lines of this range hold something new that nobody reported (an emulator's loader wrote
-    /// them), and no cache holds any of them.
+    /// The lines of this range were written without a report (by an emulator's loader), and no
+    /// cache holds any of them.
     pub fn forget(&mut self, pa: u64, len: u64) {
         let Some((first, last)) = self.layout.span(pa, len) else { return };
         let mut line = first;
@@ -54,16 +54,16 @@ impl Model<'_> {
     }
 }
 
-/// A line whose newest value may have gone with a domain's power; see [`Model::death`].
+/// A line whose newest value may have been lost with a domain's power; see [`Model::death`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Its physical address.
     pub pa: u64,
-    /// The caller keeps a copy of what memory holds of it.
+    /// Whether the caller keeps a copy of its contents in memory.
     pub saved: bool,
 }
 
-/// The lines whose newest value a domain without power may have had, in order.
+/// The lines whose newest value only a domain without power may have had, in order.
 pub struct Dirty<'m> {
     layout: &'m Layout<'m>,
     domain: Domain,
@@ -84,7 +84,8 @@ impl Iterator for Dirty<'_> {
             if after != before {
                 self.layout.set_line(line, after);
             }
-            // Where another has written since, RAM holds the other's bytes, not the lost ones.
+            // If another domain has written since, RAM holds that domain's bytes, not the lost
+            // ones.
             if before.dirty() & !before.stale() & set != 0 {
                 return Some(Lost { pa: self.layout.address(line), saved: before.is_saved() });
             }

@@ -1,30 +1,30 @@
-//! What a report says.
+//! The contents of a report.
 
 use crate::party::{Party, Site};
 
-/// What is wrong.
+/// A kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The newest value may still be in another's cache only.
+    /// The newest value may still be only in another domain's cache.
     MissingClean,
     /// The reader may see an old copy of its own.
     MissingInvalidate,
     /// A write is lost, or may be overwritten by older data.
     LostUpdate,
-    /// Two domains have changed one line: one write-back overwrites the other.
+    /// Two domains have changed one line: one write-back would overwrite the other.
     TwoDirty,
-    /// Instructions may be fetched that were not cleaned to memory.
+    /// Instructions that may not have been cleaned to memory are fetched.
     FetchUncleaned,
-    /// An atomic that is none: the other domain's cache does not take part.
+    /// An atomic without effect on the other domain, whose cache does not take part.
     SharedAtomic,
-    /// A store that another domain may see half of.
+    /// A store that another domain may see torn.
     WideStore,
-    /// An access past the caches to a line that a cache has changed.
+    /// An uncached access to a line that a cache has changed.
     UncachedAlias,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::MissingClean,
         Kind::MissingInvalidate,
@@ -36,7 +36,7 @@ impl Kind {
         Kind::UncachedAlias,
     ];
 
-    /// In words.
+    /// Returns a description.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::MissingClean => "missing clean",
@@ -61,7 +61,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// In words.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Clean => "clean",
@@ -70,12 +70,12 @@ impl Operation {
     }
 }
 
-/// What would have made it right.
+/// The maintenance that would have made the access correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Who should have done it.
+    /// The party that should have done it.
     pub by: Party,
-    /// What, before the reported access.
+    /// The operation, before the reported access.
     pub operation: Operation,
 }
 
@@ -88,9 +88,9 @@ pub enum Event {
     Write,
     /// An instruction fetch.
     Fetch,
-    /// A load past the cache.
+    /// An uncached load.
     UncachedRead,
-    /// A store past the cache.
+    /// An uncached store.
     UncachedWrite,
     /// A device read memory.
     DeviceRead,
@@ -101,7 +101,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// In words.
+    /// Returns a verb for messages.
     pub const fn verb(self) -> &'static str {
         match self {
             Event::Read => "reads",
@@ -116,22 +116,22 @@ impl Event {
     }
 }
 
-/// An access that is wrong under some choice of the caches.
+/// An access that is wrong for some choice of the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// What is wrong.
     pub kind: Kind,
     /// Physical address of the line.
     pub line: u64,
-    /// How it was accessed.
+    /// The kind of access.
     pub event: Event,
-    /// Who accessed it.
+    /// The party and place of the access.
     pub access: Site,
-    /// Who is at the other side: the dirty holder, the newest writer, the other sharer.
+    /// The other party: the dirty holder, the newest writer, or the other sharer.
     pub other: Party,
-    /// What would have made it right; nothing would for an atomic or a wide store.
+    /// The maintenance that would have made it correct; `None` for an atomic or a wide store.
     pub missing: Option<Missing>,
-    /// The write that made the newest value (the first of a row of writes by one domain).
+    /// The write of the newest value (the first in a series of writes by one domain).
     pub writer: Option<Site>,
     /// The read that last brought the line into a cache.
     pub reader: Option<Site>,

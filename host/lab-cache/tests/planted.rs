@@ -1,4 +1,4 @@
-//! One planted bug for each rule, its right version beside it, and what must not be reported.
+//! One planted bug per rule, the correct version next to it, and false positives to avoid.
 
 mod common;
 
@@ -11,7 +11,7 @@ const X: u64 = BASE + 0x1000;
 
 type Sink<'r> = &'r mut dyn FnMut(&Violation);
 
-/// The reports of a program on a fresh chip.
+/// Returns the reports of a program on a fresh chip.
 fn told(program: impl FnOnce(&mut Model, Sink)) -> Vec<Violation> {
     let words = words(1 << 20);
     let mut model = Model::attach(&words, BASE, 1 << 20).expect("words fit");

@@ -1,5 +1,5 @@
-//! The model against the reference, in both directions, over thousands of seeded programs:
-//! what can go wrong is reported by then, and what is reported can go wrong.
+//! Compares the model with the reference, in both directions, over thousands of seeded programs:
+//! what can go wrong has been reported by then, and what is reported can go wrong.
 
 mod common;
 #[path = "common/reference.rs"]
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 const SEEDS: u64 = 6_000;
 
-/// One line's way through a seed.
+/// One line's history in a seed.
 struct Track {
     reference: Reference,
     over: bool,
 }
 
-/// Makes the model see `event` on line `line`; answers the reports.
+/// Applies `event` to line `line` of the model. Returns the reports.
 fn step(model: &mut Model, line: u64, event: Event, pc: u64) -> Vec<Violation> {
     let start = BASE + line * 64;
     let at = |word: usize| start + word as u64 * 16;
@@ -66,9 +66,10 @@ fn maintenance(random: &mut Prng, domains: u64) -> Event {
     }
 }
 
-/// What makes `event` right, whatever came before it: the discipline. Holders of changes clean (or
-/// drop them, where a device overwrites), then the one who accesses the line through its cache
-/// invalidates. Own changes are dropped by an invalidate, so one's own line is cleaned first.
+/// Returns the maintenance that makes `event` correct, whatever came before: holders of changes
+/// clean (or invalidate, if a device overwrites the line), then the domain that accesses the line
+/// through its cache invalidates. An invalidate drops own changes, so an own dirty line is cleaned
+/// first.
 fn preparations(event: Event, random: &mut Prng) -> Vec<Event> {
     let clean = |d| Event::Clean(d);
     let mut all: Vec<Event> = Vec::new();
@@ -92,7 +93,7 @@ fn preparations(event: Event, random: &mut Prng) -> Vec<Event> {
     all
 }
 
-/// A program of `length` events for one line. `careful` of 8 accesses are prepared.
+/// Returns a program of `length` events for one line. `careful` of 8 accesses are prepared.
 fn program(random: &mut Prng, domains: u64, careful: u64, length: u64) -> Vec<Event> {
     let mut all = Vec::new();
     for _ in 0..length {
@@ -108,7 +109,7 @@ fn program(random: &mut Prng, domains: u64, careful: u64, length: u64) -> Vec<Ev
     all
 }
 
-/// Lines that die dirty must be exactly those that may be dirty.
+/// The lines lost in a death must be exactly those that may be dirty.
 fn death(model: &mut Model, tracks: &mut [Track], d: usize, seed: u64) {
     let dead: Vec<u64> = model.death(domain(d as u8)).map(|lost| lost.pa).collect();
     for (line, track) in tracks.iter_mut().enumerate().filter(|(_, track)| !track.over) {
@@ -119,7 +120,7 @@ fn death(model: &mut Model, tracks: &mut [Track], d: usize, seed: u64) {
     }
 }
 
-/// Runs a seed to its end and answers each line's first report.
+/// Runs a seed. Returns each line's first report.
 fn run(seed: u64, careful: u64) -> Vec<Option<Kind>> {
     let mut random = Prng::new(seed);
     let domains = 2 + random.below(2);

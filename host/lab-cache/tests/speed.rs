@@ -1,4 +1,4 @@
-//! What an access costs. Prints, and asserts nothing about time:
+//! The cost of an access. Prints it, and asserts nothing about time:
 //! `cargo test --release -p lab-cache --test speed -- --nocapture`
 
 mod common;
@@ -11,7 +11,7 @@ use std::time::Instant;
 const SIZE: u64 = 64 << 20;
 const COUNT: u64 = 2_000_000;
 
-/// Runs `event` at addresses a stride apart, prints its cost, and answers what was reported.
+/// Runs `event` at addresses a stride apart and prints its cost. Returns the reports.
 fn cost(name: &str, stride: u64, event: impl Fn(&mut Model, u64, &mut dyn FnMut(&Violation))) {
     let words = words(SIZE);
     let mut model = Model::attach(&words, BASE, SIZE).expect("words fit");

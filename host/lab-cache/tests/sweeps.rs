@@ -1,5 +1,5 @@
-//! Death, boot and forgotten memory; several processes over one state; addresses at the edges;
-//! what is told once.
+//! Death, boot and unreported writes; several processes with one state; addresses at the edges;
+//! reports that are made only once.
 
 mod common;
 
@@ -83,7 +83,7 @@ fn forgotten_memory_is_new() {
     });
     assert_eq!(all, []);
     let kept = reported(&mut model, |m, r| m.read(access(1, last, 3), r));
-    assert_eq!(kept[0].kind, Kind::MissingClean, "what lies behind the range is kept");
+    assert_eq!(kept[0].kind, Kind::MissingClean, "lines after the range are kept");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Cycles as time, without drift: what does not fill a picosecond is kept for the next step.
+//! Converts cycles to time without drift: fractions of a picosecond are kept for the next step.
 
 use crate::Ps;
 
-/// Parts of a cycle: costs are counted in these.
+/// Units per cycle; costs are counted in units.
 pub const UNITS: u64 = 64;
 /// Picoseconds in a millisecond: kHz x ps = cycles x this.
 const SCALE: u128 = 1_000_000_000;
@@ -11,33 +11,33 @@ const SCALE: u128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     time: Ps,
-    /// Of a picosecond, in 1 / (UNITS x khz).
+    /// Fraction of a picosecond, in 1 / (UNITS x khz).
     rest: u64,
     khz: u32,
 }
 
 impl Clock {
-    /// Starts at `time`. A frequency of 0 counts as 1 kHz.
+    /// Creates a clock at `time`. A frequency of 0 counts as 1 kHz.
     pub fn new(time: Ps, khz: u32) -> Clock {
         Clock { time, rest: 0, khz: khz.max(1) }
     }
 
-    /// The one that stood at `time` with `rest` over.
+    /// Creates a clock at `time` with the fraction `rest`.
     pub fn resume(time: Ps, rest: u64, khz: u32) -> Clock {
         Clock { time, rest, khz: khz.max(1) }
     }
 
-    /// What does not fill a picosecond yet.
+    /// Returns the fraction of a picosecond.
     pub fn rest(&self) -> u64 {
         self.rest
     }
 
-    /// How late it is.
+    /// Returns the time.
     pub fn time(&self) -> Ps {
         self.time
     }
 
-    /// Its frequency.
+    /// Returns the frequency.
     pub fn khz(&self) -> u32 {
         self.khz
     }
@@ -50,19 +50,19 @@ impl Clock {
         u128::from(units) * SCALE + u128::from(self.rest)
     }
 
-    /// How late it will be after `units` more.
+    /// Returns the time after `units` more.
     pub fn after(&self, units: u64) -> Ps {
         self.time.saturating_add((self.numerator(units) / self.step()) as u64)
     }
 
-    /// `units` have passed.
+    /// Advances by `units`.
     pub fn advance(&mut self, units: u64) {
         let (numerator, step) = (self.numerator(units), self.step());
         self.time = self.time.saturating_add((numerator / step) as u64);
         self.rest = (numerator % step) as u64;
     }
 
-    /// It is `time` now, if that is later.
+    /// Advances to `time`, if that is later.
     pub fn advance_to(&mut self, time: Ps) {
         if time > self.time {
             self.time = time;
@@ -70,14 +70,14 @@ impl Clock {
         }
     }
 
-    /// From now on at another frequency.
+    /// Changes the frequency from now on.
     pub fn set_khz(&mut self, khz: u32) {
         let khz = khz.max(1);
         let rest = u128::from(self.rest) * u128::from(khz) / u128::from(self.khz);
         (self.rest, self.khz) = (rest as u64, khz);
     }
 
-    /// Fewest units after which it is `time` or later.
+    /// Returns the smallest number of units after which the time is at least `time`.
     pub fn units_until(&self, time: Ps) -> u64 {
         let Some(ahead) = time.checked_sub(self.time) else { return 0 };
         let needed = u128::from(ahead) * self.step();
@@ -86,12 +86,12 @@ impl Clock {
     }
 }
 
-/// Units of a cost in cycles.
+/// Converts a cost in cycles to units.
 pub fn units(cycles: f64) -> u64 {
     (cycles * UNITS as f64).round().max(0.0) as u64
 }
 
-/// Units that last `time` at `khz`.
+/// Converts a time at `khz` to units.
 pub fn units_of(time: Ps, khz: u32) -> u64 {
     Clock::new(0, khz).units_until(time)
 }

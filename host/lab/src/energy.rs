@@ -1,18 +1,18 @@
-//! Residency times power: what a domain has used up to a time.
+//! The energy that a domain has used up to a time: residency times power.
 //!
-//! The page holds how long each core was in each state; nothing is summed up in joules on the way,
-//! so no rounding adds up. Domains of one cluster share a voltage, the highest that any of them
-//! needs, so each change of one is an end of what the others are accounted as ([`settle`]).
+//! The page holds how long each core was in each state; energy is computed only at the end, so no
+//! rounding errors accumulate. Domains of one cluster share a voltage, the highest that any of them
+//! needs, so a change of one domain first accounts for the others ([`settle`]).
 //!
-//! A domain with several cores has the sum of its cores' residencies, in core-seconds; no change of
-//! its state is kept.
+//! A domain with several cores has the sum of its cores' residencies, in core-seconds, and no
+//! history of its changes.
 
 use crate::Ps;
 use crate::model::{Domain, Lab};
 use crate::page::{Change, Page, State};
 use crate::seats::Phase;
 
-/// Power of a state in microwatt.
+/// Returns the power of a state in microwatt.
 pub fn power_uw(domain: &Domain, state: State) -> u64 {
     let point = |index: usize| domain.powers.points.get(index).copied().unwrap_or_default();
     match state {
@@ -24,7 +24,8 @@ pub fn power_uw(domain: &Domain, state: State) -> u64 {
     }
 }
 
-/// Where `domain` stands in its power table: its frequency at the voltage of its cluster.
+/// Returns the index of the domain's point in its power table: its frequency at the voltage of its
+/// cluster.
 pub fn point(page: &Page, lab: &Lab, domain: &Domain) -> usize {
     let khz = page.khz(domain.slot);
     let runs =
@@ -37,13 +38,13 @@ pub fn point(page: &Page, lab: &Lab, domain: &Domain) -> usize {
     .unwrap_or(0)
 }
 
-/// What a waiting `domain` is accounted as.
+/// Returns the state that a waiting `domain` is accounted as.
 pub fn waiting(page: &Page, lab: &Lab, domain: &Domain) -> State {
     let point = point(page, lab, domain);
     if page.gates(domain.slot) { State::Gated(point) } else { State::Idle(point) }
 }
 
-/// What `domain` is accounted as now.
+/// Returns the state that `domain` is accounted as now.
 pub fn state(page: &Page, lab: &Lab, domain: &Domain) -> State {
     match page.seat(domain.slot).phase {
         Phase::Running => State::Active(point(page, lab, domain)),
@@ -53,7 +54,7 @@ pub fn state(page: &Page, lab: &Lab, domain: &Domain) -> State {
     }
 }
 
-/// What `domain` did until `now` is accounted for; one that is ahead already is up to its own time.
+/// Accounts for `domain` until `now`, or until its own time if that is later.
 pub fn account(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
     let (slot, state) = (domain.slot, state(page, lab, domain));
     let until = now.max(page.seat(slot).time);
@@ -65,48 +66,49 @@ pub fn account(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
     page.set_accounted(slot, until.max(page.accounted(slot)));
 }
 
-/// `domain` is about to need another voltage: what its cluster did until `now` is accounted for.
+/// Accounts for the domain's cluster until `now`, before a change of voltage.
 pub fn settle(page: &Page, lab: &Lab, domain: &Domain, now: Ps) {
     lab.cluster(domain).for_each(|other| account(page, lab, other, now));
 }
 
-/// One state of one domain.
+/// Time and energy of a domain in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The state.
     pub state: State,
-    /// How long.
+    /// Time in the state.
     pub time: Ps,
-    /// How much, in picojoule.
+    /// Energy in picojoule.
     pub energy_pj: u128,
 }
 
-/// What `domain` uses in `time` in `state`.
+/// Returns what `domain` uses in `time` in `state`.
 pub fn share(domain: &Domain, state: State, time: Ps) -> Share {
     // 1 uW x 1 ps = 1 attojoule.
     let energy_pj = u128::from(time) * u128::from(power_uw(domain, state)) / 1_000_000;
     Share { state, time, energy_pj }
 }
 
-/// What `domain` has used, by state; states it was never in are left out.
+/// Returns what `domain` has used, by state; states without time are omitted.
 pub fn shares(page: &Page, domain: &Domain) -> Vec<Share> {
     let used = |state| share(domain, state, page.residency(domain.slot, state));
     State::all().map(used).filter(|share| share.time != 0).collect()
 }
 
-/// Its sum, in picojoule.
+/// Returns the sum in picojoule.
 pub fn total_pj(page: &Page, domain: &Domain) -> u128 {
     shares(page, domain).iter().map(|share| share.energy_pj).sum()
 }
 
-/// The same up to `now`, for who only looks: what is not accounted for yet is added.
+/// Returns the sum up to `now`, including what is not accounted for yet, without changing the page.
 pub fn until_pj(page: &Page, lab: &Lab, domain: &Domain, now: Ps) -> u128 {
     let open = now.saturating_sub(page.accounted(domain.slot)) * domain.cores();
     let power = power_uw(domain, state(page, lab, domain));
     total_pj(page, domain) + u128::from(open) * u128::from(power) / 1_000_000
 }
 
-/// What `domain` used between two times of a run that ended at `end`, by its changes of state.
+/// Returns what `domain` used between two times of a run that ended at `end`, computed from its
+/// changes of state.
 pub fn between_pj(changes: &[Change], domain: &Domain, (from, to): (Ps, Ps), end: Ps) -> u128 {
     let mut own = changes.iter().filter(|change| change.seat == domain.slot).peekable();
     let mut aj = 0u128;
@@ -163,7 +165,7 @@ mod tests {
         let used = |from, to| between_pj(&changes, &domain, (from, to), 9_000_000);
         assert_eq!(used(0, 4_000_000), 4);
         assert_eq!(used(3_000_000, 5_000_000), 1 + 10);
-        assert_eq!(used(5_000_000, 99_000_000), 40, "not behind the end");
+        assert_eq!(used(5_000_000, 99_000_000), 40, "not after the end");
         assert_eq!(used(0, 9_000_000), 4 + 50);
     }
 
@@ -184,7 +186,8 @@ mod tests {
         assert_eq!(page.changes().1, 0);
     }
 
-    /// Two cores of one cluster: the slow one pays for the fast one's voltage while that runs.
+    /// Two cores of one cluster: the slow one pays for the fast one's voltage while the fast one
+    /// runs.
     #[test]
     fn a_cluster_has_one_voltage() {
         let (_folder, page) = page();

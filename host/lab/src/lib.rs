@@ -1,16 +1,16 @@
-//! The lab's one clock. On an exact board every domain (one core, one QEMU) and the soc have a
-//! *seat* at one table; only the holder of the *turn* runs and only it writes the shared page, so
-//! that a board's run is one sequence of events, the same every time.
+//! The lab's clock. On an exact board every domain (one core, one QEMU) and the soc have a *seat*
+//! at one table. Only the holder of the *turn* runs, and only it writes the shared page, so a
+//! board's run is one sequence of events, the same every time.
 //!
 //! - [`clock`]: cycles become picoseconds, at a frequency that may change.
-//! - [`seats`]: who is next, and how far he may run. Pure.
-//! - [`page`]: the file that all processes of a board map: seats, doorbells under way, residency.
-//! - [`turn`]: handing the turn over and waiting for it.
-//! - [`model`]: costs and powers as `lab.json` tells them; the hash that every record carries.
+//! - [`seats`]: which seat is next, and how far it may run. Pure.
+//! - [`page`]: the file that all processes of a board map: seats, doorbells in flight, residency.
+//! - [`turn`]: passing the turn and waiting for it.
+//! - [`model`]: costs and powers, read from `lab.json`; the hash that every record carries.
 //! - [`energy`]: residency times power.
 //! - [`watch`]: the coherence sanitizer's state, which all processes of a board share; [`report`]:
-//!   what it says.
-//! - [`marks`]: what a domain had used when its guest said where it was.
+//!   its reports.
+//! - [`marks`]: what a domain had used when its guest executed a mark.
 
 pub mod clock;
 pub mod energy;
@@ -25,5 +25,5 @@ mod words;
 
 /// Picoseconds since the board's start. Overflows after 213 days.
 pub type Ps = u64;
-/// A time that does not come.
+/// A time that is never reached.
 pub const NEVER: Ps = u64::MAX;

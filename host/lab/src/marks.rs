@@ -1,8 +1,8 @@
-//! Marks: instructions without effect by which a guest says where it is, and what a domain had used
-//! when it said so. Each is one line of JSON in the run folder's [`FILE`], in the order of time.
+//! Marks: instructions without effect by which a guest reports its position, and what a domain had
+//! used at that time. Each is one line of JSON in the run folder's [`FILE`], ordered by time.
 //!
-//! Any hint between 1 and [`MOST_NUMBER`] is a mark. AArch64: `HINT #0x40+n`. RV64: `slti x0, x0,
-//! 0x40+n`, which the architecture leaves to custom use as a hint.
+//! Hints with numbers from 1 to [`MOST_NUMBER`] are marks. AArch64: `HINT #0x40+n`. RV64: `slti x0,
+//! x0, 0x40+n`, a hint that the architecture reserves for custom use.
 
 use crate::Ps;
 use crate::energy::{self, Share};
@@ -15,57 +15,57 @@ use std::path::Path;
 
 /// Name of the file in a run folder.
 pub const FILE: &str = "lab.marks";
-/// Marks have numbers from 1 to this.
+/// The largest number of a mark; the smallest is 1.
 pub const MOST_NUMBER: u8 = 15;
-/// The measured region begins.
+/// Start of the measured region.
 pub const START: u8 = 1;
-/// It ends; a region may have several stretches.
+/// End of the measured region, which may have several parts.
 pub const END: u8 = 2;
-/// The work is done, the idle time begins.
+/// End of the work and start of the idle time.
 pub const PHASE: u8 = 3;
-/// The idle time is over.
+/// End of the idle time.
 pub const FINAL: u8 = 4;
 
-/// A mark that was executed.
+/// An executed mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// Which.
+    /// Its number.
     pub mark: u8,
-    /// By whom.
+    /// The domain's slot.
     pub slot: usize,
-    /// When.
+    /// The time.
     pub at_ps: Ps,
-    /// At which frequency.
+    /// The frequency.
     pub khz: u32,
-    /// How long the domain had been in each state, in the order of [`State::all`].
+    /// The domain's time in each state so far, in the order of [`State::all`].
     pub residency_ps: Vec<Ps>,
 }
 
-/// Why there are no marks.
+/// Why marks could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MarksError {
-    /// The file.
+    /// The file cannot be read.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// A line of it.
+    /// A line cannot be parsed.
     #[error("{0}:{1}: no mark: {2}")]
     Line(String, usize, serde_json::Error),
 }
 
 impl Mark {
-    /// What `slot` has used until `at`, up to which it is accounted for.
+    /// Returns a mark with what `slot` has used until `at`, up to which it is accounted for.
     pub fn now(page: &Page, slot: usize, mark: u8, at: Ps) -> Mark {
         let residency_ps = State::all().map(|state| page.residency(slot, state)).collect();
         Mark { mark, slot, at_ps: at, khz: page.khz(slot), residency_ps }
     }
 
-    /// Adds it to a file.
+    /// Appends it to a file.
     pub fn write(&self, file: &mut File) -> std::io::Result<()> {
         file.write_all(format!("{}\n", serde_json::to_string(self)?).as_bytes())
     }
 
-    /// What `domain` has used since `earlier`, by state; states it was not in are left out.
+    /// Returns what `domain` has used since `earlier`, by state; states without time are omitted.
     pub fn since(&self, earlier: &Mark, domain: &Domain) -> Vec<Share> {
         let pairs = self.residency_ps.iter().zip(&earlier.residency_ps);
         let shares = State::all().zip(pairs).map(|(state, (late, early))| {
@@ -75,7 +75,7 @@ impl Mark {
     }
 }
 
-/// All marks of a run; none if nobody made any.
+/// Reads all marks of a run; empty if the guests executed none.
 pub fn read(folder: &Path) -> Result<Vec<Mark>, MarksError> {
     let path = folder.join(FILE);
     let name = path.display().to_string();

@@ -1,5 +1,5 @@
-//! What the lab knows about a board: costs in units of the clock, powers, places in memory.
-//! `pen` writes it as `lab.json` into the run folder; the plugin in each QEMU and the soc read it.
+//! The lab's model of a board: costs in units of the clock, powers, memory layout. `pen` writes it
+//! as `lab.json` into the run folder; the soc and the plugin in each QEMU read it.
 
 use crate::Ps;
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use std::path::Path;
 pub const FILE: &str = "lab.json";
 /// Name of the shared page's file in a run folder.
 pub const PAGE: &str = "lab.page";
-/// Name of the file of the caches' state.
+/// Name of the file with the state of the caches.
 pub const CACHE: &str = "lab.cache";
-/// Name of the file of what memory holds of lines that a cache has changed since.
+/// Name of the file with the memory contents of lines that a cache has changed since.
 pub const KEPT: &str = "lab.kept";
 /// Name of the file of the sanitizer's reports.
 pub const REPORTS: &str = "lab.reports";
 
-/// What is watched.
+/// What the lab measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -25,17 +25,18 @@ pub enum Mode {
     /// Time and energy.
     #[default]
     Energy,
-    /// A model of the caches over all of RAM; time is the host's, and a domain may have any cores.
+    /// A model of the caches over all of RAM. Time is the host's, and a domain may have several
+    /// cores.
     Sanitizer,
     /// Time, energy and the caches.
     Full,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 4] = [Mode::Time, Mode::Energy, Mode::Sanitizer, Mode::Full];
 
-    /// Its name in files.
+    /// Returns the name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Time => "time",
@@ -45,46 +46,47 @@ impl Mode {
         }
     }
 
-    /// By name.
+    /// Parses a name.
     pub fn named(name: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Do domains take turns? Time is exact then on boards with one core a domain.
+    /// Returns whether domains take turns. Time is then exact on boards with one core per domain.
     pub const fn takes_turns(self) -> bool {
         !matches!(self, Mode::Sanitizer)
     }
 
-    /// Is energy told?
+    /// Returns whether energy is measured.
     pub const fn tells_energy(self) -> bool {
         matches!(self, Mode::Energy | Mode::Full)
     }
 
-    /// Are the caches modelled?
+    /// Returns whether the caches are modelled.
     pub const fn watches_caches(self) -> bool {
         matches!(self, Mode::Sanitizer | Mode::Full)
     }
 }
 
-/// The lab of one board.
+/// The model of one board.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lab {
-    /// How far a domain may run past another: doorbell latency at most; 0 is the slow reference.
+    /// How far a domain may run past another, at most the doorbell latency; 0 is the slow
+    /// reference.
     pub quantum_ps: Ps,
-    /// How far a domain may run alone.
+    /// How far a domain may run at a time.
     pub most_ps: Ps,
-    /// What is watched.
+    /// What is measured.
     pub mode: Mode,
     /// The soc's slot.
     pub soc: usize,
-    /// Doorbell vectors of every slot.
+    /// Number of doorbell vectors of every slot.
     pub vectors: usize,
     /// Hash of the model: costs, powers and board.
     pub hash: String,
-    /// Physical memory, as the sanitizer has to know it.
+    /// Physical memory, as the sanitizer needs it.
     pub memory: Memory,
-    /// One a domain, in the board's order.
+    /// One per domain, in the board's order.
     pub domains: Vec<Domain>,
 }
 
@@ -94,33 +96,33 @@ pub struct Lab {
 pub struct Memory {
     /// First byte of RAM.
     pub base: u64,
-    /// Bytes of RAM.
+    /// Size of RAM in bytes.
     pub bytes: u64,
-    /// Virtual minus physical address of what the kernels map.
+    /// Virtual minus physical address of the kernels' linear mapping.
     pub offset: u64,
-    /// So far behind a mapping lies the one by which kernels maintain its cache lines; 0: none.
+    /// Offset of the kernels' maintenance alias from the linear mapping; 0: there is none.
     pub maintenance: u64,
-    /// What kernels map uncached.
+    /// Ranges that kernels map uncached.
     pub uncached: Vec<(u64, u64)>,
     /// The hardware spinlock bank.
     pub spinlocks: (u64, u64),
-    /// Devices by the address of their registers, and their names.
+    /// Devices: address of the registers, and name.
     pub devices: Vec<(u64, String)>,
 }
 
 impl Memory {
-    /// Is it a byte of RAM?
+    /// Returns whether `pa` is in RAM.
     pub fn contains(&self, pa: u64) -> bool {
         pa.wrapping_sub(self.base) < self.bytes
     }
 
-    /// Do kernels map it uncached?
+    /// Returns whether kernels map it uncached.
     pub fn is_uncached(&self, pa: u64) -> bool {
         self.uncached.iter().any(|&(from, to)| (from..to).contains(&pa))
     }
 }
 
-/// One domain.
+/// A domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
@@ -128,19 +130,20 @@ pub struct Domain {
     pub name: String,
     /// Its slot, which is its seat.
     pub slot: usize,
-    /// Its instruction set, as QEMU names the target.
+    /// Instruction set, in QEMU's name of the target.
     pub isa: String,
-    /// Its cores; 0 counts as 1. Time is exact where all domains have one.
+    /// Number of cores; 0 counts as 1. Time is exact if all domains have one.
     pub cores: u32,
     /// Frequency at boot.
     pub khz: u32,
-    /// Virtual address of the word that its kernel asks for a frequency with (MHz); 0: none.
+    /// Virtual address of the word in which its kernel requests a frequency (MHz); 0: none.
     pub frequency: u64,
-    /// Virtual address of the word that says whether its clock is gated while it waits; 0: none.
+    /// Virtual address of the word that gates its clock while it waits; 0: none.
     pub gate: u64,
-    /// Cores of one cluster share a voltage: the highest that any of them needs. Empty: its own.
+    /// Name of its cluster, whose domains share the highest voltage that any of them needs. Empty:
+    /// its own.
     pub cluster: String,
-    /// Virtual addresses of the code that reaches across domains.
+    /// Virtual addresses of the code that accesses memory between domains.
     pub xdomain: (u64, u64),
     /// Virtual addresses of its exception entries.
     pub vectors: (u64, u64),
@@ -148,7 +151,7 @@ pub struct Domain {
     pub window: (u64, u64),
     /// Virtual addresses of the hardware spinlock bank.
     pub spinlocks: (u64, u64),
-    /// Physical addresses that its emulator itself writes at every reset.
+    /// Physical addresses that its emulator writes at every reset.
     pub loaded: Vec<(u64, u64)>,
     /// Costs.
     pub costs: Costs,
@@ -156,7 +159,7 @@ pub struct Domain {
     pub powers: Powers,
 }
 
-/// Costs in [`crate::clock::UNITS`] of a cycle, unless they say picoseconds.
+/// Costs in units ([`crate::clock::UNITS`] per cycle) unless the name says picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
@@ -170,9 +173,9 @@ pub struct Costs {
     pub barrier: u64,
     /// Invalidating a translation.
     pub tlb: u64,
-    /// Entering an exception.
+    /// Exception entry.
     pub entry: u64,
-    /// Leaving one.
+    /// Exception return.
     pub exit: u64,
     /// Loading from uncached memory.
     pub load: u64,
@@ -180,13 +183,13 @@ pub struct Costs {
     pub store: u64,
     /// An access to the hardware spinlock bank.
     pub spinlock: u64,
-    /// From ringing to arriving, for rings by this domain and, of the soc, to it.
+    /// Latency of a doorbell, for rings by this domain and for rings by the soc to it.
     pub mailbox_ps: Ps,
-    /// From waiting with a gated clock to the first instruction.
+    /// Latency from waiting with a gated clock to the first instruction.
     pub wake_gated_ps: Ps,
-    /// From inactive to the first instruction.
+    /// Latency from inactive to the first instruction.
     pub wake_inactive_ps: Ps,
-    /// From off to the first instruction.
+    /// Latency from off to the first instruction.
     pub wake_off_ps: Ps,
 }
 
@@ -194,13 +197,13 @@ pub struct Costs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Powers {
-    /// One a frequency, in the order of the page's residency.
+    /// One per frequency and voltage, in the order of the page's residency.
     pub points: Vec<Point>,
     /// Stopped, state kept.
     pub inactive_uw: u64,
     /// Off.
     pub off_uw: u64,
-    /// Where the figures come from, and what was assumed.
+    /// Source of the figures, and assumptions.
     pub source: String,
 }
 
@@ -210,7 +213,7 @@ pub struct Powers {
 pub struct Point {
     /// The frequency.
     pub khz: u32,
-    /// The voltage in mV; 0 where it follows from the frequency and is not published.
+    /// The voltage in mV; 0 if it follows from the frequency and is not published.
     pub mv: u32,
     /// Executing.
     pub active_uw: u64,
@@ -220,13 +223,13 @@ pub struct Point {
     pub gated_uw: u64,
 }
 
-/// Why there is no model.
+/// Why the model could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// Its text.
+    /// It cannot be parsed.
     #[error("{0}: {1}")]
     Text(String, serde_json::Error),
 }
@@ -240,7 +243,7 @@ impl Lab {
         serde_json::from_str(&text).map_err(|e| ModelError::Text(name, e))
     }
 
-    /// Writes it there.
+    /// Writes `folder`/lab.json.
     pub fn write(&self, folder: &Path) -> Result<(), ModelError> {
         let path = folder.join(FILE);
         let name = path.display().to_string();
@@ -249,7 +252,7 @@ impl Lab {
         std::fs::write(&path, text).map_err(|e| ModelError::File(name, e))
     }
 
-    /// What two runs have to share to be comparable: the same words, the same number.
+    /// Returns a hash of the model: runs are comparable if it is equal.
     pub fn fingerprint(&self) -> String {
         let text = format!("{:?} {:?}", self.domains, (self.quantum_ps, self.most_ps));
         // FNV-1a, 64 bits.
@@ -259,17 +262,17 @@ impl Lab {
         format!("{hash:016x}")
     }
 
-    /// Is a run one sequence of events, the same every time?
+    /// Returns whether a run is one sequence of events, the same every time.
     pub fn is_exact(&self) -> bool {
         self.mode.takes_turns() && self.domains.iter().all(|domain| domain.cores() == 1)
     }
 
-    /// The domain in `slot`.
+    /// Returns the domain in `slot`.
     pub fn domain(&self, slot: usize) -> Option<&Domain> {
         self.domains.iter().find(|domain| domain.slot == slot)
     }
 
-    /// The others that share `domain`'s voltage.
+    /// Returns the other domains that share `domain`'s voltage.
     pub fn cluster<'l>(&'l self, domain: &'l Domain) -> impl Iterator<Item = &'l Domain> {
         let shares = |other: &&Domain| {
             !domain.cluster.is_empty()
@@ -279,36 +282,37 @@ impl Lab {
         self.domains.iter().filter(shares)
     }
 
-    /// Which of the domains, by the board's order, is in `slot`.
+    /// Returns the index, in the board's order, of the domain in `slot`.
     pub fn index(&self, slot: usize) -> Option<usize> {
         self.domains.iter().position(|domain| domain.slot == slot)
     }
 
-    /// Seats at the table.
+    /// Returns the number of seats.
     pub fn seats(&self) -> usize {
         self.domains.iter().map(|domain| domain.slot).max().unwrap_or(0).max(self.soc) + 1
     }
 }
 
 impl Domain {
-    /// Its cores.
+    /// Returns its number of cores.
     pub fn cores(&self) -> u64 {
         u64::from(self.cores.max(1))
     }
 
-    /// Where a frequency stands in the power table, at the lowest voltage that it works with.
+    /// Returns the index of a frequency in the power table, at the lowest voltage that it works
+    /// with.
     pub fn point(&self, khz: u32) -> Option<usize> {
         let points = self.powers.points.iter().enumerate();
         let of = points.filter(|(_, point)| point.khz == khz).min_by_key(|(_, point)| point.mv);
         of.map(|(index, _)| index)
     }
 
-    /// The same at another voltage.
+    /// Returns the index of a frequency at a given voltage.
     pub fn point_at(&self, khz: u32, mv: u32) -> Option<usize> {
         self.powers.points.iter().position(|point| point.khz == khz && point.mv == mv)
     }
 
-    /// The lowest voltage that a frequency works with.
+    /// Returns the lowest voltage that a frequency works with.
     pub fn needs_mv(&self, khz: u32) -> u32 {
         self.point(khz).map_or(0, |index| self.powers.points[index].mv)
     }

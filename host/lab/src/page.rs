@@ -1,8 +1,8 @@
-//! The shared page: one file that the soc and every QEMU of a board map.
+//! The shared page: a file that the soc and every QEMU of a board map.
 //!
 //! Words of 64 bits. The holder of the turn is the only writer of all but four: `holder` itself
-//! (handed on by its holder, or taken when it is nobody's), `wanted` (set by whoever sits there),
-//! and the two futexes. Whoever takes the turn sees everything written before it was passed.
+//! (passed on by its holder, or taken while no seat holds it), `wanted` (set by the threads of the
+//! seat), and the two futexes. The next holder sees everything written before the turn was passed.
 
 use crate::seats::{Phase, Seat};
 use crate::{NEVER, Ps};
@@ -14,20 +14,20 @@ use std::time::Duration;
 use vm_memory::mmap::MmapRegion;
 use vm_memory::{FileOffset, VolatileMemory};
 
-/// Most seats: 8 domains and the soc.
+/// Maximum seats: 8 domains and the soc.
 pub const SEATS: usize = 9;
-/// Most doorbell vectors of a seat.
+/// Maximum doorbell vectors of a seat.
 pub const VECTORS: usize = 64;
-/// Most points of a power table: frequencies, times voltages where they differ.
+/// Maximum points of a power table: frequencies, times voltages where they differ.
 pub const POINTS: usize = 12;
-/// The turn is nobody's: all wait for something from outside.
+/// No seat has the turn: all wait for something from outside.
 pub const NOBODY: u64 = u64::MAX;
 
 const MAGIC: u64 = 0x3130_4241_4c55_4e50;
 const HEAD: usize = 64;
 const SEAT: usize = 128;
 const SEATS_END: usize = HEAD + SEATS * SEAT * 8;
-/// Changes of state that are kept: the first ones.
+/// Maximum recorded changes of state; later ones are dropped.
 pub const CHANGES: usize = 1 << 18;
 const BYTES: usize = SEATS_END + CHANGES * 16;
 
@@ -38,27 +38,27 @@ enum Word {
     Time = 1,
     Wake = 2,
     Wanted = 3,
-    /// Two futexes: of whoever executes, of whoever acts while the seat is idle.
+    /// Two futexes: for the thread that executes, and for the one that acts while the seat is idle.
     Signals = 4,
     Khz = 5,
     Accounted = 6,
-    /// What it did before its clock was stopped.
+    /// Its phase before its clock was stopped.
     Stopped = 7,
     Counts = 8,
-    /// Its clock is gated while it waits.
+    /// Whether its clock is gated while it waits.
     Gates = 22,
-    /// What it was last accounted as, plus 1.
+    /// The state that it was last accounted as, plus 1.
     Last = 23,
     Residency = 24,
-    /// How often it got power.
+    /// How often it was powered on.
     Lives = 62,
     Doorbells = 64,
 }
 
-/// What is counted a seat.
+/// Counters of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Instructions, times the weight of the plainest one: units of the clock.
+    /// Instructions, times the cost of a plain one: units of the clock.
     Units = 0,
     /// Turns taken.
     Turns = 1,
@@ -66,22 +66,22 @@ pub enum Count {
     Rings = 2,
     /// Doorbells that arrived.
     Arrivals = 3,
-    /// Visits of sync points.
+    /// Sync points.
     Syncs = 4,
     /// Changes of frequency.
     Frequencies = 5,
     /// Instructions.
     Instructions = 6,
-    /// Picoseconds by which doorbells were heard after they had arrived: the instruction under way
-    /// came first.
+    /// Picoseconds between the arrival of doorbells and their delivery, caused by the instruction
+    /// in progress.
     Late = 7,
-    /// The most of one.
+    /// The maximum for one doorbell.
     Latest = 8,
     /// Exceptions: faults, calls, interrupts.
     Exceptions = 9,
 }
 
-/// What a core's time is accounted as.
+/// The state that a core's time is accounted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Executing, by point of the power table.
@@ -97,7 +97,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state.
+    /// Returns every state.
     pub fn all() -> impl Iterator<Item = State> {
         let of = |point| [State::Active(point), State::Idle(point), State::Gated(point)];
         (0..POINTS).flat_map(of).chain([State::Inactive, State::Off])
@@ -114,41 +114,41 @@ impl State {
     }
 }
 
-/// A seat was in a state from some time on.
+/// A change of a seat's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Since when.
+    /// Time of the change.
     pub time: Ps,
-    /// Which seat.
+    /// The seat.
     pub seat: usize,
-    /// The state.
+    /// The new state.
     pub state: State,
 }
 
-/// Who waits for the turn of a seat.
+/// The thread that waits for the turn of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Who executes.
+    /// The thread that executes.
     Runner = 0,
-    /// Who acts for an idle seat.
+    /// The thread that acts for an idle seat.
     Helper = 1,
 }
 
-/// Why there is no page.
+/// Why the page could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The file.
+    /// The file cannot be opened.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// Mapping it.
+    /// It cannot be mapped.
     #[error("{0} cannot be mapped: {1}")]
     Map(String, String),
-    /// Another file, or one of another version.
+    /// It is a different file, or one of another version.
     #[error("{0} is no page of this lab")]
     Strange(String),
 }
 
-/// The page, mapped for as long as the process lives.
+/// The page, mapped as long as the process lives.
 #[derive(Clone, Copy)]
 pub struct Page {
     words: &'static [&'static AtomicU64],
@@ -162,7 +162,7 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// `MmapRegion` lives for ever, so what lies in it does.
+/// `MmapRegion` lives forever, and so does its memory.
 fn atomic<T: vm_memory::AtomicInteger>(
     region: &'static MmapRegion<()>,
     at: usize,
@@ -171,7 +171,7 @@ fn atomic<T: vm_memory::AtomicInteger>(
 }
 
 impl Page {
-    /// Makes it anew: nobody sits, the turn is nobody's.
+    /// Creates the page: all seats are absent, and no seat has the turn.
     pub fn create(path: &Path) -> Result<Page, PageError> {
         let fail = |e| PageError::File(path.display().to_string(), e);
         let mut options = OpenOptions::new();
@@ -187,7 +187,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Maps the one that another process has made.
+    /// Maps the page that another process has created.
     pub fn open(path: &Path) -> Result<Page, PageError> {
         let name = path.display().to_string();
         let file = OpenOptions::new().read(true).write(true).open(path);
@@ -235,22 +235,23 @@ impl Page {
         self.word(seat, word, 0).store(value, Ordering::Relaxed);
     }
 
-    /// Whose turn it is, or [`NOBODY`].
+    /// Returns the seat that has the turn, or [`NOBODY`].
     pub fn holder(&self) -> u64 {
         self.words[1].load(Ordering::SeqCst)
     }
 
-    /// Hands the turn on. Only its holder may.
+    /// Passes the turn. Only its holder may call this.
     pub fn set_holder(&self, holder: u64) {
         self.words[1].store(holder, Ordering::SeqCst);
     }
 
-    /// Takes it from `from`: nobody, or a seat whose process is dead.
+    /// Takes the turn from `from`: [`NOBODY`], or a seat whose process is dead. Returns false if
+    /// `from` does not have it.
     pub fn take_from(&self, from: u64, to: u64) -> bool {
         self.words[1].compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// A seat as the order sees it.
+    /// Returns a seat, as the order of turns sees it.
     pub fn seat(&self, seat: usize) -> Seat {
         let phase = Phase::from_word(self.get(seat, Word::Phase));
         let wake = self.get(seat, Word::Wake).min(self.first_arrival(seat));
@@ -259,73 +260,73 @@ impl Page {
         Seat { phase, time: self.get(seat, Word::Time), wake, wanted }
     }
 
-    /// All seats.
+    /// Returns all seats.
     pub fn seats(&self) -> [Seat; SEATS] {
         core::array::from_fn(|seat| self.seat(seat))
     }
 
-    /// What a seat does from now on.
+    /// Sets a seat's phase.
     pub fn set_phase(&self, seat: usize, phase: Phase) {
         self.set(seat, Word::Phase, phase.word());
     }
 
-    /// Its clock is about to stand: what it did.
+    /// Records the phase before a seat's clock stops.
     pub fn set_stopped(&self, seat: usize, phase: Phase) {
         self.set(seat, Word::Stopped, phase.word());
     }
 
-    /// What it did before its clock stood.
+    /// Returns the phase before a seat's clock stopped.
     pub fn stopped(&self, seat: usize) -> Phase {
         Phase::from_word(self.get(seat, Word::Stopped))
     }
 
-    /// Its time.
+    /// Sets a seat's time.
     pub fn set_time(&self, seat: usize, time: Ps) {
         self.set(seat, Word::Time, time);
     }
 
-    /// Its own next event, doorbells apart.
+    /// Sets the time of a seat's own next event, not counting doorbells.
     pub fn set_wake(&self, seat: usize, wake: Ps) {
         self.set(seat, Word::Wake, wake);
     }
 
-    /// Its frequency; 0 before its first.
+    /// Returns a seat's frequency; 0 before it is first set.
     pub fn khz(&self, seat: usize) -> u32 {
         self.get(seat, Word::Khz) as u32
     }
 
-    /// It runs at that frequency.
+    /// Sets a seat's frequency.
     pub fn set_khz(&self, seat: usize, khz: u32) {
         self.set(seat, Word::Khz, khz.into());
     }
 
-    /// Is its clock gated while it waits?
+    /// Returns whether its clock is gated while it waits.
     pub fn gates(&self, seat: usize) -> bool {
         self.get(seat, Word::Gates) != 0
     }
 
-    /// From now on it is, or is not.
+    /// Sets whether its clock is gated while it waits.
     pub fn set_gates(&self, seat: usize, gates: bool) {
         self.set(seat, Word::Gates, gates.into());
     }
 
-    /// Somebody outside of the board's time asks for a turn, or no longer.
+    /// Sets whether a turn is requested from outside the board's time.
     pub fn want(&self, seat: usize, wanted: bool) {
         self.word(seat, Word::Wanted, 0).store(wanted.into(), Ordering::SeqCst);
     }
 
-    /// One more of that.
+    /// Adds to a counter.
     pub fn count(&self, seat: usize, what: Count, more: u64) {
         let word = self.word(seat, Word::Counts, what as usize);
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// Returns a counter.
     pub fn counted(&self, seat: usize, what: Count) -> u64 {
         self.word(seat, Word::Counts, what as usize).load(Ordering::Relaxed)
     }
 
-    /// The time since the last account was spent in `state`.
+    /// Accounts for the time since the last call as spent in `state`.
     pub fn account(&self, seat: usize, state: State, until: Ps) {
         let since = self.get(seat, Word::Accounted);
         if self.get(seat, Word::Last) != state.word() as u64 + 1 {
@@ -336,23 +337,23 @@ impl Page {
         self.set(seat, Word::Accounted, until.max(since));
     }
 
-    /// `time` more core-seconds in `state`, of a seat with several cores: no change is kept.
+    /// Adds core-time in `state`, for a seat with several cores; records no change.
     pub fn spend(&self, seat: usize, state: State, time: Ps) {
         let word = self.word(seat, Word::Residency, state.word());
         word.store(word.load(Ordering::Relaxed).wrapping_add(time), Ordering::Relaxed);
     }
 
-    /// All its cores are accounted for until then.
+    /// Sets the time until which all its cores are accounted for.
     pub fn set_accounted(&self, seat: usize, until: Ps) {
         self.set(seat, Word::Accounted, until);
     }
 
-    /// It gets power.
+    /// Counts a power-on.
     pub fn live(&self, seat: usize) {
         self.set(seat, Word::Lives, self.lives(seat) + 1);
     }
 
-    /// How often it got power.
+    /// Returns how often it was powered on.
     pub fn lives(&self, seat: usize) -> u64 {
         self.get(seat, Word::Lives)
     }
@@ -372,7 +373,7 @@ impl Page {
         self.words[2].store(count as u64 + 1, Ordering::Relaxed);
     }
 
-    /// All changes of state that were kept, and how many there were.
+    /// Returns the recorded changes of state, and how many there were in total.
     pub fn changes(&self) -> (Vec<Change>, usize) {
         let count = self.words[2].load(Ordering::Relaxed) as usize;
         let read = |index| {
@@ -383,18 +384,18 @@ impl Page {
         ((0..count.min(CHANGES)).filter_map(read).collect(), count)
     }
 
-    /// Until when a seat's time is accounted for.
+    /// Returns the time until which a seat is accounted for.
     pub fn accounted(&self, seat: usize) -> Ps {
         self.get(seat, Word::Accounted)
     }
 
-    /// Time spent in a state.
+    /// Returns the time spent in a state.
     pub fn residency(&self, seat: usize, state: State) -> Ps {
         self.word(seat, Word::Residency, state.word()).load(Ordering::Relaxed)
     }
 
-    /// A doorbell that arrives at `time`. Edges coalesce: the earliest of a vector counts, and who
-    /// hears it sees all that was stored before either ring.
+    /// Records a doorbell that arrives at `time`. Edges coalesce: the earliest one of a vector
+    /// counts, and its receiver sees all stores before either ring.
     pub fn ring(&self, seat: usize, vector: usize, time: Ps) {
         if seat >= SEATS || vector >= VECTORS {
             return;
@@ -406,7 +407,7 @@ impl Page {
         }
     }
 
-    /// When the first doorbell arrives.
+    /// Returns when the first doorbell arrives.
     pub fn first_arrival(&self, seat: usize) -> Ps {
         let due = (0..VECTORS).map(|v| self.word(seat, Word::Doorbells, v).load(Ordering::Relaxed));
         due.filter(|&due| due != 0).min().unwrap_or(NEVER)
@@ -428,14 +429,14 @@ impl Page {
         Some(vector)
     }
 
-    /// Forgets doorbells under way to a seat.
+    /// Drops the doorbells in flight to a seat.
     pub fn forget_doorbells(&self, seat: usize) {
         for vector in 0..VECTORS {
             self.word(seat, Word::Doorbells, vector).store(0, Ordering::Relaxed);
         }
     }
 
-    /// Wakes who waits for this.
+    /// Wakes the thread that waits in this role.
     pub fn signal(&self, seat: usize, role: Role) {
         let futex = self.futexes[seat.min(SEATS - 1)][role as usize];
         futex.fetch_add(1, Ordering::SeqCst);

@@ -1,60 +1,60 @@
-//! What the sanitizer found, as it stands in `lab.reports`: one JSON object a line, a finding once
-//! a process.
+//! The sanitizer's reports, as stored in `lab.reports`: one JSON object per line; each process
+//! reports a finding once.
 
 use lab_cache::{Party, Site, Violation};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The number of all devices together, where others are domains by the board's order.
+/// Stands for all devices together; other numbers are domains, in the board's order.
 pub const DEVICES: u8 = Party::DEVICES.number();
 
-/// Who did something, and where.
+/// A party and the place of its access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// The domain by the board's order, or [`DEVICES`].
+    /// The domain in the board's order, or [`DEVICES`].
     pub party: u8,
-    /// The instruction; of a fetch the physical address, of a device that of its registers.
+    /// The instruction; for a fetch its physical address, for a device that of its registers.
     pub pc: u64,
 }
 
-/// What nobody did.
+/// Missing cache maintenance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Missing {
-    /// Who should have.
+    /// The party that should have done it.
     pub by: u8,
-    /// What: clean or invalidate.
+    /// The operation: clean or invalidate.
     pub operation: String,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: String,
     /// Physical address of the line.
     pub line: u64,
-    /// What the access did.
+    /// The kind of access.
     pub event: String,
-    /// Who accessed.
+    /// The party and place of the access.
     pub access: Place,
-    /// Who is at the other side.
+    /// The other party involved.
     pub other: u8,
-    /// What would have made it right.
+    /// The maintenance that would have made it correct.
     pub missing: Option<Missing>,
     /// The last write.
     pub writer: Option<Place>,
-    /// Who last brought the line into a cache.
+    /// The party that last brought the line into a cache.
     pub reader: Option<Place>,
 }
 
-/// The kind of a report that stands for all that follow in its process.
-pub const MORE: &str = "more findings than are told";
+/// Kind of a report that stands for all later findings of its process.
+pub const MORE: &str = "more findings than are reported";
 
 impl Report {
-    /// There are more findings than a process remembers: those that follow are not told.
+    /// There are more findings than a process remembers: later ones are not reported.
     pub fn more() -> Report {
         Report {
             kind: MORE.to_owned(),
@@ -94,7 +94,7 @@ impl From<&Violation> for Report {
     }
 }
 
-/// All findings of a run folder, each once; none if its board was not watched.
+/// Reads all findings of a run folder, each once; empty if the sanitizer was not active.
 pub fn read(folder: &Path) -> std::io::Result<Vec<Report>> {
     let path = folder.join(crate::model::REPORTS);
     let text = match std::fs::read_to_string(&path) {

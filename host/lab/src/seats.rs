@@ -1,32 +1,33 @@
-//! Who is next, and how far he may run: smallest local time first. Pure.
+//! The order of turns: which seat is next, and how far it may run. The smallest local time comes
+//! first. Pure.
 //!
-//! A running seat's key is its time. An idle one's is the time of its next event, so that nobody
-//! runs past it, and so that a board where all are idle jumps to the first event. An absent or
-//! stopped seat is not waited for. Equal keys go by number: the order never depends on the host.
+//! A running seat's key is its time. An idle one's is the time of its next event, so that no seat
+//! runs past it, and a board where all are idle jumps to the first event. An absent or stopped seat
+//! is not waited for. Equal keys are ordered by number: the order never depends on the host.
 
 use crate::{NEVER, Ps};
 
-/// What a seat does.
+/// Phase of a seat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody sits there: off, dead, or not on this board.
+    /// Empty: off, dead, or not on this board.
     #[default]
     Absent,
-    /// Executes, or would.
+    /// Executes, or is ready to.
     Running,
     /// Waits for its next event.
     Idle,
-    /// Its clock stands: inactive.
+    /// Inactive: its clock is stopped.
     Stopped,
 }
 
 impl Phase {
-    /// As a word of the page.
+    /// Encodes it as a word of the page.
     pub fn word(self) -> u64 {
         self as u64
     }
 
-    /// From a word of the page; what is none counts as absent.
+    /// Decodes a word of the page; an invalid one counts as absent.
     pub fn from_word(word: u64) -> Phase {
         match word {
             1 => Phase::Running,
@@ -37,21 +38,21 @@ impl Phase {
     }
 }
 
-/// One seat.
+/// A seat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seat {
-    /// What it does.
+    /// Its phase.
     pub phase: Phase,
     /// Its local time.
     pub time: Ps,
-    /// Idle: when its next event is.
+    /// Idle: the time of its next event.
     pub wake: Ps,
-    /// Something from outside of the board's time asks for a turn of this seat.
+    /// A turn of this seat is requested from outside the board's time.
     pub wanted: bool,
 }
 
 impl Seat {
-    /// When it acts next.
+    /// Returns the time at which it acts next.
     pub fn key(&self) -> Ps {
         match self.phase {
             Phase::Running => self.time,
@@ -61,8 +62,8 @@ impl Seat {
     }
 }
 
-/// Whose turn it is: who is wanted from outside, else the smallest key. `None`: all wait for
-/// something from outside.
+/// Returns the seat whose turn it is: one that is requested from outside, else the one with the
+/// smallest key. `None`: all wait for something from outside.
 pub fn next(seats: &[Seat]) -> Option<usize> {
     if let Some(wanted) = seats.iter().position(|seat| seat.wanted) {
         return Some(wanted);
@@ -71,8 +72,8 @@ pub fn next(seats: &[Seat]) -> Option<usize> {
     (key != NEVER).then_some(index)
 }
 
-/// How long `me` may run: `quantum` past the next running seat, never past an idle one's event,
-/// and at most `most` at a time, so that what comes from outside is seen.
+/// Returns how long `me` may run: until `quantum` past the next running seat, never past an idle
+/// one's event, and at most `most` at a time, so that requests from outside are noticed.
 pub fn horizon(seats: &[Seat], me: usize, quantum: Ps, most: Ps) -> Ps {
     let own = seats.get(me).map_or(0, |seat| seat.time);
     let others = seats.iter().enumerate().filter(|&(i, _)| i != me).map(|(_, seat)| {
@@ -82,7 +83,7 @@ pub fn horizon(seats: &[Seat], me: usize, quantum: Ps, most: Ps) -> Ps {
     others.min().unwrap_or(NEVER).min(own.saturating_add(most))
 }
 
-/// How late the board is: nothing earlier can happen any more. For work that comes from outside.
+/// Returns the board's time, before which no event can happen any more; for requests from outside.
 pub fn now(seats: &[Seat]) -> Ps {
     let earliest = seats.iter().map(Seat::key).min().unwrap_or(NEVER);
     if earliest != NEVER {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is next may run, and nobody is overtaken by more than the quantum.
+        /// The next seat may always run, and none is overtaken by more than the quantum.
         #[test]
         fn who_is_next_may_run(
             seats in prop::collection::vec(any_seat(), 1..6), quantum in 0u64..50, most in 1u64..500

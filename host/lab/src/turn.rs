@@ -1,20 +1,20 @@
-//! Handing the turn over, and waiting for it.
+//! Passing the turn, and waiting for it.
 //!
-//! Passing: the holder looks for the next seat and names it. When there is none, the turn is
-//! nobody's, and whoever is wanted next takes it; the last look after letting go, and the look
-//! after asking, leave no gap between the two.
+//! The holder passes the turn to the next seat by storing its number. Without a next seat, no seat
+//! holds the turn, and the first one that is requested takes it. The holder checks for requests
+//! after letting go, and a requester checks the holder after requesting, so no request is missed.
 //!
-//! No seat waits for a dead one: the soc, which hears of a QEMU's end from the host, empties its
+//! No seat waits for a dead one: the soc, which learns of a QEMU's end from the host, empties its
 //! seat and takes the turn from it if it had it.
 
 use crate::page::{Count, NOBODY, Page, Role, SEATS};
 use crate::seats::{self, Phase};
 use std::time::Duration;
 
-/// Between two looks when no signal comes.
+/// Time between two checks without a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// One seat's side of the table.
+/// A seat's access to the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     page: Page,
@@ -22,28 +22,28 @@ pub struct Table {
 }
 
 impl Table {
-    /// The side of seat `me`.
+    /// Creates the access of seat `me`.
     pub fn new(page: Page, me: usize) -> Table {
         assert!(me < SEATS, "a table has {SEATS} seats");
         Table { page, me }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(&self) -> &Page {
         &self.page
     }
 
-    /// The seat's number.
+    /// Returns the seat's number.
     pub fn me(&self) -> usize {
         self.me
     }
 
-    /// Is it this seat's turn?
+    /// Returns whether this seat has the turn.
     pub fn mine(&self) -> bool {
         self.page.holder() == self.me as u64
     }
 
-    /// Ends this turn. True: it is this seat's turn again, at once.
+    /// Ends this turn. Returns true if this seat has the next turn too.
     pub fn pass(&self) -> bool {
         let next = seats::next(&self.page.seats());
         if next == Some(self.me) {
@@ -56,7 +56,7 @@ impl Table {
     fn hand_to(&self, next: Option<usize>) {
         let Some(next) = next else {
             self.page.set_holder(NOBODY);
-            // Who asked before we let go did not get it.
+            // A request made before the turn was let go may have missed it.
             if let Some(wanted) = (0..SEATS).find(|&seat| self.page.seat(seat).wanted) {
                 self.claim(wanted);
             }
@@ -68,21 +68,21 @@ impl Table {
         self.page.signal(next, role(phase));
     }
 
-    /// Gives a turn that is nobody's to `seat`.
+    /// Gives `seat` a turn that no seat holds.
     fn claim(&self, seat: usize) {
         if self.page.take_from(NOBODY, seat as u64) {
             self.page.signal(seat, role(self.page.seat(seat).phase));
         }
     }
 
-    /// Asks for a turn from outside of the board's time.
+    /// Requests a turn from outside the board's time.
     pub fn want(&self) {
         self.page.want(self.me, true);
         self.claim(self.me);
     }
 
-    /// Waits until it is this seat's turn and it is in `phase`, for the thread of that phase.
-    /// False: `give_up` became true.
+    /// Waits until this seat has the turn and is in `phase`; for the thread of that phase. Returns
+    /// false if `give_up` became true.
     pub fn wait(&self, phase: Phase, mut give_up: impl FnMut() -> bool) -> bool {
         let ready = || self.mine() && self.page.seat(self.me).phase == phase;
         loop {
@@ -95,7 +95,7 @@ impl Table {
         }
     }
 
-    /// The holder wakes the other thread of its own seat: the phase has changed.
+    /// Wakes the other thread of the holder's own seat, because the phase has changed.
     pub fn signal_own(&self) {
         self.page.signal(self.me, role(self.page.seat(self.me).phase));
     }
@@ -115,7 +115,7 @@ mod tests {
         Page::create(&folder.path().join("page")).expect("a page")
     }
 
-    /// Three seats count in turns; the sequence of all is the same every time.
+    /// Three seats count in turns; their sequence is the same every time.
     fn play() -> Vec<(usize, u64)> {
         let page = page();
         for seat in 1..4 {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(play(), first);
     }
 
-    /// A seat that nobody would ever choose gets a turn when it asks, however the two race.
+    /// A seat that would never be chosen gets a turn when it requests one, however the two race.
     #[test]
     fn who_asks_from_outside_is_heard() {
         let page = page();
@@ -176,7 +176,7 @@ mod tests {
                 page.want(0, false);
                 soc.pass();
             }
-            // Whoever of the two let go last: the other still gets there.
+            // Whichever of the two let go last, the other gets its turn.
             soc.want();
             assert!(soc.wait(Phase::Idle, || false));
             page.want(0, false);

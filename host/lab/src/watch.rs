@@ -1,13 +1,13 @@
-//! The coherence sanitizer as every process of a board holds it: the model of `lab-cache` over
-//! words that all of them map, one lock for all, and the file of reports.
+//! The coherence sanitizer as shared by all processes of a board: the model of `lab-cache` over
+//! words that all of them map, one lock, and the file of reports.
 //!
-//! The lock is a word that holds its holder's process id. Most accesses need no lock (see
-//! [`lab_cache::Glance`]). Without turns, cores of many processes race for it; an access that two
-//! domains do not order themselves may then be seen in either order, as on a chip.
+//! The lock is a word that holds the process id of its holder. Most accesses need no lock (see
+//! [`lab_cache::Glance`]). Without turns, cores of many processes race for it; accesses of two
+//! domains that no synchronisation orders may then be seen in either order, as on a chip.
 //!
-//! **What a cache loses.** When a domain cleans a line, its bytes are kept in a second file: they
-//! are what memory holds when the domain, having changed the line again, loses its power. Then they
-//! are put back; a line that was never cleaned gets a pattern that no program expects.
+//! **Lost lines.** When a domain cleans a line, its bytes are kept in a second file: they are what
+//! memory holds if the domain changes the line again and then loses its power. They are restored
+//! then. A line that was never cleaned gets a pattern that no program expects.
 
 use crate::model::{CACHE, KEPT, Lab, Memory, REPORTS};
 use crate::report::Report;
@@ -20,33 +20,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Each word of a line that nobody had cleaned when its power went.
+/// Written to each word of a lost line that was never cleaned.
 const LOST: u64 = 0xdead_cace_dead_cace;
 /// Words of a line.
 const WORDS: usize = (LINE / 8) as usize;
-/// Looks at the lock before its holder's health is asked for.
+/// Number of attempts before the lock's holder is checked.
 const LOOKS: u32 = 1000;
-/// Between two looks after that.
+/// Time between two attempts after that.
 const PAUSE: Duration = Duration::from_micros(100);
-/// How long a living holder is waited for before somebody is told: longer than a loaded host keeps
-/// a thread from its core.
+/// How long a living holder is waited for before a warning: longer than a loaded host keeps a
+/// thread from running.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why a board cannot be watched.
+/// Why the sanitizer could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// One of its files.
+    /// One of its files cannot be used.
     #[error("{0}: {1}")]
     File(String, std::io::Error),
-    /// The state in it.
+    /// The state in the file is invalid.
     #[error("{CACHE}: {0}")]
     State(#[from] lab_cache::AttachError),
-    /// The model's limits.
+    /// There are too many exempted ranges.
     #[error("{0}")]
     Ranges(#[from] lab_cache::TooManyRanges),
 }
 
-/// One process's side of it.
+/// A process's access to the sanitizer.
 pub struct Watch {
     memory: Memory,
     glance: Glance<'static>,
@@ -66,21 +66,21 @@ impl std::fmt::Debug for Watch {
 /// Maintenance of a line that no barrier has completed yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Cleaning {
-    /// The line is dropped too.
+    /// Whether the line is also invalidated.
     pub drops: bool,
-    /// The domain has written to it since.
+    /// Whether the domain has written to it since.
     pub written: bool,
-    /// It held changes when this began.
+    /// Whether it was dirty when this began.
     changed: bool,
-    /// What it held then.
+    /// Its contents at that time.
     bytes: [u64; WORDS],
 }
 
-/// How somebody reports.
+/// Callback for reports.
 type Told<'t> = &'t mut dyn FnMut(&Violation);
 
 impl Watch {
-    /// Opens the files of `folder`, and makes those that are not there; `ram` is the RAM file.
+    /// Opens the files of `folder`, creating missing ones; `ram` is the RAM file.
     pub fn open(folder: &Path, ram: &Path, lab: &Lab) -> Result<Watch, WatchError> {
         let memory = lab.memory.clone();
         let (base, bytes) = (memory.base, memory.bytes);
@@ -105,12 +105,12 @@ impl Watch {
         })
     }
 
-    /// The board's memory.
+    /// Returns the board's memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// A load.
+    /// Handles a load.
     #[inline]
     pub fn load(&self, access: Access, way: Way) {
         let Access { domain, pa, len, .. } = access;
@@ -122,7 +122,7 @@ impl Watch {
         }
     }
 
-    /// A store, of any width.
+    /// Handles a store of any width.
     #[inline]
     pub fn store(&self, access: Access, way: Way) {
         let Access { domain, pa, len, .. } = access;
@@ -140,7 +140,7 @@ impl Watch {
         }
     }
 
-    /// The load of an exclusive pair.
+    /// Handles the load of an exclusive pair.
     #[inline]
     pub fn exclusive(&self, access: Access, way: Way) {
         let Access { domain, pa, len, .. } = access;
@@ -149,7 +149,7 @@ impl Watch {
         }
     }
 
-    /// A read-modify-write, or the store of an exclusive pair.
+    /// Handles a read-modify-write, or the store of an exclusive pair.
     #[inline]
     pub fn change(&self, access: Access, way: Way) {
         let Access { domain, pa, len, .. } = access;
@@ -158,24 +158,24 @@ impl Watch {
         }
     }
 
-    /// An instruction fetch.
+    /// Handles an instruction fetch.
     pub fn fetch(&self, domain: Domain, pa: u64, len: u64) {
         self.enter(|model, told| model.fetch(domain, pa, len, told));
     }
 
-    /// A device reads; `registers` tells which.
+    /// Handles a device's read; `registers` identifies the device.
     pub fn device_read(&self, pa: u64, len: u64, registers: u64) {
         if !self.glance.device_read(pa, len) {
             self.enter(|model, told| model.device_read(pa, len, registers, told));
         }
     }
 
-    /// A device writes.
+    /// Handles a device's write.
     pub fn device_write(&self, pa: u64, len: u64, registers: u64) {
         self.enter(|model, told| model.device_write(pa, len, registers, told));
     }
 
-    /// Maintenance of the line at `pa` begins: its bytes are looked at before later stores.
+    /// Starts maintenance of the line at `pa`: takes its bytes before later stores.
     pub fn begin(&self, domain: Domain, pa: u64, drops: bool) -> Cleaning {
         let bytes = std::array::from_fn(|at| {
             self.line(self.ram, pa).get(at).map_or(0, |word| word.load(RELAXED))
@@ -184,9 +184,9 @@ impl Watch {
         Cleaning { drops, written: false, changed, bytes }
     }
 
-    /// Lines are written back to memory, by their addresses. One that was written since its
-    /// maintenance began may hold changes that memory lacks, and is as if nothing had cleaned it;
-    /// but memory has the bytes of then.
+    /// Completes cleans of these lines, by address. A line written since its maintenance began may
+    /// hold changes that memory lacks, so it counts as not cleaned; but memory has the bytes of
+    /// that time.
     pub fn clean<'c>(
         &self,
         domain: Domain,
@@ -209,12 +209,12 @@ impl Watch {
         });
     }
 
-    /// A line is dropped.
+    /// Invalidates a line.
     pub fn invalidate(&self, domain: Domain, pa: u64) {
         self.enter(|model, _| model.invalidate(domain, pa));
     }
 
-    /// Own fetches see what the domain has written: of one line, or of all.
+    /// Makes a domain's writes visible to its own fetches: of one line, or of all.
     pub fn unify(&self, domain: Domain, line: Option<u64>) {
         self.enter(|model, _| match line {
             Some(pa) => model.unify(domain, pa),
@@ -222,8 +222,8 @@ impl Watch {
         });
     }
 
-    /// The domain has no power any more, but comes back where it was if it `returns`. Its emulator
-    /// has written the ranges `loaded` meanwhile. Answers how many lines were lost.
+    /// Handles the power-off of a domain, which `returns` if it continues later. Its emulator has
+    /// written the ranges `loaded` meanwhile. Returns how many lines were lost.
     pub fn lose(&self, domain: Domain, loaded: &[(u64, u64)], returns: bool) -> usize {
         let mut count = 0;
         self.enter(|model, _| {
@@ -241,7 +241,7 @@ impl Watch {
         count
     }
 
-    /// The domain begins anew, with memory that its emulator has loaded.
+    /// Handles a cold boot of the domain, with memory that its emulator has loaded.
     pub fn boots(&self, domain: Domain, loaded: &[(u64, u64)]) {
         self.enter(|model, _| {
             model.reset(domain);
@@ -259,7 +259,7 @@ impl Watch {
         words.for_each(|(from, to)| to.store(from.load(RELAXED), RELAXED));
     }
 
-    /// Lets `event` happen with the model in hand; what is wrong with it goes to the file.
+    /// Passes an event to the model, with the lock held; reports go to the file.
     #[cold]
     #[inline(never)]
     fn enter(&self, event: impl FnOnce(&mut Model<'static>, Told<'_>)) {
@@ -280,7 +280,7 @@ impl Watch {
 
     fn tell(&self, report: &Report) {
         let line = serde_json::to_string(report).map(|text| text + "\n");
-        // One write a line: lines of several processes do not mix.
+        // One write per line, so that lines of several processes do not mix.
         let written = line.map(|line| (&self.reports).write_all(line.as_bytes()));
         if !matches!(written, Ok(Ok(()))) {
             eprintln!("The sanitizer's report could not be written: {report:?}.");
@@ -290,15 +290,15 @@ impl Watch {
 
 const RELAXED: Ordering = Ordering::Relaxed;
 
-/// The lock of all processes, as long as it lives.
+/// The lock of all processes, held while this lives.
 struct Held {
     lock: &'static AtomicU64,
     me: u64,
 }
 
 impl Held {
-    /// Waits for whoever has it. Only from the dead it is taken: one that a debugger or a signal
-    /// has stopped goes on with what it has begun.
+    /// Waits for the lock. It is taken only from a dead holder: one that a debugger or a signal has
+    /// stopped will continue what it has begun.
     fn take(lock: &'static AtomicU64) -> Held {
         let me = u64::from(std::process::id());
         let mut waited = (0, Instant::now());
@@ -310,7 +310,7 @@ impl Held {
                 std::hint::spin_loop();
                 continue;
             }
-            // What a dead holder left half done concerns one line.
+            // An update that a dead holder left incomplete concerns one line only.
             let dead = !lives(holder);
             if dead && lock.compare_exchange(holder, me, Ordering::Acquire, RELAXED).is_ok() {
                 break;
@@ -318,7 +318,7 @@ impl Held {
             if waited.0 != holder {
                 waited = (holder, Instant::now());
             } else if waited.1.elapsed() > PATIENCE {
-                eprintln!("The sanitizer waits for process {holder}, which does not go on.");
+                eprintln!("The sanitizer waits for process {holder}, which does not continue.");
                 waited.1 = Instant::now();
             }
             std::thread::sleep(PAUSE);
@@ -329,12 +329,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Another's is left alone.
+        // If another process has taken it, it is left alone.
         let _ = self.lock.compare_exchange(self.me, 0, Ordering::Release, RELAXED);
     }
 }
 
-/// Is there such a process, and does it run? One that has ended and was not waited for does not.
+/// Returns whether the process runs. A zombie does not.
 fn lives(process: u64) -> bool {
     if process == 0 {
         return true;

@@ -1,4 +1,4 @@
-//! The sanitizer's side of a process: reports, what a power-off loses, a holder that dies.
+//! Reports, lines lost in a power-off, a dead holder of the lock.
 
 use super::*;
 use crate::report;
@@ -20,7 +20,7 @@ fn watch(folder: &Path) -> Watch {
     Watch::open(folder, &folder.join("ram"), &lab).expect("a watch")
 }
 
-/// Cleans a line, barrier and all.
+/// Cleans a line and executes a barrier.
 fn clean(watch: &Watch, number: u8, pa: u64, drops: bool) {
     let line = watch.begin(domain(number), pa, drops);
     watch.clean(domain(number), [(&pa, &line)]);
@@ -104,7 +104,7 @@ fn an_uncached_write_ends_what_was_cleaned() {
     watch.store(access(0, BASE, 1), Way::Cached);
     watch.store(access(0, BASE, 1), Way::Uncached);
     clean(&watch, 0, BASE, true);
-    // Polled, its own, nowhere held: only the copy tells it from a line at rest.
+    // Polled by its own domain and not held: only the copy distinguishes it from an unused line.
     watch.store(access(0, BASE, 2), Way::Uncached);
     watch.store(access(0, BASE, 3), Way::Cached);
     watch.ram[0].store(3, RELAXED);
@@ -157,7 +157,7 @@ fn code_is_fetched_after_it_was_unified() {
         if unified {
             watch.unify(domain(0), Some(pa).filter(|_| pa == BASE + 64));
         }
-        // Whatever is written later is not.
+        // Later writes are not.
         if pa == BASE + 128 {
             watch.store(access(0, pa, 1), Way::Cached);
         }
@@ -179,7 +179,7 @@ fn a_dead_holder_is_not_waited_for() {
     assert_eq!(watch.lock.load(RELAXED), 0);
 }
 
-/// A process of no other use.
+/// A process that only sleeps.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {

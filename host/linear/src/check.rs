@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// What replies must be.
+/// A sequential specification.
 pub trait Spec {
-    /// All that later replies depend on.
+    /// The state that replies depend on.
     type State: Clone + Eq + Hash;
-    /// What is asked.
+    /// A request.
     type Ask;
-    /// What is answered.
+    /// A reply.
     type Reply;
 
-    /// The state behind `ask`, if `reply` is right for it in `state`. A reply that nobody saw is
-    /// right, if the call can end at all.
+    /// Returns the state after `ask` if `reply` is correct for it in `state`. A missing reply is
+    /// correct if the call can end at all.
     fn accept(
         &self,
         state: &Self::State,
@@ -22,18 +22,18 @@ pub trait Spec {
     ) -> Option<Self::State>;
 }
 
-/// One call of a history.
+/// A call in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<A, R> {
-    /// Who called; one thing at a time.
+    /// The caller, which makes one call at a time.
     pub who: u32,
-    /// What.
+    /// The request.
     pub ask: A,
-    /// What came back; `None`: nothing was heard of it any more.
+    /// The reply; `None`: the call never returned.
     pub reply: Option<R>,
-    /// When it was called.
+    /// Time of the call.
     pub invoked: u64,
-    /// When the reply was there. Of no meaning without one.
+    /// Time of the reply; meaningless without one.
     pub returned: u64,
 }
 
@@ -43,34 +43,34 @@ impl<A, R> Call<A, R> {
     }
 }
 
-/// What a check came to.
+/// Statistics of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Pieces in which something was under way all the time.
+    /// Windows: maximal intervals with a call in progress.
     pub windows: usize,
-    /// Calls in the largest piece.
+    /// Number of calls in the largest window.
     pub largest: usize,
-    /// Steps of the search.
+    /// Number of steps of the search.
     pub steps: u64,
 }
 
-/// Why a history was not accepted. Numbers are places in the history.
+/// Why a history was not accepted. Numbers are indices into the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No order explains it.
     Violation {
-        /// An order that explains as many calls of the piece as can be.
+        /// The longest explainable sequence of calls in the window.
         explained: Vec<usize>,
-        /// Those of which one should have come next.
+        /// The calls of which one should have come next.
         stuck: Vec<usize>,
     },
-    /// The search took more steps than allowed.
+    /// The search exceeded its limit.
     TooMuch,
     /// This call returned before it was invoked, or overlaps with one of the same caller.
     Nonsense(usize),
 }
 
-/// Looks for an order that explains `history` from `initial` on, in at most `steps` steps.
+/// Searches an order that explains `history` from `initial` on, in at most `steps` steps.
 pub fn check<S: Spec>(
     spec: &S,
     initial: S::State,
@@ -103,7 +103,7 @@ fn sensible<A, R>(history: &[Call<A, R>], order: &[usize]) -> Result<(), Failure
     Ok(())
 }
 
-/// Cuts where everything has returned before the next call.
+/// Splits the history where every call has returned before the next one.
 fn windows<'a, A, R>(history: &[Call<A, R>], order: &'a [usize]) -> Vec<&'a [usize]> {
     let (mut all, mut from, mut end) = (Vec::new(), 0, 0);
     for (place, at) in order.iter().enumerate() {
@@ -119,7 +119,7 @@ fn windows<'a, A, R>(history: &[Call<A, R>], order: &'a [usize]) -> Vec<&'a [usi
     all
 }
 
-/// Which calls of a window have taken effect.
+/// The calls of a window that have taken effect.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Done(Vec<u64>);
 
@@ -144,7 +144,7 @@ struct Search<'a, S: Spec> {
 }
 
 impl<S: Spec> Search<'_, S> {
-    /// All states in which the window can end.
+    /// Returns all states in which the window can end.
     fn run(&mut self, starts: HashSet<S::State>) -> Result<HashSet<S::State>, Failure> {
         let nothing = Done(vec![0; self.window.len().div_ceil(64)]);
         let mut todo: Vec<(Done, S::State, Vec<usize>)> = Vec::new();
@@ -184,12 +184,12 @@ impl<S: Spec> Search<'_, S> {
         &self.history[self.window[at]]
     }
 
-    /// Has every call happened that was heard of?
+    /// Returns whether every call with a reply has taken effect.
     fn is_complete(&self, done: &Done) -> bool {
         (0..self.window.len()).all(|at| done.has(at) || self.call(at).reply.is_none())
     }
 
-    /// Calls that may be next: no other one that is left returned before they began.
+    /// Returns the calls that may be next: no other remaining call returned before they began.
     fn next(&self, done: &Done) -> Vec<usize> {
         let left = || (0..self.window.len()).filter(|at| !done.has(*at));
         let first_end = left().map(|at| self.call(at).end()).min().unwrap_or(u64::MAX);
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use base::prng::Prng;
 
-    /// One register: write, read, take (reads and sets to 0).
+    /// A register with the operations write, read, and take (reads and sets to 0).
     struct Register;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!((tally.windows, tally.largest), (20_000, 1));
     }
 
-    /// The same question by trying every order.
+    /// The same check by trying every order.
     fn brute(history: &History, done: &mut Vec<usize>, state: u8) -> bool {
         if done.len() == history.len() {
             return true;

@@ -1,29 +1,29 @@
-//! What the file service's replies must be, as a specification: the service's model.
+//! The file service's model as a specification.
 //!
-//! Contract: a history of requests to one file service (with one file system, begun empty) whose
-//! replies some order explains. Times are not looked at; numbers of handles are the service's;
-//! listings count when they came in one piece, and then as sets.
+//! Contract: a history of requests to one file service (with one file system, initially empty)
+//! whose replies some order explains. Times are not compared; handle numbers are those of the
+//! service; listings are compared, as sets, if they came in one piece.
 
 use crate::check::Spec;
 use abi::fs::{Op, Reply, Request, reply_flag};
 use fs::client::unpack;
 use fs::model::Model;
 
-/// A request with what its bulk held.
+/// A request with its bulk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The request.
     pub request: Request,
-    /// Bulk, as it went in.
+    /// The bulk as sent.
     pub bulk: Vec<u8>,
 }
 
-/// A reply with what it filled in.
+/// A reply with the bulk that it filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     /// The reply.
     pub reply: Reply,
-    /// The first [`Reply::filled`] bytes of bulk.
+    /// The first [`Reply::filled`] bytes of the bulk.
     pub filled: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ fn is_handle(op: u16) -> bool {
     [Op::Root, Op::Open, Op::Dup, Op::Pipe].iter().any(|o| *o as u16 == op)
 }
 
-/// A reply without what the service chooses.
+/// Returns a reply without the values that the service chooses.
 fn plain(reply: Reply, op: u16) -> Reply {
     let mut reply = reply;
     (reply.stat.node, reply.stat.device) = (0, 0);

@@ -1,13 +1,14 @@
-//! Is a history of overlapping calls one that some order of them explains? (Linearizability.)
+//! Checks whether a history of overlapping calls is linearizable: whether some order explains it.
 //!
 //! - [`check`](check())  the checker
-//! - [`files`]  what the file service's replies must be, as a specification for it
+//! - [`files`]  the file service's model as a specification
 //!
-//! Contract: a call took effect at one moment between its `invoked` and its `returned`. The checker
-//! looks for an order of such moments in which a [`Spec`] accepts every reply (Wing and Gong, with
-//! Lowe's memory of what was tried). It cuts the history where nothing is under way, and carries
-//! every state that explains one piece into the next; so its work grows with how much overlaps, not
-//! with how long it lasts. A call without a reply has happened at any moment since, or never.
+//! Contract: a call takes effect at one moment between its `invoked` and its `returned`. The
+//! checker searches an order of such moments in which a [`Spec`] accepts every reply (Wing and
+//! Gong's algorithm, with Lowe's cache of visited configurations). It splits the history where no
+//! call is in progress, and carries every state that explains one part into the next; so its work
+//! grows with the overlap, not with the length of the history. A call without a reply takes effect
+//! at any moment after its invocation, or never.
 
 pub mod check;
 pub mod files;

@@ -1,4 +1,4 @@
-//! Two kernels ask one file service at the same time; and what goes wrong when they do not share.
+//! Two kernels use one file service concurrently; and the failures of broken sharing.
 
 use abi::fs::{Op, Poll, Reply, Request, flag};
 use base::id::{DomainId, Epoch};
@@ -10,22 +10,22 @@ use linear::{Call, Failure, Tally, check};
 use share::{Answer, Effects, Event, Service, Token};
 
 const BUDGET: u64 = 1 << 20;
-/// Threads, two of each kernel.
+/// Number of threads, two per kernel.
 const THREADS: u32 = 4;
 const CALLS: usize = 60;
 
 type History = Vec<Call<Ask, Got>>;
 
-/// What a broken way of sharing does.
+/// A broken way of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
-    /// Kernel 1 sees what kernel 0 does only later: its cache is stale.
+    /// Kernel 1 sees kernel 0's changes late: its cache is stale.
     Stale,
-    /// Now and then a write is answered and gets lost.
+    /// Some writes are answered but lost.
     Lost,
-    /// Now and then a request is executed twice, as when a message is sent again.
+    /// Some requests are executed twice, as when a message is resent.
     Twice,
-    /// Now and then a reply is sent before the step.
+    /// Some replies are sent before the step.
     Early,
 }
 
@@ -43,11 +43,11 @@ impl Effects for Woken {
     fn timer(&mut self, _at: u64) {}
 }
 
-/// What a thread is doing.
+/// State of a thread.
 #[derive(Clone)]
 enum Doing {
     Nothing,
-    /// Asked, not executed yet; `true` when woken behind a park.
+    /// Sent, not executed yet; `true` if woken after a park.
     Asked(usize, bool),
     Parked(usize),
     Answered(usize),
@@ -57,13 +57,13 @@ struct World {
     random: Prng,
     broken: Option<Broken>,
     vfs: Vfs,
-    /// What kernel 1 sees when it is stale, and what it has not seen yet.
+    /// Kernel 1's state when it is stale, and the changes it has not seen yet.
     behind: Vfs,
     late: Vec<(Token, Ask)>,
     now: u64,
     doing: Vec<Doing>,
     history: History,
-    /// The handles that all use: the root, the pipe's two ends.
+    /// Handles shared by all: the root, and the pipe's two ends.
     root: u64,
     pipe: (u64, u64),
     files: Vec<u64>,
@@ -117,7 +117,7 @@ impl World {
         world
     }
 
-    /// One call while nothing else happens.
+    /// Makes a call while no other is in progress.
     fn alone(&mut self, request: Request, bulk: &[u8]) -> Reply {
         let ask = Ask { request, bulk: bulk.to_vec() };
         let (got, _) = step(&mut self.vfs, token(0), &ask, false);
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// A thread does its next thing.
+    /// Lets a thread do its next step.
     fn turn(&mut self, thread: u32, may_begin: bool) {
         self.now += 1 + self.random.below(3);
         match self.doing[thread as usize].clone() {
@@ -221,7 +221,7 @@ impl World {
         self.wake(&woken);
     }
 
-    /// Each kernel has its own copy; what kernel 0 does reaches kernel 1 in pieces.
+    /// Each kernel has its own copy; kernel 0's changes reach kernel 1 in batches.
     fn execute_stale(&mut self, thread: u32, ask: &Ask, again: bool) -> (Option<Got>, Vec<Token>) {
         let who = token(thread);
         if who.kernel().0 == 0 {

@@ -1,9 +1,9 @@
-//! What a module uses that no kernel has. It is said when the program is installed, where somebody
-//! can do something about it, and not when it is begun.
+//! Detects features that a module uses and no kernel supports. They are reported when the program
+//! is installed, where the user can react, and not when it is started.
 //!
-//! [`unsupported`] looks at declarations only: types, imports, memories, tables, tags. What
-//! instructions alone use (atomics, exceptions without a tag) the compiler refuses; [`used`] then
-//! says which proposal that is.
+//! [`unsupported`] checks declarations only: types, imports, memories, tables, tags. The compiler
+//! rejects features that only instructions use (atomics, exceptions without a tag); [`used`] then
+//! returns the proposal.
 
 use abi::program::{MAX_TABLE_ENTRIES, MAX_TABLES};
 use kernel_process::functions::{FUNCTIONS, Function, Type};
@@ -13,7 +13,7 @@ use wasmparser::{
     SubType, TableType, TypeRef, TypeSectionReader, ValType, Validator, WasmFeatures,
 };
 
-/// Something that programs cannot use, and what to do about it.
+/// An unsupported feature, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unsupported {
     #[error(
@@ -81,7 +81,7 @@ pub enum Unsupported {
     ImportType { module: String, name: String },
 }
 
-/// Proposals that only some instructions may show, and what is said about each.
+/// Proposals that only instructions use, and the error for each.
 const PROPOSALS: &[(WasmFeatures, Unsupported)] = &[
     (WasmFeatures::THREADS, Unsupported::Threads),
     (WasmFeatures::MEMORY64, Unsupported::Memory64),
@@ -91,8 +91,8 @@ const PROPOSALS: &[(WasmFeatures, Unsupported)] = &[
     (WasmFeatures::CUSTOM_PAGE_SIZES, Unsupported::PageSize),
 ];
 
-/// Returns the first thing that `wasm` (binary) declares and no kernel has. A module that cannot
-/// be read has none: the compiler says what is wrong with it.
+/// Returns the first unsupported feature that `wasm` (binary) declares. For a module that cannot be
+/// parsed it returns `None`: the compiler reports the error.
 pub fn unsupported(wasm: &[u8]) -> Option<Unsupported> {
     let mut declared = Declared::default();
     for payload in Parser::new(0).parse_all(wasm) {
@@ -123,8 +123,8 @@ pub fn unsupported(wasm: &[u8]) -> Option<Unsupported> {
     }
 }
 
-/// Returns which proposal keeps the compiler from `wasm`, if it is one that no kernel has. Reads
-/// all of the module.
+/// Returns the unsupported proposal that makes the compiler reject `wasm`, if there is one. Parses
+/// the whole module.
 pub fn used(wasm: &[u8]) -> Option<&'static Unsupported> {
     let is_valid = |features| Validator::new_with_features(features).validate_all(wasm).is_ok();
     let all = PROPOSALS.iter().fold(WasmFeatures::default(), |all, (it, _)| all | *it);
@@ -134,7 +134,7 @@ pub fn used(wasm: &[u8]) -> Option<&'static Unsupported> {
     PROPOSALS.iter().find(|(feature, _)| !is_valid(all - *feature)).map(|(_, what)| what)
 }
 
-/// The first entry of a list that has something unsupported, up to the first that cannot be read.
+/// Returns the first unsupported entry of a list, up to the first entry that cannot be parsed.
 fn first<T>(
     list: impl IntoIterator<Item = Result<T, Unreadable>>,
     find: impl FnMut(T) -> Option<Unsupported>,
@@ -142,10 +142,10 @@ fn first<T>(
     list.into_iter().map_while(Result::ok).find_map(find)
 }
 
-/// What was declared so far.
+/// The declarations so far.
 #[derive(Default)]
 struct Declared {
-    /// By number; `None` is a type that is no function's.
+    /// By index; `None` is not a function type.
     functions: Vec<Option<FuncType>>,
     memories: usize,
     tables: usize,

@@ -1,15 +1,14 @@
-//! The passes that a program's module goes through before a compiler sees it: from module to
-//! module, for one ISA. Cranelift is not needed for them, so `pen` runs them itself and hands the
-//! result to whichever compiler there is (`docs/design/programs.md`).
+//! The passes over a program's module before compilation: from module to module, for one ISA. They
+//! do not need Cranelift, so `pen` runs them itself and gives the result to any compiler
+//! (`docs/design/programs.md`).
 //!
 //! ```text
 //! read (binary or text) -> check -> plain (ISAs without SIMD) -> wide (RV64) -> stop (all)
 //! -> a compiler
 //! -> pack
 //! ```
-//! What kernels do not have is refused first ([`Unsupported`]).
-//! Every pass takes a function that it does not understand as it is; a module that is not valid
-//! reaches the compiler, which says what is wrong with it.
+//! Unsupported features are rejected first ([`Unsupported`]). Every pass leaves a function that it
+//! does not understand unchanged; an invalid module reaches the compiler, which reports the error.
 
 mod check;
 mod names;
@@ -38,11 +37,11 @@ pub enum Refused {
     Unsupported(#[from] Unsupported),
 }
 
-/// A module as the compiler gets it.
+/// A module, ready for the compiler.
 pub struct Prepared {
     /// Binary.
     pub wasm: Vec<u8>,
-    /// How many of its functions use SIMD on an ISA that has none: they trap when called.
+    /// Number of functions that use SIMD on an ISA without it: they trap when called.
     pub trapping: usize,
 }
 

@@ -1,16 +1,16 @@
-//! Names of functions, by which a kernel tells where a program trapped.
+//! Names of functions, with which a kernel reports where a program trapped.
 //!
-//! They stay in a module's code as people read them: those of Rust demangled, without the hash, and
-//! a long one cut. All else that a module names (its locals and so on) goes: no kernel shows it.
-//! What is wrong in a list of names means that names are missing, and never a module left as it is.
+//! They are kept in readable form: Rust names are demangled, without the hash, and long names are
+//! truncated. All other names of the module (of locals and so on) are removed, because no kernel
+//! shows them. An invalid list only loses names; the module is still processed.
 
 use wasm_encoder::{NameMap, NameSection};
 use wasmparser::{FromReader, Name, NameSectionReader, SectionLimited};
 
-/// Most bytes of one name.
+/// Maximum length of a name in bytes.
 const LONGEST: usize = 160;
 
-/// What stays of a module's names.
+/// Returns the names to keep.
 pub fn kept(section: NameSectionReader<'_>) -> NameSection {
     let mut names = NameSection::new();
     let functions = section.into_iter().map_while(Result::ok).find_map(|part| match part {
@@ -27,7 +27,7 @@ pub fn kept(section: NameSectionReader<'_>) -> NameSection {
     names
 }
 
-/// Up to the first that is wrong.
+/// Returns the elements up to the first invalid one.
 fn all<'a, T: FromReader<'a>>(list: SectionLimited<'a, T>) -> impl Iterator<Item = T> {
     list.into_iter().map_while(Result::ok)
 }
@@ -47,7 +47,7 @@ mod tests {
 
     const MANGLED: &str = "_ZN4core9panicking5panic17h0123456789abcdefE";
 
-    /// What functions of a module are called, after all that is done to it.
+    /// Returns the names of a module's functions after all passes.
     fn names(wasm: &[u8]) -> Vec<(u32, String)> {
         let mut found = Vec::new();
         for payload in Parser::new(0).parse_all(&with_way_out(wasm)) {
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn wrong_names_cost_names_only() {
-        // Said to be longer than all that is there; no text; nothing but a kind.
+        // A length beyond the end; invalid text; a section with nothing but its kind.
         for data in [&[1, 9, 1, 0, 200][..], &[1, 4, 1, 0, 1, 0xff], &[1]] {
             let wasm = named(&CustomSection { name: "name".into(), data: data.into() });
             assert!(names(&wasm).is_empty(), "{data:?}");
-            // The way out is there: a fourth function.
+            // There is a fourth function, the way out.
             let stoppable = with_way_out(&wasm);
             let bodies = Parser::new(0).parse_all(&stoppable).flatten();
             let bodies = bodies.filter(|part| matches!(part, Payload::CodeSectionEntry(_)));

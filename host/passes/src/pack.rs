@@ -1,22 +1,22 @@
-//! The last step: the compiler's code without what only fills the file.
+//! The last step: removes padding and symbols from the compiler's output.
 //!
-//! wasmtime writes an ELF file whose code begins and ends at a multiple of 64 KiB, the largest
-//! page of any AArch64, and which names each function for debuggers. Kernels have pages of 4 KiB
-//! and find names elsewhere. So sections move together, code stays in pages of its own (they
-//! become executable, and nothing else may), and symbols go. Code addresses only itself, and
-//! relative to where it is, never by an offset in the file.
+//! wasmtime writes an ELF file whose code begins and ends at a multiple of 64 KiB, the largest page
+//! of any AArch64, and which names each function for debuggers. Kernels have pages of 4 KiB and
+//! find names elsewhere. So sections are moved together, code stays in pages of its own (only these
+//! become executable), and symbols are removed. Code addresses only itself, relative to the pc,
+//! never by an offset in the file.
 
 /// Bytes of a kernel's page.
 const PAGE: usize = 4096;
 
-/// The fields of ELF's file header that change, as byte offsets: the section headers' place,
-/// their number, and which of them names the sections.
+/// The fields of ELF's file header that change, as byte offsets: offset and number of the section
+/// headers, and the index of the section with their names.
 const FILE_HEADER: usize = 64;
 const SECTIONS_AT: usize = 40;
 const SECTIONS: usize = 60;
 const NAMES: usize = 62;
 
-/// The same of a section header.
+/// The same for a section header.
 const SECTION_HEADER: usize = 64;
 const KIND: usize = 4;
 const FLAGS: usize = 8;
@@ -24,15 +24,15 @@ const OFFSET: usize = 24;
 const SIZE: usize = 32;
 const ALIGN: usize = 48;
 
-/// Values of these fields.
+/// Values of a section's type.
 const EMPTY: u32 = 0;
 const SYMBOLS: u32 = 2;
 const STRINGS: u32 = 3;
 const EXECUTABLE: u64 = 4;
-/// What an ELF file of 64 bits and little endian begins with.
+/// Start of a 64-bit little-endian ELF file.
 const MAGIC: &[u8] = b"\x7fELF\x02\x01";
 
-/// Returns `code` packed; `None` if it is not such a file as wasmtime writes.
+/// Returns `code` packed; `None` if it is not a file as wasmtime writes it.
 pub fn packed(code: &[u8]) -> Option<Vec<u8>> {
     if !code.starts_with(MAGIC) {
         return None;
@@ -65,7 +65,7 @@ pub fn packed(code: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Appends the section of `header` to `file`, and tells the header where it is.
+/// Appends the section of `header` to `file`, and updates the header.
 fn move_section(code: &[u8], header: &mut [u8], file: &mut Vec<u8>) -> Option<()> {
     let offset = usize::try_from(u64_at(header, OFFSET)?).ok()?;
     let size = usize::try_from(u64_at(header, SIZE)?).ok()?;
@@ -73,7 +73,7 @@ fn move_section(code: &[u8], header: &mut [u8], file: &mut Vec<u8>) -> Option<()
     let is_code = u64_at(header, FLAGS)? & EXECUTABLE != 0;
     let mut align = usize::try_from(u64_at(header, ALIGN)?).ok()?.clamp(1, PAGE);
     if is_code {
-        // It ended at 64 KiB, too: pages that hold nothing but zeros are not needed.
+        // The section was padded to 64 KiB at its end, too: pages of zeros are removed.
         let used = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         data = data.get(..used.next_multiple_of(PAGE).min(size))?;
         align = PAGE;
@@ -116,10 +116,10 @@ mod tests {
 
     const LARGE: usize = 64 << 10;
 
-    /// Kind, flags, alignment, contents.
+    /// Type, flags, alignment, contents.
     type Section<'a> = (u32, u64, usize, &'a [u8]);
 
-    /// A file of these sections behind the empty one, as an object writer lays it out.
+    /// Returns a file with these sections after the empty one, laid out as by an object writer.
     fn elf(sections: &[Section<'_>], names: u16) -> Vec<u8> {
         let mut file = vec![0; FILE_HEADER];
         file[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -143,7 +143,7 @@ mod tests {
         file
     }
 
-    /// Offset and contents of each section.
+    /// Returns offset and contents of each section.
     fn read(file: &[u8]) -> Vec<(usize, &[u8])> {
         let table = u64_at(file, SECTIONS_AT).unwrap() as usize;
         let each = (0..usize::from(u16_at(file, SECTIONS).unwrap())).map(|index| {

@@ -1,13 +1,15 @@
-//! Modules for ISAs without SIMD.
+//! Transforms modules for ISAs without SIMD.
 //!
-//! - A function that uses SIMD traps when it is called. Crates have such functions beside others
-//!   that do the same, and choose: they are to run nevertheless. Who compiles says how many.
-//! - Cranelift 0.135 expands a `memory.copy` of 16 to 128 bytes, when the length is constant, into
-//!   vector loads and stores, and ends with an assertion where there are none (RV64 without V). So
-//!   the length of each such copy becomes a sum with zero: no constant where Cranelift looks, and
-//!   one again in the code that it makes.
+//! - A function that uses SIMD traps when it is called. Crates contain such functions next to
+//!   scalar
+//!   ones and choose at run time, so the program must still run. The caller reports their number.
+//! - Cranelift 0.135 expands a `memory.copy` with a constant length of 16 to 128 bytes into vector
+//!   loads and stores, and fails an assertion on a target without them (RV64 without V). So the
+//!   length
+//!   of each such copy becomes a sum with zero, which Cranelift does not recognise as a constant
+//!   there but folds in the generated code.
 //!
-//! Numbers and types of the module stay as they are; names as `names` says.
+//! Indices and types of the module do not change; see `names` for names.
 
 use crate::{names, stop};
 use std::convert::Infallible;
@@ -15,15 +17,15 @@ use wasm_encoder::reencode::{Error, Reencode};
 use wasm_encoder::{CodeSection, Instruction, Module, NameSection};
 use wasmparser::{FunctionBody, NameSectionReader, Operator, Parser, ValType};
 
-/// The shortest copy that becomes a vector's.
+/// The shortest copy that is expanded into vector operations.
 const SHORTEST: i32 = 16;
 
-/// What all operators of SIMD begin with.
+/// The prefix of all SIMD operators.
 const PREFIX: u8 = 0xfd;
 
 struct Plain<'a> {
     wasm: &'a [u8],
-    /// Functions that trap.
+    /// Number of functions that trap.
     traps: usize,
 }
 
@@ -87,8 +89,8 @@ impl Reencode for Plain<'_> {
     }
 }
 
-/// The module for an ISA without SIMD, and how many of its functions trap there. What is no module
-/// is left to who compiles it.
+/// Returns the module for an ISA without SIMD, and how many of its functions trap there. An invalid
+/// module is left to the compiler.
 pub fn without_simd(wasm: &[u8]) -> (Vec<u8>, usize) {
     let (mut module, mut plain) = (Module::new(), Plain { wasm, traps: 0 });
     match plain.parse_core_module(&mut module, Parser::new(0), wasm) {

@@ -1,9 +1,9 @@
-//! The way out of a loop: each module gets one more function, whose only instruction traps.
+//! The way out of a loop: adds a function to each module, whose only instruction traps.
 //!
-//! A program that is to be stopped while it computes goes on there, as if it had called it, and
-//! ends by that trap (`kernel/engine`). So its loops need not ask whether they may go on. The
-//! function comes last: no number of the module's own changes, and nothing of the module leads to
-//! it. A module without functions has no loops and stays as it is.
+//! To stop a program while it computes, the kernel makes it continue in that function, as if it had
+//! called it, and the trap ends it (`kernel/engine`). So loops need not check whether to stop. The
+//! function comes last, so no index of the module changes, and nothing in the module refers to it.
+//! A module without functions has no loops and is not changed.
 
 use crate::names;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use wasmparser::{
     CodeSectionReader, FunctionSectionReader, NameSectionReader, Parser, TypeSectionReader,
 };
 
-/// With the type of that function, once the types have been read.
+/// With the index of that function's type, once the types have been read.
 struct Stoppable {
     kind: u32,
 }
@@ -62,14 +62,14 @@ impl Reencode for Stoppable {
     }
 }
 
-/// A function that traps at once.
+/// Returns a function that traps at once.
 pub fn trap() -> Function {
     let mut function = Function::new([]);
     function.instruction(&Instruction::Unreachable).instruction(&Instruction::End);
     function
 }
 
-/// `wasm` with that function. What is no module is left to who compiles it.
+/// Adds that function to `wasm`. An invalid module is left to the compiler.
 pub fn with_way_out(wasm: &[u8]) -> Vec<u8> {
     let (mut module, mut stoppable) = (Module::new(), Stoppable { kind: 0 });
     match stoppable.parse_core_module(&mut module, Parser::new(0), wasm) {

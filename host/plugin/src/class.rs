@@ -1,28 +1,28 @@
-//! What an instruction is, as far as it costs more than the plainest one. Pure.
+//! Classifies instructions by cost. Pure.
 
 use lab::model::Costs;
 
-/// Kinds of instructions.
+/// A class of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// All others.
+    /// Any other instruction.
     Plain,
-    /// Cleans a line, perhaps invalidating it too.
+    /// Cleans a line; may also invalidate it.
     Clean,
     /// Invalidates a line.
     Invalidate,
-    /// Orders accesses.
+    /// Memory barrier.
     Barrier,
-    /// Invalidates translations.
+    /// TLB invalidation.
     Tlb,
-    /// Returns from an exception.
+    /// Exception return.
     Exit,
     /// Sets a timer.
     Timer,
 }
 
 impl Class {
-    /// Its weight in units of the clock.
+    /// Returns its cost in units of the clock.
     pub fn units(self, costs: &Costs) -> u64 {
         let more = match self {
             Class::Plain | Class::Timer => 0,
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// Of which instruction set.
+/// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// AArch64.
@@ -46,7 +46,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// From QEMU's name of a target.
+    /// Parses QEMU's name of a target.
     pub fn named(name: &str) -> Option<Isa> {
         match name {
             "aarch64" => Some(Isa::Aarch64),
@@ -55,12 +55,12 @@ impl Isa {
         }
     }
 
-    /// How long the instruction word `op` is.
+    /// Returns the length of the instruction word `op` in bytes.
     pub fn bytes(self, op: u32) -> u64 {
         if self == Isa::Riscv64 && op & 3 != 3 { 2 } else { 4 }
     }
 
-    /// What the instruction word `op` is.
+    /// Returns the class of the instruction word `op`.
     pub fn class(self, op: u32) -> Class {
         match self {
             Isa::Aarch64 => aarch64(op),
@@ -68,7 +68,7 @@ impl Isa {
         }
     }
 
-    /// Is `at` an exception entry, with the entries at `vectors`?
+    /// Returns whether `at` is an exception entry, given the range `vectors` of the entries.
     pub fn is_entry(self, at: u64, vectors: (u64, u64)) -> bool {
         let inside = (vectors.0..vectors.1).contains(&at);
         match self {
@@ -102,8 +102,8 @@ fn aarch64(op: u32) -> Class {
     }
 }
 
-/// What the fence `op` of RV64 orders before what, each a set of bits from the top: device input,
-/// device output, reads, writes. A fence of nothing is a hint (`pause` is one).
+/// Returns the predecessor and successor sets of the RV64 fence `op`, from the highest bit: device
+/// input, device output, reads, writes. A fence with an empty set is a hint (such as `pause`).
 pub fn fence_sets(op: u32) -> Option<(u32, u32)> {
     let (before, behind) = (op >> 24 & 15, op >> 20 & 15);
     (before != 0 && behind != 0).then_some((before, behind))

@@ -1,17 +1,18 @@
-//! The seat of a domain with several cores: each has a clock of its own, the seat's time is that of
-//! the one furthest behind. Not exact: QEMU runs the cores at once, on threads of the host.
+//! The seat of a domain with several cores. Each core has its own clock; the seat's time is that of
+//! the slowest core. Not exact: QEMU runs the cores concurrently, on threads of the host.
 //!
-//! The seat has the turn while any of its cores runs. One whose counter reaches [`LIMIT`] *parks*
-//! at the start of its block. Where all are parked or idle, one of them leads (`roll`): it accounts
-//! for all, hears timers and doorbells, passes the turn where somebody else is behind, and lets
-//! all go on. Where all idle, the helper leads.
+//! The seat has the turn while any of its cores runs. A core whose counter reaches [`LIMIT`]
+//! *parks* at the start of its block. When all cores are parked or idle, one of the parked cores
+//! leads (`roll`): it accounts for all, handles timers and doorbells, passes the turn if another
+//! seat is earlier, and lets all cores continue. When all are idle, the helper leads.
 //!
-//! No wait in a block is for ever. QEMU's exclusive sections (a flush of translations, an atomic
-//! step, a reset) wait until every core has left its block, so a parked core goes on for one block
-//! after a while, whoever has the turn, and comes back. What it does to the page meanwhile (rings,
-//! counts, frequencies) is kept until the next lead, because only who has the turn writes there.
+//! No wait in a block is unbounded. QEMU's exclusive sections (a TLB flush, an atomic step, a
+//! reset) wait until every core has left its block. So after a while a parked core runs one block,
+//! regardless of the turn, and parks again. Its changes of the page (rings, counts, frequencies)
+//! are kept until the next lead, because only the holder of the turn writes there.
 //!
-//! Locks: QEMU's big lock before `state`, never behind it; who waits for the turn holds neither.
+//! Locks: QEMU's big lock is taken before `state`, never after it; a thread that waits for the turn
+//! holds neither.
 
 use crate::domain::LIMIT;
 use crate::ffi::{Machine, Thread};
@@ -27,16 +28,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a core stays parked while fellows are under way: QEMU may want it out of its block.
+/// How long a core stays parked while other cores run: QEMU may need it to leave its block.
 const PATIENCE: Duration = Duration::from_micros(300);
-/// The same while somebody leads: nobody can want anything but to end.
+/// The same while a core leads; then only an exclusive section can be waiting.
 const LED: Duration = Duration::from_millis(100);
-/// Between two looks of the helper.
+/// Time between two looks of the helper.
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks of a leader at the table, of 50 ms each.
+/// Number of a leader's looks at the table, of 50 ms each.
 const LOOKS: u32 = 20;
-/// How far it runs before its cores meet again, at most: a core that another one wakes, or a timer
-/// that is set meanwhile, is seen then.
+/// How far the seat runs before its cores meet again, at most: a core that another one wakes, or a
+/// timer that is set meanwhile, is noticed only then.
 const MEET: Ps = 5_000_000;
 
 /// A seat with several cores.
@@ -44,7 +45,7 @@ const MEET: Ps = 5_000_000;
 pub struct Crew {
     post: Post,
     cores: Vec<Core>,
-    /// The seat's time, for whoever leads.
+    /// The seat's time, written by the leader.
     now: AtomicU64,
     state: Mutex<Shared>,
     /// Parked cores wait here.
@@ -53,13 +54,13 @@ pub struct Crew {
     resting: Condvar,
 }
 
-/// A core's clock at its last commit. Only its own thread looks.
+/// A core's clock at its last commit. Only its own thread reads it.
 #[derive(Debug, Default)]
 struct Core {
     time: AtomicU64,
     rest: AtomicU64,
     khz: AtomicU32,
-    /// The counter then.
+    /// The counter at that commit.
     start: AtomicU64,
     told: Told,
 }
@@ -67,7 +68,7 @@ struct Core {
 #[derive(Debug)]
 struct Shared {
     roll: Roll,
-    /// What is to be told to the page.
+    /// Counts to be added to the page.
     counts: [(Count, u64); 5],
     rings: Vec<(usize, usize, Ps)>,
     khz: Option<u32>,
@@ -82,7 +83,7 @@ const EXCEPTIONS: usize = 4;
 /// How a lead ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
-    /// Who may, goes on; or a core that is under way decides.
+    /// The cores allowed to continue do so, or a running core will lead next.
     Over,
     /// The turn did not come.
     Gone,
@@ -102,7 +103,7 @@ impl Core {
 }
 
 impl Crew {
-    /// Before anything ran.
+    /// Creates the seat, before any core runs.
     pub fn new(post: Post) -> Crew {
         let (cores, khz) = (post.model.cores(), post.model.khz);
         let core = || Core { khz: khz.into(), start: LIMIT.into(), ..Core::default() };
@@ -124,7 +125,7 @@ impl Crew {
         }
     }
 
-    /// Its part of the model.
+    /// Returns its part of the model.
     pub fn model(&self) -> &model::Domain {
         &self.post.model
     }
@@ -137,7 +138,7 @@ impl Crew {
         self.post.me()
     }
 
-    /// The seat's time.
+    /// Returns the seat's time.
     fn now(&self) -> Ps {
         self.now.load(Ordering::Relaxed)
     }
@@ -154,12 +155,12 @@ impl Crew {
         machine.counter(core).wrapping_sub(self.cores[core].start.load(Ordering::Relaxed))
     }
 
-    /// What a core's clock says now, in its own thread.
+    /// Returns the current time of a core's clock; called in its own thread.
     fn time(&self, machine: &Machine, core: usize) -> Ps {
         self.cores[core].clock().after(self.spent(machine, core))
     }
 
-    /// What the guest's clock says, in ns.
+    /// Returns the time of the guest's clock, in ns.
     pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
         match thread {
             Thread::Runner(core) => self.time(machine, core) / 1000,
@@ -168,7 +169,7 @@ impl Crew {
         }
     }
 
-    /// What has passed since a core's last commit becomes its time, and its next block reports.
+    /// Advances a core's time by what has passed since its last commit. Its next block reports.
     fn commit(&self, machine: &Machine, core: usize) -> (Ps, MutexGuard<'_, Shared>) {
         let own = &self.cores[core];
         let spent = self.spent(machine, core);
@@ -185,21 +186,23 @@ impl Crew {
         (clock.time(), shared)
     }
 
-    /// A core's next block reports, whatever it was allowed; nothing that has passed is lost.
+    /// Makes a core's next block report, regardless of its grant; no time is lost.
     pub fn report_next(&self, machine: &Machine, core: usize) {
         let spent = self.spent(machine, core);
         machine.set_counter(core, LIMIT);
         self.cores[core].start.store(LIMIT - spent, Ordering::Relaxed);
     }
 
-    /// A block's start, and the core's counter has reached its limit, or the block reaches across
-    /// domains (`sync`). Returns when the core may run, or has been parked for long enough.
+    /// Called at the start of a block when the core's counter has reached its limit, or the block
+    /// accesses memory between domains (`sync`). Returns when the core may run, or has been parked
+    /// for long enough.
     pub fn park(&self, machine: &Machine, core: usize, sync: bool) {
         let (time, mut shared) = self.commit(machine, core);
         shared.counts[SYNCS].1 += u64::from(sync);
         shared.roll.park(core, time, sync);
         if self.phase() == Phase::Idle {
-            // QEMU let it go, no event of the seat's: the helper has to say that the seat runs.
+            // QEMU continued the core without an event of the seat: the helper must announce that
+            // the seat runs.
             self.post.table.want();
         }
         loop {
@@ -227,7 +230,7 @@ impl Crew {
         }
     }
 
-    /// A core runs one block, whoever has the turn.
+    /// Lets a core run one block, regardless of the turn.
     fn overrun(&self, core: usize, mut shared: MutexGuard<'_, Shared>) {
         let own = &self.cores[core];
         let mut clock = own.clock();
@@ -235,7 +238,7 @@ impl Crew {
         own.set(clock);
     }
 
-    /// A core runs to its horizon.
+    /// Lets a core run to its horizon.
     fn go(&self, machine: &Machine, core: usize, grant: Grant) {
         let own = &self.cores[core];
         let mut clock = own.clock();
@@ -280,7 +283,7 @@ impl Crew {
         }
     }
 
-    /// Ends a lead that lets nobody go on.
+    /// Ends a lead after which no core may continue.
     fn end(&self) -> Lead {
         self.lock().roll.set_leading(false);
         Lead::Over
@@ -299,7 +302,7 @@ impl Crew {
         Lead::Over
     }
 
-    /// With the turn: brings the page up to date. False: a core is under way after all.
+    /// Updates the page; the seat has the turn. Returns false if a core is running after all.
     fn take_stock(&self) -> bool {
         let (page, me) = (self.page(), self.me());
         let mut shared = self.lock();
@@ -334,15 +337,16 @@ impl Crew {
         (0..self.cores.len()).filter(|&core| shared.roll.at(core) == At::Idle).collect()
     }
 
-    /// Is there anything for [`Self::hear`]? Without the big lock, so a core that is just being
-    /// woken may be seen at the next lead only.
+    /// Returns whether [`Self::hear`] has work. Called without the big lock, so a core that is just
+    /// being woken may be noticed only at the next lead.
     fn hears(&self, machine: &Machine) -> bool {
         self.post.is_due(machine, self.now())
             || self.idle_cores().iter().any(|&core| machine.has_work(core))
     }
 
-    /// Runs timers, delivers doorbells, and summons the idle cores that have work then. The big
-    /// lock is held, without which none of them goes back to sleep. True: some are summoned.
+    /// Runs timers, delivers doorbells, and summons the idle cores that then have work. The big
+    /// lock is held, so none of them goes back to sleep meanwhile. Returns whether any was
+    /// summoned.
     fn hear(&self, machine: &Machine) -> bool {
         self.post.hear(machine, self.now());
         let work: Vec<usize> =
@@ -352,7 +356,7 @@ impl Crew {
         !shared.roll.gathered()
     }
 
-    /// The helper's life: leads where all cores wait.
+    /// The helper's loop: leads while all cores wait.
     pub fn help(&self, machine: &Machine) {
         let mut shared = self.lock();
         loop {
@@ -360,7 +364,7 @@ impl Crew {
             if shared.roll.helper_may_lead(phase) {
                 shared.roll.set_leading(true);
                 drop(shared);
-                // Not longer than a look: a core may be back by then.
+                // At most one look: a core may be back by then.
                 if self.post.table.wait(phase, || true) {
                     machine.locked(|| self.idle_turn(machine, phase));
                 }
@@ -380,7 +384,7 @@ impl Crew {
         }
     }
 
-    /// A core that was summoned long ago may have missed its wake-up: QEMU can lose one.
+    /// Kicks a core that was summoned long ago, because QEMU can lose a wake-up.
     fn nudge(&self, machine: &Machine) {
         let is_late = |core| self.lock().roll.at(core) == At::Summoned;
         let late: Vec<usize> = (0..self.cores.len()).filter(|&core| is_late(core)).collect();
@@ -389,8 +393,8 @@ impl Crew {
         }
     }
 
-    /// With the turn, while all cores wait: the seat goes to sleep, or its next event is due, or
-    /// somebody wants to look. The big lock is held.
+    /// Takes a turn while all cores wait: the seat goes to sleep, or its next event is due, or a
+    /// turn was requested from outside. The big lock is held.
     fn idle_turn(&self, machine: &Machine, phase: Phase) {
         let (page, me) = (self.page(), self.me());
         if !self.post.table.mine() || self.phase() != phase {
@@ -428,7 +432,7 @@ impl Crew {
         self.report_next(machine, core);
     }
 
-    /// The guest touches a word of the uncached window.
+    /// The guest accesses a word of the uncached window.
     pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
         let cost = self.post.cost(at, stored.is_some());
         machine.set_counter(core, machine.counter(core).wrapping_add(cost));
@@ -444,7 +448,7 @@ impl Crew {
         }
     }
 
-    /// The guest makes a mark, with `rest` units of its block still to come.
+    /// The guest executes a mark, with `rest` units of its block still to come.
     pub fn mark(
         &self,
         machine: &Machine,

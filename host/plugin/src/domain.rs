@@ -1,13 +1,13 @@
-//! The seat of a domain with one core: when it runs, idles, and hears doorbells.
+//! The seat of a domain with one core: when it runs, idles, and receives doorbells.
 //!
-//! Two threads act for it, never both: the virtual CPU's while the domain runs, the helper's while
-//! it idles. The counter holds units of the clock, added before each block; at [`LIMIT`] the next
-//! block reports to [`Domain::limit`], which commits what has passed, hears what is due, and passes
-//! the turn when another is behind. All of it happens at block boundaries.
+//! Two threads act for it, never at once: the virtual CPU's while the domain runs, the helper's
+//! while it idles. The counter holds units of the clock, added before each block. At [`LIMIT`] the
+//! next block reports to [`Domain::limit`], which commits the time that has passed, handles what is
+//! due, and passes the turn if another seat is earlier. All of this happens at block boundaries.
 //!
-//! Locks: the helper takes QEMU's big lock with the turn in hand, and the virtual CPU takes it
-//! during its turn, at a block's start, where it holds nothing. Nobody who holds the big lock waits
-//! for a turn, so neither waits for the other.
+//! Locks: the helper takes QEMU's big lock while it has the turn. The virtual CPU takes it during
+//! its turn, at a block's start, where it holds no lock. No thread that holds the big lock waits
+//! for a turn, so the two cannot deadlock.
 
 use crate::ffi::{Machine, Thread};
 use crate::post::{Post, Told};
@@ -19,25 +19,25 @@ use lab::page::{Count, Page, State};
 use lab::seats::Phase;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Where the counter makes a block report.
+/// Value of the counter at which a block reports.
 pub const LIMIT: u64 = 1 << 62;
 
-/// A domain at the table.
+/// The seat of a domain with one core.
 #[derive(Debug)]
 pub struct Domain {
     post: Post,
-    /// The clock at the last commit, as words: whoever holds the turn writes them.
+    /// The clock at the last commit, as words; written by the holder of the turn.
     time: AtomicU64,
     rest: AtomicU64,
     /// The counter at the last commit.
     start: AtomicU64,
     told: Told,
-    /// The virtual CPU is in its turn: it waits, if it does, for the guest's sake.
+    /// The virtual CPU is in its turn, so if it waits, it waits on behalf of the guest.
     at_work: AtomicBool,
 }
 
 impl Domain {
-    /// Before anything ran.
+    /// Creates the seat, before any instruction runs.
     pub fn new(post: Post) -> Domain {
         Domain {
             post,
@@ -49,7 +49,7 @@ impl Domain {
         }
     }
 
-    /// Its part of the model.
+    /// Returns its part of the model.
     pub fn model(&self) -> &model::Domain {
         &self.post.model
     }
@@ -62,7 +62,7 @@ impl Domain {
         self.post.me()
     }
 
-    /// The time of the last commit.
+    /// Returns the time of the last commit.
     fn time(&self) -> Ps {
         self.time.load(Ordering::Relaxed)
     }
@@ -82,17 +82,17 @@ impl Domain {
         machine.counter(0).wrapping_sub(self.start.load(Ordering::Relaxed))
     }
 
-    /// What the guest's clock says, in ns.
+    /// Returns the time of the guest's clock, in ns.
     pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
         match thread {
             Thread::Runner(_) => self.clock().after(self.spent(machine)) / 1000,
             Thread::Helper => self.time() / 1000,
-            // Nobody else may see time pass: timers run in their owner's turn only.
+            // No other thread may see time pass: timers run only in their owner's turn.
             Thread::Other => 0,
         }
     }
 
-    /// What has passed since the last commit becomes the seat's time.
+    /// Advances the seat's time by what has passed since the last commit.
     fn commit(&self, machine: &Machine) {
         let spent = self.spent(machine);
         self.start.store(machine.counter(0), Ordering::Relaxed);
@@ -107,20 +107,21 @@ impl Domain {
         Told::WHAT.into_iter().zip(news).for_each(|(what, more)| page.count(me, what, more));
     }
 
-    /// The counter stands so that the next block reports.
+    /// Sets the counter so that the next block reports.
     fn stand(&self, machine: &Machine) {
         machine.set_counter(0, LIMIT);
         self.start.store(LIMIT, Ordering::Relaxed);
     }
 
-    /// The block that follows reports, whatever it was allowed; nothing that has passed is lost.
+    /// Makes the next block report, regardless of its grant; no time is lost.
     pub fn report_next(&self, machine: &Machine) {
         let spent = self.spent(machine);
         machine.set_counter(0, LIMIT);
         self.start.store(LIMIT - spent, Ordering::Relaxed);
     }
 
-    /// A block's start, and the counter has reached its limit, or the block reaches across domains.
+    /// Called at the start of a block when the counter has reached its limit, or the block accesses
+    /// memory between domains.
     pub fn limit(&self, machine: &Machine) {
         let in_turn = self.at_work.load(Ordering::Relaxed) && self.post.table.mine();
         if !in_turn && !self.come(machine) {
@@ -140,8 +141,8 @@ impl Domain {
         }
     }
 
-    /// Waits for the turn and takes up the time that the seat has then. False: the domain was
-    /// switched off meanwhile, and is let go so that QEMU can stop it.
+    /// Waits for the turn and adopts the time that the seat has then. Returns false if the domain
+    /// was switched off meanwhile; it is then let run so that QEMU can stop it.
     fn come(&self, machine: &Machine) -> bool {
         let (page, me) = (self.page(), self.me());
         let gone = || page.seat(me).phase == Phase::Absent;
@@ -165,7 +166,8 @@ impl Domain {
         self.start.store(LIMIT - units, Ordering::Relaxed);
     }
 
-    /// A block that reaches across domains: it runs only when nobody is behind.
+    /// Called before a block that accesses memory between domains: it runs only when no seat is
+    /// earlier.
     pub fn sync(&self, machine: &Machine) {
         self.page().count(self.me(), Count::Syncs, 1);
         self.limit(machine);
@@ -174,7 +176,7 @@ impl Domain {
     /// The virtual CPU waits for an interrupt; the big lock is held.
     pub fn idle(&self, machine: &Machine) {
         let (page, me) = (self.page(), self.me());
-        // Before its first block, and while QEMU is stopped, it waits for QEMU's own sake.
+        // Before its first block, and while QEMU is stopped, it waits for reasons of QEMU's own.
         if !self.at_work.swap(false, Ordering::Relaxed) || !self.post.table.mine() {
             return;
         }
@@ -187,7 +189,7 @@ impl Domain {
         }
     }
 
-    /// The helper's life: acts for the domain while it idles.
+    /// The helper's loop: acts for the domain while it idles.
     pub fn help(&self, machine: &Machine) {
         loop {
             self.post.table.wait(Phase::Idle, || false);
@@ -195,7 +197,8 @@ impl Domain {
         }
     }
 
-    /// An idle domain's turn: its next event is due, or somebody wants to look.
+    /// Takes the turn of an idle domain: its next event is due, or a turn was requested from
+    /// outside.
     fn idle_turn(&self, machine: &Machine) {
         let (page, me) = (self.page(), self.me());
         if !self.post.table.mine() || page.seat(me).phase != Phase::Idle {
@@ -231,7 +234,7 @@ impl Domain {
         self.report_next(machine);
     }
 
-    /// The guest touches a word of the uncached window.
+    /// The guest accesses a word of the uncached window.
     pub fn touched(&self, machine: &Machine, at: u64, stored: Option<u64>) {
         let cost = self.post.cost(at, stored.is_some());
         machine.set_counter(0, machine.counter(0).wrapping_add(cost));
@@ -242,7 +245,7 @@ impl Domain {
         }
     }
 
-    /// The guest makes a mark, with `rest` units of its block still to come.
+    /// The guest executes a mark, with `rest` units of its block still to come.
     pub fn mark(&self, machine: &Machine, number: u8, rest: u64) -> Result<(), String> {
         let all = machine.counter(0);
         machine.set_counter(0, all.wrapping_sub(rest));
@@ -251,7 +254,8 @@ impl Domain {
         self.post.mark(number, self.time())
     }
 
-    /// Acts at the instant of the store; a frequency that the table does not have is ignored.
+    /// Changes the frequency at the time of the store; one that the power table does not have is
+    /// ignored.
     fn change_frequency(&self, machine: &Machine, mhz: u64) {
         let Some(khz) = self.post.khz(mhz).filter(|_| self.post.table.mine()) else { return };
         self.commit(machine);

@@ -1,17 +1,17 @@
 //! The lab inside a QEMU: a TCG plugin that makes the domain's clock follow its instructions, and
 //! lets it run only when it is its turn (see the crate `lab`).
 //!
-//! - [`class`]: what an instruction is, for what it costs. Pure.
-//! - [`domain`]: the seat of a domain with one core: when it runs, idles, and hears doorbells.
-//! - [`crew`]: that of a domain with several, whose time is statistical; [`roll`]: who of them is
-//!   where. Pure. [`seat`]: either; [`post`]: what both have.
-//! - [`translate`]: what each block of guest code is asked to tell us.
-//! - [`memory`]: what an instruction does to memory and caches. Pure.
-//! - [`sanitizer`]: what the coherence sanitizer is told of the domain's accesses.
-//! - [`marks`]: where the guest says it is.
-//! - [`vectors`]: where a guest enters exceptions that nobody described.
-//! - [`ffi`]: QEMU's plugin interface, and the few of its inner functions without which time does
-//!   not follow; checked at load against the build that they were written for.
+//! - [`class`]: classifies instructions by cost. Pure.
+//! - [`domain`]: the seat of a domain with one core: when it runs, idles, and receives doorbells.
+//! - [`crew`]: the seat of a domain with several, whose time is statistical; [`roll`]: the state of
+//!   each core. Pure. [`seat`]: either of them; [`post`]: their common part.
+//! - [`translate`]: decides what each block of guest code reports.
+//! - [`memory`]: effects of instructions on memory and caches. Pure.
+//! - [`sanitizer`]: reports the domain's accesses to the coherence sanitizer.
+//! - [`marks`]: marks that the guest executes.
+//! - [`vectors`]: exception entries of a guest without known symbols.
+//! - [`ffi`]: QEMU's plugin interface, and the few inner functions that time depends on; checked at
+//!   load against the build that they were written for.
 //!
 //! QEMU loads it with `-plugin FILE,folder=RUNDIR,slot=N`.
 
@@ -36,12 +36,12 @@ use lab_cache::Domain;
 use sanitizer::Sanitizer;
 use std::path::Path;
 
-/// What QEMU was told behind the plugin's name.
+/// The plugin's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// The run folder.
     pub folder: String,
-    /// The seat.
+    /// Number of the seat.
     pub slot: usize,
 }
 
@@ -65,15 +65,15 @@ impl Arguments {
     }
 }
 
-/// What the lab's mode asks for.
+/// What the lab's mode requires.
 pub struct Parts {
-    /// The seat at the table, if domains take turns.
+    /// The seat, if domains take turns.
     pub seat: Option<seat::Seat>,
     /// The sanitizer, if caches are watched.
     pub sanitizer: Option<sanitizer::Sanitizer>,
 }
 
-/// Sits down at the table: everything before the first instruction.
+/// Prepares everything before the first instruction.
 pub fn start(isa: Isa, target: &str, arguments: &Arguments) -> Result<Parts, String> {
     let folder = Path::new(&arguments.folder);
     let lab = Lab::read(folder).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! Marks of the guest (see `lab::marks`): which instructions they are, and the file they go to.
+//! Marks of the guest (see `lab::marks`): recognising them, and writing them to the file.
 
 use crate::class::Isa;
 use lab::marks::{FILE, MOST_NUMBER, Mark};
@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Most marks of a QEMU: some 20 MB of them.
+/// Maximum marks of a QEMU, about 20 MB.
 const MOST: usize = 1 << 16;
 
-/// The number of the mark that the instruction `word` is.
+/// Returns the number of the mark that the instruction `word` is.
 pub fn number(isa: Isa, word: u32) -> Option<u8> {
     let at = match isa {
         // HINT #0x40 + n.
@@ -22,7 +22,7 @@ pub fn number(isa: Isa, word: u32) -> Option<u8> {
     (1..=MOST_NUMBER).contains(&number).then_some(number)
 }
 
-/// The file of a run's marks. Who writes holds the turn, so lines of several domains do not mix.
+/// The file of a run's marks. The writer holds the turn, so lines of several domains do not mix.
 #[derive(Debug)]
 pub struct Book {
     path: PathBuf,
@@ -30,7 +30,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// The one of a run folder; the file appears with the first mark.
+    /// Opens the file of a run folder; it is created with the first mark.
     pub fn new(folder: &Path) -> Book {
         Book { path: folder.join(FILE), written: Mutex::new((0, None)) }
     }

@@ -1,39 +1,39 @@
-//! What an instruction does to memory and caches, as far as the sanitizer must tell it from a plain
-//! load or store. Pure.
+//! Effects of an instruction on memory and caches, as far as the sanitizer must distinguish them
+//! from plain loads and stores. Pure.
 
 use crate::class::{Isa, fence_sets};
 
 /// How an instruction's own accesses count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// As the loads and stores that they are.
+    /// As plain loads and stores.
     Plain,
     /// As the load of an exclusive pair.
     Exclusive,
-    /// As one step that reads and writes: the store of an exclusive pair, an atomic.
+    /// As one step that reads and writes: the store of an exclusive pair, or an atomic.
     Change,
 }
 
-/// What an instruction does beside its accesses.
+/// An instruction's effect besides its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Writes the line of the address in this register back to memory.
+    /// Cleans the line of the address in this register.
     Clean(u8),
-    /// Drops that line.
+    /// Invalidates that line.
     Invalidate(u8),
-    /// Both.
+    /// Cleans and invalidates it.
     Flush(u8),
-    /// Makes that line's changes visible to own fetches only.
+    /// Makes that line's changes visible to the core's own fetches.
     Unify(u8),
-    /// Does so for all lines.
+    /// The same for all lines.
     UnifyAll,
-    /// Writes zeroes to that line.
+    /// Zeroes that line.
     Zero(u8),
-    /// Maintenance before it is complete for every domain before accesses after it.
+    /// Earlier maintenance is complete for every domain before later accesses.
     Barrier,
 }
 
-/// How the accesses of the instruction word `op` count.
+/// Returns how the accesses of the instruction word `op` count.
 pub fn touch(isa: Isa, op: u32) -> Touch {
     match isa {
         Isa::Aarch64 => aarch64_touch(op),
@@ -55,12 +55,12 @@ fn aarch64_touch(op: u32) -> Touch {
             _ => Touch::Change,
         };
     }
-    // LSE; LDAPR shares its place with them.
+    // LSE; LDAPR shares their encoding space.
     let lse = op & 0x3f20_0c00 == 0x3820_0000 && op & 0xf000 != 0xc000;
     if lse { Touch::Change } else { Touch::Plain }
 }
 
-/// What the instruction word `op` does beside its accesses.
+/// Returns the effect of the instruction word `op` besides its accesses.
 pub fn upkeep(isa: Isa, op: u32) -> Option<Upkeep> {
     match isa {
         Isa::Aarch64 => aarch64_upkeep(op),
@@ -71,8 +71,8 @@ pub fn upkeep(isa: Isa, op: u32) -> Option<Upkeep> {
 fn aarch64_upkeep(op: u32) -> Option<Upkeep> {
     let register = (op & 31) as u8;
     if op & 0xffff_f01f == 0xd503_301f {
-        // DSB and DMB; of all or of stores, outer shareable or of the whole system: an inner
-        // shareable one says nothing to other domains.
+        // DSB and DMB, of all accesses or of stores, outer shareable or full system: an inner
+        // shareable one does not affect other domains.
         let far = matches!(op >> 8 & 15, 0b0010 | 0b0011 | 0b1110 | 0b1111);
         return (far && matches!(op >> 5 & 7, 4 | 5)).then_some(Upkeep::Barrier);
     }

@@ -1,5 +1,5 @@
-//! What a seat with one core and one with several have in common: a place at the table, the model,
-//! the guest's marks, and what is due at a time.
+//! The common part of seats with one core and with several: the place at the table, the model, the
+//! guest's marks, and events that are due.
 
 use crate::ffi::Machine;
 use crate::marks::Book;
@@ -11,15 +11,15 @@ use lab::turn::Table;
 use lab::{NEVER, Ps};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the page has been told of a core's instructions and exceptions.
+/// Totals of a core's instructions and exceptions that the page already has.
 #[derive(Debug, Default)]
 pub struct Told([AtomicU64; 2]);
 
 impl Told {
-    /// What these are, in order.
+    /// The counts, in the order of the totals.
     pub const WHAT: [Count; 2] = [Count::Instructions, Count::Exceptions];
 
-    /// How many more there are by now.
+    /// Returns the increase since the last call.
     pub fn news(&self, totals: [u64; 2]) -> [u64; 2] {
         let more =
             |at: usize| totals[at].wrapping_sub(self.0[at].swap(totals[at], Ordering::Relaxed));
@@ -27,20 +27,20 @@ impl Told {
     }
 }
 
-/// A place at the table.
+/// The common part of a seat.
 #[derive(Debug)]
 pub struct Post {
-    /// Its part of the model.
+    /// The seat's part of the model.
     pub model: model::Domain,
-    /// All of the model.
+    /// The whole model.
     pub lab: Lab,
-    /// The turn.
+    /// The table.
     pub table: Table,
     marks: Book,
 }
 
 impl Post {
-    /// Before anything ran.
+    /// Creates it, before any instruction runs.
     pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Post {
         let table = Table::new(page, model.slot);
         if page.khz(model.slot) == 0 {
@@ -49,23 +49,23 @@ impl Post {
         Post { model, lab: lab.clone(), table, marks }
     }
 
-    /// The table's page.
+    /// Returns the shared page.
     pub fn page(&self) -> &Page {
         self.table.page()
     }
 
-    /// Its number.
+    /// Returns the seat's number.
     pub fn me(&self) -> usize {
         self.table.me()
     }
 
-    /// When QEMU's next timer is due for a seat that is at `now`, never before that.
+    /// Returns when QEMU's next timer is due for a seat at time `now`, never before `now`.
     pub fn next_timer(&self, machine: &Machine, now: Ps) -> Ps {
         let due = |ahead| (now / 1000).saturating_add(ahead).saturating_mul(1000);
         machine.deadline_ns().map_or(NEVER, due)
     }
 
-    /// Is there a timer or a doorbell to hear at `now`?
+    /// Returns whether a timer or a doorbell is due at `now`.
     pub fn is_due(&self, machine: &Machine, now: Ps) -> bool {
         self.next_timer(machine, now) <= now || self.page().first_arrival(self.me()) <= now
     }
@@ -78,7 +78,8 @@ impl Post {
         }
     }
 
-    /// How far the seat may run from `now`, alone at most for `most`. Who wanted a turn had it.
+    /// Returns how far the seat may run from `now`, at most by `most`. Clears the request for a
+    /// turn, which has been served.
     pub fn horizon(&self, machine: &Machine, now: Ps, most: Ps) -> Ps {
         let (page, me) = (self.page(), self.me());
         page.want(me, false);
@@ -86,26 +87,27 @@ impl Post {
         until.min(self.next_timer(machine, now)).min(page.first_arrival(me))
     }
 
-    /// The time of an idle seat's turn: that of its event, or, for who wants to look, everybody's.
+    /// Returns the time of an idle seat's turn: that of its event or, if the turn was requested
+    /// from outside, that of all seats.
     pub fn event(&self) -> Ps {
         let key = self.page().seat(self.me()).key();
         if key == NEVER { seats::now(&self.page().seats()) } else { key }
     }
 
-    /// When a doorbell that is rung at `now` arrives. `None`: QEMU does not have this vector, and
-    /// would end the process of who is rung.
+    /// Returns when a doorbell rung at `now` arrives. `None`: QEMU does not have this vector, and
+    /// ringing it would end the target's process.
     pub fn arrival(&self, vector: usize, now: Ps) -> Option<Ps> {
         let latency = self.model.costs.mailbox_ps;
         (vector < self.lab.vectors).then(|| now.saturating_add(latency))
     }
 
-    /// The frequency that a guest asks for, if the power table has it.
+    /// Returns the requested frequency, if the power table has it.
     pub fn khz(&self, mhz: u64) -> Option<u32> {
         let khz = u32::try_from(mhz.saturating_mul(1000)).ok()?;
         self.model.point(khz).map(|_| khz)
     }
 
-    /// Units that an access to a word of the uncached window takes.
+    /// Returns the units that an access to a word of the uncached window takes.
     pub fn cost(&self, at: u64, stores: bool) -> u64 {
         let model = &self.model;
         let within = |(from, to): (u64, u64)| (from..to).contains(&at);
@@ -117,7 +119,7 @@ impl Post {
         }
     }
 
-    /// Keeps a mark that the guest makes at `now`.
+    /// Records a mark that the guest executes at `now`.
     pub fn mark(&self, number: u8, now: Ps) -> Result<(), String> {
         self.marks.add(&Mark::now(self.page(), self.me(), number, now))
     }

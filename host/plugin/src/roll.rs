@@ -1,4 +1,4 @@
-//! The cores of a seat that has several: where each is, who leads, how far each may run. Pure.
+//! The cores of a seat with several: their states, which one leads, how far each may run. Pure.
 //!
 //! ```text
 //!            first block                      granted
@@ -10,43 +10,43 @@
 //!    └────────────────────────── waits ─────────────────────────────┘
 //! ```
 //!
-//! Cores are *gathered* when none is running or summoned. Only then one of them may lead, or the
-//! helper where none is parked. A leader works with the roll unlocked, so a parked core may go on
-//! meanwhile (QEMU wants every core out of its block now and then); what a leader has decided takes
-//! effect on gathered cores only, so it looks again.
+//! Cores are *gathered* when none is running or summoned. Only then may one of them lead, or the
+//! helper if none is parked. A leader works with the roll unlocked, so a parked core may continue
+//! meanwhile (QEMU sometimes requires every core to leave its block). A leader's decisions take
+//! effect on gathered cores only, so it checks again.
 
 use lab::Ps;
 use lab::seats::Phase;
 
-/// Where a core is.
+/// State of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
-    /// It has not run since the seat got power, or waits for QEMU's own sake.
+    /// Has not run since the seat got power, or waits for reasons of QEMU's own.
     #[default]
     Away,
-    /// It waits for the guest's sake.
+    /// Waits on behalf of the guest.
     Idle,
-    /// It was idle and has something to do: it arrives soon.
+    /// Was idle and has work: it will park soon.
     Summoned,
-    /// It stands at the start of a block.
+    /// Waits at the start of a block.
     Parked,
-    /// It executes.
+    /// Executes.
     Running,
 }
 
-/// From when to when a core may run.
+/// The interval in which a core may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Its clock stands there, or later.
+    /// Its clock starts at this time or later.
     pub from: Ps,
-    /// It reports when its clock gets there, one block later at most.
+    /// It reports when its clock gets there, at most one block later.
     pub until: Ps,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
     at: At,
-    /// Its next block reaches across domains.
+    /// Its next block accesses memory between domains.
     sync: bool,
     time: Ps,
     accounted: Ps,
@@ -64,7 +64,7 @@ pub struct Roll {
 }
 
 impl Roll {
-    /// `cores` that have not run.
+    /// Creates a roll of `cores` that have not run.
     pub fn new(cores: usize) -> Roll {
         let cores = vec![Core::default(); cores];
         Roll { cores, leading: false, lives: 0, active: 0, waiting: 0 }
@@ -82,7 +82,7 @@ impl Roll {
         core
     }
 
-    /// A core stands at the start of a block; its own clock says `time`.
+    /// A core parks at the start of a block at the time `time` of its own clock.
     pub fn park(&mut self, core: usize, time: Ps, sync: bool) {
         let core = self.arrive(core, time);
         (core.at, core.sync, core.grant) = (At::Parked, sync, None);
@@ -96,40 +96,41 @@ impl Roll {
         }
     }
 
-    /// A parked core goes on unasked, for one block. Its clock stands there, or later.
+    /// A parked core continues without a grant, for one block. Returns the time at which its clock
+    /// starts at the earliest.
     pub fn overrun(&mut self, core: usize) -> Ps {
         self.cores[core].at = At::Running;
         self.cores[core].time
     }
 
-    /// An idle core has something to do: nobody goes on before it has arrived.
+    /// An idle core has work: no core continues before it has parked.
     pub fn summon(&mut self, core: usize) {
         if self.cores[core].at == At::Idle {
             self.cores[core].at = At::Summoned;
         }
     }
 
-    /// Where `core` is.
+    /// Returns the state of `core`.
     pub fn at(&self, core: usize) -> At {
         self.cores[core].at
     }
 
-    /// None is under way.
+    /// Returns whether no core is running or summoned.
     pub fn gathered(&self) -> bool {
         self.all(|at| !matches!(at, At::Running | At::Summoned))
     }
 
-    /// No core has anything to do.
+    /// Returns whether no core has work.
     pub fn rests(&self) -> bool {
         self.all(|at| matches!(at, At::Idle | At::Away))
     }
 
-    /// May a parked core lead, while the seat is in `phase`?
+    /// Returns whether a parked core may lead while the seat is in `phase`.
     pub fn core_may_lead(&self, phase: Phase) -> bool {
         !self.leading && phase != Phase::Idle && self.gathered() && !self.rests()
     }
 
-    /// May the helper lead?
+    /// Returns whether the helper may lead.
     pub fn helper_may_lead(&self, phase: Phase) -> bool {
         let due = match phase {
             Phase::Idle => true,
@@ -139,17 +140,18 @@ impl Roll {
         !self.leading && due && self.gathered()
     }
 
-    /// Somebody leads from now on, or no longer.
+    /// Sets whether a lead is in progress.
     pub fn set_leading(&mut self, leading: bool) {
         self.leading = leading;
     }
 
-    /// Does somebody lead?
+    /// Returns whether a lead is in progress.
     pub fn is_led(&self) -> bool {
         self.leading
     }
 
-    /// The seat has had power `lives` times: who was idle before has not run since.
+    /// The seat has had power `lives` times: a core that was idle in an earlier life has not run
+    /// since.
     pub fn live(&mut self, lives: u64) {
         if self.lives != lives {
             self.lives = lives;
@@ -158,9 +160,9 @@ impl Roll {
         }
     }
 
-    /// Gathered cores are brought to the seat's time `from`, and accounted for; somebody else has
-    /// accounted for all of them until `seen`. The seat's new time: that of the core that is
-    /// furthest behind, or where all wait, of the last one.
+    /// Brings gathered cores to the seat's time `from` and accounts for them; until `seen`, all of
+    /// them were already accounted for elsewhere. Returns the seat's new time: that of the slowest
+    /// core or, if all wait, of the fastest.
     pub fn settle(&mut self, from: Ps, seen: Ps) -> Ps {
         let parked = |core: &&mut Core| core.at == At::Parked;
         for core in &mut self.cores {
@@ -180,14 +182,14 @@ impl Roll {
         now
     }
 
-    /// Core-time since the last look: active and waiting.
+    /// Returns the core-time since the last call: active and waiting.
     pub fn take_spent(&mut self) -> (Ps, Ps) {
         (std::mem::take(&mut self.active), std::mem::take(&mut self.waiting))
     }
 
-    /// Ends the lead: parked cores go on until `horizon`. One whose next block reaches across
-    /// domains goes on when no fellow is behind, and is not run past. Who is furthest behind always
-    /// goes on.
+    /// Ends the lead: parked cores continue until `horizon`. A core whose next block accesses
+    /// memory between domains continues when no other core is earlier, and no core runs past it.
+    /// The slowest core always continues.
     pub fn grant(&mut self, now: Ps, horizon: Ps) {
         self.leading = false;
         let ahead = |core: &&Core| core.at == At::Parked && core.sync && core.time > now;
@@ -200,7 +202,7 @@ impl Roll {
         }
     }
 
-    /// What `core` was granted.
+    /// Returns and clears the grant of `core`.
     pub fn take_grant(&mut self, core: usize) -> Option<Grant> {
         self.cores[core].grant.take()
     }

@@ -1,4 +1,4 @@
-//! Cores that come, wait and go on in every order: somebody can always make the next step.
+//! Cores that park, idle and continue in every order: there is always a next step.
 
 use super::*;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn a_sync_point_waits_for_fellows() {
 #[test]
 fn the_helper_leads_where_all_wait() {
     let mut roll = Roll::new(2);
-    assert!(!roll.helper_may_lead(Phase::Running), "nobody has run yet");
+    assert!(!roll.helper_may_lead(Phase::Running), "no core has run yet");
     roll.idle(1, 0);
     assert_eq!(roll.at(1), At::Away, "off");
     roll.park(0, 5, false);
@@ -95,8 +95,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, somebody can make the next step; time does not go back, and every core's
-    /// time up to the seat's is accounted for, once.
+    /// After any steps there is a next one; time does not go back, and every core's time up to the
+    /// seat's is accounted for exactly once.
     #[test]
     fn somebody_goes_on(steps in prop::collection::vec(step(), 0..200)) {
         let mut roll = Roll::new(3);
@@ -127,7 +127,7 @@ proptest! {
                         prop_assert_eq!(spent, over);
                         prop_assert!(roll.cores.iter().all(|core| core.accounted >= now));
                         roll.grant(now, now + 20);
-                        prop_assert!(asleep || !roll.gathered(), "somebody runs");
+                        prop_assert!(asleep || !roll.gathered(), "a core runs");
                     }
                 }
                 _ => {}

@@ -1,14 +1,14 @@
-//! The domain's side of the coherence sanitizer: where an access goes, and how.
+//! The domain's side of the coherence sanitizer: the address and the kind of each access.
 //!
-//! Kernels map memory at virtual = physical + one constant, so most addresses need no look at a
-//! page table. What is cached is known by its place: the uncached window and the staging areas are
-//! not; nor is anything that AArch64 reaches with its MMU off. RV64 without translation caches
-//! what its platform says is memory.
+//! Kernels map memory at virtual = physical + one constant, so most addresses need no page-table
+//! walk. The address decides what is cached: the uncached window and the staging areas are not, nor
+//! is any access of AArch64 with its MMU off. RV64 without translation caches what its platform
+//! declares as memory.
 //!
-//! A clean counts when the barrier behind it has been executed (outer shareable or wider), not
-//! before: until then no other domain may rely on it, and a line that the core has written to in
-//! between is as dirty as it was. An invalidate counts at once, for the
-//! domain's own accesses to the line come behind it in program order anyway.
+//! A clean takes effect when the barrier after it (outer shareable or wider) has been executed:
+//! before that, no other domain may rely on it, and a line that the core writes in between stays
+//! dirty. An invalidate takes effect at once, because the domain's own accesses to the line come
+//! after it in program order anyway.
 
 use crate::class::Isa;
 use crate::memory::{Touch, Upkeep};
@@ -18,20 +18,20 @@ use lab_cache::{Access, Domain, LINE, Path};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// What only the emulator can tell of an access.
+/// Facts about an access that only the emulator knows.
 pub trait Look {
-    /// The physical address of the access under way, if it has one in memory.
+    /// Returns the physical address of the current access, if it is one in memory.
     fn physical(&self) -> Option<u64>;
-    /// Is the MMU of the core on?
+    /// Returns whether the core's MMU is on.
     fn mmu_is_on(&self) -> bool;
 }
 
 thread_local! {
-    /// Maintenance that no barrier has completed yet, of one core, by line.
+    /// Maintenance of one core that no barrier has completed yet, by line.
     static PENDING: RefCell<BTreeMap<u64, Cleaning>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// What is stored behind maintenance and before its barrier may have missed it.
+/// A store after maintenance and before its barrier: the maintenance may have missed it.
 fn written(pa: u64, len: u64) {
     PENDING.with_borrow_mut(|pending| {
         if !pending.is_empty() {
@@ -41,20 +41,20 @@ fn written(pa: u64, len: u64) {
     });
 }
 
-/// The domain among the watched ones.
+/// The sanitizer of one domain.
 pub struct Sanitizer {
     watch: Watch,
     me: Domain,
     isa: Isa,
 }
 
-/// Kernels' addresses are negative.
+/// Returns whether it is a kernel address.
 const fn is_high(va: u64) -> bool {
     va >> 63 != 0
 }
 
 impl Sanitizer {
-    /// Of domain `me`.
+    /// Creates the sanitizer of domain `me`.
     pub fn new(watch: Watch, me: Domain, isa: Isa) -> Sanitizer {
         Sanitizer { watch, me, isa }
     }
@@ -63,13 +63,13 @@ impl Sanitizer {
         self.watch.memory()
     }
 
-    /// The physical address where kernels show it, if it is one of RAM.
+    /// Returns the physical address for a kernel's linear mapping, if it is in RAM.
     fn direct(&self, va: u64) -> Option<u64> {
         let pa = va.wrapping_sub(self.memory().offset);
         self.memory().contains(pa).then_some(pa)
     }
 
-    /// The physical address where kernels maintain caches, if it is one of RAM.
+    /// Returns the physical address for a kernel's maintenance alias, if it is in RAM.
     fn maintained(&self, va: u64) -> Option<u64> {
         let behind = self.memory().maintenance;
         self.direct(va).or_else(|| self.direct(va.wrapping_sub(behind)).filter(|_| behind != 0))
@@ -92,7 +92,7 @@ impl Sanitizer {
         Access { domain: self.me, pa, len, pc }
     }
 
-    /// An access has happened.
+    /// Handles an access that has happened.
     pub fn touched(&self, how: Touch, stored: bool, at: (u64, u64), pc: u64, look: &impl Look) {
         let (va, len) = at;
         let Some((pa, path)) = self.place(va, pc, look) else { return };
@@ -108,10 +108,10 @@ impl Sanitizer {
         }
     }
 
-    /// Maintenance is about to happen to the line of `va`, by the instruction at `pc`.
+    /// Handles maintenance that is about to happen to the line of `va`, by the instruction at `pc`.
     pub fn upkeep(&self, what: Upkeep, va: u64, pc: u64, look: &impl Look) {
-        // The lower half is mapped one to one, or not at all; a stub runs there, and RV64's finds
-        // the last kernel's satp after a reset, which means nothing in its mode.
+        // The lower half is mapped one to one, or not at all. Stubs run there; RV64's finds the
+        // last kernel's satp after a reset, which has no effect in its mode.
         let plain = || !is_high(pc) || !look.mmu_is_on();
         let low = || plain().then_some(va).filter(|&pa| self.memory().contains(pa));
         let line = self.maintained(va).or_else(low).map(|pa| pa & !(LINE - 1));
@@ -131,7 +131,7 @@ impl Sanitizer {
         }
     }
 
-    /// A barrier: what was cleaned before it is in memory.
+    /// Handles a barrier: lines cleaned before it are in memory.
     fn complete(&self) {
         let lines = PENDING.take();
         if !lines.is_empty() {
@@ -146,7 +146,7 @@ impl Sanitizer {
         });
     }
 
-    /// Code of `bytes` bytes is translated, to be executed.
+    /// Handles the translation of `bytes` bytes of code, which will be executed.
     pub fn fetched(&self, va: u64, bytes: u64) {
         // The lower half is mapped one to one, or not at all.
         let low = || self.memory().contains(va).then_some(va);
@@ -166,7 +166,7 @@ mod tests {
     const OFFSET: u64 = 0xffff_8000_0000_0000;
     const PC: u64 = OFFSET + 0x1000;
 
-    /// As after a reset from a kernel that had its MMU on.
+    /// The state after a reset from a kernel that had its MMU on.
     struct Left;
 
     impl Look for Left {

@@ -1,4 +1,4 @@
-//! A seat at the table, with one core ([`Domain`], exact) or several ([`Crew`], statistical).
+//! The seat of a domain with one core ([`Domain`], exact) or several ([`Crew`], statistical).
 
 use crate::crew::Crew;
 use crate::domain::Domain;
@@ -8,17 +8,17 @@ use crate::post::Post;
 use lab::model::{self, Lab};
 use lab::page::Page;
 
-/// Who sits there. `core` is whose thread it is.
+/// A domain's seat. The parameter `core` is the virtual CPU of the calling thread.
 #[derive(Debug)]
 pub enum Seat {
-    /// One core.
+    /// With one core.
     One(Domain),
-    /// Several.
+    /// With several cores.
     Many(Crew),
 }
 
 impl Seat {
-    /// As the model says.
+    /// Creates the seat that the model requires.
     pub fn new(lab: &Lab, model: model::Domain, page: Page, marks: Book) -> Seat {
         let post = Post::new(lab, model, page, marks);
         match post.model.cores() {
@@ -27,7 +27,7 @@ impl Seat {
         }
     }
 
-    /// Its part of the model.
+    /// Returns its part of the model.
     pub fn model(&self) -> &model::Domain {
         match self {
             Seat::One(domain) => domain.model(),
@@ -35,7 +35,7 @@ impl Seat {
         }
     }
 
-    /// What the guest's clock says, in ns.
+    /// Returns the time of the guest's clock, in ns.
     pub fn now_ns(&self, machine: &Machine, thread: Thread) -> u64 {
         match self {
             Seat::One(domain) => domain.now_ns(machine, thread),
@@ -43,7 +43,7 @@ impl Seat {
         }
     }
 
-    /// A block's start, and the counter has reached its limit.
+    /// Called at the start of a block when the counter has reached its limit.
     pub fn limit(&self, machine: &Machine, core: usize) {
         match self {
             Seat::One(domain) => domain.limit(machine),
@@ -51,7 +51,7 @@ impl Seat {
         }
     }
 
-    /// A block that reaches across domains.
+    /// Called before a block that accesses memory between domains.
     pub fn sync(&self, machine: &Machine, core: usize) {
         match self {
             Seat::One(domain) => domain.sync(machine),
@@ -59,7 +59,7 @@ impl Seat {
         }
     }
 
-    /// The block that follows reports.
+    /// Makes the next block report.
     pub fn report_next(&self, machine: &Machine, core: usize) {
         match self {
             Seat::One(domain) => domain.report_next(machine),
@@ -75,7 +75,7 @@ impl Seat {
         }
     }
 
-    /// The helper's life: acts for the seat while it idles.
+    /// The helper's loop: acts for the seat while it idles.
     pub fn help(&self, machine: &Machine) {
         match self {
             Seat::One(domain) => domain.help(machine),
@@ -91,7 +91,7 @@ impl Seat {
         }
     }
 
-    /// The guest touches a word of the uncached window.
+    /// The guest accesses a word of the uncached window.
     pub fn touched(&self, machine: &Machine, core: usize, at: u64, stored: Option<u64>) {
         match self {
             Seat::One(domain) => domain.touched(machine, at, stored),
@@ -99,7 +99,7 @@ impl Seat {
         }
     }
 
-    /// The guest makes a mark, with `rest` units of its block still to come.
+    /// The guest executes a mark, with `rest` units of its block still to come.
     pub fn mark(
         &self,
         machine: &Machine,

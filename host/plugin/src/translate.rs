@@ -1,4 +1,4 @@
-//! What each block of guest code is asked to tell us, decided once when QEMU translates it.
+//! Decides what each block of guest code reports, once, when QEMU translates it.
 
 use crate::class::{Class, Isa};
 use crate::marks;
@@ -10,41 +10,41 @@ use lab::model::Domain;
 pub struct Instruction {
     /// Virtual address.
     pub at: u64,
-    /// Its first four bytes; two for a short one.
+    /// Its first four bytes, or its two.
     pub word: u32,
 }
 
-/// What to ask of a block.
+/// What a block reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Units of the clock that it takes.
+    /// Its cost in units of the clock.
     pub units: u64,
-    /// An exception enters here.
+    /// It is an exception entry.
     pub enters: bool,
-    /// It reaches across domains: a sync point.
+    /// It accesses memory between domains: a sync point.
     pub sync: bool,
-    /// Instructions that set a timer.
+    /// Indices of instructions that set a timer.
     pub timers: Vec<usize>,
-    /// Instructions whose accesses are to be seen.
+    /// Indices of instructions whose accesses are reported.
     pub accesses: Vec<usize>,
     /// Marks of the guest.
     pub marks: Vec<Mark>,
-    /// Instructions that set the table of exception entries, and from which register.
+    /// Indices of instructions that set the table of exception entries, and their source registers.
     pub tables: Vec<(usize, usize)>,
 }
 
-/// A mark in a block. It takes no time itself.
+/// A mark in a block. It takes no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Which instruction.
+    /// Index of the instruction.
     pub index: usize,
     /// Its number.
     pub number: u8,
-    /// Units of the clock that the rest of the block takes.
+    /// Cost of the rest of the block.
     pub rest: u64,
 }
 
-/// The plan of a block. `tables` are asked where the model does not say where exceptions enter.
+/// Plans a block. `tables` is used if the model does not know the exception entries.
 pub fn plan(isa: Isa, domain: &Domain, tables: &Tables, block: &[Instruction]) -> Plan {
     let mut plan = Plan::default();
     let unknown = domain.vectors.0 == domain.vectors.1;

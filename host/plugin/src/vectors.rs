@@ -1,22 +1,22 @@
-//! Where a guest takes its exceptions whose symbols nobody told us: at the tables that it gives to
-//! VBAR_EL1. The instruction that does so is recognised when it is translated, the register that it
-//! takes the address from is read when it is executed; no block of a table can have been executed,
-//! and so none translated, before.
+//! Finds the exception entries of a guest without known symbols: the tables that it writes to
+//! VBAR_EL1. The instruction that does so is recognised when it is translated, and its source
+//! register is read when it is executed. No block of a table can have been executed, and so
+//! translated, before that.
 
 use crate::class::Isa;
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a table.
 const BYTES: u64 = 2048;
-/// Most tables: an early one, the usual one, one a variant of branch hardening.
+/// Maximum tables: an early one, the usual one, and one per variant of branch hardening.
 const MOST: usize = 16;
 
-/// Tables that were in force once.
+/// Tables that are or were in force.
 #[derive(Debug, Default)]
 pub struct Tables(Mutex<Vec<u64>>);
 
 impl Tables {
-    /// A table is in force from now on. An old one stays known.
+    /// Adds a table. Old ones are kept.
     pub fn add(&self, base: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let base = base & !(BYTES - 1);
@@ -25,14 +25,14 @@ impl Tables {
         }
     }
 
-    /// Is `at` an exception entry of one?
+    /// Returns whether `at` is an exception entry of one of them.
     pub fn has_entry(&self, isa: Isa, at: u64) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().any(|&base| isa.is_entry(at, (base, base.saturating_add(BYTES))))
     }
 }
 
-/// The register from which `word` sets VBAR_EL1, if it does.
+/// Returns the register from which `word` sets VBAR_EL1, if it does.
 pub fn source(isa: Isa, word: u32) -> Option<usize> {
     let sets = isa == Isa::Aarch64 && word & !0x1f == 0xd518_c000;
     // Register 31 is zero: no table.

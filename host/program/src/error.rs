@@ -1,73 +1,73 @@
-//! Why a manifest was refused: always with file, line, field, and what is allowed.
+//! Why a manifest was rejected, always with file, line, field, and the allowed values.
 
 use thiserror::Error;
 
-/// A refused manifest.
+/// An error in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct ManifestError {
-    /// The file as it was named.
+    /// Name of the file, as given.
     pub file: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: Reason,
 }
 
-/// What is wrong.
+/// A kind of error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The file cannot be read.
     #[error("cannot read the manifest: {0}")]
     Unreadable(String),
-    /// Not TOML.
+    /// It is not TOML.
     #[error("{0}")]
     Syntax(String),
-    /// A field that nobody knows.
+    /// An unknown field.
     #[error("there is no field \"{field}\"; there are: {known}")]
     Unknown {
-        /// Which.
+        /// The field.
         field: String,
-        /// The known ones.
+        /// The known fields.
         known: String,
     },
-    /// A field without which a table is of no use.
+    /// A required field is missing.
     #[error("field \"{field}\" is missing: it must be {allowed}")]
     Missing {
-        /// Which.
+        /// The field.
         field: String,
-        /// What it must be.
+        /// Its allowed values.
         allowed: &'static str,
     },
     /// A value that is not allowed.
     #[error("field \"{field}\" is {found}; it must be {allowed}")]
     Value {
-        /// Which field.
+        /// The field.
         field: String,
-        /// What it holds.
+        /// The value.
         found: String,
-        /// What it must hold.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// The same twice.
+    /// A duplicate.
     #[error("field \"{field}\" has {found} twice")]
     Twice {
-        /// Which field.
+        /// The field.
         field: String,
-        /// What it has twice.
+        /// The value that occurs twice.
         found: String,
     },
-    /// All of it together is too much.
+    /// The manifest is too large.
     #[error("args, env and preopens are {bytes} bytes together; at most {most} are allowed")]
     Large {
-        /// Bytes in an image.
+        /// Its size in an image.
         bytes: usize,
-        /// Most.
+        /// The maximum size.
         most: usize,
     },
 }
 
-/// A reason and the byte of the file where it was found.
+/// A result whose error carries a byte offset in the file.
 pub(crate) type Place<T> = Result<T, (usize, Reason)>;
 
 impl ManifestError {

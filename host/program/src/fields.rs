@@ -1,13 +1,14 @@
-//! A table of a manifest, field by field: each is taken once, what nobody took is unknown.
+//! Reads a manifest's tables field by field: each field is taken once, and any field left over is
+//! unknown.
 //!
-//! By hand and not derived, so that each refusal names its field and says what is allowed there.
+//! Hand-written, not derived, so that each error names its field and the allowed values.
 
 use crate::error::{Place, Reason};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value with its place.
+/// A value with its offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     at: usize,
@@ -17,7 +18,7 @@ pub struct Found {
 /// Names and values.
 pub type Table = BTreeMap<String, Found>;
 
-/// A value of TOML; everything inside has its place too.
+/// A TOML value; nested values have offsets too.
 #[derive(Clone, Debug, PartialEq)]
 enum Raw {
     /// A whole number.
@@ -28,11 +29,11 @@ enum Raw {
     List(Vec<Found>),
     /// Fields.
     Table(Table),
-    /// Something that no field is: what it is.
+    /// A value of another type, and that type's name.
     Other(String),
 }
 
-/// What the text of a manifest says.
+/// Parses the text of a manifest.
 pub fn read(text: &str) -> Place<Table> {
     let parsed = DeTable::parse(text).map_err(|e| {
         (e.span().map_or(0, |span| span.start), Reason::Syntax(e.message().trim().to_string()))
@@ -62,7 +63,7 @@ fn found(value: &Spanned<DeValue<'_>>) -> Found {
 }
 
 impl Raw {
-    /// As an error shows it.
+    /// Returns the value as shown in errors.
     fn shown(&self) -> String {
         match self {
             Raw::Number(number) => number.to_string(),
@@ -74,26 +75,26 @@ impl Raw {
     }
 }
 
-/// A field's value, with the name that errors give it.
+/// A field's value, with its full name for errors.
 pub struct Field {
-    /// Its name, with those of the tables around it.
+    /// Its name, prefixed by those of the enclosing tables.
     pub name: String,
     found: Found,
 }
 
 impl Field {
-    /// It is not what it must be.
+    /// Returns an error with the allowed values.
     pub fn wrong<T>(&self, allowed: &'static str) -> Place<T> {
         let found = self.found.raw.shown();
         Err((self.at(), Reason::Value { field: self.name.clone(), found, allowed }))
     }
 
-    /// Its place.
+    /// Returns its offset.
     pub fn at(&self) -> usize {
         self.found.at
     }
 
-    /// As a text.
+    /// Returns it as a text.
     pub fn text(&self, allowed: &'static str) -> Place<&str> {
         match &self.found.raw {
             Raw::Text(text) => Ok(text),
@@ -101,7 +102,7 @@ impl Field {
         }
     }
 
-    /// As a number within `range`.
+    /// Returns it as a number within `range`.
     pub fn number(
         &self,
         range: std::ops::RangeInclusive<i64>,
@@ -113,7 +114,7 @@ impl Field {
         }
     }
 
-    /// As a list, each with a name of its own.
+    /// Returns it as a list, each element with a name of its own.
     pub fn list(&self, allowed: &'static str) -> Place<Vec<Field>> {
         let Raw::List(list) = &self.found.raw else { return self.wrong(allowed) };
         let named = |(index, found): (usize, &Found)| Field {
@@ -123,14 +124,14 @@ impl Field {
         Ok(list.iter().enumerate().map(named).collect())
     }
 
-    /// As a table with these fields and no others.
+    /// Returns it as a table with these fields and no others.
     pub fn table(&self, known: &[&str], allowed: &'static str) -> Place<Fields> {
         let Raw::Table(table) = &self.found.raw else { return self.wrong(allowed) };
         let within = format!("{}.", self.name);
         Fields::of(table.clone(), known, within, self.at())
     }
 
-    /// As a table with any fields.
+    /// Returns it as a table with any fields.
     pub fn entries(&self, allowed: &'static str) -> Place<Vec<(String, Field)>> {
         let Raw::Table(table) = &self.found.raw else { return self.wrong(allowed) };
         let named = |(key, found): (&String, &Found)| {
@@ -148,7 +149,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// `within` is what the names of its fields begin with.
+    /// Creates the table; `within` is the prefix of its fields' names.
     pub fn of(table: Table, known: &[&str], within: String, at: usize) -> Place<Self> {
         let stranger = table.iter().find(|(name, _)| !known.contains(&name.as_str()));
         if let Some((name, value)) = stranger {
@@ -159,13 +160,13 @@ impl Fields {
         Ok(Self { table, within, at })
     }
 
-    /// The field `name`, if it is there.
+    /// Takes the field `name`, if it exists.
     pub fn take(&mut self, name: &str) -> Option<Field> {
         let found = self.table.remove(name)?;
         Some(Field { name: format!("{}{name}", self.within), found })
     }
 
-    /// The same where it must be there.
+    /// Takes the field `name`, which is required.
     pub fn need(&mut self, name: &str, allowed: &'static str) -> Place<Field> {
         let field = format!("{}{name}", self.within);
         self.take(name).ok_or((self.at, Reason::Missing { field, allowed }))

@@ -1,24 +1,24 @@
-//! The sealed image of a program: its code for one ISA, and what its manifest says.
+//! The sealed image of a program: its code for one ISA, and its manifest.
 
 use crate::manifest::{Endpoint, Manifest};
 use kernel_seal::{Contents, KEY, Refused};
 
-/// An image as its reader finds it.
+/// The decoded contents of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Arguments.
     pub args: Vec<String>,
     /// `NAME=VALUE`.
     pub env: Vec<String>,
-    /// Path, name, and whether it may be written.
+    /// Path, name, and whether it is writable.
     pub preopens: Vec<(String, String, bool)>,
-    /// What it talks to.
+    /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
-    /// Most bytes of memory.
+    /// Memory limit in bytes.
     pub memory: u64,
     /// One of [`abi::program::class`].
     pub class: u32,
-    /// Most descriptors.
+    /// Maximum number of descriptors.
     pub files: u32,
     /// [`abi::program::right`]s.
     pub rights: u32,
@@ -28,8 +28,8 @@ pub struct Opened {
     pub code: Vec<u8>,
 }
 
-/// The image of `code`, which was made of a .wasm with that hash for `isa`
-/// ([`abi::boot::isa`]), sealed with the board's program key.
+/// Creates the image of `code`, compiled for `isa` ([`abi::boot::isa`]) from a .wasm with hash
+/// `source`, and seals it with the board's program key.
 pub fn seal(
     code: &[u8],
     manifest: &Manifest,
@@ -54,7 +54,7 @@ pub fn seal(
     kernel_seal::seal(&image, key)
 }
 
-/// What is in an image for `isa`; it is refused as a kernel refuses it.
+/// Decodes an image for `isa`. It is rejected as a kernel would reject it.
 pub fn open(bytes: &[u8], isa: u32, key: &[u8; KEY]) -> Result<Opened, Refused> {
     let image = kernel_seal::check(bytes, isa, key)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,10 +1,10 @@
-//! Programs on the host: what a manifest says, and the sealed image that a board is given.
+//! Programs on the host: their manifests, and the sealed images for a board.
 //!
-//! [`Manifest`] is the file beside a program that says what it may do; [`seal`] makes the image of
-//! it and of the code for one ISA, [`open`] reads one back, with the very check that kernels make
+//! [`Manifest`] is the file next to a program that says what it may do. [`seal`] creates the image
+//! of the manifest and the code for one ISA; [`open`] decodes one, with the same check as kernels
 //! (`kernel-seal`). The manual is `docs/design/programs.md`.
 //!
-//! This crate compiles nothing and talks to no board.
+//! This crate compiles no code and talks to no board.
 
 mod error;
 mod fields;
@@ -16,13 +16,13 @@ pub use image::{Opened, open, seal};
 pub use kernel_seal::{KEY, Refused};
 pub use manifest::{Class, Endpoint, Manifest, Preopen, Signals};
 
-/// BLAKE3 of a .wasm, as images carry it.
+/// Returns the BLAKE3 hash of a .wasm, as stored in images.
 pub fn source_hash(wasm: &[u8]) -> [u8; 32] {
     *blake3::hash(wasm).as_bytes()
 }
 
-/// Under which name the code is kept that `maker` makes of `wasm` for `isa`. Another engine, other
-/// settings or another layout of images give another name.
+/// Returns the cache key of the code that `maker` compiles from `wasm` for `isa`. It changes with
+/// the engine, its settings and the layout of images.
 pub fn cache_name(wasm: &[u8], isa: &str, maker: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     let version = abi::program::IMAGE_VERSION;

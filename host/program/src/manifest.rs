@@ -1,5 +1,5 @@
-//! The manifest: a TOML file that says what a program may do. Every field may be left out, and a
-//! program without a manifest is one whose manifest is empty.
+//! The manifest: a TOML file that says what a program may do. Every field is optional, and a
+//! program without a manifest has an empty one.
 //!
 //! Keep in step with the table in `docs/reference/manifests.md`.
 
@@ -11,46 +11,46 @@ use std::path::Path;
 /// The fields of a manifest.
 const FIELDS: &[&str] =
     &["args", "class", "endpoints", "env", "limits", "memory", "preopens", "signals"];
-/// Most of each list.
+/// Maximum length of each list.
 const MOST: usize = 64;
-/// Descriptors of input, output and errors.
+/// Descriptors of standard input, output and error.
 const STREAMS: i64 = 3;
-/// Memory comes in pages of this many bytes, and there are 4 GiB of it at most.
+/// Memory is allocated in pages of this many bytes, at most 4 GiB.
 const PAGE: u64 = 64 << 10;
 
-/// What a program may do.
+/// The manifest of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Arguments behind those that it is begun with.
+    /// Arguments appended to those of the parent.
     pub args: Vec<String>,
-    /// Environment, beneath the one that it is begun with.
+    /// Environment variables, which the parent's override.
     pub env: Vec<(String, String)>,
-    /// Directories that it begins with, and the only ones; `None`: those of who begins it.
+    /// Preopened directories, the only ones; `None`: those of the parent.
     pub preopens: Option<Vec<Preopen>>,
-    /// Whom it may signal.
+    /// The processes that it may signal.
     pub signals: Signals,
-    /// Most bytes of memory; 0: no limit but the board's.
+    /// Memory limit in bytes; 0: only the board's limit.
     pub memory: u64,
-    /// For which cores.
+    /// The cores that it prefers.
     pub class: Class,
-    /// What it talks to.
+    /// Endpoints that it communicates with.
     pub endpoints: Vec<Endpoint>,
-    /// Most descriptors; 0: the kernel's limit.
+    /// Maximum number of descriptors; 0: the kernel's limit.
     pub files: u32,
 }
 
-/// For which cores a program is.
+/// The cores that a program prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// The strong ones.
+    /// Strong cores.
     #[default]
     Normal,
-    /// The weak ones: in the background, or while the strong ones sleep.
+    /// Weak cores: in the background, or while the strong ones sleep.
     Light,
 }
 
 impl Class {
-    /// One of [`class`].
+    /// Returns one of [`class`].
     pub const fn number(self) -> u32 {
         match self {
             Class::Normal => class::NORMAL,
@@ -59,38 +59,38 @@ impl Class {
     }
 }
 
-/// Whom a program may signal.
+/// The processes that a program may signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Signals {
-    /// Itself, those that it began and those that they did, and its group.
+    /// Itself, its descendants, and its group.
     #[default]
     Own,
-    /// Any process, if who begins it may do so too.
+    /// Any process, if its parent may do so too.
     All,
 }
 
-/// A directory that a program begins with.
+/// A preopened directory of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preopen {
-    /// Where it is, from the root.
+    /// Its path from the root.
     pub path: String,
-    /// What the program calls it.
+    /// Its name for the program.
     pub name: String,
-    /// May it change what is in it?
+    /// Whether the program may change its contents.
     pub write: bool,
 }
 
-/// What a program talks to. Checked, and kept for when there are channels.
+/// An endpoint. It is checked and stored, but channels do not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The contract that is spoken there.
+    /// The protocol of the endpoint.
     pub contract: String,
-    /// How much it gains by being near: -100 (far away) to 100.
+    /// The benefit of being near it: -100 (far away) to 100.
     pub affinity: i32,
 }
 
 impl Manifest {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the manifest at `path`.
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -98,7 +98,7 @@ impl Manifest {
         Self::parse(&shown, &text)
     }
 
-    /// Checks the text of one; `file` is the name that errors carry.
+    /// Parses and checks a manifest; `file` is the name used in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, ManifestError> {
         let checked = fields::read(text)
             .and_then(|table| Fields::of(table, FIELDS, String::new(), 0))
@@ -106,14 +106,15 @@ impl Manifest {
         checked.map_err(|wrong| ManifestError::at(file, text, wrong))
     }
 
-    /// [`right`]s.
+    /// Returns its [`right`]s.
     pub(crate) fn rights(&self) -> u32 {
         let folders = if self.preopens.is_none() { right::FOLDERS } else { 0 };
         let signals = if self.signals == Signals::All { right::SIGNALS } else { 0 };
         folders | signals
     }
 
-    /// Arguments, environment, preopens and endpoints as an image has them: a NUL behind each.
+    /// Returns arguments, environment, preopens and endpoints as stored in an image, each followed
+    /// by a NUL.
     pub(crate) fn strings(&self) -> [Vec<u8>; 4] {
         let ended = |texts: &mut dyn Iterator<Item = String>| {
             texts.flat_map(|text| [text.as_str(), "\0"].concat().into_bytes()).collect()
@@ -150,7 +151,7 @@ fn manifest(mut fields: Fields) -> Place<Manifest> {
     Ok(made)
 }
 
-/// A list of at most [`MOST`].
+/// Returns a list of at most [`MOST`] elements.
 fn short(field: &Field, allowed: &'static str) -> Place<Vec<Field>> {
     let list = field.list(allowed)?;
     if list.len() > MOST {
@@ -202,7 +203,7 @@ fn preopens(field: Field) -> Place<Vec<Preopen>> {
     Ok(found)
 }
 
-/// `PATH:RIGHTS` or `PATH=NAME:RIGHTS`.
+/// Parses `PATH:RIGHTS` or `PATH=NAME:RIGHTS`.
 fn preopen(item: &Field) -> Place<Preopen> {
     const ALLOWED: &str = "\"PATH:RIGHTS\" or \"PATH=NAME:RIGHTS\", where PATH begins with '/' and \
                            has no '..', and RIGHTS is r or rw";
@@ -277,7 +278,7 @@ fn endpoints(field: Field) -> Place<Vec<Endpoint>> {
     short(&field, ALLOWED)?.into_iter().map(one).collect()
 }
 
-/// `files`, at least `least`.
+/// Parses `files`, at least `least`.
 fn limits(field: Field, least: i64) -> Place<u32> {
     const ALLOWED: &str = "a table such as { files = 32 }";
     const FILES: &str = "a number with room for input, output, errors and the directories that it \

@@ -1,4 +1,5 @@
-//! Manifests: what is read, what is refused and how, and the way through a sealed image.
+//! Manifests: accepted ones, rejected ones with their errors, and the round trip through a sealed
+//! image.
 
 use abi::boot::isa;
 use abi::program::right;
@@ -54,7 +55,7 @@ fn every_field_may_be_left_out() {
     assert_eq!(Manifest::default().class, Class::Normal);
 }
 
-/// Each refusal names the line, the field and what is allowed.
+/// Each error names the line, the field and the allowed values.
 #[test]
 fn refusals_say_where_what_and_what_instead() {
     let size = "a size such as \"64 MiB\"";

@@ -4,7 +4,7 @@ use kernel_msg::{CallId, Level, Request};
 
 use crate::payload::Bytes;
 
-/// A call on its way.
+/// A call in progress.
 #[derive(Clone, Debug)]
 pub struct Open {
     pub to: usize,
@@ -22,7 +22,7 @@ pub struct Actor {
     pub todo: u32,
     pub open: Option<Open>,
     pub request: Option<(Request, Bytes)>,
-    /// The pool knows that it is blocked.
+    /// Whether the pool counts it as blocked.
     pub blocked: bool,
 }
 

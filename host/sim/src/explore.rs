@@ -1,4 +1,5 @@
-//! One step of an operation on a state, for model checkers: the kernels' code, access by access.
+//! One step of an operation on a state, for model checkers: the kernels' code, one access at a
+//! time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,10 +8,10 @@ use std::rc::Rc;
 use crate::machine::{Access, Machine, Mode, Outcome, Shared, Window, run};
 use crate::memory::Memory;
 
-/// Sparse memory, so that states are small.
+/// Sparse memory, which keeps states small.
 pub type Sparse = Memory<BTreeMap<usize, u64>>;
 
-/// Windows onto a machine, by agent and base address.
+/// Creates windows onto a machine, by agent and base address.
 #[derive(Clone)]
 pub struct Windows {
     machine: Shared<BTreeMap<usize, u64>>,
@@ -19,42 +20,41 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The words from `base` on, as the stepping agent reaches them.
+    /// Returns the words from `base` on, as the stepping agent accesses them.
     pub fn at(&self, base: usize) -> Window<BTreeMap<usize, u64>> {
         let Windows { machine, agent, agents } = self.clone();
         Window { machine, agent, agents, base }
     }
 }
 
-/// A step's end.
+/// The end of a step.
 #[derive(Debug)]
 pub enum Step<T> {
-    /// The operation ended, having made these loads (other accesses count as 0).
+    /// The operation ended, after these loads (other accesses count as 0).
     Done(T, Vec<u64>),
-    /// It goes on with the next step.
+    /// It continues in the next step.
     Paused(Vec<u64>),
 }
 
-/// Who steps, in what kind of world.
+/// The agent that steps, and its environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stepper {
     /// The agent.
     pub agent: usize,
-    /// How many there are.
+    /// Number of agents.
     pub agents: usize,
-    /// Barriers left out, named by the access before them.
+    /// Selects omitted barriers by the access before them.
     pub missing: fn(Access) -> bool,
 }
 
-/// No barrier is left out.
+/// Omits no barrier.
 pub fn none(_: Access) -> bool {
     false
 }
 
-/// Runs `operation` of an agent up to the access behind its next load or barrier, which takes
-/// choice
-/// `choice` of [`Memory::choices`]; stores in between stay in the agent's buffer. The operation
-/// must work on copies: it starts over each time.
+/// Runs an agent's `operation` through the access after its next load or barrier. That access takes
+/// choice `choice` of [`Memory::choices`]; stores in between stay in the agent's buffer. The
+/// operation must work on copies, because each step starts it from the beginning.
 pub fn step<T>(
     memory: &mut Sparse,
     stepper: Stepper,
@@ -76,8 +76,8 @@ pub fn step<T>(
     }
 }
 
-/// Runs all of `operation` at once and makes its stores visible: no weak memory, for models of
-/// what lies above it.
+/// Runs all of `operation` at once and makes its stores visible: no weak memory, for models of the
+/// layers above it.
 pub fn whole<T>(
     memory: &mut Sparse,
     (agent, agents): (usize, usize),

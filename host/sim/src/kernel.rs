@@ -1,7 +1,7 @@
-//! One simulated kernel: an endpoint, threads that call, handlers, a pool, one core that attends.
+//! A simulated kernel: an endpoint, threads that call, handlers, a pool, and a core that attends.
 //!
 //! Every [`Op`] is a pure function of the kernel and what it loads, so that [`crate::machine::run`]
-//! can pause and repeat it; what it tells the world goes into `effects` and counts once it is done.
+//! can pause and repeat it. Its reports go to `effects` and count when the operation is done.
 
 use std::collections::VecDeque;
 
@@ -29,11 +29,11 @@ pub struct Kernel {
     pub epoch: Epoch,
     /// Its rings.
     pub endpoint: Endpoint<Wire>,
-    /// What it last heard of each peer.
+    /// The last known epoch of each peer.
     pub known: Vec<Option<Epoch>>,
-    /// What the operation did.
+    /// Effects of the operation.
     pub effects: Vec<Effect>,
-    /// Handlers asked for.
+    /// Number of handlers requested.
     pub making: u32,
     pages: Vec<Wire>,
     attendance: Attendance,
@@ -46,7 +46,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel about to boot, with `threads` threads of `calls` calls each.
+    /// Creates a kernel that is about to boot, with `threads` threads of `calls` calls each.
     pub fn new(
         (id, epoch): (usize, Epoch),
         endpoint: Endpoint<Wire>,
@@ -75,17 +75,17 @@ impl Kernel {
         }
     }
 
-    /// Does it poll by itself?
+    /// Returns whether it polls without a doorbell.
     pub fn is_attending(&self) -> bool {
         self.attendance.presence() == Presence::Attending
     }
 
-    /// Actors that could do something.
+    /// Returns the actors that can run.
     pub fn runnable(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.actors.len()).filter(|i| self.actors[*i].can_run())
     }
 
-    /// Nothing begun and not ended.
+    /// Returns whether no call or handler is in progress.
     pub fn is_done(&self) -> bool {
         let idle = self.actors.is_empty() && self.queue.is_empty() && self.making == 0;
         let peers =
@@ -93,7 +93,7 @@ impl Kernel {
         idle && peers.into_iter().all(|peer| peer.caller.pending() + peer.server.open() == 0)
     }
 
-    /// What it is waiting for, for a report.
+    /// Returns what it is waiting for, for a failure report.
     pub fn describe(&self) -> String {
         format!(
             "kernel {} epoch {} {:?} known {:?} pool {:?} queue {} actors {:?}",
@@ -127,7 +127,7 @@ impl Kernel {
             }
             Op::Act(actor) => self.act(actor),
             Op::Make(made) => {
-                // Threads are made and started by kernel code.
+                // Kernel code creates and starts threads.
                 self.attendance.enter(&self.pages[self.id]);
                 self.make(made);
             }
@@ -163,7 +163,7 @@ impl Kernel {
         }
     }
 
-    /// Sometimes a thread that waits is killed: its call is abandoned.
+    /// Sometimes kills a waiting thread: its call is abandoned.
     fn kill_a_thread(&mut self) {
         if !self.prng.chance(1, 64) {
             return;
@@ -185,7 +185,7 @@ impl Kernel {
         self.unblock(index);
     }
 
-    /// A handler waits for what only another call's end can give it: a reply, or a reply slot.
+    /// Blocks a handler until another call ends: it needs a reply or a reply slot.
     fn block(&mut self, index: usize) {
         let actor = &mut self.actors[index];
         if actor.request.is_some() && !actor.blocked {
@@ -226,7 +226,7 @@ impl Kernel {
         }
     }
 
-    /// One way, from a handler that must not wait: dropped when it does not fit.
+    /// Sends a notice from a handler that must not wait; it is dropped if it does not fit.
     fn notice(&mut self) {
         let to = self.pick_peer();
         let uid = self.uid();
@@ -331,11 +331,11 @@ impl Kernel {
                 }
                 self.ring(to);
             }
-            // Not now: the actor waits by attending, and tries another call next time.
+            // The actor waits by attending, and makes a different call next time.
             Err(CallError::Busy(_)) => self.block(index),
             Err(error) => {
                 self.unblock(index);
-                // A thread asks a dead peer a few times, until it is back.
+                // A thread retries a call to a dead peer several times, until it is back.
                 let insists = error == CallError::PeerLost && self.prng.chance(7, 8);
                 self.actors[index].todo -= u32::from(!insists);
                 self.effects.push(Effect::Refused(to, error));

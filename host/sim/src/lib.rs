@@ -1,12 +1,12 @@
-//! N kernels of the protocol crates in one process, from one seed; and litmus files.
+//! Several kernels of the protocol crates in one process, from one seed; and litmus tests.
 //!
-//! - [`memory`]   what weakly ordered domains see of shared words
+//! - [`memory`]   shared words as weakly ordered domains see them
 //! - [`machine`]  runs protocol code over it, interrupted at any access
-//! - [`place`]    where the simulated window holds what; the barriers that can be left out
-//! - [`kernel`]   a simulated kernel: threads, handlers, pool, one core that attends
-//! - [`op`]       what it can do in one go
-//! - `world`      the chip around the kernels, and what counts as right
-//! - [`payload`]  payloads that show whether they are whole
+//! - [`place`]    layout of the simulated window; the barriers that can be omitted
+//! - [`kernel`]   a simulated kernel: threads, handlers, pool, a core that attends
+//! - [`op`]       its operations
+//! - `world`      the chip around the kernels, and the properties to check
+//! - [`payload`]  payloads that reveal corruption
 //! - [`explore`]  one step of an operation, for model checkers
 //! - [`dsm`]      the same for the DSM protocol, with pages and their values
 //! - [`litmus`]   small programs, executed in every allowed order

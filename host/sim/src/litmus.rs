@@ -1,5 +1,5 @@
 //! Litmus files: small programs over shared words, executed in every order that weakly ordered
-//! domains allow, and what must or must not come out.
+//! domains allow, and their allowed and forbidden outcomes.
 //!
 //! ```text
 //! # comment
@@ -16,14 +16,15 @@
 //! forbidden B.r=1 & B.s=0
 //! allowed B.r=0
 //! ```
-//! A domain may execute its instructions in any order, except across a barrier, among accesses to
-//! one word (a load may take the value of its own store before others see it), and a store behind
-//! the load its `if` names. Loads are not held back by conditions: they are speculated. A store
-//! that executes is seen by everyone (our ISAs are multi-copy atomic). Bounded: programs are tiny.
+//! A domain may execute its instructions in any order, with three exceptions: barriers, accesses to
+//! one word (a load may return the value of the domain's own store before others see it), and a
+//! store after the load that its `if` names. Conditions do not delay loads, which are speculated. A
+//! store that executes is visible to all domains (our ISAs are multi-copy atomic). Programs must be
+//! tiny, because all orders are tried.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// Registers and words, by name, at the end of an execution.
+/// Values of registers and words, by name, at the end of an execution.
 pub type Outcome = BTreeMap<String, u64>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Instruction {
     }
 }
 
-/// What a file says about an outcome.
+/// An expectation about outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Expectation {
     allowed: bool,
@@ -58,7 +59,7 @@ pub struct Litmus {
     expectations: Vec<Expectation>,
 }
 
-/// A line that makes no sense, or whose expectation does not hold.
+/// A line that cannot be parsed, or whose expectation does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Line number, from 1.
@@ -98,7 +99,7 @@ fn expectation(allowed: bool, terms: &str, line: usize) -> Option<Expectation> {
     Some(Expectation { allowed, terms, line })
 }
 
-/// Reads a file.
+/// Parses a file.
 pub fn parse(text: &str) -> Result<Litmus, Problem> {
     let mut litmus = Litmus::default();
     for (index, full) in text.lines().enumerate() {
@@ -134,7 +135,7 @@ impl Litmus {
         Some(())
     }
 
-    /// Every outcome that some allowed order has.
+    /// Returns every outcome of an allowed order.
     pub fn outcomes(&self) -> HashSet<Outcome> {
         let start = State { done: vec![0; self.domains.len()], values: self.init.clone() };
         let (mut seen, mut todo) = (HashSet::from([start.clone()]), vec![start]);
@@ -150,7 +151,7 @@ impl Litmus {
         outcomes
     }
 
-    /// Holds what the file expects? Else the first line that does not.
+    /// Checks the expectations. Returns the first line whose expectation does not hold.
     pub fn check(&self) -> Result<(), Problem> {
         let outcomes = self.outcomes();
         for expectation in &self.expectations {
@@ -179,7 +180,7 @@ impl Litmus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    /// Bit per instruction that has executed.
+    /// One bit per executed instruction.
     done: Vec<u32>,
     values: BTreeMap<String, u64>,
 }

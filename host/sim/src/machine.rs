@@ -1,9 +1,9 @@
 //! Runs protocol code over [`Memory`], interrupted at any of its accesses.
 //!
-//! Code between two accesses is a pure function of what it has loaded. So an operation that is
-//! paused is thrown away (by unwinding) and later run again from its start on a copy of its state,
-//! with the loads it has seen fed back to it, until it comes to the access that is new. That way
-//! the very code of the kernels is explored access by access, without threads.
+//! Code between two accesses is a pure function of its loads. So a paused operation is discarded
+//! (by unwinding) and later run again from its start on a copy of its state, with the logged loads
+//! fed back, until it reaches the new access. In this way the kernels' real code is explored one
+//! access at a time, without threads.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +14,7 @@ use base::prng::Prng;
 
 use crate::memory::{Cells, Memory};
 
-/// An access, to say which barrier is meant: the one behind an access of this kind.
+/// An access. It identifies the barrier that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// A load at an address.
@@ -28,19 +28,19 @@ pub enum Access {
 /// How accesses behave.
 #[derive(Clone, Debug)]
 pub enum Mode {
-    /// The next new access is made (a load takes this choice), and stores behind it as well, since
-    /// nobody sees them in the buffer; the operation pauses before the next load or barrier.
+    /// The next new access is made (a load takes this choice), and so are stores after it, which
+    /// other agents cannot see in the buffer. The operation pauses before the next load or barrier.
     Step(usize),
     /// Stores drain and loads age at random; the operation pauses at access `pause`.
     Random {
-        /// Drives it.
+        /// Source of randomness.
         prng: Prng,
         /// Pause before this access.
         pause: usize,
     },
 }
 
-/// A predicate on the access before a barrier: is that barrier missing?
+/// A predicate on the access before a barrier: whether that barrier is omitted.
 pub type Missing = Box<dyn Fn(Access) -> bool>;
 
 /// Memory plus the operation that runs on it.
@@ -49,7 +49,7 @@ pub struct Machine<C> {
     pub memory: Memory<C>,
     /// How accesses behave.
     pub mode: Mode,
-    /// Barriers left out.
+    /// Selects omitted barriers.
     pub missing: Missing,
     log: Vec<u64>,
     at: usize,
@@ -57,7 +57,7 @@ pub struct Machine<C> {
     last: Access,
 }
 
-/// No barrier is missing.
+/// Omits no barrier.
 pub fn none_missing() -> Missing {
     Box::new(|_| false)
 }
@@ -65,22 +65,22 @@ pub fn none_missing() -> Missing {
 struct Paused;
 
 impl<C: Cells> Machine<C> {
-    /// A machine at rest.
+    /// Creates a machine without a running operation.
     pub fn new(memory: Memory<C>, mode: Mode, missing: Missing) -> Machine<C> {
         Machine { memory, mode, missing, log: vec![], at: 0, fresh: false, last: Access::Barrier }
     }
 
-    /// What the operation that ran last has loaded.
+    /// Returns and clears the loads of the last operation.
     pub fn take_log(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.log)
     }
 
-    /// `true` when the access was made before: then its value is in the log.
+    /// Returns true if the access was made before: its value is then in the log.
     fn replayed(&mut self, access: Access) -> bool {
         let replayed = self.at < self.log.len();
         if !replayed {
             let pause = match self.mode {
-                // Stores go on; a load or barrier behind them is for the next step.
+                // Stores continue; a load or barrier after them belongs to the next step.
                 Mode::Step(_) => self.fresh && !matches!(access, Access::Store(_)),
                 Mode::Random { pause, .. } => self.at >= pause,
             };
@@ -94,7 +94,7 @@ impl<C: Cells> Machine<C> {
         replayed
     }
 
-    /// Something else moves on in between.
+    /// Lets other agents' memory progress in between.
     fn elsewhere(&mut self, agents: usize) {
         let Mode::Random { prng, .. } = &mut self.mode else { return };
         while prng.chance(1, 4) {
@@ -116,7 +116,7 @@ impl<C: Cells> Machine<C> {
         let choices = self.memory.choices(agent, at);
         let choice = match &mut self.mode {
             Mode::Step(choice) => *choice,
-            // Half of the time the newest value.
+            // Half of the time, the newest value.
             Mode::Random { prng, .. } if choices > 1 => {
                 prng.below(2 * choices as u64).saturating_sub(choices as u64) as usize
             }
@@ -146,16 +146,16 @@ impl<C: Cells> Machine<C> {
     }
 }
 
-/// The machine, shared by all windows onto it.
+/// The machine, shared by all windows.
 pub type Shared<C> = Rc<RefCell<Machine<C>>>;
 
-/// A range of words as one agent reaches it.
+/// A range of words, as one agent accesses it.
 pub struct Window<C> {
     /// The machine.
     pub machine: Shared<C>,
-    /// Who accesses.
+    /// The accessing agent.
     pub agent: usize,
-    /// How many there are.
+    /// Number of agents.
     pub agents: usize,
     /// Address of offset 0.
     pub base: usize,
@@ -185,12 +185,12 @@ impl<C: Cells> Words for Window<C> {
     }
 }
 
-/// What became of an operation.
+/// The result of running an operation.
 #[derive(Debug)]
 pub enum Outcome<T> {
     /// It ended.
     Done(T),
-    /// It waits before an access; run it again with this log.
+    /// It pauses before an access; run it again with this log.
     Paused(Vec<u64>),
 }
 

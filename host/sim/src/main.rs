@@ -1,4 +1,4 @@
-//! `sim --seeds N [--start S] [--break BARRIER]`: many seeds, on all cores; the rate at the end.
+//! `sim --seeds N [--start S] [--break BARRIER]`: many seeds, on all cores; prints the rate.
 //! `sim --seed X [--trace] [--break BARRIER]`: one seed, with all its steps.
 //! With `--dsm`, the same for the DSM protocol.
 
@@ -18,7 +18,7 @@ struct Options {
     dsm_broken: Option<dsm::Break>,
 }
 
-/// What a run of many seeds adds up.
+/// The sum over many seeds.
 trait Sum: Default + Debug + Send {
     fn add(&mut self, other: Self);
 }

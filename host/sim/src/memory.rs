@@ -1,20 +1,21 @@
 //! Shared memory as weakly ordered domains see it.
 //!
 //! Each agent (a domain, or a core) has a store buffer: its stores become visible one by one, in
-//! any order but that of stores to one word; a barrier empties it. Loads see the agent's own
-//! stores at once. A load may also return what the word held at any time since the agent's last
-//! barrier: it was made early. It never goes back behind what that agent has read of that word.
+//! any order except that of stores to the same word; a barrier drains it. Loads see the agent's own
+//! stores at once. A load may also return any value that the word held since the agent's last
+//! barrier, as if it was made early, but never an older value than the agent has already read from
+//! that word.
 //!
-//! Weaker than any of our ISAs in what it covers (both are multi-copy atomic); what it leaves out
-//! is a load made late, after a later store: `litmus` covers that.
+//! This is weaker than our ISAs (both are multi-copy atomic), except that a load cannot be delayed
+//! after a later store; `litmus` covers that.
 
 use std::collections::BTreeMap;
 
-/// Where words are kept.
+/// Storage of words.
 pub trait Cells {
-    /// The word at `at`.
+    /// Returns the word at `at`.
     fn get(&self, at: usize) -> u64;
-    /// Changes it.
+    /// Sets the word at `at`.
     fn set(&mut self, at: usize, value: u64);
 }
 
@@ -36,27 +37,27 @@ impl Cells for BTreeMap<usize, u64> {
     }
 }
 
-/// What one agent has stored and may still see.
+/// The stores of an agent, and old values that it may still load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct View {
-    /// Stores that nobody else sees yet, oldest first.
+    /// Stores that are not visible to other agents yet, oldest first.
     buffer: Vec<(usize, u64)>,
-    /// Per word, what it held before since the last barrier, oldest first.
+    /// Values that each word held since the last barrier, oldest first.
     old: Vec<(usize, u64)>,
 }
 
-/// The memory and all views of it.
+/// The memory with all agents' views.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory<C> {
-    /// What everybody sees.
+    /// The globally visible words.
     pub cells: C,
     views: Vec<View>,
-    /// May loads be early?
+    /// Whether loads may be early.
     early: bool,
 }
 
 impl<C: Cells> Memory<C> {
-    /// For `agents` agents. Without `early`, loads happen in order.
+    /// Creates a memory for `agents` agents. Without `early`, loads happen in order.
     pub fn new(cells: C, agents: usize, early: bool) -> Memory<C> {
         Memory { cells, views: vec![View::default(); agents], early }
     }
@@ -66,7 +67,7 @@ impl<C: Cells> Memory<C> {
         self.views[agent].buffer.push((at, value));
     }
 
-    /// How many values a load could return.
+    /// Returns the number of values that a load may return.
     pub fn choices(&self, agent: usize, at: usize) -> usize {
         let view = &self.views[agent];
         if view.buffer.iter().any(|store| store.0 == at) {
@@ -95,7 +96,7 @@ impl<C: Cells> Memory<C> {
         olds[pick]
     }
 
-    /// Empties the agent's buffer; no load behind this is made before it.
+    /// Drains the agent's buffer. Later loads are not made before the barrier.
     pub fn barrier(&mut self, agent: usize) {
         while !self.views[agent].buffer.is_empty() {
             self.drain(agent, 0);
@@ -103,13 +104,13 @@ impl<C: Cells> Memory<C> {
         self.views[agent].old.clear();
     }
 
-    /// Indices of the stores in the agent's buffer that could become visible next.
+    /// Returns the indices of the buffered stores that may become visible next.
     pub fn drainable(&self, agent: usize) -> impl Iterator<Item = usize> + '_ {
         let buffer = &self.views[agent].buffer;
         (0..buffer.len()).filter(|i| buffer[..*i].iter().all(|store| store.0 != buffer[*i].0))
     }
 
-    /// Stores that linger.
+    /// Returns the number of buffered stores.
     pub fn buffered(&self, agent: usize) -> usize {
         self.views[agent].buffer.len()
     }
@@ -128,7 +129,7 @@ impl<C: Cells> Memory<C> {
         }
     }
 
-    /// The agent died: what lingers is lost.
+    /// The agent died: its buffered stores are lost.
     pub fn kill(&mut self, agent: usize) {
         self.views[agent] = View::default();
     }

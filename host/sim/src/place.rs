@@ -1,10 +1,10 @@
-//! Where the simulated window holds what, and which barrier is which.
+//! Layout of the simulated window, and the barriers that can be omitted.
 
 use abi::msg::{LEVELS, Layout, REPLIES, RINGS, SLOT};
 
 use crate::machine::Access;
 
-/// Links small enough that everything is full all the time.
+/// Links so small that they are full most of the time.
 pub static LAYOUTS: [Layout; 4] = [
     Layout {
         urgent_slots: 2,
@@ -36,27 +36,27 @@ pub static LAYOUTS: [Layout; 4] = [
     },
 ];
 
-/// Every link has this many bytes, so that an address tells what it is.
+/// Size of every link; the same for all, so that an address identifies the word.
 pub const LINK: usize = 12 << 10;
 /// Bytes of a domain's page.
 pub const PAGE: usize = 4096;
 
-/// Address of link (from, to).
+/// Returns the address of link (from, to).
 pub const fn link(domains: usize, from: usize, to: usize) -> usize {
     (from * domains + to) * LINK
 }
 
-/// Address of a domain's page; pages lie behind all links.
+/// Returns the address of a domain's page; pages follow the links.
 pub const fn page(domains: usize, domain: usize) -> usize {
     domains * domains * LINK + domain * PAGE
 }
 
-/// Words of the whole window.
+/// Returns the number of words of the window.
 pub const fn words(domains: usize) -> usize {
     page(domains, domains) / 8
 }
 
-/// What a word of a link is for.
+/// The purpose of a word of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Producer,
@@ -81,29 +81,29 @@ const fn kind(at: usize) -> Kind {
     }
 }
 
-/// Offset of the first reply payload from the rings, in the largest of [`LAYOUTS`]; the
-/// simulator names barriers only in worlds of that layout.
+/// Offset of the first reply payload from the rings, in the largest of [`LAYOUTS`]; the simulator
+/// identifies barriers only with that layout.
 const REPLY_PAYLOADS: usize = LAYOUTS[3].reply_payloads() - RINGS;
 
-/// A barrier that the simulator can leave out, named after what it keeps apart.
+/// A barrier that can be omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
-    /// A message, and the producer word that publishes it.
+    /// Between a message and the producer word that publishes it.
     PublishBarrier,
-    /// The producer word, and the look at who attends.
+    /// Between the producer word and the check for attending cores.
     RingBarrier,
-    /// The producer word, and the loads of the message.
+    /// Between the producer word and the loads of the message.
     ConsumeBarrier,
-    /// A reply, and its done word.
+    /// Between a reply and its done word.
     ReplyBarrier,
-    /// The done word, and the loads of the reply.
+    /// Between the done word and the loads of the reply.
     CollectBarrier,
-    /// The attending word, and the last look before sleep.
+    /// Between the attending word and the last poll before sleep.
     SleepBarrier,
 }
 
 impl Break {
-    /// All of them, with their names on the command line.
+    /// All barriers, with their names on the command line.
     pub const ALL: [(&'static str, Break); 6] = [
         ("publish-barrier", Break::PublishBarrier),
         ("ring-barrier", Break::RingBarrier),
@@ -113,7 +113,8 @@ impl Break {
         ("sleep-barrier", Break::SleepBarrier),
     ];
 
-    /// Is the barrier behind `access` this one? `domains` tells links from pages.
+    /// Returns whether this is the barrier after `access`. `domains` distinguishes links from
+    /// pages.
     pub fn is(self, domains: usize, access: Access) -> bool {
         let links = page(domains, 0);
         match (self, access) {

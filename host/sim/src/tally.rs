@@ -1,9 +1,9 @@
-//! What runs did, in numbers that add up.
+//! Counters of runs, which can be added up.
 
 /// Declares a `Tally`: counters, and the sum of two of them.
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What runs did.
+        /// Counters of runs.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Tally {
             $($(#[$doc])* pub $name: u64,)*

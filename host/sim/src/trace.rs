@@ -1,8 +1,8 @@
-//! What happened last in a run, for whoever has to understand why it failed.
+//! The last events of a run, to explain a failure.
 
 use std::collections::VecDeque;
 
-/// The last lines.
+/// The last lines of the trace.
 pub struct Trace {
     most: usize,
     on: bool,
@@ -11,12 +11,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keeps the last `most` lines if it is `on`; prints them too, all of them, if asked.
+    /// Creates a trace that keeps the last `most` lines if `on`, and prints all of them if `print`.
     pub fn new(most: usize, on: bool, print: bool) -> Trace {
         Trace { most, on, print, lines: VecDeque::new() }
     }
 
-    /// Something happened, at this step; nobody makes the line unless it is kept.
+    /// Records an event at this step. The line is formatted only if it is kept.
     pub fn note(&mut self, step: u64, line: impl FnOnce() -> String) {
         if !self.on {
             return;
@@ -31,7 +31,7 @@ impl Trace {
         }
     }
 
-    /// The lines, and what there is to say at the end.
+    /// Returns the lines, followed by `last`.
     pub fn ending(self, last: Vec<String>) -> Vec<String> {
         self.lines.into_iter().chain(last).collect()
     }

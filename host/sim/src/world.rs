@@ -1,6 +1,6 @@
-//! The chip around the kernels: who runs next, crashes, doorbells, the soc's chip page; all from
-//! one seed. A run ends well when every call has ended and all kernels sleep; anything else is a
-//! [`Failure`] with what led to it.
+//! The chip around the kernels: scheduling, crashes, doorbells, the soc's chip page, all from one
+//! seed. A run succeeds when every call has ended and all kernels sleep; anything else is a
+//! [`Failure`] with the trace that led to it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,9 +20,9 @@ use crate::place::{Break, LAYOUTS, link, page, words};
 use crate::tally::tally;
 use crate::trace::Trace;
 
-/// More steps than any run needs.
+/// Limit on steps, more than any run needs.
 const STEPS: u64 = 400_000;
-/// Lines of trace kept for a failure.
+/// Trace lines kept for a failure.
 const TRACE: usize = 60;
 
 /// Why a seed failed.
@@ -32,7 +32,7 @@ pub struct Failure {
     pub seed: u64,
     /// What is wrong.
     pub reason: String,
-    /// The last things that happened, and the state of all kernels.
+    /// The last events, and the state of all kernels.
     pub trace: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ impl fmt::Display for Failure {
 }
 
 tally! {
-    /// Steps.
+    /// Number of steps.
     steps,
     /// Calls that ended with a reply.
     replies,
-    /// Calls that the server refused.
+    /// Calls that the server rejected.
     errors,
-    /// Calls refused before they were sent: too deep, or to a peer that is not there.
+    /// Calls that failed before they were sent: nested too deep, or to a dead peer.
     unsent,
     /// Calls that ended because their peer died.
     lost,
@@ -60,16 +60,16 @@ tally! {
     pauses,
 }
 
-/// A place for one kernel on the chip.
+/// The slot of one kernel on the chip.
 struct Site {
     epoch: Epoch,
     kernel: Option<Kernel>,
-    /// An operation that was interrupted, with what it has loaded so far.
+    /// An interrupted operation, with its loads so far.
     paused: Option<(Op, Vec<u64>)>,
     bell: bool,
 }
 
-/// One simulated chip.
+/// A simulated chip.
 pub struct World {
     seed: u64,
     prng: Prng,
@@ -85,11 +85,11 @@ pub struct World {
     tally: Tally,
 }
 
-/// Runs one seed. `broken` leaves a barrier out; `print` shows each step.
+/// Runs one seed. `broken` omits a barrier; `print` prints each step.
 pub fn simulate(seed: u64, broken: Option<Break>, print: bool) -> Result<Tally, Failure> {
     let quick = World::new(seed, broken, print, print).run();
     match quick {
-        // Once more for the trace: the same seed does the same.
+        // Runs again for the trace: the same seed does the same.
         Err(_) if !print => World::new(seed, broken, true, false).run(),
         other => other,
     }
@@ -152,12 +152,12 @@ impl World {
         Failure { seed: self.seed, reason, trace: self.trace.ending(states) }
     }
 
-    /// What the soc's chip page says: a dead kernel has no epoch.
+    /// Returns the epoch in the chip page; a dead kernel has none.
     fn truth(&self, id: usize) -> Option<Epoch> {
         self.sites[id].kernel.as_ref().map(|kernel| kernel.epoch)
     }
 
-    /// Will nothing ever happen again?
+    /// Returns whether no further event can happen.
     fn is_quiet(&self) -> bool {
         let asleep = |id: usize| {
             let site = &self.sites[id];
@@ -258,7 +258,7 @@ impl World {
         self.crashes -= 1;
         self.tally.crashes += 1;
         let lingering = self.machine.borrow().memory.buffered(id) as u64;
-        // Some of what lingers still comes out, the rest is lost.
+        // Some of the buffered stores still become visible, the rest is lost.
         for _ in 0..self.prng.below(lingering + 1) {
             let mut machine = self.machine.borrow_mut();
             let ready: Vec<usize> = machine.memory.drainable(id).collect();

@@ -1,5 +1,5 @@
-//! Ten thousand seeds of the DSM over weak memory, and proof that the simulator notices what is
-//! missing.
+//! Ten thousand seeds of the DSM over weak memory, and proof that the simulator detects missing
+//! barriers.
 
 mod seeding;
 
@@ -44,8 +44,9 @@ fn each_missing_barrier_is_caught() {
     seeding::catches(&Break::ALL, |seed, broken| simulate(seed, broken, false));
 }
 
-/// A stale wish, a second revoke of a page that goes, a home that dies before all know of it,
-/// a question of its heir that comes before its last word, a word to an heir that comes too late.
+/// A stale page request, a second revoke of a page in transfer, a home that dies before all know of
+/// it, a query of its successor that arrives before its last message, a message to a successor that
+/// arrives too late.
 #[test]
 fn seeds_that_found_mistakes_end_well() {
     for seed in [131_413, 247_818, 254_692, 269_376, 594_576] {

@@ -1,6 +1,7 @@
-//! Model check of `kernel_mem::blocks` and `transfer`: two and three kernels take and give blocks
-//! over weak memory, one dies at any access and boots again. No block is cacheable in two kernels
-//! or lost; at rest the table and the kernels agree. Each rule has a twin that breaks it.
+//! Model check of `kernel_mem::blocks` and `transfer`: two and three kernels claim and release
+//! blocks over weak memory; one dies at any access and boots again. No block is cacheable in two
+//! kernels or lost; at rest the table and the kernels agree. For each rule there is a model that
+//! breaks it.
 
 mod blocks;
 

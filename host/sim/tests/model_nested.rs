@@ -1,7 +1,7 @@
 //! Model check of nested blockable calls between two and three kernels, each with the smallest
-//! links and the smallest pool: everything is full most of the time. Every mix ends, whatever the
-//! order, and whether handlers can be made or not. (Memory is not weak here: `model_rpc` does
-//! that.)
+//! links and the smallest pool, so everything is full most of the time. Every mix of calls ends, in
+//! any order, and whether or not handlers can be created. (Memory is not weak here; `model_rpc`
+//! covers that.)
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ type Script = Vec<u8>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Actor {
     level: Level,
-    /// Whom to call; the rest of the list goes along, for the handler there.
+    /// The peer to call. The rest of the script is passed to its handler.
     script: Script,
     open: Option<(usize, CallId)>,
     request: Option<ReplyTo>,
@@ -67,7 +67,7 @@ struct Nested {
     domains: usize,
     handlers: u16,
     may_fail: bool,
-    /// Do handlers tell the pool when they wait for a reply slot?
+    /// Whether handlers report to the pool when they wait for a reply slot.
     honest: bool,
     layout: &'static Layout,
 }
@@ -219,7 +219,7 @@ impl Nested {
             (kernel, came)
         });
         state.kernels[id] = after;
-        // Who is who among handlers does not matter.
+        // The identity of handlers does not matter.
         state.kernels[id]
             .actors
             .sort_by_key(|actor| (actor.level, actor.request, actor.open, actor.script.clone()));
@@ -292,7 +292,7 @@ impl Model for Nested {
                 self.apply(&mut state, id, |kernel, env| kernel.make(env, made));
             }
         }
-        // What changes nothing is not a step: a kernel that only retries is stuck.
+        // A transition without effect is not a step: a kernel that only retries is stuck.
         (state != *last).then_some(state)
     }
 
@@ -347,7 +347,8 @@ fn funnel(honest: bool) -> Nested {
     Nested { threads, domains: 2, handlers: 2, may_fail: false, honest, layout: &FUNNEL }
 }
 
-/// The rule of `pool` that waiting for a reply slot is blocking: without it, this deadlocks.
+/// Tests the pool's rule that waiting for a reply slot counts as blocking: without it, this
+/// deadlocks.
 #[test]
 fn a_handler_that_hides_its_wait_for_a_slot_is_found_out() {
     check("funnel", funnel(true));

@@ -1,5 +1,5 @@
-//! Model check of `notify` over a ring: a sender that rings only when nobody attends, two cores of
-//! one target that come and go, weak memory. No message is slept through.
+//! Model check of `notify` over a ring: a sender that rings only when no core attends, two cores of
+//! one target that start and stop attending, weak memory. No core sleeps while a message waits.
 
 use abi::msg::{MAX_PAYLOAD, kind};
 use base::id::{CoreId, Epoch};
@@ -22,14 +22,14 @@ enum Op {
     Send,
     Enter,
     Poll,
-    /// `true`: the lock was held by the other core when it wanted to look.
+    /// With `true`, the other core held the lock when this one wanted to look.
     Leave(bool),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Core {
     attendance: Attendance,
-    /// It has polled to the end since it entered, so it may leave.
+    /// It has polled to the end since it started attending, so it may stop.
     polled: bool,
     visits: u8,
 }
@@ -56,7 +56,7 @@ enum Action {
 struct Notify {
     cores: usize,
     messages: u8,
-    /// How often a core comes back to kernel code by itself.
+    /// Number of times that a core returns to kernel code without a doorbell.
     visits: u8,
     missing: fn(Access) -> bool,
 }
@@ -65,7 +65,7 @@ fn ends(windows: &Windows, side: usize) -> LinkPair<impl base::port::Words + use
     LinkPair { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
 }
 
-/// What an operation changes when it ends.
+/// The changes that an operation makes when it ends.
 struct After {
     state: State,
     rang: bool,
@@ -88,7 +88,7 @@ impl Notify {
         match core.polled {
             true => Some(Op::Leave(!free)),
             false if free => Some(Op::Poll),
-            // Another core polls: this one goes on to leave, and looks again.
+            // Another core polls: this one continues to leave, and looks again.
             false => Some(Op::Leave(true)),
         }
     }
@@ -197,7 +197,7 @@ impl Model for Notify {
                             state.lock = None;
                         }
                         if op == Op::Poll {
-                            // A lock's release orders consumer words, for the cores of one domain.
+                            // Releasing a lock orders consumer words among the cores of a domain.
                             memory.barrier(agent);
                         }
                     }

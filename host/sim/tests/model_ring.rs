@@ -1,6 +1,6 @@
 //! Model check of `ring`: one producer, one consumer, weak memory with early loads, restarts of
-//! either side at any access. What is received in a session is exactly what was sent in it, in
-//! order; nothing is taken for a fault; and with restarts over, everything arrives.
+//! either side at any access. In a session exactly the sent messages are received, in order; none
+//! counts as corrupt; and after the last restart everything arrives.
 
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, kind};
 use base::id::Epoch;
@@ -73,7 +73,7 @@ fn wires(windows: &Windows, side: usize) -> LinkPair<impl base::port::Words + us
     LinkPair { mine: windows.at(side * LINK), theirs: windows.at((1 - side) * LINK) }
 }
 
-/// The word a side waits on.
+/// The word that a side waits for.
 fn peer_word(side: usize) -> usize {
     if side == 0 { LINK + CONSUMER } else { PRODUCER }
 }
@@ -145,7 +145,7 @@ impl Ring {
 }
 
 impl Side {
-    /// Sends or receives one message; false when that has to wait.
+    /// Sends or receives one message. Returns false if it must wait.
     fn transfer(&mut self, wires: &LinkPair<impl base::port::Words>) -> Result<bool, String> {
         let moved = match &mut self.end {
             End::Producer(end) => {
@@ -257,7 +257,7 @@ fn a_ring_survives_early_loads() {
     check("early loads, a restart", ring(3, 1));
 }
 
-/// The model check is worth something: it finds what is wrong without a barrier.
+/// The model check is effective: it finds what goes wrong without a barrier.
 #[test]
 fn a_ring_without_its_barriers_is_found_out() {
     let publish = |access| matches!(access, Access::Store(at) if at % LINK >= abi::msg::RINGS);

@@ -1,7 +1,6 @@
-//! Model check of `caller` and `server`: two calls at once, answered in any order, over weak
+//! Model check of `caller` and `server`: two concurrent calls, answered in any order, over weak
 //! memory, with restarts of either side at any access. Every call ends once, with its own reply
-//! from the server it was sent to, or with PeerLost when that server is gone; and none is left
-//! hanging.
+//! from the server it was sent to, or with PeerLost if that server is gone; no call hangs.
 
 use abi::msg::{CONSUMER, MAX_PAYLOAD, PRODUCER, REPLIES, SLOT};
 use base::id::{DomainId, Epoch};
@@ -34,7 +33,7 @@ struct Side {
     peer: Epoch,
     end: End,
     doing: Option<(Op, Vec<u64>)>,
-    /// The ring word of the peer when `Begin` or `Receive` had to wait.
+    /// The peer's ring word when `Begin` or `Receive` had to wait.
     seen: Option<u64>,
 }
 
@@ -61,7 +60,7 @@ struct Rpc {
     missing: fn(Access) -> bool,
 }
 
-/// What an operation came to.
+/// The result of an operation.
 enum Came {
     Fine,
     Wait,
@@ -87,7 +86,7 @@ impl Side {
             (End::Server { server, held, last }, Op::Start(peer)) => {
                 (self.peer, self.seen, *last) = (peer, None, [0; 2]);
                 server.peer_changed(&wires, Some(peer));
-                // A handler of the dead caller may still come with its answer.
+                // A handler of the dead caller may still answer.
                 held.truncate(1);
             }
             (End::Caller { caller, left, open }, Op::Begin) => {
@@ -136,7 +135,7 @@ impl Side {
             (End::Server { server, held, .. }, Op::Reply(index)) => {
                 let (to, [epoch, number]) = held.remove(index);
                 let payload = [self.epoch.0 as u8, epoch, number];
-                // Stale, when the caller has restarted: dropped.
+                // Dropped as stale if the caller has restarted.
                 let _ = server.reply(&wires, to, Ok(&payload));
             }
             _ => return (Came::Broken("no such operation".into()), false),
@@ -218,7 +217,7 @@ impl Rpc {
                     (Came::Broken(reason), _) => state.broken = Some(reason),
                     (Came::Wait, _) => this.seen = seen,
                     (Came::WaitFor(index), End::Caller { open, .. }) => open[index].2 = seen,
-                    // A call lost or a session begun: those that waited look again.
+                    // A lost call or a new session: waiting operations look again.
                     (_, End::Caller { open, .. }) => {
                         this.seen = None;
                         open.iter_mut().for_each(|call| call.2 = None);

@@ -1,4 +1,4 @@
-//! Hundreds of seeds, and proof that the simulator notices what is missing.
+//! Hundreds of seeds, and proof that the simulator detects missing barriers.
 
 mod seeding;
 

@@ -1,20 +1,20 @@
-//! `pen-smith`: valid modules of nonsense, as programs that somebody could install.
+//! `pen-smith`: generates valid random modules that can be installed as programs.
 //!
 //! ```text
 //! pen-smith SEED COUNT FOLDER IMPORTS    FOLDER/smith-0.wasm ... smith-(COUNT - 1).wasm
 //! ```
 //! The same seed gives the same modules. Each has a memory and a `_start`, and uses only what a
-//! kernel's engine knows (`docs/design/programs.md`). Every third imports nothing; the others call,
-//! with anything at all, what the module in the file IMPORTS imports.
+//! kernel's engine supports (`docs/design/programs.md`). Every third imports nothing; the others
+//! call the imports of the module in the file IMPORTS with random arguments.
 
 use base::prng::Prng;
 use std::path::Path;
 use std::process::ExitCode;
 use wasm_smith::{Config, Module};
 
-/// What each of them has.
+/// Exports of every module.
 const EXPORTS: &str = "(module (func (export \"_start\")) (memory (export \"memory\") 1 64))";
-/// Random bytes that a module is made of.
+/// Number of random bytes for a module.
 const BYTES: usize = 8192;
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn make(seed: &str, count: &str, folder: &Path, imports: &str) -> Result<(), Str
     Ok(())
 }
 
-/// One of a seed. A seed whose bytes do not suffice is followed by another.
+/// Returns a module for a seed. If the seed's bytes do not suffice, the next seed is used.
 fn module(seed: u64, imports: &str) -> Result<Vec<u8>, String> {
     let parsed = |text: &str| wat::parse_str(text).map_err(|e| e.to_string());
     let config = config(parsed(EXPORTS)?, parsed(imports)?);
@@ -68,11 +68,11 @@ fn config(exports: Vec<u8>, imports: Vec<u8>) -> Config {
         max_funcs: 24,
         max_instructions: 400,
         max_table_elements: 10_000,
-        // None besides the one that EXPORTS demands: a program has one memory.
+        // No memory besides that of EXPORTS: a program has one.
         max_memories: 0,
-        // Numbers must be the same on each ISA.
+        // Results must be the same on each ISA.
         canonicalize_nans: true,
-        // What the engine is built without, or one of the ISAs lacks.
+        // Features that the engine is built without, or that an ISA lacks.
         compact_imports_enabled: false,
         custom_page_sizes_enabled: false,
         exceptions_enabled: false,

@@ -1,4 +1,4 @@
-//! Puts a board together from its run folder, runs it, and takes it apart again.
+//! Assembles a board from its run folder, runs it, and takes it apart again.
 
 use crate::config::{Config, ConfigError, Device, DeviceKind, Domain, REQUEST_KICK};
 use crate::control::{Action, Control};
@@ -28,22 +28,22 @@ use std::time::{Duration, Instant};
 /// Why a board could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
-    /// What we were told is wrong.
+    /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its memory could not be made.
+    /// Its memory could not be created.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The lab cannot start.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// The sanitizer cannot watch it.
+    /// The coherence sanitizer cannot start.
     #[error(transparent)]
     Eye(#[from] EyeError),
-    /// The host refused something.
+    /// A system call failed.
     #[error("{0}: {1}")]
     Host(String, std::io::Error),
-    /// Blob and soc.toml are not of the same board.
+    /// Blob and soc.toml describe different boards.
     #[error("the blob has {0} domains, soc.toml has {1}")]
     Domains(usize, usize),
 }
@@ -54,14 +54,14 @@ fn host(what: impl ToString) -> impl FnOnce(std::io::Error) -> BoardError {
 }
 
 impl Domain {
-    /// What the power controller has to know.
+    /// Returns what the power controller needs to know.
     pub fn policy(&self, config: &Config) -> Policy {
         Policy { restart: self.restart, essential: self.essential, max_deaths: config.max_deaths }
     }
 }
 
 impl Action {
-    /// What a kernel would ask for.
+    /// Returns the request that a kernel would make for this.
     pub fn command(self) -> u64 {
         use abi::soc::command;
         match self {
@@ -82,7 +82,7 @@ struct Devices {
     engines: Vec<dma::Handle>,
 }
 
-/// What every device is made with.
+/// What every device is created from.
 struct Ground<'a> {
     config: &'a Config,
     folder: &'a Path,
@@ -101,7 +101,7 @@ impl Devices {
             engines: Vec::new(),
         };
         for device in &ground.config.devices {
-            // Those started before one that fails end with the process.
+            // If one fails, the threads already started end with the process.
             devices.add(device, ground)?;
         }
         Ok(devices)
@@ -195,7 +195,7 @@ impl Chip {
     }
 }
 
-/// Memory with the blob in it, and the words shared with kernels.
+/// Creates the memory with the blob in it, and the words shared with kernels.
 fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardError> {
     let mut ram = Ram::create(&config.ram.path, config.ram.size, config.ram.base_pa)?;
     if config.watched {
@@ -218,17 +218,17 @@ fn memory(config: &Config, folder: &Path, start: Instant) -> Result<Chip, BoardE
     Ok(chip)
 }
 
-/// Own vectors that somebody serves: requests, and kicks of devices.
+/// Own vectors that a thread serves: requests, and kicks of devices.
 fn served(config: &Config) -> Vec<usize> {
     let kicks = config.devices.iter().map(|device| device.kick);
     kicks.chain([REQUEST_KICK]).map(usize::from).collect()
 }
 
-/// How long a board may take to end in order when its starter is gone.
+/// Time in which a board must shut down after its starter has ended.
 const LAST: Duration = Duration::from_secs(10);
 
-/// SIGTERM and SIGINT as something readable; and the end of standard input, for a board that is
-/// tied to its starter.
+/// Returns a stream that becomes readable on SIGTERM and SIGINT and, for a board tied to its
+/// starter, at the end of standard input.
 fn signals(tied: bool) -> std::io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     if tied {
@@ -241,8 +241,8 @@ fn signals(tied: bool) -> std::io::Result<UnixStream> {
     Ok(ours)
 }
 
-/// Requests the board's end when its starter is gone, and exits if the board does not end in time:
-/// QEMUs die with this process.
+/// Requests a shutdown when the starter has ended, and exits if that takes too long: the QEMUs die
+/// with this process.
 fn follow(mut signals: UnixStream) {
     // Input is ignored; an error counts as the end.
     while matches!(std::io::stdin().read(&mut [0; 64]), Ok(1..)) {}
@@ -253,10 +253,10 @@ fn follow(mut signals: UnixStream) {
     std::process::exit(1);
 }
 
-/// Runs the board of `folder` to its end; the calling thread must live as long as the process.
+/// Runs the board in `folder` until it ends. The calling thread must live as long as the process.
 pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     let config = Config::read(folder)?;
-    // Before any socket is there: a client that has connected may signal.
+    // Before any socket exists: a connected client may send a signal.
     let signals = signals(config.tied).map_err(host("signals"))?;
     let late = signals.try_clone().map_err(host("signals"))?;
     let chip = memory(&config, folder, start)?;
@@ -307,7 +307,7 @@ pub fn run(folder: &Path, start: Instant) -> Result<End, BoardError> {
     Ok(if end == End::Again && came(&late) { End::Ordered("a signal") } else { end })
 }
 
-/// Did a signal come that nobody has looked at?
+/// Returns whether a signal is pending.
 fn came(mut signals: &UnixStream) -> bool {
     signals.set_nonblocking(true).is_ok() && signals.read(&mut [0]).is_ok()
 }

@@ -1,14 +1,14 @@
-//! `RUNDIR/soc.toml`: everything this process is told, as `pen up` writes it.
+//! `RUNDIR/soc.toml`: the configuration of this process, written by `pen up`.
 //!
 //! The types are plain serde data, so `pen` fills a [`Config`] and writes `toml::to_string`.
-//! Relative paths are relative to the run folder. What kernels are told (the uncached window, the
+//! Relative paths are relative to the run folder. What kernels receive (the uncached window, the
 //! vector of the chip page) is not repeated here: it is read from the blob.
 
 use abi::dma::{MAX_BANDWIDTH_MBPS, MAX_CHANNELS, MAX_SETUP_NS, MIN_CHANNELS, RING_BYTES};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// One board.
+/// The configuration of a board.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -19,27 +19,27 @@ pub struct Config {
     pub vectors: u16,
     /// File with the raw bytes of [`abi::boot::Blob`].
     pub blob: PathBuf,
-    /// Where the blob is written.
+    /// Physical address of the blob.
     pub blob_pa: u64,
-    /// Bytes of the shared page behind every doorbell device (its BAR2); a power of two.
+    /// Size of the shared page of every doorbell device (its BAR2) in bytes; a power of two.
     #[serde(default = "default_bar2")]
     pub bar2_size: u64,
-    /// A domain that was started this often stays dead.
+    /// Maximum deaths of a domain; after that it stays dead.
     #[serde(default = "default_max_deaths")]
     pub max_deaths: u64,
-    /// A boot that takes longer is told of.
+    /// A boot that takes longer is reported, in ms.
     #[serde(default = "default_boot_patience_ms")]
     pub boot_patience_ms: u64,
-    /// The board's time is the lab's: `lab.json` lies beside this file.
+    /// Time is the lab's; `lab.json` is next to this file.
     #[serde(default)]
     pub lab: bool,
-    /// The coherence sanitizer watches; `lab.json` lies beside this file.
+    /// The coherence sanitizer is active; `lab.json` is next to this file.
     #[serde(default)]
     pub watched: bool,
-    /// The run must repeat to the bit.
+    /// The run must be reproducible bit by bit.
     #[serde(default)]
     pub exact: bool,
-    /// The board ends when standard input reaches its end, and so with the process that started it.
+    /// The board ends at the end of standard input, and so with the process that started it.
     #[serde(default)]
     pub tied: bool,
     /// The RAM file.
@@ -51,16 +51,16 @@ pub struct Config {
     pub devices: Vec<Device>,
 }
 
-/// Most doorbell vectors of a peer.
+/// Maximum doorbell vectors of a peer.
 pub const MAX_VECTORS: u16 = 64;
 
-/// The RAM file that all domains map. Created anew, and so all zero, at every start of the soc.
+/// The RAM file that all domains map. Created at every start of the soc, all zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ram {
     /// Created sparse; the same path is in each QEMU's `memory-backend-file`.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Physical address of the file's first byte.
     pub base_pa: u64,
@@ -73,7 +73,7 @@ pub enum Start {
     /// Boots with the board.
     #[default]
     On,
-    /// Has no power until somebody wakes it.
+    /// Off until another kernel or a client wakes it.
     Off,
 }
 
@@ -101,18 +101,18 @@ pub struct Domain {
     /// May be absent for a domain that brings its own program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<PathBuf>,
-    /// Where the image is staged.
+    /// Physical address of the staging area.
     pub staging_pa: u64,
-    /// Most bytes there; 0 means that only the end of RAM limits it.
+    /// Size of the staging area in bytes; 0: up to the end of RAM.
     #[serde(default)]
     pub staging_size: u64,
-    /// Boot it again when it dies.
+    /// Whether it is booted again when it dies.
     #[serde(default = "default_true")]
     pub restart: bool,
-    /// The board ends, with an error, when it dies (role main).
+    /// Whether its death ends the board with an error (role main).
     #[serde(default)]
     pub essential: bool,
-    /// Power when the board starts.
+    /// Power state at the start of the board.
     #[serde(default)]
     pub start: Start,
 }
@@ -142,9 +142,9 @@ pub struct Device {
     pub name: String,
     /// What it is.
     pub kind: DeviceKind,
-    /// Doorbell vector it rings at every domain.
+    /// Doorbell vector of its interrupt at every domain.
     pub vector: u16,
-    /// Doorbell vector at the soc that means "look at this device"; not 0, one device each.
+    /// Doorbell vector at the soc that makes it look at this device; not 0, and unique.
     pub kick: u16,
     /// Physical address of its [`abi::soc::DeviceRegisters`] or [`abi::dma::Registers`].
     pub registers: u64,
@@ -152,34 +152,34 @@ pub struct Device {
     /// `vsock.sock`). Others: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Console: what it said is appended here (default `console.log`).
+    /// Console: its output is appended here (default `console.log`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
     /// Block: refuse writes.
     #[serde(default)]
     pub read_only: bool,
-    /// Dma: what only it has.
+    /// Dma: its specific settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma: Option<Dma>,
 }
 
-/// What a DMA engine has beyond other devices.
+/// Settings of a DMA engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dma {
-    /// Channels, dealt to the domains in turn.
+    /// Number of channels, assigned to the domains in turn.
     pub channels: u16,
-    /// Index of the domain that gets the first one.
+    /// Index of the domain that gets the first channel.
     pub home: u16,
     /// Physical address of the first channel's ring.
     pub rings: u64,
-    /// ns before the first byte of a transfer.
+    /// Time from the start of a transfer to its first byte, in ns.
     pub setup_ns: u64,
-    /// MB (10^6 bytes) a second.
+    /// Bandwidth in MB/s (10^6 bytes).
     pub bandwidth_mbps: u64,
 }
 
-/// The vector at the soc that means "a domain has a request".
+/// The vector at the soc that signals a request of a domain.
 pub const REQUEST_KICK: u16 = 0;
 
 fn default_bar2() -> u64 {
@@ -198,16 +198,16 @@ fn default_true() -> bool {
     true
 }
 
-/// Why a configuration was refused.
+/// Why a configuration was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not there.
+    /// It cannot be read.
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// Not ours.
+    /// It cannot be parsed.
     #[error("{0} is not a soc.toml: {1}")]
     Parse(PathBuf, Box<toml::de::Error>),
-    /// It contradicts itself.
+    /// It is inconsistent.
     #[error("soc.toml: {0}")]
     Wrong(String),
 }
@@ -217,7 +217,7 @@ fn wrong<T>(sentence: impl Into<String>) -> Result<T, ConfigError> {
 }
 
 impl Config {
-    /// Reads and checks `folder/soc.toml`; paths come back joined to `folder`.
+    /// Reads and checks `folder/soc.toml`. Paths in the result include `folder`.
     pub fn read(folder: &Path) -> Result<Config, ConfigError> {
         let path = folder.join("soc.toml");
         let text =
@@ -245,7 +245,7 @@ impl Config {
         }
     }
 
-    /// Checks what the rest of the soc relies on.
+    /// Checks the properties that the soc relies on.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.domains.is_empty() || self.domains.len() > abi::boot::MAX_DOMAINS {
             return wrong(format!("between 1 and {} domains", abi::boot::MAX_DOMAINS));

@@ -1,9 +1,9 @@
-//! The control socket: one JSON object a line, one answer a line.
+//! The control socket: one JSON object per line, one answer per line.
 //!
 //! `{"op":"status"}`, `{"op":"kill","domain":"weak"}`, `{"op":"power","domain":"weak",
 //! "action":"off"|"inactive"|"wake"}`, `{"op":"cut","device":"disk","after":9,"seed":1}`,
-//! `{"op":"shutdown"}`, `{"op":"reboot"}`. An answer has `"ok"`: true with what was asked for, or
-//! false with `"error"`, a sentence.
+//! `{"op":"shutdown"}`, `{"op":"reboot"}`. An answer has `"ok"`: true, with the result, or false,
+//! with a sentence in `"error"`.
 
 use crate::fabric::listen;
 use serde::Deserialize;
@@ -16,39 +16,39 @@ use std::time::Duration;
 
 const CLIENTS: usize = 16;
 const MAX_LINE: usize = 4096;
-/// A client that does not take its answer in this time loses its connection.
+/// A client that does not accept its answer within this time is disconnected.
 const WRITE: Duration = Duration::from_millis(100);
 
-/// What a client wants.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Operation {
-    /// Everything about the board.
+    /// Return the state of the board.
     Status {},
     /// Kill the QEMU of a domain, as a crash would.
     Kill {
         /// Its name.
         domain: String,
     },
-    /// What a kernel can ask for.
+    /// Change the power state, as a kernel may.
     Power {
         /// Name of the domain.
         domain: String,
-        /// What to do with it.
+        /// The new power state.
         action: Action,
     },
-    /// Cut the power of a disk behind so many more writes; what was not flushed is lost in part.
+    /// Cut the power of a disk after so many more writes; unflushed writes are lost in part.
     Cut {
         /// Name of the device.
         device: String,
-        /// Writes.
+        /// Number of writes before the cut.
         after: u64,
-        /// Says what is lost.
+        /// Selects the writes that are lost.
         seed: u64,
     },
-    /// End the board in order.
+    /// Shut down the board.
     Shutdown {},
-    /// The same, and start it again.
+    /// Shut down the board and start it again.
     Reboot {},
 }
 
@@ -58,13 +58,13 @@ pub enum Operation {
 pub enum Action {
     /// Power off, cold.
     Off,
-    /// Stop, everything kept.
+    /// Stop; all state is kept.
     Inactive,
-    /// Bring it back.
+    /// Wake.
     Wake,
 }
 
-/// The clients. They are numbered from 1 and numbers are not used again.
+/// The clients. They are numbered from 1; numbers are not reused.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -80,17 +80,17 @@ struct Client {
 }
 
 impl Control {
-    /// Listens.
+    /// Listens on `path`.
     pub fn open(path: &Path) -> std::io::Result<Control> {
         Ok(Control { listener: listen(path)?, clients: Vec::new(), last: 0 })
     }
 
-    /// What to wait for.
+    /// Returns the descriptors to wait for.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.listener.as_fd()).chain(self.clients.iter().map(|c| c.stream.as_fd()))
     }
 
-    /// Takes new clients and complete lines; does not wait.
+    /// Accepts clients and reads complete lines; does not wait.
     pub fn take(&mut self) -> Vec<(u64, Operation)> {
         self.accept();
         let mut operations = Vec::new();
@@ -111,24 +111,24 @@ impl Control {
         }
     }
 
-    /// Answers a client, if it is still there.
+    /// Answers a client, if it is still connected.
     pub fn answer(&mut self, number: u64, answer: &Value) {
         self.clients.retain_mut(|c| c.number != number || c.write(answer).is_ok());
     }
 }
 
-/// The answer to something that was done.
+/// Returns the answer to a successful request.
 pub fn good() -> Value {
     json!({ "ok": true })
 }
 
-/// The answer to something that was not.
+/// Returns the answer to a failed request.
 pub fn refused(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 
 impl Client {
-    /// False when the client is gone.
+    /// Reads from the client. Returns false if it has disconnected.
     fn read(&mut self, operations: &mut Vec<(u64, Operation)>) -> bool {
         use rustix::net::{RecvFlags, recv};
         let mut bytes = [0u8; 1024];
@@ -153,7 +153,7 @@ impl Client {
     }
 }
 
-/// Asks the soc at `path` one thing and waits for its answer: what `pen` and tests use.
+/// Sends one request to the soc at `path` and waits for its answer. For `pen` and tests.
 pub fn ask(path: &Path, operation: &Value) -> std::io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.write_all(format!("{operation}\n").as_bytes())?;

@@ -1,9 +1,10 @@
 //! The doorbell fabric: an ivshmem server with fixed slots, and the soc's own doorbells.
 //!
-//! Each domain's QEMU connects to a socket of its own. The eventfds of all peers are made once and
-//! live as long as the board; nobody is ever told that a peer came or went (QEMU's handling of a
-//! disconnect is a use after free), and the handshake names the peers before the shared page
-//! (otherwise QEMU loses rings that arrive while it starts). See PLATFORM.md, traps 3 and 4.
+//! Each domain's QEMU connects to a socket of its own. The eventfds of all peers are created once
+//! and live as long as the board. No QEMU is notified that a peer came or went, because QEMU's
+//! handling of a disconnect is a use after free; and the handshake names the peers before the
+//! shared page, because QEMU otherwise loses rings that arrive while it starts. See PLATFORM.md,
+//! traps 3 and 4.
 
 use crate::gate::Gate;
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,29 +17,29 @@ use std::sync::Arc;
 use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// The protocol of QEMU's ivshmem devices.
+/// Protocol version of QEMU's ivshmem devices.
 const PROTOCOL: i64 = 0;
-/// Announces the shared page.
+/// Message that announces the shared page.
 const SHARED_PAGE: i64 = -1;
-/// A QEMU that does not take its handshake in this time is not one.
+/// A client that does not accept its handshake within this time is disconnected.
 const HANDSHAKE: Duration = Duration::from_secs(1);
 
-/// One doorbell: rings are edges and coalesce.
+/// A doorbell: rings are edges and coalesce.
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);
 
 impl Doorbell {
-    /// A doorbell that was not rung.
+    /// Creates a doorbell without pending rings.
     pub fn new() -> std::io::Result<Doorbell> {
         Ok(Doorbell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Rings it. A full counter is rung already, so nothing can fail that matters.
+    /// Rings it. If the counter is full, a ring is already pending, so errors are ignored.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes the rings so far: was it rung?
+    /// Clears pending rings. Returns whether there was one.
     pub fn take(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
@@ -65,7 +66,7 @@ struct Inner {
 }
 
 impl Fabric {
-    /// A fabric of `peers` slots (the soc included) with `vectors` doorbells each.
+    /// Creates a fabric of `peers` slots (the soc included) with `vectors` doorbells each.
     pub fn new(
         peers: usize,
         vectors: usize,
@@ -81,12 +82,12 @@ impl Fabric {
         Ok(Fabric { inner: Arc::new(Inner { soc_slot, peers, page, gate }) })
     }
 
-    /// The soc's own doorbell `vector`.
+    /// Returns the soc's own doorbell `vector`.
     pub fn own(&self, vector: usize) -> Option<&Doorbell> {
         self.inner.peers.get(self.inner.soc_slot)?.get(vector)
     }
 
-    /// Rings `vector` at the peer in `slot`; a ring for nobody is lost, as on the chip.
+    /// Rings `vector` at the peer in `slot`; without such a peer the ring is lost, as on the chip.
     pub fn ring(&self, slot: usize, vector: usize) {
         if self.inner.gate.ring(slot, vector) {
             return;
@@ -96,7 +97,7 @@ impl Fabric {
         }
     }
 
-    /// When the soc may act.
+    /// Returns the gate, which decides when the soc may act.
     pub fn gate(&self) -> &Gate {
         &self.inner.gate
     }
@@ -108,7 +109,7 @@ impl Fabric {
         }
     }
 
-    /// Forgets rings that nobody took.
+    /// Clears pending rings of a peer.
     pub fn drain(&self, slot: usize) {
         if let Some(peer) = self.inner.peers.get(slot) {
             peer.iter().for_each(|doorbell| {
@@ -117,13 +118,13 @@ impl Fabric {
         }
     }
 
-    /// Was a domain's doorbell rung since the last time?
+    /// Clears a domain's doorbell. Returns whether it was rung.
     #[cfg(test)]
     pub fn take_for_test(&self, slot: usize, vector: usize) -> bool {
         self.inner.peers[slot][vector].take()
     }
 
-    /// Tells the QEMU in `slot` about everybody, in the order that loses no ring.
+    /// Sends the QEMU in `slot` the doorbells of all peers, in the order that loses no ring.
     pub fn welcome(&self, slot: usize, stream: &UnixStream) -> std::io::Result<()> {
         self.drain(slot);
         stream.set_write_timeout(Some(HANDSHAKE))?;
@@ -142,7 +143,7 @@ impl Fabric {
     }
 }
 
-/// A message is 8 bytes, little endian, with or without a file descriptor.
+/// Sends a message: 8 bytes, little endian, with or without a file descriptor.
 fn send(stream: &UnixStream, value: i64, fd: Option<RawFd>) -> std::io::Result<()> {
     let bytes = value.to_le_bytes();
     let sent = stream
@@ -151,7 +152,7 @@ fn send(stream: &UnixStream, value: i64, fd: Option<RawFd>) -> std::io::Result<(
     if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
 }
 
-/// The socket of one domain's slot. The connection is kept open, as QEMU expects.
+/// The socket of a domain's slot. The connection is kept open, as QEMU expects.
 #[derive(Debug)]
 pub struct Slot {
     number: usize,
@@ -160,18 +161,18 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Listens; to be done before its QEMU starts.
+    /// Listens; must be called before the QEMU starts.
     pub fn listen(number: usize, path: &Path) -> std::io::Result<Slot> {
         let listener = listen(path)?;
         Ok(Slot { number, listener, connection: None })
     }
 
-    /// What becomes readable when a QEMU connects.
+    /// Returns the listener, which is readable when a QEMU connects.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Serves a QEMU that connects; the one before it is gone.
+    /// Serves a QEMU that connects; the previous one has ended.
     pub fn accept(&mut self, fabric: &Fabric) -> std::io::Result<()> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
@@ -185,7 +186,7 @@ impl Slot {
     }
 }
 
-/// A listening socket that does not block, in place of whatever was there.
+/// Creates a non-blocking listening socket, replacing an existing file.
 pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),

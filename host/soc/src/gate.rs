@@ -1,13 +1,13 @@
 //! When the soc may act. On an ordinary board always, and time is the host's. In the lab the soc is
 //! a domain in the order of turns: its threads act inside of *visits*, and time is the board's.
 //!
-//! The gatekeeper thread takes the soc's turns. In each it sets the soc's time, rings those of our
-//! own doorbells that have arrived, opens the gate, and passes the turn on when every rung thread
-//! has settled and no visitor is left. A thread that has work from outside (a key typed, a QEMU
-//! that ended) asks for a turn by visiting. Visits are one at a time.
+//! The gatekeeper thread takes the soc's turns. In each turn it sets the soc's time, rings those of
+//! the soc's own doorbells that have arrived, opens the gate, and passes the turn on when every
+//! rung thread has settled and no visitor is left. A thread with work from outside (a key typed, a
+//! QEMU that ended) requests a turn by visiting. Visits are serialized.
 //!
-//! No visitor waits for a QEMU whose next step needs the turn; a QEMU that dies with the turn loses
-//! it to us.
+//! No visitor waits for a QEMU whose next step needs the turn; if a QEMU dies with the turn, the
+//! soc takes it back.
 
 use crate::config::Config;
 use lab::energy;
@@ -26,18 +26,18 @@ use std::time::Instant;
 /// Why the lab of a board cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// Its model.
+    /// Its model is invalid.
     #[error(transparent)]
     Model(#[from] lab::model::ModelError),
-    /// Its page.
+    /// Its shared page cannot be opened.
     #[error(transparent)]
     Page(#[from] lab::page::PageError),
-    /// The gatekeeper.
+    /// The gatekeeper thread cannot be started.
     #[error("a thread could not be started: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// The soc's side of time. Clones share it.
+/// The soc's access to time. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Gate {
     start: Instant,
@@ -51,7 +51,7 @@ struct Inner {
     table: Table,
     state: Mutex<Door>,
     moved: Condvar,
-    /// The processes behind seats.
+    /// The QEMU process of each seat.
     processes: Mutex<BTreeMap<usize, OwnedFd>>,
 }
 
@@ -60,12 +60,12 @@ struct Door {
     open: bool,
     inside: bool,
     waiting: usize,
-    /// Own doorbells that were rung and not settled yet, one bit a vector.
+    /// Own doorbells that were rung and whose threads have not settled, one bit per vector.
     unsettled: u64,
-    /// Seats whose QEMU was reset and not let go again.
+    /// Seats whose QEMU was reset and not continued since.
     reset: u64,
     ended: bool,
-    /// When threads that serve own doorbells want to look again, by vector.
+    /// When threads that serve own doorbells must run next, by vector.
     alarms: BTreeMap<usize, Ps>,
 }
 
@@ -74,12 +74,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Gate {
-    /// Time is the host's.
+    /// Creates a gate that is always open, on the host's time.
     pub fn open(start: Instant) -> Gate {
         Gate { start, lab: None }
     }
 
-    /// The gate of a board: in the lab if its folder says so.
+    /// Creates the gate of a board: in the lab if its configuration says so.
     pub fn of(config: &Config, folder: &Path, start: Instant) -> Result<Gate, GateError> {
         if !config.lab {
             return Ok(Gate::open(start));
@@ -94,7 +94,8 @@ impl Gate {
         Ok(Gate { start, lab: Some(inner) })
     }
 
-    /// Starts the gatekeeper, which rings `own` doorbells by vector; false: nobody serves that one.
+    /// Starts the gatekeeper. `own` rings one of the soc's doorbells; it returns false if no thread
+    /// serves that one.
     pub fn start(&self, own: impl Fn(usize) -> bool + Send + 'static) -> Result<(), GateError> {
         if let Some(inner) = self.lab.clone() {
             let keeper = std::thread::Builder::new().name("lab".into());
@@ -103,7 +104,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Nanoseconds since the board's start.
+    /// Returns the nanoseconds since the board's start.
     pub fn now(&self) -> u64 {
         match &self.lab {
             Some(lab) => lab.now() / 1000,
@@ -119,14 +120,16 @@ impl Gate {
         }
     }
 
-    /// Our own doorbell `vector` is about to be rung from inside of a visit: its server settles.
+    /// Announces that own doorbell `vector` is about to be rung from inside a visit; its server
+    /// settles.
     pub fn expect(&self, vector: usize) {
         if let Some(lab) = &self.lab {
             lock(&lab.state).unsettled |= 1 << (vector % 64);
         }
     }
 
-    /// In the lab: our own doorbell `vector` rings at `at` ns, or no longer. False: no lab.
+    /// In the lab, sets or clears the time (ns) at which own doorbell `vector` rings. Returns false
+    /// outside the lab.
     pub fn alarm(&self, vector: usize, at: Option<u64>) -> bool {
         let Some(lab) = &self.lab else { return false };
         let mut door = lock(&lab.state);
@@ -137,7 +140,7 @@ impl Gate {
         true
     }
 
-    /// Whoever serves our own doorbell `vector` has done all that it was rung for.
+    /// Called by the thread that serves own doorbell `vector` when it has done all work.
     pub fn settled(&self, vector: usize) {
         if let Some(lab) = &self.lab {
             lock(&lab.state).unsettled &= !(1 << (vector % 64));
@@ -145,7 +148,7 @@ impl Gate {
         }
     }
 
-    /// Rings in the lab's way; false: there is no lab.
+    /// Rings a doorbell by the lab's rules. Returns false outside the lab.
     pub fn ring(&self, slot: usize, vector: usize) -> bool {
         let Some(lab) = &self.lab else { return false };
         let latency = lab.domain(slot).map_or(0, |domain| domain.costs.mailbox_ps);
@@ -153,12 +156,12 @@ impl Gate {
         true
     }
 
-    /// Is this the lab?
+    /// Returns whether this is the lab.
     pub fn is_lab(&self) -> bool {
         self.lab.is_some()
     }
 
-    /// What `slot` has used up to now, in nJ; `None`: nobody measures that here.
+    /// Returns the energy that `slot` has used so far, in nJ; `None` if it is not measured.
     pub fn energy_nj(&self, slot: usize) -> Option<u64> {
         let lab = self.lab.as_ref()?;
         let domain = lab.domain(slot)?;
@@ -169,21 +172,21 @@ impl Gate {
         Some(u64::try_from(pj / 1000).unwrap_or(u64::MAX))
     }
 
-    /// The QEMU of `slot` is `process`.
+    /// Sets the process of the QEMU in `slot`.
     pub fn process(&self, slot: usize, process: Option<OwnedFd>) {
         if let (Some(lab), Some(process)) = (&self.lab, process) {
             lock(&lab.processes).insert(slot, process);
         }
     }
 
-    /// A domain gets power: its QEMU is about to be started or let go after a reset.
+    /// A domain gets power: its QEMU is about to be started, or to continue after a reset.
     pub fn boots(&self, slot: usize) {
         if let Some(lab) = &self.lab {
             lab.boots(slot);
         }
     }
 
-    /// Its QEMU is gone, or is reset: nobody waits for it.
+    /// Its QEMU has ended or was reset: the other seats do not wait for it.
     pub fn leaves(&self, slot: usize, reset: bool) {
         let Some(lab) = &self.lab else { return };
         lab.account(slot);
@@ -193,14 +196,14 @@ impl Gate {
         door.reset = door.reset & !(1 << slot) | u64::from(reset) << slot;
     }
 
-    /// Its clock stands.
+    /// Its clock stops.
     pub fn stops(&self, slot: usize) {
         if let Some(lab) = &self.lab {
             lab.stops(slot);
         }
     }
 
-    /// Its clock goes on. False: it was reset, and its QEMU has to be let go.
+    /// Its clock continues. Returns false if it was reset and its QEMU must be continued.
     pub fn continues(&self, slot: usize) -> bool {
         let Some(lab) = &self.lab else { return false };
         if lock(&lab.state).reset >> slot & 1 != 0 {
@@ -211,13 +214,13 @@ impl Gate {
         true
     }
 
-    /// The board's time ends here: every seat is accounted for and empty.
+    /// Stops the board's time: every seat's energy is accounted for, and the seat becomes empty.
     pub fn freeze(&self) {
         let slots = self.lab.iter().flat_map(|lab| lab.lab.domains.iter().map(|d| d.slot));
         slots.for_each(|slot| self.leaves(slot, false));
     }
 
-    /// The board ends: nobody waits any more.
+    /// The board ends: all waits end.
     pub fn end(&self) {
         if let Some(lab) = &self.lab {
             lock(&lab.state).ended = true;
@@ -253,7 +256,7 @@ impl Inner {
         result
     }
 
-    /// The gatekeeper's life.
+    /// The gatekeeper's loop.
     fn keep(&self, ring: &impl Fn(usize) -> bool) {
         let ended = || lock(&self.state).ended;
         while self.table.wait(Phase::Idle, || self.bury() || ended()) {
@@ -264,7 +267,7 @@ impl Inner {
         }
     }
 
-    /// One turn of the soc.
+    /// Takes one turn of the soc.
     fn turn(&self, ring: &impl Fn(usize) -> bool) {
         let (page, soc) = (&self.page, self.lab.soc);
         page.want(soc, false);
@@ -274,7 +277,7 @@ impl Inner {
         let arrived = std::iter::from_fn(|| page.take_arrival(soc, now));
         let due = door.alarms.extract_if(.., |_, at| *at <= now).map(|(vector, _)| vector);
         for vector in arrived.chain(due).collect::<Vec<_>>() {
-            // Who serves it settles under the lock that we hold.
+            // The thread that serves it settles under the lock that is held here.
             if ring(vector) {
                 door.unsettled |= 1 << (vector % 64);
             }
@@ -288,7 +291,7 @@ impl Inner {
         page.set_wake(soc, door.alarms.values().copied().min().unwrap_or(NEVER));
     }
 
-    /// How late it is for the soc: its own event, or, for a visitor, as late as for everybody.
+    /// Returns the soc's current time: that of its own event or, for a visitor, that of all seats.
     fn present(&self) -> Ps {
         let seats = self.page.seats();
         let own = seats[self.lab.soc].key();
@@ -296,7 +299,7 @@ impl Inner {
         if own == NEVER { all } else { own.min(all) }
     }
 
-    /// Takes the turn from a dead process. Always false: there is no reason to stop waiting.
+    /// Takes the turn from a dead process. Always returns false: the wait continues.
     fn bury(&self) -> bool {
         for (&slot, process) in lock(&self.processes).iter() {
             let mut ended = [PollFd::new(process, PollFlags::IN)];
@@ -311,7 +314,7 @@ impl Inner {
         false
     }
 
-    /// What the seat did until now is accounted for, before its state and so its voltage changes.
+    /// Accounts for a seat's energy until now, before its state and so its voltage changes.
     fn account(&self, slot: usize) {
         if let Some(domain) = self.domain(slot) {
             energy::account(&self.page, &self.lab, domain, self.now());
@@ -334,7 +337,7 @@ impl Inner {
         self.account(slot);
         self.page.set_khz(slot, self.domain(slot).map_or(0, |domain| domain.khz));
         self.page.set_gates(slot, false);
-        // The first power-on is where time starts.
+        // Time starts with the first power-on.
         let first = self.now() == 0;
         self.wake(slot, |d| if first { 0 } else { d.costs.wake_off_ps }, Phase::Running);
         lock(&self.state).reset &= !(1 << slot);

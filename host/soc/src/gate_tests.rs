@@ -1,4 +1,4 @@
-//! Tests of `gate`: a soc among seats that are played by threads of this process.
+//! Tests of `gate`: a soc, and seats played by threads of this process.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn without_a_lab_everybody_may_act() {
     assert!(!gate.ring(1, 1) && !gate.is_lab() && !gate.continues(1));
 }
 
-/// A visitor gets in with nobody running, and sees the board's time.
+/// A visitor gets in while all seats are idle, and sees the board's time.
 #[test]
 fn an_idle_board_is_visited() {
     let (_folder, gate) = gate();
@@ -31,7 +31,8 @@ fn an_idle_board_is_visited() {
     gate.end();
 }
 
-/// A domain rings us; our server settles; the turn goes back, and time follows the doorbell.
+/// A domain rings the soc; its server settles; the turn is passed on, and time follows the
+/// doorbell.
 #[test]
 fn a_doorbell_is_served_in_its_time() {
     let (_folder, gate) = gate();
@@ -58,7 +59,7 @@ fn a_doorbell_is_served_in_its_time() {
 }
 
 impl Gate {
-    /// A domain at its end: it leaves, and the turn is free for visitors.
+    /// A domain's end: its seat becomes empty, and the turn is free for visitors.
     fn visit_from(&self, table: &Table) {
         table.page().set_phase(table.me(), Phase::Absent);
         assert!(!table.pass());

@@ -1,11 +1,11 @@
 //! The chip's interconnect and devices, and the supervisor of the QEMUs that play its domains.
 //!
 //! ```text
-//! main  board ---- config                      what we are told
-//!  |      |------- lives                       how often it started
+//! main  board ---- config                      the configuration
+//!  |      |------- lives                       the number of starts
 //!         |
 //!     supervisor -- power (pure) -- qemu, qmp  the emulators and their power
-//!         |------- control                     pen's questions
+//!         |------- control                     pen's requests
 //!         |------- memory, fabric              words and doorbells shared with kernels
 //!       virtio (a thread each) -- memory, fabric
 //!       dma (a thread) -- memory, fabric           the supervisor fences its channels

@@ -1,9 +1,10 @@
-//! A board that starts again (`reboot`): the soc ends it in order, counts, and executes itself
-//! anew.
+//! A board that starts again (`reboot`): the soc shuts it down, counts the start, and executes
+//! itself again.
 //!
-//! So nothing of a life is in the next one but the run folder: soc, memory, QEMUs, doorbells and
-//! sockets are made as at the first start. The process keeps its number, and `soc.pid` its text.
-//! The count changes before sockets close: who loses a connection can tell a restart from an end.
+//! So nothing is carried over from one life to the next except the run folder: soc, memory, QEMUs,
+//! doorbells and sockets are created as at the first start. The process keeps its number, and
+//! `soc.pid` its text. The count changes before sockets close, so that a disconnected client can
+//! tell a restart from an end.
 
 use crate::memory::{MemoryError, Ram};
 use abi::boot::{self, Blob, BootSecrets};
@@ -14,24 +15,25 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vm_memory::{Bytes, GuestAddress};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The count, in the run folder; not there in a board's first life.
+/// File of the count in the run folder; absent in a board's first life.
 const COUNT: &str = "soc.lives";
 
-/// Times that the board of `folder` was started since it came up, this one included.
+/// Returns how often the board in `folder` has been started since it came up, this start included.
 pub fn count(folder: &Path) -> u64 {
     let text = std::fs::read_to_string(folder.join(COUNT)).unwrap_or_default();
     text.trim().parse().unwrap_or(1)
 }
 
-/// From here on it is the next one. Written beside first: nobody reads half of a number.
+/// Increments the count. It is written to a temporary file first, so that no reader sees half a
+/// number.
 pub fn next(folder: &Path) -> io::Result<()> {
     let beside = folder.join("soc.lives~");
     std::fs::write(&beside, format!("{}\n", count(folder).saturating_add(1)))?;
     std::fs::rename(beside, folder.join(COUNT))
 }
 
-/// What no life shares with another (`BootSecrets`), put into the blob at `blob_pa`: the seed, and
-/// the real time at `start`.
+/// Puts what is unique to each life (`BootSecrets`) into the blob at `blob_pa`: the seed, and the
+/// real time at `start`.
 pub fn renew(ram: &Ram, blob_pa: u64, start: Instant) -> Result<(), MemoryError> {
     let failed = |why| MemoryError::Io("what a restart is given".into(), why);
     let (seed, begun) = given(start).map_err(failed)?;
@@ -46,7 +48,7 @@ pub fn renew(ram: &Ram, blob_pa: u64, start: Instant) -> Result<(), MemoryError>
 
 fn given(start: Instant) -> io::Result<([u8; 32], u64)> {
     let mut seed = [0; 32];
-    // The system gives as few bytes as these at once, or none.
+    // So few bytes are returned all at once, or not at all.
     if getrandom(&mut seed[..], GetRandomFlags::empty())? != seed.len() {
         return Err(io::Error::other("the system gives no random bytes"));
     }
@@ -80,7 +82,7 @@ mod tests {
             ram.guest().read_slice(&mut bytes, GuestAddress(0)).unwrap();
             let mut blob = Blob::read_from_bytes(&bytes).unwrap();
             let sum = std::mem::take(&mut blob.checksum);
-            // As kernels check it.
+            // The check that kernels do.
             assert_eq!(sum, boot::fnv(boot::FNV_START, blob.as_bytes()));
             blob.given
         };
@@ -92,7 +94,7 @@ mod tests {
         let second = look();
         assert!(first.seed != second.seed && first.begun <= second.begun);
         assert!(first.begun > 1_767_225_600_000_000_000);
-        // The key stays: programs on the disk are sealed with it.
+        // The key is kept: programs on the disk are sealed with it.
         assert_eq!([first.program_key, second.program_key], [[7; 32]; 2]);
         assert!(renew(&ram, 2 << 20, Instant::now()).is_err());
     }

@@ -22,7 +22,7 @@ impl log::Log for Logger {
         let time = self.start.elapsed();
         let (s, us) = (time.as_secs(), time.subsec_micros());
         let line = format!("[{s:5}.{us:06}] {:5} {}\n", record.level(), record.args());
-        // A log that cannot be written has no place to say so.
+        // If the log cannot be written, there is no other place to report it.
         if let Ok(mut file) = self.file.lock() {
             let _ = file.write_all(line.as_bytes());
         }
@@ -34,7 +34,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Sends what the soc and its libraries have to say to `file`. Once per process.
+/// Sends log records of the soc and its libraries to `file`. Called once per process.
 pub fn start(file: File, start: Instant) -> Result<(), log::SetLoggerError> {
     log::set_boxed_logger(Box::new(Logger { file: Mutex::new(file), start }))?;
     log::set_max_level(log::LevelFilter::Info);

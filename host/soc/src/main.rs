@@ -1,7 +1,7 @@
 //! `soc RUNDIR`: the chip of the board described by `RUNDIR/soc.toml`.
 //!
-//! Exit code 0: ended in order; 1: an essential domain was lost; 2: could not start. A board that
-//! is to start again has the same process, which executes this program anew.
+//! Exit code 0: shut down; 1: an essential domain was lost; 2: could not start. A board that starts
+//! again keeps its process, which executes this program again.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(folder) => folder,
         Err(e) => return fail(&format!("The run folder cannot be used: {e}.")),
     };
-    // Held as long as we live: at most one soc a run folder.
+    // Held while this process lives: at most one soc per run folder.
     let _lock = match prepare(&folder, start) {
         Ok(lock) => lock,
         Err(e) => return fail(&format!("{}: {e}.", folder.display())),
@@ -45,13 +45,13 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     };
-    // The lock goes with the process; the file only tells our number.
+    // The lock is released with the process; the file only tells its number.
     let _ = std::fs::remove_file(folder.join("soc.pid"));
     code
 }
 
-/// Returns only when it cannot. It is the program that runs now, should its file be another one by
-/// then; the lock and whatever else is open is closed.
+/// Executes this program again; returns only if that fails. The program is the one that runs now,
+/// even if its file has been replaced since; the lock and all other open files are closed.
 fn again() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
@@ -65,8 +65,8 @@ fn fail(sentence: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Takes `soc.pid` and starts `soc.log`, or goes on with it when the board starts again. There is
-/// no moment without our number, for who looks whether the board lives.
+/// Takes the lock on `soc.pid` and opens `soc.log`, appending to it when the board starts again.
+/// The file always holds our number, for other processes that check whether the board lives.
 fn prepare(folder: &Path, start: Instant) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false);

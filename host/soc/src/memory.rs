@@ -1,8 +1,8 @@
 //! The RAM file, and the words in it that the soc shares with kernels.
 //!
-//! All access is by whole aligned `u64` words, stores of the soc go only to its own words. The two
-//! exceptions are made while a domain is fenced and cannot write itself: its request page is
-//! cleared, and hardware spinlocks that it held are freed.
+//! All accesses are whole aligned `u64` words, and the soc stores only to its own words. The two
+//! exceptions happen while a domain is fenced and cannot write: its request page is cleared, and
+//! hardware spinlocks that it held are freed.
 
 use crate::eye::Eye;
 use abi::boot::{BLOB_MAGIC, Blob, MAX_DOMAINS, MAX_REGIONS, Region, StubTable, VERSION, Window};
@@ -20,7 +20,7 @@ use vm_memory::{
 /// Why shared memory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The host refused.
+    /// A system call failed.
     #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
     /// The file could not be mapped.
@@ -37,10 +37,10 @@ pub enum MemoryError {
     TooLarge(PathBuf, u64, u64),
 }
 
-/// Words of a pattern that are written at once.
+/// Words of a pattern that are written at a time.
 const FILL: usize = 512;
 
-/// The chip's memory, addressed as the chip does. Clones share it.
+/// The chip's memory, by physical address. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Ram {
     memory: GuestMemoryMmap,
@@ -48,8 +48,8 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// Creates the file anew (all zero, sparse) and maps it. One that is there is not touched, for
-    /// somebody may still look at it.
+    /// Creates the file (all zero, sparse) and maps it. An existing file is unlinked, not changed,
+    /// because another process may still read it.
     pub fn create(path: &Path, size: u64, base_pa: u64) -> Result<Ram, MemoryError> {
         let failed = |e| MemoryError::Io(path.to_owned(), e);
         match std::fs::remove_file(path) {
@@ -85,34 +85,35 @@ impl Ram {
         Ok(Ram { memory, eye: Eye::default() })
     }
 
-    /// The same memory, with accesses that `eye` sees.
+    /// Returns the same memory, whose accesses are reported to `eye`.
     pub fn seen_by(&self, eye: Eye) -> Ram {
         Ram { eye, ..self.clone() }
     }
 
-    /// The same memory, as the device with these registers accesses it.
+    /// Returns the same memory, as the device with these registers accesses it.
     pub fn of_device(&self, registers: u64) -> Ram {
         self.seen_by(self.eye.of_device(registers))
     }
 
-    /// Who sees its accesses; those through [`Ram::guest`] have to be told.
+    /// Returns the observer of the accesses; those through [`Ram::guest`] must be reported to it
+    /// explicitly.
     pub fn eye(&self) -> &Eye {
         &self.eye
     }
 
-    /// The memory as virtqueues want it.
+    /// Returns the memory in the form that virtqueues need.
     pub fn guest(&self) -> &GuestMemoryMmap {
         &self.memory
     }
 
-    /// Loads a word; what was stored before it is seen after it (Acquire).
+    /// Loads a word (acquire).
     pub fn load(&self, pa: u64) -> Result<u64, MemoryError> {
         let value = self.memory.load(GuestAddress(pa), Ordering::Acquire)?;
         self.eye.reads(pa, 8);
         Ok(value)
     }
 
-    /// Stores a word after everything stored before it (Release).
+    /// Stores a word (release).
     pub fn store(&self, pa: u64, value: u64) -> Result<(), MemoryError> {
         self.memory.store(value, GuestAddress(pa), Ordering::Release)?;
         self.eye.writes(pa, 8);
@@ -126,7 +127,7 @@ impl Ram {
         Ok(())
     }
 
-    /// Moves bytes inside RAM; the two ranges do not overlap.
+    /// Copies bytes inside RAM; the two ranges do not overlap.
     pub fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
         let slice = |at| self.memory.get_slice(GuestAddress(at), bytes as usize);
         slice(from)?.copy_to_volatile_slice(slice(to)?);
@@ -135,7 +136,7 @@ impl Ram {
         Ok(())
     }
 
-    /// Writes the eight bytes of `word` again and again, cut at the end.
+    /// Fills a range with repetitions of the eight bytes of `word`, the last one cut off.
     pub fn fill(&self, word: u64, to: u64, bytes: u64) -> Result<(), MemoryError> {
         let slice = self.memory.get_slice(GuestAddress(to), bytes as usize)?;
         let pattern = word.to_le_bytes().repeat(FILL);
@@ -146,7 +147,8 @@ impl Ram {
         Ok(())
     }
 
-    /// Copies a whole file to memory that no kernel reads yet; `most` 0 means no limit but RAM's.
+    /// Copies a file to memory that no kernel reads yet, at most `most` bytes; 0: up to the end of
+    /// RAM.
     pub fn write_file(&self, pa: u64, path: &Path, most: u64) -> Result<u64, MemoryError> {
         let bytes = std::fs::read(path).map_err(|e| MemoryError::Io(path.to_owned(), e))?;
         let size = bytes.len() as u64;
@@ -158,10 +160,10 @@ impl Ram {
     }
 }
 
-/// What a kernel asks.
+/// A kernel's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number; the answer carries it back.
+    /// Its sequence number, returned with the answer.
     pub sequence: u64,
     /// One of [`abi::soc::command`].
     pub command: u64,
@@ -176,7 +178,7 @@ pub struct Request {
 pub struct Answer {
     /// One of [`abi::soc::error`].
     pub error: u64,
-    /// What was asked for.
+    /// The result.
     pub value: u64,
     /// soc time in ns.
     pub time: u64,
@@ -195,10 +197,10 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// Finds the pages through the blob that was written at `blob_pa`.
+    /// Finds the pages through the blob at `blob_pa`.
     pub fn new(ram: Ram, blob_pa: u64) -> Result<Chip, MemoryError> {
         let word = |offset: usize| ram.load(blob_pa + offset as u64);
-        // Two u32 fields share each of these words; the layouts are little endian.
+        // Each of these words holds two u32 fields; the layouts are little endian.
         let [low, high] = [|w: u64| w & 0xffff_ffff, |w: u64| w >> 32];
         if word(offset_of!(Blob, magic))? != BLOB_MAGIC {
             return Err(MemoryError::Blob("it has no magic number"));
@@ -237,22 +239,22 @@ impl Chip {
         })
     }
 
-    /// The memory they are in.
+    /// Returns the RAM that contains them.
     pub fn ram(&self) -> &Ram {
         &self.ram
     }
 
-    /// Domains of the blob.
+    /// Returns the number of domains in the blob.
     pub fn domains(&self) -> usize {
         self.domains
     }
 
-    /// Memory regions of the blob.
+    /// Returns the memory regions in the blob.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// The doorbell vector that announces changes of the chip page.
+    /// Returns the doorbell vector that announces changes of the chip page.
     pub fn vector(&self) -> u64 {
         self.vector
     }
@@ -266,7 +268,7 @@ impl Chip {
         self.pages + (domain * size_of::<DomainPage>() + field) as u64
     }
 
-    /// Writes a domain's packed state and its deaths, and counts when it begins to run.
+    /// Publishes a domain's packed state and its deaths, and counts its wakes.
     pub fn publish(&self, domain: usize, state: u64, deaths: u64) -> Result<(), MemoryError> {
         let at = |field| self.status(domain, field);
         let runs = |word| matches!(unpack_state(word).1, state::BOOTING | state::RUNNING);
@@ -276,18 +278,18 @@ impl Chip {
         }
         self.ram.store(at(offset_of!(DomainStatus, deaths)), deaths)?;
         self.ram.store(at(offset_of!(DomainStatus, state)), state)?;
-        fence(Ordering::SeqCst); // the state is seen before the doorbell that announces it
+        fence(Ordering::SeqCst); // the state is visible before the doorbell
         Ok(())
     }
 
-    /// The open request of a domain, if its number is not the last one handled.
+    /// Returns the pending request of a domain, unless its number is the last one handled.
     pub fn request(&self, domain: usize, handled: u64) -> Result<Option<Request>, MemoryError> {
         let word = |field: usize| self.ram.load(self.page(domain, field));
         let sequence = word(offset_of!(DomainPage, sequence))?;
         if sequence == handled {
             return Ok(None);
         }
-        fence(Ordering::SeqCst); // the fields are read after the number that announces them
+        fence(Ordering::SeqCst); // the fields are read after the sequence number
         Ok(Some(Request {
             sequence,
             command: word(offset_of!(DomainPage, command))?,
@@ -296,19 +298,19 @@ impl Chip {
         }))
     }
 
-    /// Answers request `sequence` of a domain.
+    /// Answers the request `sequence` of a domain.
     pub fn answer(&self, domain: usize, sequence: u64, a: Answer) -> Result<(), MemoryError> {
         self.ram.store(self.status(domain, offset_of!(DomainStatus, error)), a.error)?;
         self.ram.store(self.status(domain, offset_of!(DomainStatus, value)), a.value)?;
         self.ram.store(self.status(domain, offset_of!(DomainStatus, time)), a.time)?;
-        fence(Ordering::SeqCst); // the answer is seen before the number that announces it
+        fence(Ordering::SeqCst); // the answer is visible before its sequence number
         self.ram.store(self.status(domain, offset_of!(DomainStatus, answered)), sequence)?;
         fence(Ordering::SeqCst); // and that before the doorbell
         Ok(())
     }
 
-    /// Cleans up behind a domain that no longer runs: its request page and its answers are as
-    /// after reset, the spinlocks it held are free. Returns how many it held.
+    /// Cleans up after a domain that no longer runs: its request page and its answers are as after
+    /// reset, and its spinlocks are free. Returns how many it held.
     pub fn fence(&self, domain: usize) -> Result<usize, MemoryError> {
         for word in 0..size_of::<DomainPage>() / 8 {
             self.ram.store(self.page(domain, word * 8), 0)?;
@@ -326,7 +328,7 @@ impl Chip {
         Ok(freed)
     }
 
-    /// Tells a domain's stub how to boot.
+    /// Writes the boot parameters of a domain's stub.
     pub fn write_stub(&self, pa: u64, table: StubTable) -> Result<(), MemoryError> {
         let StubTable { magic, staging_pa, resume_pa, domain, epoch } = table;
         self.ram.store(pa + offset_of!(StubTable, staging_pa) as u64, staging_pa)?;
@@ -334,7 +336,7 @@ impl Chip {
         self.ram.store(pa + offset_of!(StubTable, domain) as u64, domain)?;
         self.ram.store(pa + offset_of!(StubTable, epoch) as u64, epoch)?;
         self.ram.store(pa + offset_of!(StubTable, magic) as u64, magic)?;
-        fence(Ordering::SeqCst); // the stub starts behind this
+        fence(Ordering::SeqCst); // the stub starts after this
         Ok(())
     }
 }

@@ -5,107 +5,108 @@
 //!   OFF ----------> BOOTING ----------> RUNNING      1 WAKE (or the board starts)
 //!    ^               ^  ^                | ^  |      3 INACTIVE, 4 WAKE: nothing is lost
 //!    |     5 WAKE    |  | 6 restart    3 | | 4       5 a new life: cold, under a new epoch
-//!    |               |  |                v |         7 OFF, by itself, which left a warm entry
+//!    |               |  |                v |         7 OFF, by its own kernel, with a warm entry
 //!    +--- 7 -------- | -+------------ INACTIVE       8 the QEMU ended: crash, kill, PANIC
 //!             COLD, DEAD <-- 8, 9 -- any of them     9 OFF by another kernel
 //! ```
 //!
-//! A change that needs the emulator ([`Effect::Emulator`]) is a job; a domain has one job at a
-//! time and requests that come meanwhile wait behind it. The state word changes before a domain
-//! can run again and after it has stopped. A job that fails kills its QEMU: a domain whose power
-//! state is unknown must not touch memory.
+//! A change that needs the emulator ([`Effect::Emulator`]) is a job. A domain has one job at a
+//! time; requests that arrive meanwhile wait until it is done. The state word changes before a
+//! domain can run again and after it has stopped. A job that fails kills its QEMU: a domain whose
+//! power state is unknown must not touch memory.
 
 use abi::soc::{command, error, pack_state, state};
 use std::collections::VecDeque;
 
-/// More deaths than this, without ever reaching RUNNING, within [`CRASH_WINDOW_NS`], is a loop.
+/// Number of deaths, without reaching RUNNING, within [`CRASH_WINDOW_NS`] that counts as a crash
+/// loop.
 pub const CRASH_LOOP: usize = 5;
 /// See [`CRASH_LOOP`].
 pub const CRASH_WINDOW_NS: u64 = 2_000_000_000;
-/// Requests that can wait behind a job: more than there are askers is a mistake.
+/// Maximum requests that wait for a job. There are fewer requesters, so more is an error.
 const MAX_WAITING: usize = 32;
 
-/// Who wants to know.
+/// The source of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// A kernel: domain and the number of its request.
+    /// A kernel: domain and sequence number of its request.
     Kernel(usize, u64),
     /// A client of the control socket.
     Client(u64),
 }
 
-/// What the machine is told about a domain when it is made.
+/// Properties of a domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Boot it again when it dies.
+    /// Whether it is booted again when it dies.
     pub restart: bool,
-    /// Without it the board ends.
+    /// Whether its death ends the board.
     pub essential: bool,
-    /// Deaths after which it stays dead.
+    /// Number of deaths after which it stays dead.
     pub max_deaths: u64,
 }
 
-/// What an emulator is asked for.
+/// A job for an emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Stop, everything kept.
+    /// Stop; all state is kept.
     Stop,
-    /// Stop and reset; stays stopped.
+    /// Stop and reset; it stays stopped.
     Reset,
-    /// Go on.
+    /// Continue.
     Continue,
 }
 
-/// What happened.
+/// An input of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The board starts and this domain has power.
+    /// The board starts, and this domain is powered on.
     PowerOn(usize),
     /// A request: `command` and its two arguments.
     Request(Asker, u64, u64, u64),
-    /// The job with this number is done, well or not.
+    /// The job with this number has ended; true: it succeeded.
     JobDone(usize, u64, bool),
     /// A QEMU has ended, or could not be started.
     Ended(usize),
-    /// Somebody wants this QEMU killed, as a crash would.
+    /// A client requests that this QEMU be killed, as in a crash.
     Crash(usize),
 }
 
-/// Why a domain was fenced; for the log.
+/// What happens to a fenced domain; for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It comes back under a new epoch.
+    /// It is booted again under a new epoch.
     Restarts,
-    /// It stays dead, as its policy says.
+    /// It stays dead by its policy.
     Stays,
-    /// It stays dead: it crashed too quickly or too often.
+    /// It stays dead because it crashed too quickly or too often.
     GivenUp,
     /// It stays dead and the board ends.
     Essential,
 }
 
-/// What is to be done, in order.
+/// An effect, in order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Write the state word (packed) and the deaths; ring everybody.
+    /// Write the state word (packed) and the deaths, and ring all domains.
     Publish(usize, u64, u64),
     /// Clear its request page and free its spinlocks. It cannot run now.
     Fence(usize),
-    /// Write its stub table: warm entry or 0, and epoch. Before a cold boot, stage its image anew.
+    /// Write its stub table: warm entry or 0, and epoch. Before a cold boot, stage its image again.
     Prepare(usize, u64, u64),
     /// Start a QEMU.
     Spawn(usize),
     /// Kill its QEMU; [`Event::Ended`] follows.
     Kill(usize),
-    /// Ask its emulator; [`Event::JobDone`] with this number follows.
+    /// Give its emulator a job; [`Event::JobDone`] with this number follows.
     Emulator(usize, Job, u64),
-    /// Answer: error and value.
+    /// Answer a request: error and value.
     Answer(Asker, u64, u64),
     /// A domain is dead.
     Died(usize, Fate),
-    /// The board ends; true: in order.
+    /// The board ends; true: by a shutdown.
     End(bool),
-    /// It ends in order, and starts again.
+    /// The board shuts down and starts again.
     Again,
 }
 
@@ -114,7 +115,7 @@ struct Pending {
     number: u64,
     job: Job,
     asker: Asker,
-    /// Warm entry to keep once it is off.
+    /// Warm entry to record once it is off.
     resume: u64,
 }
 
@@ -124,15 +125,15 @@ struct Domain {
     state: u64,
     epoch: u64,
     deaths: u64,
-    /// A QEMU process exists.
+    /// Its QEMU process exists.
     alive: bool,
-    /// A kill is under way.
+    /// Its QEMU is being killed.
     condemned: bool,
-    /// Where to go from INACTIVE: BOOTING or RUNNING.
+    /// State to return to from INACTIVE: BOOTING or RUNNING.
     before_inactive: u64,
     /// Warm entry while OFF.
     resume: u64,
-    /// Overrides the policy at the next death: what PANIC asked for.
+    /// Overrides the policy at the next death, as requested by PANIC.
     again: Option<bool>,
     job: Option<Pending>,
     waiting: VecDeque<(Asker, u64, u64, u64)>,
@@ -140,16 +141,16 @@ struct Domain {
     crashes: VecDeque<u64>,
 }
 
-/// What the outside may know of a domain.
+/// The public state of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// One of [`state`].
     pub state: u64,
-    /// Counts cold boots.
+    /// Number of cold boots.
     pub epoch: u64,
-    /// Times it died.
+    /// Number of deaths.
     pub deaths: u64,
-    /// A job is under way.
+    /// Whether a job is in progress.
     pub busy: bool,
 }
 
@@ -162,7 +163,7 @@ pub struct Power {
 }
 
 impl Power {
-    /// All domains off.
+    /// Creates a controller with all domains off.
     pub fn new(policies: &[Policy]) -> Power {
         let domains = policies.iter().map(|&policy| Domain {
             policy,
@@ -181,14 +182,14 @@ impl Power {
         Power { domains: domains.collect(), jobs: 0, effects: Vec::new() }
     }
 
-    /// What is known of domain `d`.
+    /// Returns the state of domain `d`.
     pub fn view(&self, d: usize) -> Option<View> {
         let domain = self.domains.get(d)?;
         let Domain { state, epoch, deaths, ref job, .. } = *domain;
         Some(View { state, epoch, deaths, busy: job.is_some() })
     }
 
-    /// One step. `now` is soc time in ns.
+    /// Handles an event. `now` is soc time in ns.
     pub fn step(&mut self, now: u64, event: Event) -> Vec<Effect> {
         match event {
             Event::PowerOn(d) if d < self.domains.len() => self.boot(d),
@@ -205,7 +206,7 @@ impl Power {
 
     fn request(&mut self, asker: Asker, command: u64, arg0: u64, arg1: u64) {
         if let Asker::Kernel(me, _) = asker {
-            // A kernel that is being killed has no say any more.
+            // Requests of a kernel that is being killed are ignored.
             if self.domains.get(me).is_none_or(|domain| domain.condemned || !domain.alive) {
                 return;
             }
@@ -269,7 +270,7 @@ impl Power {
     }
 
     fn off(&mut self, asker: Asker, d: usize, resume: u64) {
-        // Only a kernel itself can say where it wants to continue.
+        // Only a kernel itself can choose its entry.
         let own = matches!(asker, Asker::Kernel(me, _) if me == d);
         let resume = if own { resume } else { 0 };
         match self.domains[d].state {
@@ -316,7 +317,7 @@ impl Power {
         }
     }
 
-    /// Cold, with a QEMU of its own.
+    /// Boots a domain cold, in a new QEMU.
     fn boot(&mut self, d: usize) {
         let domain = &mut self.domains[d];
         domain.epoch = next_epoch(domain.epoch);
@@ -400,7 +401,7 @@ impl Power {
         self.serve_waiting(d);
     }
 
-    /// What a fenced kernel asked for others is still done; its own answer page is gone.
+    /// Requests of a fenced kernel for other domains are still carried out, but not answered.
     fn forget_requests_of(&mut self, d: usize) {
         for domain in &mut self.domains {
             domain.waiting.retain(|(asker, ..)| !matches!(asker, Asker::Kernel(me, _) if *me == d));
@@ -447,7 +448,7 @@ impl Power {
     }
 }
 
-/// The asker of a request whose kernel is gone. Clients are numbered from 1.
+/// The source of a request whose kernel is gone. Clients are numbered from 1.
 const NOBODY: Asker = Asker::Client(0);
 
 /// Epochs are 16 bits wide and never 0.

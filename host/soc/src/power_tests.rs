@@ -1,4 +1,4 @@
-//! The power controller without emulators: every transition of its diagram, and its accidents.
+//! The power controller without emulators: every transition of its diagram, and failures.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn ask(power: &mut Power, asker: Asker, command: u64, arg0: u64, arg1: u64) -> V
     power.step(0, Event::Request(asker, command, arg0, arg1))
 }
 
-/// The one job among `effects`, told to be done.
+/// Completes the one job among `effects`.
 fn finish(power: &mut Power, effects: &[Effect], good: bool) -> Vec<Effect> {
     let mut jobs = effects.iter().filter_map(|e| match e {
         Effect::Emulator(d, _, number) => Some((*d, *number)),

@@ -1,5 +1,5 @@
-//! One running QEMU: its process, the end of that process as something to wait for, and the
-//! worker that talks to its monitor.
+//! A running QEMU: its process, a descriptor that becomes readable when it ends, and the worker
+//! that talks to its monitor.
 
 use crate::config::Domain;
 use crate::fabric::Doorbell;
@@ -13,8 +13,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-/// Between the fork and the parent-death signal the soc may die; then the signal never comes. So
-/// what runs after the signal is set looks once whether its parent ($0) still is.
+/// The soc may die between the fork and the setting of the parent-death signal, which then never
+/// comes. So this script, which runs after the signal is set, checks that its parent is still the
+/// soc ($0).
 const STILL_OURS: &str = r#"[ "$PPID" = "$0" ] || exit 1; exec "$@""#;
 
 /// A QEMU that was started and not yet reaped.
@@ -26,8 +27,8 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts it. It dies with the calling thread (`setpriv --pdeathsig`), so only the main thread
-    /// may call this; it is not in our process group, so that Ctrl-C is ours alone to handle.
+    /// Starts a QEMU. It dies with the calling thread (`setpriv --pdeathsig`), so only the main
+    /// thread may call this. It is not in this process's group, so Ctrl-C reaches only the soc.
     pub fn start(
         index: usize,
         domain: &Domain,
@@ -64,27 +65,27 @@ impl Qemu {
         Ok(Qemu { child, ended, orders })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Becomes readable when it ends.
+    /// Returns a descriptor that is readable once it has ended.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     pub fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Orders a job; false when its worker is gone.
+    /// Queues a job. Returns false if its worker has ended.
     pub fn order(&self, order: Order) -> bool {
         self.orders.send(order).is_ok()
     }
 
-    /// Kills it; its end is told by [`Qemu::ended`].
+    /// Kills it; [`Qemu::ended`] becomes readable when it has ended.
     pub fn kill(&mut self) -> std::io::Result<()> {
         self.child.kill()
     }

@@ -1,8 +1,8 @@
-//! A QMP client: the three jobs of [`crate::power::Job`] and a look at the registers, each with a
+//! A QMP client: the three jobs of [`crate::power::Job`], and reading the registers, each with a
 //! time limit.
 //!
-//! Every QEMU has a worker thread of its own, so that a slow emulator holds up nobody but those
-//! who asked for it. The worker ends when its sender of jobs is dropped.
+//! Every QEMU has its own worker thread, so a slow emulator delays only its own requests. The
+//! worker ends when the sender of its jobs is dropped.
 
 use crate::fabric::Doorbell;
 use crate::power::Job;
@@ -14,29 +14,29 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Most time for one job, and for a QEMU to open its socket.
+/// Maximum time for one job, and for a QEMU to open its socket.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries to connect.
+/// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(5);
-/// Longest line we take.
+/// Maximum length of a line.
 const MAX_LINE: usize = 1 << 20;
 
-/// Why an emulator did not do what it was asked.
+/// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
     /// Its socket failed.
     #[error("its QMP socket failed: {0}")]
     Io(#[from] std::io::Error),
-    /// It said nothing for too long.
+    /// It did not answer in time.
     #[error("it did not answer within {PATIENCE:?}")]
     Timeout,
     /// It closed the connection.
     #[error("it closed its QMP socket")]
     Closed,
-    /// It said something that is not QMP.
+    /// It sent something that is not QMP.
     #[error("it does not speak QMP: {0}")]
     Protocol(String),
-    /// It refused.
+    /// It rejected the command.
     #[error("it refused: {0}")]
     Refused(String),
 }
@@ -46,12 +46,12 @@ pub enum QmpError {
 pub struct Qmp {
     stream: UnixStream,
     buffer: Vec<u8>,
-    /// Number of the last order.
+    /// Number of the last command.
     asked: u64,
 }
 
 impl Qmp {
-    /// Negotiates on a fresh connection.
+    /// Negotiates on a new connection.
     pub fn new(stream: UnixStream, deadline: Instant) -> Result<Qmp, QmpError> {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut qmp = Qmp { stream, buffer: Vec::new(), asked: 0 };
@@ -72,8 +72,8 @@ impl Qmp {
         }
     }
 
-    /// What the cores' registers hold, as far as the emulator knows: they run on meanwhile, since
-    /// who stops for a look may be late for the rest of its life.
+    /// Returns the cores' registers, as far as the emulator knows them. The cores keep running: a
+    /// stopped one could be late from then on.
     pub fn registers(&mut self, deadline: Instant) -> Result<String, QmpError> {
         let command = json!({ "command-line": "info registers -a" });
         let order = json!({ "execute": "human-monitor-command", "arguments": command });
@@ -81,7 +81,7 @@ impl Qmp {
         Ok(registers.as_str().unwrap_or_default().to_string())
     }
 
-    /// The reset is carried out after its answer, or just before: its event tells.
+    /// Resets the machine. The RESET event comes after the answer or just before it.
     fn reset(&mut self, deadline: Instant) -> Result<(), QmpError> {
         self.execute("stop", deadline)?;
         let mut happened = self.execute("system_reset", deadline)?;
@@ -91,13 +91,13 @@ impl Qmp {
         Ok(())
     }
 
-    /// Executes a command; true when a RESET event came before its answer.
+    /// Executes a command. Returns true if a RESET event came before its answer.
     fn execute(&mut self, command: &str, deadline: Instant) -> Result<bool, QmpError> {
         self.ask(json!({ "execute": command }), deadline).map(|(_, reset)| reset)
     }
 
-    /// What it answers to `order`, and whether a RESET event came before that.
-    /// Late answers to what was given up are passed over.
+    /// Sends a command. Returns the answer, and whether a RESET event came before it. Late answers
+    /// to abandoned commands are skipped.
     fn ask(&mut self, mut order: Value, deadline: Instant) -> Result<(Value, bool), QmpError> {
         self.asked += 1;
         order["id"] = self.asked.into();
@@ -156,19 +156,19 @@ fn is_reset(message: &Value) -> bool {
     message.get("event").and_then(Value::as_str) == Some("RESET")
 }
 
-/// What a worker is to do.
+/// A worker's job.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
     /// A job, and the number under which its end is reported.
     Job(Job, u64),
-    /// The registers, into the log; nothing is reported.
+    /// Log the registers; nothing is reported.
     Look,
 }
 
-/// Domain, number of the job, done well.
+/// Domain, job number, success.
 pub type Outcome = (usize, u64, bool);
 
-/// One QEMU's worker.
+/// The worker of one QEMU.
 #[derive(Debug)]
 pub struct Worker {
     /// Index of the domain.
@@ -177,14 +177,14 @@ pub struct Worker {
     pub name: String,
     /// QEMU's QMP socket.
     pub path: PathBuf,
-    /// Where outcomes go.
+    /// Receives the outcomes.
     pub outcomes: Sender<Outcome>,
-    /// Rung behind each of them.
+    /// Rung after each outcome.
     pub bell: Arc<Doorbell>,
 }
 
 impl Worker {
-    /// Serves jobs until there can be no more.
+    /// Serves jobs until all senders are gone.
     pub fn run(self, orders: &Receiver<Order>) {
         let Some((mut qmp, early)) = self.connect(orders) else { return };
         if let Some(order) = early {
@@ -208,7 +208,7 @@ impl Worker {
         if let Err(e) = &result {
             log::error!("The emulator of {} failed at {job:?}: {e}.", self.name);
         }
-        // Nobody listens any more when the board ends.
+        // The receiver is gone when the board ends.
         let _ = self.outcomes.send((self.domain, number, result.is_ok()));
         self.bell.ring();
     }
@@ -221,8 +221,8 @@ impl Worker {
         }
     }
 
-    /// Connects as soon as QEMU has made its socket. None when that QEMU is gone already: the
-    /// socket may then be its successor's, which has a worker of its own.
+    /// Connects as soon as QEMU has created its socket. Returns `None` if that QEMU has ended: the
+    /// socket may then belong to its successor, which has its own worker.
     fn connect(&self, orders: &Receiver<Order>) -> Option<Connected> {
         let deadline = Instant::now() + PATIENCE;
         let mut early = None;
@@ -247,7 +247,7 @@ type Connected = (Result<Qmp, QmpError>, Option<Order>);
 
 /// Removes a QMP socket left by an earlier QEMU.
 pub fn remove_socket(path: &Path) {
-    // It is usually not there.
+    // Usually it does not exist.
     let _ = std::fs::remove_file(path);
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_not_the_next_one() {
-        // The look is given up before its answer comes; the job behind it gets its own.
+        // The first command is abandoned before its answer comes; the next job gets its own answer.
         static LATE: [(&str, &str); 3] = [
             HELLO,
             ("human-monitor-command", ""),

@@ -1,8 +1,8 @@
-//! The board at work: carries out what [`crate::power`] decides, and answers kernels and clients.
+//! The supervisor: carries out the decisions of [`crate::power`], and answers kernels and clients.
 //!
 //! One thread (the one that started the QEMUs) waits for doorbells, ends of QEMUs, outcomes of
-//! jobs, connections and signals, and never blocks on any of them: a TIME request calibrates a
-//! clock and must be answered at once.
+//! jobs, connections and signals. It never blocks on any of them: a TIME request calibrates a clock
+//! and must be answered at once.
 
 mod requests;
 mod slow;
@@ -29,20 +29,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How the board came to its end.
+/// How the board ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Somebody asked for it; who.
+    /// It was shut down, by this source.
     Ordered(&'static str),
-    /// Somebody asked for it, and that it starts again.
+    /// It was shut down and must start again.
     Again,
     /// An essential domain died.
     Lost(String),
 }
 
-/// Everything the supervisor is made of.
+/// The parts of a supervisor.
 pub struct Parts {
-    /// What it was told.
+    /// The configuration.
     pub config: Config,
     /// The run folder.
     pub folder: PathBuf,
@@ -50,17 +50,17 @@ pub struct Parts {
     pub chip: Chip,
     /// The doorbells.
     pub fabric: Fabric,
-    /// A socket a domain.
+    /// One socket per domain.
     pub slots: Vec<Slot>,
     /// The control socket.
     pub control: Control,
     /// The console, if the board has one.
     pub voice: Option<Voice>,
-    /// To cut the power of disks, by their names.
+    /// Power switches of disks, by name.
     pub cuts: Vec<(String, Cut)>,
     /// DMA engines.
     pub engines: Vec<dma::Handle>,
-    /// Readable when a signal asks for the end.
+    /// Readable when a signal requests the end.
     pub signals: UnixStream,
 }
 
@@ -71,9 +71,9 @@ pub struct Supervisor {
     qemus: Vec<Option<Qemu>>,
     /// Number of each kernel's last request.
     handled: Vec<u64>,
-    /// Its image could not be staged: it must not run.
+    /// Its image could not be staged, so it must not run.
     unprepared: Vec<bool>,
-    /// Who has not come up yet.
+    /// Domains that are booting.
     boots: slow::Boots,
     sender: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
@@ -81,7 +81,7 @@ pub struct Supervisor {
     end: Option<End>,
 }
 
-/// What woke the supervisor.
+/// The events that woke the supervisor.
 #[derive(Default)]
 struct Ready {
     doorbell: bool,
@@ -93,7 +93,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Nothing that concerns the chip.
+    /// Returns whether no event concerns the chip.
     fn is_empty(&self) -> bool {
         let ended = self.ended.contains(&true);
         !(self.doorbell || self.signal || self.outcome || self.control || ended)
@@ -101,7 +101,7 @@ impl Ready {
 }
 
 impl Supervisor {
-    /// A board with all power off.
+    /// Creates a board with all power off.
     pub fn new(parts: Parts) -> std::io::Result<Supervisor> {
         let policies: Vec<_> =
             parts.config.domains.iter().map(|d| d.policy(&parts.config)).collect();
@@ -122,7 +122,7 @@ impl Supervisor {
         })
     }
 
-    /// Runs the board to its end. When this returns, no QEMU runs any more.
+    /// Runs the board until it ends. On return no QEMU runs any more.
     pub fn run(mut self) -> End {
         let gate = self.gate().clone();
         gate.visit(|| self.power_on());
@@ -149,7 +149,7 @@ impl Supervisor {
             }
         }
         self.qemus.iter_mut().filter_map(Option::take).for_each(Qemu::finish);
-        self.end.unwrap_or(End::Ordered("nobody"))
+        self.end.unwrap_or(End::Ordered("an unknown source"))
     }
 
     fn power_on(&mut self) {
@@ -208,8 +208,8 @@ impl Supervisor {
         self.parts.signals.as_fd()
     }
 
-    /// A QEMU that starts takes its doorbells. That is no event on the chip: it has the turn, if it
-    /// has it, only afterwards.
+    /// Hands a starting QEMU its doorbells. This is not an event on the chip: the QEMU has a turn
+    /// only afterwards.
     fn introduce(&mut self, ready: &Ready) {
         for (d, _) in ready.slots.iter().enumerate().filter(|(_, ready)| **ready) {
             if let Err(e) = self.parts.slots[d].accept(&self.parts.fabric) {
@@ -296,13 +296,13 @@ impl Supervisor {
             Effect::Died(d, fate) => self.died(d, fate),
             Effect::End(true) => self.end = Some(End::Ordered("a request")),
             Effect::Again => self.restart(),
-            Effect::End(false) => {} // said by Died, which knows who
+            Effect::End(false) => {} // reported by Died, which knows the domain
         }
         Ok(None)
     }
 
-    /// Has the emulator do a job. In the lab a domain's clock stands by its seat alone; and what
-    /// takes host time is waited for, so that it takes none of the board's.
+    /// Gives an emulator a job. In the lab, a domain's clock is stopped by its seat alone; a job
+    /// that takes host time is waited for, so that it takes no board time.
     fn order(&mut self, d: usize, job: Job, number: u64) -> Option<Event> {
         let (gate, slot) = (self.gate().clone(), self.slot(d));
         match job {
@@ -323,13 +323,13 @@ impl Supervisor {
         if !gate.is_lab() {
             return None;
         }
-        // Its worker answers within its own time limit, or is gone.
+        // The worker answers within its own time limit, or has ended.
         let outcome = self.outcomes.recv_timeout(2 * PATIENCE);
         let (d, number, good) = outcome.unwrap_or((d, number, false));
         Some(Event::JobDone(d, number, good))
     }
 
-    /// What a domain's caches held is gone with its power.
+    /// Models the loss of a domain's cache contents with its power.
     fn lose(&self, d: usize, returns: bool) {
         let lost = self.parts.chip.ram().eye().lose(d, returns);
         if lost > 0 {
@@ -403,7 +403,7 @@ impl Supervisor {
             Fate::Restarts => format!("{name} died; it is started again."),
             Fate::Stays => format!("{name} died and stays dead, as the board file says."),
             Fate::GivenUp => format!("{name} died too often and stays dead; see soc.log."),
-            Fate::Essential => format!("{name} died and the board cannot go on without it."),
+            Fate::Essential => format!("{name} died and the board cannot continue without it."),
         };
         log::error!("{sentence}");
         if let Some(voice) = &self.parts.voice {

@@ -1,5 +1,5 @@
-//! One real QEMU under the soc: five instructions that count in shared memory show when its core
-//! runs and when it does not.
+//! A real QEMU under the soc: five instructions that increment a counter in shared memory show
+//! whether its core runs.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -33,8 +33,8 @@ fn runs(soc: &Soc) {
     until(&format!("the core counts\n{}", soc.log()), || count(soc) != before);
 }
 
-/// A board whose weak domain is the counter, and the folder of its image, if there is an emulator
-/// for it. Nobody is READY there.
+/// Returns a board whose weak domain is the counter, and the folder of its image, if there is an
+/// emulator for it. No kernel sends READY there.
 fn board(boot_patience_ms: u64) -> Option<(Soc, tempfile::TempDir)> {
     if std::process::Command::new("qemu-system-riscv64").arg("--version").output().is_err() {
         eprintln!("skipped: qemu-system-riscv64 is not installed");
@@ -58,14 +58,14 @@ fn who_does_not_come_up_is_told_of_with_where_it_stands() {
     let told = |what: &str| until(what, || soc.log().contains(what));
     told("weak has not come up for 300ms; it has sent 0 requests.");
     told("The registers of weak:");
-    told("x5/t0"); // one of those that the counter uses
+    told("x5/t0"); // one of the counter's registers
     assert!(!soc.log().contains("The registers of strong"), "it has no emulator to ask");
     runs(&soc);
-    // Once a boot, and again in the next.
+    // Once per boot.
     let times = || soc.log().matches("The registers of weak:").count();
     assert_eq!(times(), 1);
     soc.ask(json!({"op": "kill", "domain": "weak"}));
-    until("the next boot is told of", || times() == 2);
+    until("the next boot is reported", || times() == 2);
     runs(&soc);
 }
 
@@ -97,7 +97,7 @@ fn power_of_a_real_emulator() {
     runs(&soc);
 }
 
-/// A hundred exchanges with the soc are time enough for a core that runs to count.
+/// A running core counts within the time of a hundred requests to the soc.
 fn stands_still(soc: &Soc, strong: &mut Kernel) {
     let before = count(soc);
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The soc process as kernels and `pen` see it; the QEMUs are processes that only sleep.
+//! The soc process as seen by kernels and `pen`; its QEMUs are processes that only sleep.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -27,7 +27,7 @@ fn peers_are_introduced_before_the_page_and_rings_reach_them() {
         strong.ring(2, vector);
         weak.wait(vector);
     }
-    // A QEMU that comes again finds the same doorbells, without the rings meant for the other.
+    // A restarted QEMU gets the same doorbells, without the rings meant for its predecessor.
     strong.ring(2, 5);
     let mut again = Peer::connect(&soc.path("slot1.sock"), 3);
     assert_eq!(again.order, weak.order);
@@ -116,7 +116,7 @@ fn an_essential_death_ends_the_board_and_leaves_nothing() {
     for gone in ["control.sock", "slot0.sock", "slot1.sock", "soc.pid"] {
         assert!(!soc.path(gone).exists(), "{gone} was left");
     }
-    assert!(soc.log().contains("cannot go on without it"));
+    assert!(soc.log().contains("cannot continue without it"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_board_ends_in_order_when_asked() {
     assert_eq!(soc.ended(), Some(0));
 }
 
-/// The board's next life, when it is there.
+/// Waits for the board's next life.
 fn again(soc: &mut Soc, life: u64) {
     let control = soc.path("control.sock");
     until("the board starts again", || {
@@ -196,7 +196,7 @@ fn a_killed_soc_takes_its_emulators_with_it() {
     let mut soc = Soc::start(&two());
     let pid = soc.ask(json!({"op": "status"}))["domains"][0]["pid"].as_u64().unwrap();
     soc.process.kill().unwrap();
-    // Gone, or a zombie that whoever inherits it has not reaped.
+    // Gone, or a zombie that its new parent has not reaped.
     until("the emulator dies", || {
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
             .map_or(true, |stat| stat.contains(") Z "))
@@ -226,7 +226,7 @@ fn a_domain_without_power_starts_when_woken() {
     assert_eq!(refused["ok"], json!(false));
 }
 
-/// Numbers of the processes that play its domains.
+/// Returns the numbers of the processes that play its domains.
 fn emulators(soc: &Soc) -> Vec<u64> {
     let status = soc.ask(json!({"op": "status"}));
     (0..2).map(|d| status["domains"][d]["pid"].as_u64().unwrap()).collect()

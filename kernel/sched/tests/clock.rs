@@ -109,7 +109,7 @@ fn a_deadline_that_moved_away_does_not_expire_early() {
 
 static CROWDED: WaitQueue = WaitQueue::new();
 
-/// Waits in vain, and does so again after each wake.
+/// Waits for a condition that never holds: it waits again after each wake.
 fn stubborn(_: usize) {
     here().0.wait(&CROWDED, || false);
 }
@@ -125,5 +125,5 @@ fn waker(_: usize) {
 
 #[test]
 fn a_wake_of_all_ends_though_threads_wait_again() {
-    run(&[waker]).recv_timeout(Duration::from_secs(60)).expect("the caller goes on");
+    run(&[waker]).recv_timeout(Duration::from_secs(60)).expect("the caller continues");
 }

@@ -16,7 +16,7 @@
  * and invalidates the destination, before, and invalidates the destination after it, line by line,
  * as Linux does for such devices.
  *
- * Without the parameters, the ivshmem device or an engine behind the addresses the module says so
+ * Without the parameters, the ivshmem device or an engine at the addresses, the module reports it
  * and does not load (ENODEV).
  */
 #include <linux/debugfs.h>
@@ -76,7 +76,7 @@ static u64 status_word(unsigned int field)
 	return readq(engine.registers + PD_STATUS + engine.channel * PD_LINE + field);
 }
 
-/* The store that hands over is behind everything it hands over, and before the ring. */
+/* Submits descriptors: this store is after those to the descriptors and before the doorbell. */
 static void submit(u32 index)
 {
 	wmb();

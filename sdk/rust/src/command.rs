@@ -1,4 +1,4 @@
-//! Begins programs.
+//! Starting programs.
 
 use crate::layout::{ANY_KERNEL, ARGUMENTS, FILES, InheritedFile, NEW_GROUP, Spawn};
 use crate::process::Child;
@@ -6,11 +6,11 @@ use crate::{Errno, ffi, file};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// First descriptor of preopened directories, where programs look for them.
+/// First descriptor where programs look for preopened directories.
 const FIRST_PREOPEN: u32 = 3;
 
-/// A program to begin. It gets descriptors 0, 1 and 2 of the caller and its preopened directories,
-/// unless others are named.
+/// A program to start. Unless others are named, the child gets the caller's descriptors 0, 1 and 2
+/// and its preopened directories.
 #[derive(Clone, Debug)]
 pub struct Command {
     path: String,
@@ -26,8 +26,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// The program at an absolute path, without the name of an ISA at its end. Its name is its
-    /// first argument.
+    /// Creates a command for the program at an absolute path, without the ISA suffix. The program's
+    /// name becomes its first argument.
     pub fn new(path: &str) -> Command {
         let mut command = Command::bare(path);
         command.arguments.push(String::from(path));
@@ -35,7 +35,7 @@ impl Command {
         command
     }
 
-    /// The same without any argument or file.
+    /// Creates a command without arguments, files or preopened directories.
     pub fn bare(path: &str) -> Command {
         Command {
             path: String::from(path),
@@ -51,70 +51,71 @@ impl Command {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, argument: &str) -> Command {
         self.arguments.push(String::from(argument));
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         self.arguments.extend(arguments.into_iter().map(String::from));
         self
     }
 
-    /// One more variable of its environment.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Command {
         self.environment.push([name, "=", value].concat());
         self
     }
 
-    /// Descriptor `descriptor` of the caller is to be `becomes` there; the last one counts.
+    /// Passes the caller's `descriptor` to the child as `becomes`; a later call with the same
+    /// `becomes` wins.
     pub fn file(mut self, descriptor: u32, becomes: u32) -> Command {
         self.files.retain(|(_, there)| *there != becomes);
         self.files.push((descriptor, becomes));
         self
     }
 
-    /// A directory of the caller is to be a preopened one of this name. The first one named
-    /// replaces those it would have got.
+    /// Passes a directory of the caller as a preopened one of this name. The first call replaces
+    /// the directories that the child would get by default.
     pub fn preopen(mut self, descriptor: u32, name: &str) -> Command {
         self.preopens.get_or_insert_default().push((descriptor, String::from(name)));
         self
     }
 
-    /// On this kernel.
+    /// Selects the kernel that runs the child.
     pub fn kernel(mut self, kernel: u32) -> Command {
         self.kernel = kernel;
         self
     }
 
-    /// In this group.
+    /// Puts the child into this process group.
     pub fn group(mut self, group: u32) -> Command {
         self.group = group;
         self
     }
 
-    /// In a group of its own.
+    /// Puts the child into a new group of its own.
     pub fn new_group(mut self) -> Command {
         self.flags |= NEW_GROUP;
         self
     }
 
-    /// With at most so many bytes of memory; so each that it begins. What its manifest, or who
-    /// began the caller, allows counts if that is less.
+    /// Limits the memory of the child, and of each of its descendants, in bytes. The limits of its
+    /// manifest and of the caller still apply if they are lower.
     pub fn memory(mut self, bytes: u64) -> Command {
         self.memory = bytes;
         self
     }
 
-    /// With at most so many descriptors, in the same way.
+    /// Limits the number of descriptors, in the same way.
     pub fn descriptors(mut self, most: u32) -> Command {
         self.descriptors = most;
         self
     }
 
-    /// Begins it.
+    /// Starts the program.
     pub fn spawn(&self) -> Result<Child, Errno> {
         let (directory, path) = file::resolve(&self.path)?;
         let arguments = joined(&self.arguments)?;
@@ -137,12 +138,12 @@ impl Command {
             descriptors: self.descriptors,
             reserved: 0,
         };
-        // The names of preopens are borrowed by `preopens`, which lives as long as this.
+        // `preopens` owns the names that `files` points to, and outlives the call.
         ffi::spawn(&what, &[path.as_bytes(), &arguments, &environment], &files).map(Child::new)
     }
 }
 
-/// Each text with a NUL behind it.
+/// Joins texts, each followed by a NUL.
 fn joined(texts: &[String]) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     for text in texts {
@@ -155,8 +156,8 @@ fn joined(texts: &[String]) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// What is handed over: preopens at 3, 4 and so on, as programs look for them; files where they are
-/// to be, which must not be the same numbers.
+/// Returns the descriptors to pass: preopened directories at 3, 4 and so on, where programs look
+/// for them; files at their own numbers, which must not collide with these.
 fn given(files: &[(u32, u32)], preopens: &[(u32, String)]) -> Result<Vec<InheritedFile>, Errno> {
     if files.len() + preopens.len() > FILES {
         return Err(Errno::MFILE);

@@ -1,8 +1,8 @@
-//! Errors of the system: WASI's numbers.
+//! Error numbers of the system, which are WASI's.
 
 use core::fmt;
 
-/// An error's number, which is never 0.
+/// An error number; never 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(u16);
 
@@ -11,7 +11,7 @@ macro_rules! errors {
         impl Errno {
             $(#[doc = concat!($text, ".")] pub const $name: Errno = Errno($number);)*
 
-            /// In words.
+            /// Returns a description.
             pub const fn text(self) -> &'static str {
                 match self.0 {
                     $($number => $text,)*
@@ -59,22 +59,22 @@ errors! {
     NOTSUP = 58, "not supported";
     OVERFLOW = 61, "number too large";
     PERM = 63, "not permitted";
-    PIPE = 64, "nobody reads";
+    PIPE = 64, "no reader is left";
     ROFS = 69, "read-only file system";
     SPIPE = 70, "a pipe has no positions";
     SRCH = 71, "no such process";
-    STALE = 72, "its service began anew";
+    STALE = 72, "its service has restarted";
     XDEV = 75, "another file system";
     NOTCAPABLE = 76, "the descriptor does not allow it";
 }
 
 impl Errno {
-    /// Of a number of WASI; 0 is no error.
+    /// Converts a WASI error number; 0 is no error.
     pub const fn from_number(number: u16) -> Option<Errno> {
         if number == 0 { None } else { Some(Errno(number)) }
     }
 
-    /// WASI's number.
+    /// Returns the WASI error number.
     pub const fn number(self) -> u16 {
         self.0
     }

@@ -1,7 +1,7 @@
-//! The calls of the system, each behind a safe function that lends it the memory it needs.
+//! Safe wrappers of the system calls, and the only `unsafe` code of this crate.
 //!
-//! The one home of `unsafe`. All addresses that are handed over are those of slices and values
-//! that live until the call is back; the system keeps none.
+//! Every address that is passed to the system belongs to a slice or value that lives until the call
+//! returns; the system keeps none.
 
 #[cfg(not(target_os = "wasi"))]
 pub use elsewhere::*;
@@ -72,54 +72,55 @@ mod wasi {
         }
     }
 
-    /// What a call answered; more than 16 bits is no error of WASI.
+    /// Converts the result of a call. A number of more than 16 bits is not a WASI error and becomes
+    /// `IO`.
     fn check(number: u32) -> Result<(), Errno> {
         let number = u16::try_from(number).unwrap_or(Errno::IO.number());
         Errno::from_number(number).map_or(Ok(()), Err)
     }
 
-    /// Where a slice lies, and how many of its elements there are, as the system wants to know.
+    /// Returns the address of a slice and its number of elements, as the system expects them.
     pub fn place<T>(of: &[T]) -> [u32; 2] {
         [of.as_ptr() as usize as u32, of.len() as u32]
     }
 
-    /// Begins a program. What the places in `what` name must live until the call is back, which
-    /// `kept` sees to; it names nothing else.
+    /// Starts a program. `kept` borrows everything that `what` points to, so that it lives until
+    /// the call returns.
     pub fn spawn(what: &Spawn, kept: &[&[u8]], files: &[InheritedFile]) -> Result<u32, Errno> {
         let mut pid = 0;
-        // SAFETY: `what` and `pid` are valid; what `what` names is borrowed by `kept` and `files`.
+        // SAFETY: `what` and `pid` are valid; `kept` and `files` borrow what `what` points to.
         let error = unsafe { penumbra::spawn(what, &mut pid) };
         let _ = (kept, files);
         check(error).map(|()| pid)
     }
 
-    /// As `waitpid`.
+    /// Waits for a child, as `waitpid` does.
     pub fn wait(pid: i32, flags: u32) -> Result<Ended, Errno> {
         let mut ended = Ended::default();
         // SAFETY: `ended` is valid for writes of its layout, of which every bit pattern is a value.
         check(unsafe { penumbra::wait(pid, flags, &mut ended) }).map(|()| ended)
     }
 
-    /// A signal.
+    /// Sends a signal.
     pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
         // SAFETY: numbers only.
         check(unsafe { penumbra::kill(pid, signal) })
     }
 
-    /// As `setpgid`.
+    /// Changes the group of a process, as `setpgid` does.
     pub fn group(pid: u32, group: u32) -> Result<(), Errno> {
         // SAFETY: numbers only.
         check(unsafe { penumbra::group(pid, group) })
     }
 
-    /// Who the caller is.
+    /// Returns the caller's identity.
     pub fn who() -> Result<Identity, Errno> {
         let mut what = Identity::default();
         // SAFETY: `what` is valid for writes, and every bit pattern of it is a value.
         check(unsafe { penumbra::who(&mut what) }).map(|()| what)
     }
 
-    /// Processes above a number; how many of `room` were filled.
+    /// Lists processes with numbers above `above`. Returns how many entries of `room` were filled.
     pub fn list(above: u32, room: &mut [Listed]) -> Result<usize, Errno> {
         let (mut used, bytes) = (0, size_of_val(room) as u32);
         // SAFETY: `room` is valid for writes of `bytes` bytes, of which every pattern is a value.
@@ -127,21 +128,21 @@ mod wasi {
         check(error).map(|()| (used as usize / size_of::<Listed>()).min(room.len()))
     }
 
-    /// Two descriptors: to read, to write.
+    /// Creates a pipe. Returns the read end and the write end.
     pub fn pipe() -> Result<[u32; 2], Errno> {
         let mut ends = [0; 2];
         // SAFETY: `ends` is valid for writes of two numbers.
         check(unsafe { penumbra::pipe(ends.as_mut_ptr()) }).map(|()| ends)
     }
 
-    /// A second descriptor of the same file.
+    /// Duplicates a descriptor.
     pub fn dup(descriptor: u32) -> Result<u32, Errno> {
         let mut new = 0;
         // SAFETY: `new` is valid for writes.
         check(unsafe { penumbra::dup(descriptor, &mut new) }).map(|()| new)
     }
 
-    /// How a terminal is read, and whose it is.
+    /// Sets a terminal's mode and foreground group.
     pub fn terminal(descriptor: u32, mode: u32, group: u32) -> Result<(), Errno> {
         // SAFETY: nothing of this program's memory is read or written.
         check(unsafe { penumbra::terminal(descriptor, mode, group) })
@@ -156,7 +157,7 @@ mod wasi {
     /// Reads at the position.
     pub fn read(descriptor: u32, into: &mut [u8]) -> Result<usize, Errno> {
         let (piece, mut done) = (place(into), 0);
-        // SAFETY: `piece` names `into`, which is borrowed for writes; `done` is valid.
+        // SAFETY: `piece` points to `into`, which is borrowed for writes; `done` is valid.
         let error = unsafe { preview1::fd_read(descriptor, &piece, 1, &mut done) };
         check(error).map(|()| (done as usize).min(into.len()))
     }
@@ -164,12 +165,12 @@ mod wasi {
     /// Writes at the position.
     pub fn write(descriptor: u32, data: &[u8]) -> Result<usize, Errno> {
         let (piece, mut done) = (place(data), 0);
-        // SAFETY: `piece` names `data`, which is borrowed; `done` is valid.
+        // SAFETY: `piece` points to `data`, which is borrowed; `done` is valid.
         let error = unsafe { preview1::fd_write(descriptor, &piece, 1, &mut done) };
         check(error).map(|()| (done as usize).min(data.len()))
     }
 
-    /// Moves the position; where it is then.
+    /// Moves the position. Returns the new one.
     pub fn seek(descriptor: u32, offset: i64, whence: u32) -> Result<u64, Errno> {
         let mut position = 0;
         // SAFETY: `position` is valid for writes.
@@ -177,7 +178,7 @@ mod wasi {
         check(error).map(|()| position)
     }
 
-    /// What a descriptor is.
+    /// Returns the type, flags and rights of a descriptor.
     pub fn fdstat(descriptor: u32) -> Result<Fdstat, Errno> {
         let mut stat = Fdstat::default();
         // SAFETY: `stat` is valid for writes, and every bit pattern of it is a value.
@@ -190,7 +191,7 @@ mod wasi {
         check(unsafe { preview1::fd_fdstat_set_flags(descriptor, u32::from(flags)) })
     }
 
-    /// Bytes of the name of a preopened directory.
+    /// Returns the length of a preopened directory's name.
     pub fn prestat(descriptor: u32) -> Result<usize, Errno> {
         let mut prestat = [0; 2];
         // SAFETY: `prestat` is valid for writes of its 8 bytes.
@@ -198,7 +199,7 @@ mod wasi {
         check(error).map(|()| prestat[1] as usize)
     }
 
-    /// The name of a preopened directory.
+    /// Copies the name of a preopened directory.
     pub fn prestat_name(descriptor: u32, name: &mut [u8]) -> Result<(), Errno> {
         let bytes = name.len() as u32;
         // SAFETY: `name` is borrowed for writes of `bytes` bytes.
@@ -206,7 +207,7 @@ mod wasi {
         check(error)
     }
 
-    /// Opens a path. `rights` are those of the file and of what is opened through it.
+    /// Opens a path. `rights` apply to the file and are inherited by what is opened through it.
     pub fn open(
         directory: u32,
         path: &str,
@@ -225,7 +226,7 @@ mod wasi {
         check(error).map(|()| new)
     }
 
-    /// What a path leads to.
+    /// Returns the metadata of the file at a path.
     pub fn filestat(directory: u32, path: &str, follow: bool) -> Result<Filestat, Errno> {
         let ([at, bytes], mut stat) = (place(path.as_bytes()), Filestat::default());
         let (at, lookup) = (at as usize as *const u8, u32::from(follow));
@@ -235,7 +236,7 @@ mod wasi {
         check(error).map(|()| stat)
     }
 
-    /// Waits for the first of `what`; how many of `events` were filled.
+    /// Waits until one of the subscriptions is ready. Returns how many of `events` were filled.
     pub fn poll(what: &[Subscription], events: &mut [Event]) -> Result<usize, Errno> {
         let count = what.len().min(events.len()) as u32;
         let mut done = 0;
@@ -245,7 +246,7 @@ mod wasi {
         check(error).map(|()| (done as usize).min(events.len()))
     }
 
-    /// A clock's time, in ns.
+    /// Returns the time of a clock, in ns.
     pub fn clock(which: u32) -> Result<u64, Errno> {
         let mut time = 0;
         // SAFETY: `time` is valid for writes.
@@ -253,7 +254,7 @@ mod wasi {
     }
 }
 
-/// The same calls where there is no Penumbra: none of them can do anything.
+/// The same calls where there is no Penumbra: each returns an error.
 #[cfg(not(target_os = "wasi"))]
 mod elsewhere {
     #![allow(missing_docs, reason = "as in `wasi`")]
@@ -264,7 +265,7 @@ mod elsewhere {
 
     type Answer<T> = Result<T, Errno>;
 
-    /// No address here fits into 32 bits; nothing reads it either.
+    /// Addresses do not fit into 32 bits here; nothing reads them.
     pub fn place<T>(of: &[T]) -> [u32; 2] {
         [0, of.len() as u32]
     }

@@ -1,5 +1,5 @@
-//! Descriptors: opened, piped, duplicated, read and written. Paths are absolute; they lead through
-//! the preopened directories.
+//! Descriptors: opening, pipes, duplicates, reading and writing. Paths are absolute and are
+//! resolved through the preopened directories.
 
 use crate::{Errno, ffi};
 use alloc::string::String;
@@ -8,28 +8,28 @@ use alloc::vec::Vec;
 
 /// First descriptor that may be a preopened directory.
 const FIRST_PREOPEN: u32 = 3;
-/// Most preopened directories.
+/// Maximum number of preopened directories.
 const PREOPENS: u32 = 64;
-/// Most bytes of a preopened directory's name.
+/// Maximum length of a preopened directory's name in bytes.
 const NAME: usize = 4096;
 
-/// A descriptor. It is closed when this goes, unless it was only lent.
+/// A descriptor. Dropping it closes it, unless it is borrowed ([`File::lent`]).
 #[derive(Debug)]
 pub struct File {
     number: u32,
     lent: bool,
 }
 
-/// What a descriptor is: WASI's file types.
+/// The type of a file: WASI's file types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A device of blocks.
+    /// A block device.
     Block,
-    /// A device of bytes: a terminal.
+    /// A character device, such as a terminal.
     Character,
     /// A directory.
     Directory,
-    /// A file.
+    /// A regular file.
     File,
     /// A pipe or a socket.
     Stream,
@@ -39,37 +39,37 @@ pub enum Kind {
     Other,
 }
 
-/// How a path is opened.
+/// Options for opening a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open {
-    /// For reading.
+    /// Open for reading.
     pub read: bool,
-    /// For writing.
+    /// Open for writing.
     pub write: bool,
-    /// Each write goes to the end.
+    /// Append: each write goes to the end.
     pub append: bool,
-    /// Create it if there is none.
+    /// Create the file if it does not exist.
     pub create: bool,
-    /// Refuse what is there.
+    /// Fail if it exists.
     pub exclusive: bool,
-    /// Drop what is in it.
+    /// Discard its contents.
     pub truncate: bool,
-    /// Refuse what is no directory.
+    /// Fail if it is not a directory.
     pub directory: bool,
 }
 
-/// WASI's rights, as far as they are told apart here.
+/// WASI's rights, as far as this crate distinguishes them.
 mod right {
     pub const READ: u64 = 1 << 1;
     pub const WRITE: u64 = 1 << 6;
-    /// All but reading and writing that a file or a directory can have.
+    /// Every right of a file or directory except reading and writing.
     pub const ELSE: u64 = ((1 << 28) - 1) & !(READ | WRITE | 1 << 8);
     pub const ALLOCATE: u64 = 1 << 8;
     pub const ALL: u64 = (1 << 28) - 1;
 }
 
 impl Open {
-    /// For reading.
+    /// Opens for reading.
     pub const READ: Open = Open {
         read: true,
         write: false,
@@ -79,7 +79,7 @@ impl Open {
         truncate: false,
         directory: false,
     };
-    /// A directory.
+    /// Opens a directory.
     pub const DIRECTORY: Open = Open { directory: true, ..Open::READ };
 
     fn how(self) -> u16 {
@@ -105,23 +105,24 @@ impl Open {
 }
 
 impl File {
-    /// A descriptor that stays open when this goes: one of 0, 1 and 2, a preopened directory.
+    /// Returns a borrowed descriptor, which dropping does not close: 0, 1, 2 or a preopened
+    /// directory.
     pub const fn lent(number: u32) -> File {
         File { number, lent: true }
     }
 
-    /// A descriptor that the program was begun with, to be closed when this goes. Nothing else may
-    /// use it, or it will find it closed.
+    /// Takes ownership of a descriptor that the program was started with. No other code may use it,
+    /// because dropping the `File` closes it.
     pub const fn adopt(number: u32) -> File {
         File { number, lent: false }
     }
 
-    /// Is there one of this number?
+    /// Returns whether this descriptor is open.
     pub fn exists(number: u32) -> bool {
         ffi::fdstat(number).is_ok()
     }
 
-    /// Its number.
+    /// Returns the descriptor's number.
     pub const fn number(&self) -> u32 {
         self.number
     }
@@ -132,10 +133,10 @@ impl File {
         File::open_at(directory, rest, how)
     }
 
-    /// Opens what a path leads to from a directory's descriptor.
+    /// Opens a path relative to a directory's descriptor.
     pub fn open_at(directory: u32, path: &str, how: Open) -> Result<File, Errno> {
         let flags = u16::from(how.append);
-        // What a directory may do is less than all; its own rights are tried first.
+        // A directory may have fewer rights than all; first try those of the request.
         let mut rights = how.rights();
         if let Ok(stat) = ffi::fdstat(directory) {
             rights = rights.map(|r| r & stat.inheriting);
@@ -143,55 +144,55 @@ impl File {
         ffi::open(directory, path, how.how(), rights, flags).map(File::adopt)
     }
 
-    /// A pipe: its end to read, its end to write.
+    /// Creates a pipe. Returns its read end and its write end.
     pub fn pipe() -> Result<(File, File), Errno> {
         let [read, write] = ffi::pipe()?;
         Ok((File::adopt(read), File::adopt(write)))
     }
 
-    /// A second descriptor of the same file, with the same position.
+    /// Returns a second descriptor of the same file, with the same position.
     pub fn duplicate(&self) -> Result<File, Errno> {
         ffi::dup(self.number).map(File::adopt)
     }
 
-    /// Reads at the position; 0 is the end.
+    /// Reads at the position. Returns 0 at the end of the file.
     pub fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
         ffi::read(self.number, into)
     }
 
-    /// Writes at the position; how much of it was written.
+    /// Writes at the position. Returns the number of bytes written.
     pub fn write(&self, data: &[u8]) -> Result<usize, Errno> {
         ffi::write(self.number, data)
     }
 
-    /// Moves the position from where it is; where it is then.
+    /// Moves the position by `by`. Returns the new position.
     pub fn skip(&self, by: i64) -> Result<u64, Errno> {
         ffi::seek(self.number, by, 1)
     }
 
-    /// What it is.
+    /// Returns the type of the file.
     pub fn kind(&self) -> Result<Kind, Errno> {
         Ok(Kind::from_code(ffi::fdstat(self.number)?.kind))
     }
 
-    /// Is it a terminal? A device of bytes that has no positions, as `isatty` has it.
+    /// Returns whether it is a terminal: as in `isatty`, a character device without positions.
     pub fn is_terminal(&self) -> bool {
         const SEEK_AND_TELL: u64 = 1 << 2 | 1 << 5;
         ffi::fdstat(self.number).is_ok_and(|s| s.kind == 2 && s.rights & SEEK_AND_TELL == 0)
     }
 
-    /// From now on the terminal is read so.
+    /// Sets how programs read this terminal.
     pub fn set_keys(&self, keys: Keys) -> Result<(), Errno> {
         ffi::terminal(self.number, keys as u32, 0)
     }
 
-    /// From now on ctrl-c at the terminal ends this group; 0: nobody.
+    /// Sets the group that ctrl-c at this terminal ends; 0: no group.
     pub fn set_foreground(&self, group: u32) -> Result<(), Errno> {
         const GROUP: u32 = 1 << 2;
         ffi::terminal(self.number, GROUP, group)
     }
 
-    /// Should reads and writes answer [`Errno::AGAIN`] where they would wait?
+    /// With `on`, reads and writes fail with [`Errno::AGAIN`] instead of waiting.
     pub fn set_nonblocking(&self, on: bool) -> Result<(), Errno> {
         const NONBLOCK: u16 = 1 << 2;
         let flags = ffi::fdstat(self.number)?.flags;
@@ -202,30 +203,30 @@ impl File {
 /// How programs read a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// As they are pressed; nobody shows them but who reads them.
+    /// Each key as it is pressed. The terminal echoes nothing; the reading program does.
     Raw = 1,
-    /// As lines, which were shown and could be corrected.
+    /// Whole lines, echoed and edited by the terminal.
     Lines = 2,
 }
 
-/// What a path leads to.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// File, directory and so on.
+    /// The type of the file.
     pub kind: Kind,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of the last write, in ns.
     pub modified: u64,
-    /// Which file system, and which file there.
+    /// File system and inode number.
     pub node: (u64, u64),
 }
 
 impl Stat {
-    /// What an absolute path leads to; the symbolic link itself, if it is one that is not to be
-    /// followed.
+    /// Returns the metadata of the file at an absolute path. With `follow`, a symbolic link at the
+    /// end is followed.
     pub fn of(path: &str, follow: bool) -> Result<Stat, Errno> {
         let (directory, rest) = resolve(path)?;
         let raw = ffi::filestat(directory, rest, follow)?;
@@ -252,13 +253,13 @@ impl Kind {
 impl Drop for File {
     fn drop(&mut self) {
         if !self.lent {
-            // There is nobody to tell, and nothing that could still be done.
+            // The error is ignored: there is no way to report it, and nothing left to do.
             let _ = ffi::close(self.number);
         }
     }
 }
 
-/// The preopened directories: descriptor and name.
+/// Returns the preopened directories: descriptor and name.
 pub fn preopens() -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for number in FIRST_PREOPEN..FIRST_PREOPEN + PREOPENS {
@@ -274,12 +275,13 @@ pub fn preopens() -> Vec<(u32, String)> {
     found
 }
 
-/// The preopened directory that an absolute path goes through, and the rest of the path.
+/// Returns the preopened directory that contains an absolute path, and the rest of the path.
 pub(crate) fn resolve(path: &str) -> Result<(u32, &str), Errno> {
     choose(&preopens(), path).ok_or(Errno::NOTCAPABLE)
 }
 
-/// The longest preopen that `path` begins with. `.` is none: it is somewhere else in each program.
+/// Returns the longest preopened name that is a prefix of `path`. `.` does not count: it is a
+/// different directory in each program.
 fn choose<'a>(preopens: &[(u32, String)], path: &'a str) -> Option<(u32, &'a str)> {
     let mut best: Option<(usize, u32, &str)> = None;
     for (number, name) in preopens.iter().filter(|(_, name)| name.starts_with('/')) {

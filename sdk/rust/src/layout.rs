@@ -1,56 +1,56 @@
-//! What crosses into the system, byte for byte: the same as `abi::program` and `abi::process`,
-//! which a test compares.
+//! Layouts of the structures that are passed to the system: copies of those in `abi::program` and
+//! `abi::process`. A test compares them.
 
-/// `Spawn::kernel`: whichever its manifest, or the load, suggests.
+/// `Spawn::kernel`: the kernel that the manifest names or, without one, that the load suggests.
 pub const ANY_KERNEL: u32 = u32::MAX;
-/// `Spawn::flags`: in a group of its own, which has its number.
+/// `Spawn::flags`: start a new group, whose number is the child's.
 pub const NEW_GROUP: u32 = 1;
-/// `wait`: does not wait.
+/// `wait`: return at once if no child has ended.
 pub const NO_HANG: u32 = 1;
-/// Most bytes of a process's name.
+/// Maximum length of a process's name in bytes.
 pub const NAME: usize = 32;
-/// Most files that are handed over.
+/// Maximum number of files passed to a child.
 pub const FILES: usize = 64;
-/// Most bytes of arguments and environment of a new process.
+/// Maximum bytes of arguments and environment of a new process.
 pub const ARGUMENTS: usize = 128 * 1024;
 
-/// What `spawn` gets. Each (address, bytes) pair is a piece of the program's memory.
+/// Argument of `spawn`. Each (address, bytes) pair is a range of the program's memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spawn {
-    /// The program: a path that `directory` leads to.
+    /// Path of the program, relative to `directory`.
     pub path: [u32; 2],
-    /// Arguments, each with a NUL behind it.
+    /// Arguments, each followed by a NUL.
     pub arguments: [u32; 2],
-    /// `NAME=VALUE`, each with a NUL behind it.
+    /// `NAME=VALUE` variables, each followed by a NUL.
     pub environment: [u32; 2],
-    /// [`InheritedFile`]s: address and number.
+    /// [`InheritedFile`]s: address and count.
     pub files: [u32; 2],
-    /// Descriptor of the directory where the path begins.
+    /// Descriptor of the directory that the path is relative to.
     pub directory: u32,
-    /// Which kernel, or [`ANY_KERNEL`].
+    /// Index of the kernel, or [`ANY_KERNEL`].
     pub kernel: u32,
-    /// Its group; 0: the caller's.
+    /// Process group; 0: the caller's.
     pub group: u32,
     /// [`NEW_GROUP`].
     pub flags: u32,
-    /// Most bytes of memory for it and each that it begins; 0: no limit but those there are.
+    /// Memory limit of the child and of each of its descendants, in bytes; 0: none of its own.
     pub memory: u64,
-    /// Most descriptors, likewise.
+    /// Limit on descriptors, in the same way.
     pub descriptors: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// A file that `spawn` hands over.
+/// A file that `spawn` passes to the child.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InheritedFile {
     /// The caller's descriptor.
     pub descriptor: u32,
-    /// Which one it is to be there.
+    /// The child's descriptor.
     pub becomes: u32,
-    /// A preopened directory of this name (address, bytes); 0 bytes: none.
+    /// Name (address, bytes) if it is a preopened directory of the child; 0 bytes: it is not.
     pub preopen: [u32; 2],
 }
 
@@ -58,147 +58,147 @@ pub struct InheritedFile {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ended {
-    /// Which; 0: none yet.
+    /// Number of the child; 0: no child has ended.
     pub pid: u32,
     /// 1 exit, 2 signal, 3 trap, 4 lost.
     pub kind: u32,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap.
     pub status: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
 }
 
-/// Who the caller is.
+/// The caller's identity.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity {
-    /// Its number.
+    /// Process number.
     pub pid: u32,
-    /// Its parent's.
+    /// Parent's number.
     pub parent: u32,
-    /// Its group.
+    /// Process group.
     pub group: u32,
-    /// Its kernel.
+    /// Index of its kernel.
     pub kernel: u32,
 }
 
-/// One process of a list.
+/// A process in a list.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed {
-    /// Its number.
+    /// Process number.
     pub pid: u32,
-    /// Its parent's; 0: the system.
+    /// Parent's number; 0: the system.
     pub parent: u32,
-    /// Its group.
+    /// Process group.
     pub group: u32,
-    /// Its kernel.
+    /// Index of its kernel.
     pub kernel: u16,
     /// 1 waiting, 2 starting, 3 running, 4 ended.
     pub state: u16,
-    /// As [`Ended::kind`], once it ended.
+    /// As [`Ended::kind`], once it has ended.
     pub kind: u32,
-    /// Exit code, signal, trap.
+    /// Exit code, signal or trap.
     pub status: u32,
-    /// When it was asked for, in ns of the chip.
+    /// soc time of the spawn request, in ns.
     pub began: u64,
-    /// Time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
-    /// Its name, NUL padded.
+    /// Name, NUL padded.
     pub name: [u8; NAME],
 }
 
-/// What `poll_oneoff` waits for.
+/// A condition that `poll_oneoff` waits for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subscription {
-    /// Comes back in the event.
+    /// Returned in the event.
     pub user: u64,
     /// 0 clock, 1 read, 2 write.
     pub tag: u32,
-    /// 0.
+    /// Must be 0.
     pub pad: u32,
-    /// The descriptor, or the clock.
+    /// The descriptor or the clock.
     pub subject: u32,
-    /// 0.
+    /// Must be 0.
     pub pad2: u32,
-    /// Clock: how long, in ns.
+    /// Clock: timeout in ns.
     pub timeout: u64,
-    /// Clock: how exact, in ns.
+    /// Clock: precision in ns.
     pub precision: u64,
-    /// Clock: 1 when `timeout` is a time.
+    /// Clock: 1 if `timeout` is an absolute time.
     pub flags: u32,
-    /// 0.
+    /// Must be 0.
     pub pad3: u32,
 }
 
-/// What `poll_oneoff` answers.
+/// An event that `poll_oneoff` returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event {
-    /// Of the subscription.
+    /// `user` of the subscription.
     pub user: u64,
-    /// An error, or 0.
+    /// An error number, or 0.
     pub error: u16,
-    /// The subscription's tag.
+    /// Tag of the subscription.
     pub kind: u8,
-    /// 0.
+    /// Always 0.
     pub pad: [u8; 5],
-    /// How many bytes.
+    /// Number of bytes that can be transferred.
     pub bytes: u64,
-    /// 1: the other side is gone.
+    /// 1: the other end is closed.
     pub flags: u16,
-    /// 0.
+    /// Always 0.
     pub pad2: [u8; 6],
 }
 
-/// What `fd_fdstat_get` answers.
+/// Result of `fd_fdstat_get`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fdstat {
     /// WASI's file type.
     pub kind: u8,
-    /// 0.
+    /// Always 0.
     pub pad: u8,
     /// WASI's descriptor flags.
     pub flags: u16,
-    /// 0.
+    /// Always 0.
     pub pad2: u32,
     /// Rights.
     pub rights: u64,
-    /// Rights of what is opened through it.
+    /// Rights that files opened through it inherit.
     pub inheriting: u64,
 }
 
-/// What `path_filestat_get` answers.
+/// Result of `path_filestat_get`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filestat {
-    /// Which file system.
+    /// Number of the file system.
     pub device: u64,
-    /// Which file there.
+    /// Inode number.
     pub node: u64,
     /// WASI's file type.
     pub kind: u8,
-    /// 0.
+    /// Always 0.
     pub pad: [u8; 7],
-    /// Names.
+    /// Number of hard links.
     pub links: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of access, in ns.
     pub accessed: u64,
     /// Time of the last write, in ns.
     pub modified: u64,
-    /// Time of the last change, in ns.
+    /// Time of the last change of data or metadata, in ns.
     pub changed: u64,
 }
 

@@ -1,17 +1,17 @@
-//! What a WASI program asks Penumbra beyond WASI: other processes, pipes, second descriptors.
+//! What Penumbra offers a WASI program beyond WASI: processes, pipes, duplicated descriptors.
 //!
-//! - [`Command`]  begins a program: path, arguments, environment, files, preopens, kernel, group
-//! - [`Child`]    waits for it, ends it; [`Ended`] says how it went
-//! - [`process`]  who the caller is, which processes there are, signals, groups
-//! - [`File`]     a descriptor that is closed when it goes: pipes, duplicates, paths, readiness
-//! - [`layout`]   what crosses into the system, byte for byte
+//! - [`Command`]  starts a program: path, arguments, environment, files, preopens, kernel, group
+//! - [`Child`]    waits for it or signals it; [`Ended`] is the result
+//! - [`process`]  the caller's identity, the list of processes, signals, groups
+//! - [`File`]     an owned descriptor: pipes, duplicates, paths, readiness
+//! - [`layout`]   layouts of the structures that are passed to the system
 //!
 //! ```ignore
 //! let child = penumbra::Command::new("/bin/ls").arg("-l").spawn()?;
 //! let ended = child.wait()?;
 //! ```
 //!
-//! Needs `alloc` and no `std`. On a host it compiles, and each call answers [`Errno::NOSYS`].
+//! Needs `alloc`, not `std`. On a host it compiles, and each call returns [`Errno::NOSYS`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Processes: who the caller is, which there are, how children end, signals and groups.
+//! Processes: the caller's identity, the list of processes, ends of children, signals, groups.
 
 use crate::layout::{self, Listed, NO_HANG};
 use crate::{Errno, ffi};
@@ -8,37 +8,37 @@ use alloc::vec::Vec;
 
 pub use crate::layout::Identity;
 
-/// Signals, as WASI numbers them.
+/// Signals, with WASI's numbers.
 pub mod signal {
     use alloc::string::{String, ToString};
 
-    /// Nothing: is it there?
+    /// No signal; tests whether the process exists.
     pub const NONE: u32 = 0;
-    /// The terminal is gone.
+    /// Hangup: the terminal is gone.
     pub const HUP: u32 = 1;
-    /// From the keyboard.
+    /// Interrupt from the keyboard.
     pub const INT: u32 = 2;
-    /// Quit.
+    /// Quit from the keyboard.
     pub const QUIT: u32 = 3;
     /// Abort.
     pub const ABRT: u32 = 6;
-    /// At once.
+    /// Kill: cannot be handled.
     pub const KILL: u32 = 9;
-    /// A pipe nobody reads.
+    /// Write to a pipe without readers.
     pub const PIPE: u32 = 13;
-    /// Please end.
+    /// Termination request.
     pub const TERM: u32 = 15;
-    /// The last one that there is.
+    /// The highest signal number.
     pub const LAST: u32 = 30;
 
-    /// Names in the order of the numbers.
+    /// Names, indexed by number.
     pub const NAMES: [&str; 31] = [
         "NONE", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV",
         "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
         "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS",
     ];
 
-    /// Of a name (with or without SIG, in any case) or a number.
+    /// Parses a name (with or without SIG, in any case) or a number.
     pub fn parse(text: &str) -> Option<u32> {
         if let Ok(number) = text.parse::<u32>() {
             return (number <= LAST).then_some(number);
@@ -48,13 +48,13 @@ pub mod signal {
         NAMES.iter().position(|n| *n == name).map(|n| n as u32)
     }
 
-    /// All names, in one line.
+    /// Returns all names in one line.
     pub fn names() -> String {
         NAMES.get(1..).unwrap_or_default().join(" ")
     }
 
-    /// What `kill -l` says of a text: the name of a number (above 128: of a status), or the number
-    /// of a name.
+    /// Returns what `kill -l` prints for an argument: the name of a number (above 128: of an exit
+    /// status), or the number of a name.
     pub fn told(text: &str) -> Option<String> {
         let number = text.parse::<u32>().ok().map(|n| if n > 128 { n - 128 } else { n });
         match number.and_then(|n| NAMES.get(n as usize)) {
@@ -63,8 +63,8 @@ pub mod signal {
         }
     }
 
-    /// Which signal the arguments of a `kill` name, for whom, or what is none:
-    /// `[-s SIGNAL | -n SIGNAL | -SIGNAL] [--] WHOM...`.
+    /// Parses the arguments of `kill`: `[-s SIGNAL | -n SIGNAL | -SIGNAL] [--] PROCESS...`. Returns
+    /// the signal and the processes; the error is the word that is not a signal.
     pub fn chosen(arguments: &[String]) -> Result<(u32, &[String]), &str> {
         let (which, rest) = match arguments {
             [option] if option == "-s" || option == "-n" => return Err(option),
@@ -84,22 +84,22 @@ pub mod signal {
     }
 }
 
-/// What a program stumbled over.
+/// Why a program trapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
-    /// Nobody knows.
+    /// Unknown.
     Other,
-    /// Recursion without end.
+    /// Stack overflow.
     Stack,
-    /// A load or store outside its memory.
+    /// Memory access out of bounds.
     Memory,
-    /// An index outside a table, or an empty or wrong entry.
+    /// Table index out of bounds, or an empty or mismatched entry.
     Table,
-    /// A panic or an abort of the program.
+    /// The program panicked or aborted.
     Unreachable,
-    /// A division by zero, or a number that does not fit.
+    /// Division by zero, or an overflow of a conversion.
     Number,
-    /// No memory for it any more.
+    /// Memory allocation failed.
     NoMemory,
 }
 
@@ -116,7 +116,7 @@ impl Trap {
         }
     }
 
-    /// In words.
+    /// Returns a description.
     pub const fn text(self) -> &'static str {
         match self {
             Trap::Other => "trap",
@@ -133,11 +133,11 @@ impl Trap {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It said so, with this code.
+    /// It exited with this code.
     Exit(u32),
-    /// A signal.
+    /// It was ended by this signal.
     Signal(u32),
-    /// A trap.
+    /// It trapped.
     Trap(Trap),
     /// Its kernel died.
     Lost,
@@ -153,13 +153,13 @@ impl End {
         }
     }
 
-    /// Did it end with code 0?
+    /// Returns whether it exited with code 0.
     pub fn success(self) -> bool {
         self == End::Exit(0)
     }
 
-    /// As a shell has it: the code, or 128 and the signal (a trap as the signal that it would be
-    /// elsewhere).
+    /// Returns the status as a shell reports it: the exit code, or 128 plus the signal. A trap
+    /// counts as the signal that it would be on Unix.
     pub fn code(self) -> u32 {
         match self {
             End::Exit(code) => code & 0xff,
@@ -174,20 +174,20 @@ impl End {
     }
 }
 
-/// A child's end.
+/// Result of waiting for a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which child.
+    /// Number of the child.
     pub pid: u32,
-    /// How.
+    /// How it ended.
     pub end: End,
-    /// Its time on a core, in ns.
+    /// CPU time in ns.
     pub cpu: u64,
-    /// Most bytes of memory that it had.
+    /// Peak memory in bytes.
     pub memory: u64,
 }
 
-/// A process that the caller began.
+/// A process started by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     pid: u32,
@@ -198,22 +198,22 @@ impl Child {
         Child { pid }
     }
 
-    /// Its number.
+    /// Returns the process number.
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     pub fn wait(&self) -> Result<Ended, Errno> {
         wait(narrow(self.pid)?)
     }
 
-    /// Its end, if it has come.
+    /// Returns how it ended, or `None` if it has not ended.
     pub fn try_wait(&self) -> Result<Option<Ended>, Errno> {
         try_wait(narrow(self.pid)?)
     }
 
-    /// A signal for it.
+    /// Sends it a signal.
     pub fn kill(&self, signal: u32) -> Result<(), Errno> {
         kill(narrow(self.pid)?, signal)
     }
@@ -228,67 +228,68 @@ fn ended(raw: layout::Ended) -> Ended {
     Ended { pid: raw.pid, end, cpu: raw.cpu, memory: raw.memory }
 }
 
-/// Waits for a child: a number, -1 any, 0 any of the caller's group, or (negative) of a group.
+/// Waits for a child: a number, -1 for any, 0 for any in the caller's group, or (negative) any in a
+/// group.
 pub fn wait(pid: i32) -> Result<Ended, Errno> {
     ffi::wait(pid, 0).map(ended)
 }
 
-/// The same without waiting.
+/// Does the same as [`wait`], without waiting.
 pub fn try_wait(pid: i32) -> Result<Option<Ended>, Errno> {
     let raw = ffi::wait(pid, NO_HANG)?;
     Ok((raw.pid != 0).then(|| ended(raw)))
 }
 
-/// A signal for a process, or (negative) for a group; 0 is the caller's group.
+/// Sends a signal to a process or (negative) to a group; 0 is the caller's group.
 pub fn kill(pid: i32, signal: u32) -> Result<(), Errno> {
     ffi::kill(pid, signal)
 }
 
-/// Puts a process (0: the caller) into a group (0: its own).
+/// Moves a process (0: the caller) to a group (0: a new one of its own).
 pub fn set_group(pid: u32, group: u32) -> Result<(), Errno> {
     ffi::group(pid, group)
 }
 
-/// Who the caller is.
+/// Returns the caller's identity.
 pub fn identity() -> Result<Identity, Errno> {
     ffi::who()
 }
 
-/// Where a process is in its life.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its kernel has not heard of it.
+    /// Its kernel has not received the request yet.
     Waiting,
-    /// Its kernel loads it.
+    /// Its kernel is loading it.
     Starting,
-    /// It runs, or waits for something.
+    /// It runs or waits.
     Running,
-    /// It ended so, and nobody asked how.
+    /// It has ended; its parent has not waited for it yet.
     Ended(End),
 }
 
-/// One process.
+/// A process in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process number.
     pub pid: u32,
-    /// Its parent's; 0: the system.
+    /// Parent's number; 0: the system.
     pub parent: u32,
-    /// Its group.
+    /// Process group.
     pub group: u32,
-    /// Its kernel.
+    /// Index of its kernel.
     pub kernel: u16,
-    /// Where it is in its life.
+    /// State.
     pub state: State,
-    /// When it was asked for, in ns of the chip.
+    /// soc time of the spawn request, in ns.
     pub began: u64,
-    /// Its time on a core, in ns, when its kernel last told.
+    /// CPU time in ns, as last reported by its kernel.
     pub cpu: u64,
-    /// Most bytes of memory.
+    /// Peak memory in bytes.
     pub memory: u64,
-    /// Requests to services.
+    /// Number of requests to services.
     pub messages: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
@@ -316,10 +317,10 @@ impl From<&Listed> for Process {
     }
 }
 
-/// All processes, in the order of their numbers.
+/// Lists all processes, by number.
 pub fn list() -> Result<Vec<Process>, Errno> {
     const STEP: usize = 32;
-    // Numbers rise from step to step, so this ends.
+    // Numbers rise with each request, so this ends.
     let (mut found, mut above) = (Vec::new(), 0);
     loop {
         let mut room = vec![Listed::default(); STEP];

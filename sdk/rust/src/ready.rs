@@ -1,4 +1,4 @@
-//! Which descriptors can be read or written without waiting, and sleep.
+//! Waiting until descriptors are ready to read or write; sleeping.
 
 use crate::layout::{Event, Subscription};
 use crate::{Errno, File, ffi};
@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 const MONOTONIC: u32 = 1;
-/// Comes back with the clock's event; no index is so large.
+/// User data of the clock's event; no index is this large.
 const CLOCK: u64 = u64::MAX;
 
-/// What is waited for.
+/// A condition to wait for.
 #[derive(Clone, Copy, Debug)]
 pub enum Interest<'a> {
     /// A read would not wait.
@@ -20,8 +20,8 @@ pub enum Interest<'a> {
     Write(&'a File),
 }
 
-/// Waits until one of `what` is ready or `timeout` (in ns) is over; indices of those that are. An
-/// error of one counts as ready: its next read or write says what it is.
+/// Waits until one of `what` is ready, at most for `timeout` ns. Returns the indices of those that
+/// are ready. A descriptor with an error counts as ready: its next read or write returns the error.
 pub fn wait(what: &[Interest<'_>], timeout: Option<u64>) -> Result<Vec<usize>, Errno> {
     let mut asked: Vec<Subscription> = what
         .iter()
@@ -48,12 +48,12 @@ pub fn wait(what: &[Interest<'_>], timeout: Option<u64>) -> Result<Vec<usize>, E
     Ok(indices.filter(|index| *index < what.len()).collect())
 }
 
-/// Sleeps for `ns`.
+/// Sleeps for `ns` nanoseconds.
 pub fn sleep(ns: u64) -> Result<(), Errno> {
     wait(&[], Some(ns)).map(|_| ())
 }
 
-/// Time since some beginning, in ns; never goes back.
+/// Returns the time in ns since an arbitrary point; never decreases.
 pub fn now() -> u64 {
     ffi::clock(MONOTONIC).unwrap_or(0)
 }

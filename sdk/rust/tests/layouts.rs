@@ -1,4 +1,4 @@
-//! The layouts of the SDK are those of the system: sizes, offsets, numbers.
+//! The SDK's layouts match the system's: sizes, offsets, constants.
 
 use core::mem::offset_of;
 use penumbra::layout;

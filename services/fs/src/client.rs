@@ -1,7 +1,7 @@
 //! The requests to the file service as functions.
 //!
 //! Contract: an [`Ask`] carries a request to the service and returns its reply, after waiting if
-//! the service parks the request. This module does not know how.
+//! the service parks the request. This module does not depend on how that happens.
 
 use crate::served;
 use abi::fs::{Dirent, Errno, Mounted, Op, Poll, Reply, Request, Stat, flag, reply_flag, source};

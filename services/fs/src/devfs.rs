@@ -3,7 +3,7 @@
 //!
 //! Contract: nothing waits, and the only state is the key of the random number generator. After
 //! each read the key is replaced by bytes that no reader got, so earlier output cannot be computed
-//! from it. The output is predictable to anyone who knows the seed.
+//! from it. The output is predictable with knowledge of the seed.
 
 use crate::filesystem::{Entry, FileSystem, Kind, Node, Result, Space, Special, Stop, Times};
 use abi::fs::{Errno, FIRST_COOKIE, Stat};

@@ -1,13 +1,13 @@
-//! Builtins that decide what is carried out next.
+//! Builtins that change the flow of control.
 
 use crate::ast::is_name;
 use crate::shell::{Run, Shell, Stop};
 use crate::system::System;
 use penumbra::Errno;
 
-/// Most files and texts that read each other.
+/// Maximum nesting of sourced files and evaluated texts.
 const DEEP: u32 = 20;
-/// Most bytes of a script.
+/// Maximum size of a script in bytes.
 const SCRIPT: usize = 4 << 20;
 
 impl<S: System> Shell<S> {
@@ -15,7 +15,7 @@ impl<S: System> Shell<S> {
         let levels = match arguments.first().map(|a| a.parse::<u32>()) {
             None => 1,
             Some(Ok(levels @ 1..)) => levels,
-            Some(_) => return self.misused(name, "wants a number from 1 on"),
+            Some(_) => return self.misused(name, "requires a number from 1 on"),
         };
         let levels = levels.min(self.state.loops);
         match (levels, name) {
@@ -30,7 +30,7 @@ impl<S: System> Shell<S> {
             None => Ok(self.state.status),
             Some(Ok(status)) => Ok((status & 0xff) as u32),
             Some(Err(_)) => {
-                self.say(&format!("{name}: wants a number"));
+                self.say(&format!("{name}: requires a number"));
                 Err(2)
             }
         }
@@ -54,9 +54,10 @@ impl<S: System> Shell<S> {
         self.deeper("eval", |shell| shell.text(&text))
     }
 
-    /// One text further in; none of them reads itself for ever.
+    /// Runs `inner` one level deeper, and fails beyond the maximum depth, so that a text that
+    /// evaluates itself ends.
     fn deeper(&mut self, name: &str, inner: impl FnOnce(&mut Self) -> Run) -> Run {
-        // A text is parsed on top of the stack, so it counts for several commands.
+        // Parsing a text takes more stack than a command, so it counts as several commands.
         const COST: u32 = 4;
         if self.depth + COST >= crate::exec::DEPTH {
             self.say(&format!("{name}: too many commands within each other"));
@@ -69,7 +70,7 @@ impl<S: System> Shell<S> {
     }
 
     pub(super) fn source(&mut self, arguments: &[String]) -> Run {
-        let Some(name) = arguments.first() else { return self.misused(".", "wants a file") };
+        let Some(name) = arguments.first() else { return self.misused(".", "requires a file") };
         if self.state.files_deep >= DEEP {
             self.say(&format!(".: {name}: too many files within each other"));
             return Err(Stop::Abort(2));
@@ -114,7 +115,7 @@ impl<S: System> Shell<S> {
         if arguments.is_empty() { Ok(0) } else { self.replace(arguments) }
     }
 
-    /// `command NAME`: without functions. `-v` and `-V` say what it is.
+    /// `command NAME`: ignores functions. `-v` and `-V` describe the name.
     pub(super) fn command_builtin(&mut self, arguments: &[String]) -> Run {
         let mut rest = arguments;
         let mut ask = None;
@@ -157,7 +158,7 @@ impl<S: System> Shell<S> {
             let text: String = self.state.traps.iter().map(quoted).collect();
             return self.out(text.as_bytes());
         };
-        // A number first: all of them are signals that do again what they always do.
+        // If the first argument is a number, all are signals to reset to their default action.
         let reset = action == "-" || action.parse::<u32>().is_ok();
         let signals = if reset && action != "-" { arguments } else { signals };
         let mut status = 0;
@@ -176,10 +177,10 @@ impl<S: System> Shell<S> {
 
     pub(super) fn getopts(&mut self, arguments: &[String]) -> Run {
         let (Some(wanted), Some(name)) = (arguments.first(), arguments.get(1)) else {
-            return self.misused("getopts", "wants letters and a name");
+            return self.misused("getopts", "requires letters and a name");
         };
         if !is_name(name) {
-            return self.misused("getopts", &format!("{name}: no name"));
+            return self.misused("getopts", &format!("{name}: not a valid name"));
         }
         let given: Vec<String> = match arguments.get(2..) {
             Some(more) if !more.is_empty() => more.to_vec(),
@@ -200,7 +201,7 @@ impl<S: System> Shell<S> {
         Ok(u32::from(found.over))
     }
 
-    /// Called by the text that another shell wrote about itself.
+    /// Restores state that no variable holds, when called by the text that a parent shell wrote.
     pub(super) fn resumed(&mut self, arguments: &[String]) -> Run {
         let [name, pid, status, background] = arguments else { return Ok(2) };
         self.state.name = name.clone();
@@ -212,7 +213,7 @@ impl<S: System> Shell<S> {
     }
 }
 
-/// `EXIT`, or a signal's name.
+/// Returns `EXIT` or a signal's name.
 fn signal_name(text: &str) -> Option<String> {
     use penumbra::process::signal;
     if text == "0" || text.eq_ignore_ascii_case("EXIT") {
@@ -222,7 +223,7 @@ fn signal_name(text: &str) -> Option<String> {
     signal::NAMES.get(number as usize).map(|name| name.to_string())
 }
 
-/// What `getopts` found.
+/// Result of a `getopts` step.
 struct Found {
     letter: String,
     argument: Option<String>,
@@ -232,7 +233,8 @@ struct Found {
     over: bool,
 }
 
-/// The next option of `given` from argument `index` (from 1 on) and position `at` within it.
+/// Returns the next option of `given`, starting at argument `index` (from 1) and position `at`
+/// within it.
 fn step(wanted: &str, given: &[String], mut index: usize, at: usize) -> Found {
     let silent = wanted.starts_with(':');
     let mut found =
@@ -271,7 +273,7 @@ fn step(wanted: &str, given: &[String], mut index: usize, at: usize) -> Found {
             found.letter = if silent { ":" } else { "?" }.to_string();
             match silent {
                 true => found.argument = Some(letter.to_string()),
-                false => found.message = Some(format!("-{letter} wants an argument")),
+                false => found.message = Some(format!("-{letter} requires an argument")),
             }
         } else {
             found.argument = argument;

@@ -42,7 +42,7 @@ impl<S: System> Shell<S> {
             _ => arguments,
         };
         let Some((format, values)) = arguments.split_first() else {
-            return self.misused("printf", "wants a format");
+            return self.misused("printf", "requires a format");
         };
         let formatted = format::format(format, values);
         for why in &formatted.wrong {

@@ -1,4 +1,4 @@
-//! Where the shell is: `cd`, `pwd`, `umask`.
+//! The working directory: `cd`, `pwd`; and `umask`.
 
 use crate::path;
 use crate::shell::{Run, Shell};
@@ -43,7 +43,8 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Where `cd` could lead, by `CDPATH` too; and whether it says where it went.
+    /// Returns the directories that `cd` tries, including those of `CDPATH`, and whether it prints
+    /// the one it enters.
     fn candidates(&self, to: &str) -> Vec<(String, bool)> {
         let here = path::normal(&path::absolute(&self.state.folder, to));
         let relative = !to.starts_with('/') && !to.starts_with("./") && !to.starts_with("..");
@@ -74,7 +75,7 @@ impl<S: System> Shell<S> {
         if show { self.pwd() } else { Ok(0) }
     }
 
-    /// There are no modes of files here; what is set is remembered.
+    /// `umask` only remembers the mask: files have no modes here.
     pub(super) fn umask(&mut self, arguments: &[String]) -> Run {
         match arguments.first() {
             None => {
@@ -86,7 +87,7 @@ impl<S: System> Shell<S> {
                     self.state.umask = mask & 0o777;
                     Ok(0)
                 }
-                Err(_) => self.misused("umask", "wants an octal number"),
+                Err(_) => self.misused("umask", "requires an octal number"),
             },
         }
     }

@@ -2,17 +2,17 @@
 
 use crate::escape::{Kind, unescape};
 
-/// Most characters that a number in a format asks for.
+/// Maximum width and precision.
 const WIDTH: usize = 4096;
 
-/// What came out, and what was wrong.
+/// The output and the error messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Formatted {
     pub bytes: Vec<u8>,
     pub wrong: Vec<String>,
 }
 
-/// `%-5.3s`
+/// A conversion such as `%-5.3s`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spec {
     left: bool,
@@ -31,7 +31,7 @@ struct Printf<'a> {
     ends: bool,
 }
 
-/// Uses `format` for all values, again and again while it takes some.
+/// Formats all values, repeating `format` while it consumes some.
 pub(super) fn format(format: &str, values: &[String]) -> Formatted {
     let mut printf = Printf { values, at: 0, out: Formatted::default(), ends: false };
     loop {
@@ -69,7 +69,7 @@ impl Printf<'_> {
         self.out.bytes.extend(unescape(rest, Kind::Format).bytes);
     }
 
-    /// Behind `%`; answers what is left.
+    /// Formats one conversion after `%`. Returns the rest of the text.
     fn directive<'f>(&mut self, text: &'f str) -> &'f str {
         let mut spec = Spec::default();
         let mut rest = text;
@@ -102,7 +102,7 @@ impl Printf<'_> {
         rest.get(kind.len_utf8()..).unwrap_or_default()
     }
 
-    /// Digits or `*`; answers what is left.
+    /// Parses digits or `*`. Returns the rest of the text.
     fn number<'f>(&mut self, text: &'f str) -> (i64, &'f str) {
         if let Some(rest) = text.strip_prefix('*') {
             let value = self.next().unwrap_or_default();
@@ -151,7 +151,7 @@ impl Printf<'_> {
                 self.padded_number(prefix, digits, spec);
             }
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' => self.float(kind, spec),
-            other => self.out.wrong.push(format!("%{other}: no such format")),
+            other => self.out.wrong.push(format!("%{other}: unknown conversion")),
         }
     }
 
@@ -202,7 +202,8 @@ impl Printf<'_> {
         }
     }
 
-    /// Decimal, octal, hexadecimal, or the character behind a quote.
+    /// Parses a decimal, octal or hexadecimal number, or returns the code of the character after a
+    /// quote.
     fn integer(&mut self, text: &str) -> i64 {
         let trimmed = text.trim();
         if let Some(quoted) = trimmed.strip_prefix(['\'', '"']) {
@@ -223,7 +224,7 @@ impl Printf<'_> {
             Ok(value) => value as i64,
             Err(_) => {
                 if !text.is_empty() {
-                    self.out.wrong.push(format!("{text}: no number"));
+                    self.out.wrong.push(format!("{text}: not a number"));
                 }
                 let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
                 let value: i64 = digits.get(..end).unwrap_or_default().parse().unwrap_or(0);
@@ -242,7 +243,7 @@ fn sign(negative: bool, spec: Spec) -> &'static str {
     }
 }
 
-/// A number that is not negative.
+/// Formats a non-negative number.
 fn float(value: f64, kind: char, precision: usize, alternate: bool) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "nan" } else { "inf" }.to_string();
@@ -274,7 +275,7 @@ fn exponent(value: f64, precision: usize, kind: char) -> String {
     format!("{digits}{kind}{sign}{:02}", power.abs())
 }
 
-/// Without zeroes behind the point.
+/// Removes trailing zeroes after the decimal point.
 fn trimmed(text: &str) -> String {
     let (digits, power) = match text.find(['e', 'E']) {
         Some(at) => text.split_at(at),

@@ -1,4 +1,4 @@
-//! Builtins about jobs and processes.
+//! Builtins for jobs and processes.
 
 use crate::jobs::Job;
 use crate::shell::{Run, Shell};
@@ -7,7 +7,7 @@ use penumbra::process::signal;
 use penumbra::{End, Errno};
 
 impl<S: System> Shell<S> {
-    /// Asks for the ends of background programs without waiting.
+    /// Collects ended background programs without waiting.
     pub(crate) fn look_after(&mut self) {
         for pid in self.jobs.running() {
             match self.system.wait(pid, false) {
@@ -21,7 +21,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// What ended since the last prompt, as lines.
+    /// Returns a line for each job that ended since the last prompt.
     pub fn news(&mut self) -> String {
         self.look_after();
         self.jobs.take_over().iter().map(|job| line(job) + "\n").collect()
@@ -76,7 +76,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Waits for a job, or one program of it; it is forgotten when it is over.
+    /// Waits for a job, or for one program of it. A finished job is removed.
     fn await_job(&mut self, job: &Job, only: Option<u32>) -> u32 {
         let waits = |pid: u32| only.is_none_or(|only| only == pid);
         for (pid, status) in &job.programs {
@@ -94,7 +94,7 @@ impl<S: System> Shell<S> {
         status
     }
 
-    /// `fg` waits for a job. `bg` has nothing to do: nothing is ever stopped.
+    /// `fg` waits for a job. `bg` does nothing, because jobs cannot be stopped.
     pub(super) fn foreground(&mut self, name: &str, arguments: &[String]) -> Run {
         let which = arguments.first().map_or("%%", String::as_str);
         let which = if which.starts_with('%') || which.parse::<u32>().is_err() {
@@ -123,7 +123,7 @@ impl<S: System> Shell<S> {
             Err(text) => return self.misused("kill", &format!("{text}: no such signal")),
         };
         if rest.is_empty() {
-            return self.misused("kill", "wants processes or jobs");
+            return self.misused("kill", "requires processes or jobs");
         }
         let mut status = 0;
         for text in rest {
@@ -150,7 +150,7 @@ impl<S: System> Shell<S> {
         Ok(())
     }
 
-    /// `kill -l`: all names, or the names of numbers (128 and more: of a status).
+    /// `kill -l`: prints all names, or the names of numbers (128 and above: exit statuses).
     fn signals(&mut self, texts: &[String]) -> Run {
         if texts.is_empty() {
             return self.out(format!("{}\n", signal::names()).as_bytes());
@@ -164,7 +164,7 @@ impl<S: System> Shell<S> {
         Ok(0)
     }
 
-    /// Time on a core of all that the shell waited for.
+    /// `times`: CPU time of all programs that the shell waited for.
     pub(super) fn times(&mut self) -> Run {
         let ms = self.jobs.cpu / 1_000_000;
         let line = format!("0m0.000s 0m0.000s\n0m{}.{:03}s 0m0.000s\n", ms / 1000, ms % 1000);

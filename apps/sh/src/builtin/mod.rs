@@ -1,4 +1,4 @@
-//! Commands that the shell carries out itself.
+//! Builtin commands.
 
 mod control;
 mod echo;
@@ -15,44 +15,44 @@ use crate::exec::RESUMED;
 use crate::shell::{Run, Shell};
 use crate::system::System;
 
-/// Those that functions cannot replace, and whose assignments stay.
+/// Special builtins: functions cannot replace them, and their assignments persist.
 const SPECIAL: &[&str] = &[
     ":", ".", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set",
     "shift", "source", "times", "trap", "unset", RESUMED,
 ];
 
-/// The others.
+/// Regular builtins.
 const OTHERS: &[&str] = &[
     "[", "alias", "bg", "cd", "command", "echo", "false", "fg", "getopts", "hash", "help",
     "history", "jobs", "kill", "let", "local", "printf", "pwd", "read", "test", "true", "type",
     "ulimit", "umask", "unalias", "wait", "which",
 ];
 
-/// Those that run other commands: what they write has no end in sight.
+/// Builtins that run other commands, so their output is unbounded.
 const UNBOUNDED: &[&str] = &[".", "command", "eval", "exec", "fg", "source", "wait"];
 
-/// Must it be looked for before functions?
+/// Returns whether `name` is a special builtin, which is found before functions.
 pub(crate) fn is_special(name: &str) -> bool {
     SPECIAL.contains(&name)
 }
 
-/// Is there one of this name?
+/// Returns whether there is a builtin of this name.
 pub(crate) fn exists(name: &str) -> bool {
     is_special(name) || OTHERS.contains(&name)
 }
 
-/// Can it be carried out in the middle of a pipeline, with its output collected?
+/// Returns whether it can run inside a pipeline with its output collected in memory.
 pub(crate) fn is_bounded(name: &str) -> bool {
     exists(name) && !UNBOUNDED.contains(&name)
 }
 
-/// All names.
+/// Returns all names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SPECIAL.iter().chain(OTHERS).copied().filter(|name| *name != RESUMED)
 }
 
 impl<S: System> Shell<S> {
-    /// Carries out the builtin `name`; `words` begin with it.
+    /// Runs the builtin `name`; `words` includes the name.
     pub(crate) fn builtin(&mut self, name: &str, words: &[String]) -> Run {
         let arguments = words.get(1..).unwrap_or_default();
         match name {
@@ -97,7 +97,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Says what is wrong with how a builtin was called.
+    /// Reports wrong usage of a builtin.
     pub(crate) fn misused(&mut self, name: &str, why: &str) -> Run {
         self.say(&format!("{name}: {why}"));
         Ok(2)

@@ -1,10 +1,10 @@
-//! What a name means: `type`, `which`, `command -v`; `alias` and `history`.
+//! The meaning of names: `type`, `which`, `command -v`; `alias` and `history`.
 
 use crate::shell::{Run, Shell};
 use crate::system::System;
 use std::rc::Rc;
 
-/// Words that the parser understands itself.
+/// Reserved words.
 const KEYWORDS: &[&str] = &[
     "!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then",
     "time", "until", "while",
@@ -31,7 +31,7 @@ impl<S: System> Shell<S> {
         Ok(status)
     }
 
-    /// What there is to say about a name: to programs, to people.
+    /// Returns the description of a name: for programs, and for people.
     fn described(&mut self, name: &str) -> Option<(String, String)> {
         if let Some(text) = self.state.aliases.get(name) {
             let short = format!("alias {name}={}", crate::print::quote(text));
@@ -59,7 +59,7 @@ impl<S: System> Shell<S> {
         Some((name.to_string(), format!("a part of {program}")))
     }
 
-    /// Names of programs in the folders of `PATH`, sorted.
+    /// Returns the names of programs in the directories of `PATH`, sorted.
     pub(crate) fn programs(&mut self) -> Vec<String> {
         let mut found = self.served();
         let folders = self.places("x", None);
@@ -74,7 +74,7 @@ impl<S: System> Shell<S> {
         found
     }
 
-    /// Everything that can be the first word of a command.
+    /// Returns every possible first word of a command.
     pub fn command_names(&mut self) -> Vec<String> {
         let mut found = self.programs();
         found.extend(super::names().map(str::to_string));

@@ -1,4 +1,4 @@
-//! `read`: a line into variables.
+//! `read`: reads a line into variables.
 
 use crate::ast::is_name;
 use crate::shell::{Run, Shell, Slot};
@@ -6,9 +6,9 @@ use crate::system::System;
 use penumbra::Errno;
 use std::rc::Rc;
 
-/// Most bytes of a line.
+/// Maximum length of a line in bytes.
 const LINE: usize = 1 << 20;
-/// So much is read at once where what is too much can be given back.
+/// Bytes read at a time if the excess can be given back.
 const STEP: usize = 256;
 
 impl<S: System> Shell<S> {
@@ -32,10 +32,10 @@ impl<S: System> Shell<S> {
             rest = more;
         }
         if let Some(bad) = rest.iter().find(|name| !is_name(name)) {
-            return self.misused("read", &format!("{bad}: no name"));
+            return self.misused("read", &format!("{bad}: not a valid name"));
         }
         if let Some(prompt) = prompt {
-            // There is nobody else to tell.
+            // An error is ignored: it could only be reported to the same descriptor.
             let _ = self.put(2, prompt.as_bytes());
         }
         let (chars, ended) = match self.line(raw) {
@@ -55,13 +55,14 @@ impl<S: System> Shell<S> {
         Ok(u32::from(!ended))
     }
 
-    /// A line, each character with whether a backslash was before it; and whether it has an end.
+    /// Reads a line. Returns each character with whether a backslash preceded it, and whether the
+    /// line has a newline.
     fn line(&mut self, raw: bool) -> Result<(Vec<(char, bool)>, bool), Errno> {
         let Some(Slot::File(file)) = self.slots.get(&0).cloned() else { return Err(Errno::BADF) };
         let mut bytes = Vec::new();
         loop {
             let ended = self.raw_line(&file, &mut bytes)?;
-            // A backslash at the end joins the next line.
+            // A trailing backslash joins the next line.
             let slashes = bytes.iter().rev().take_while(|b| **b == b'\\').count();
             if ended && !raw && slashes % 2 == 1 {
                 bytes.pop();
@@ -72,9 +73,9 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Bytes up to a newline, which is taken and left out.
+    /// Reads bytes up to a newline, which is consumed and dropped.
     fn raw_line(&mut self, file: &Rc<S::File>, into: &mut Vec<u8>) -> Result<bool, Errno> {
-        // Who reads next must find what is behind the line.
+        // The next reader of the file must find what follows the line.
         let can_step = self.system.step_back(file, 0);
         let mut room = [0; STEP];
         loop {

@@ -59,17 +59,17 @@ impl<S: System> Shell<S> {
         let by = match arguments.first().map(|a| a.parse::<usize>()) {
             None => 1,
             Some(Ok(by)) => by,
-            Some(Err(_)) => return self.misused("shift", "wants a number"),
+            Some(Err(_)) => return self.misused("shift", "requires a number"),
         };
         if by > self.state.arguments.len() {
-            self.say("shift: there are not so many");
+            self.say("shift: more than there are parameters");
             return Ok(1);
         }
         self.state.arguments.drain(..by);
         Ok(0)
     }
 
-    /// `let EXPRESSION...`: succeeds when the last one is not 0.
+    /// `let EXPRESSION...`: succeeds if the last value is not 0.
     pub(super) fn let_(&mut self, arguments: &[String]) -> Run {
         let mut value = 0;
         for text in arguments {

@@ -5,13 +5,13 @@ use crate::shell::{Run, Shell, Slot};
 use crate::system::{Stat, System};
 use penumbra::Kind;
 
-/// Most levels of parentheses and `!`.
+/// Maximum nesting of parentheses and `!`.
 const DEPTH: u32 = 32;
 
 const BINARY: &[&str] =
     &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
 
-/// An answer, or what is wrong with the question.
+/// The result, or an error message.
 type Answer = Result<bool, String>;
 
 struct Reader<'a> {
@@ -33,7 +33,8 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Up to four words mean what POSIX says by their number; more are read as an expression.
+    /// Up to four words are interpreted by their number, as POSIX specifies; more are parsed as an
+    /// expression.
     fn question(&mut self, words: &[String]) -> Answer {
         let texts: Vec<&str> = words.iter().map(String::as_str).collect();
         match texts.as_slice() {
@@ -49,13 +50,13 @@ impl<S: System> Shell<S> {
             }
             ["(", text, ")"] => Ok(!text.is_empty()),
             ["(", _, _, ")"] => self.question(words.get(1..3).unwrap_or_default()),
-            [op, _] => Err(format!("{op}: no such question")),
+            [op, _] => Err(format!("{op}: unknown operator")),
             _ => {
                 let mut reader = Reader { words, at: 0, depth: 0 };
                 let answer = self.either(&mut reader)?;
                 match reader.peek() {
                     None => Ok(answer),
-                    Some(word) => Err(format!("{word}: not expected")),
+                    Some(word) => Err(format!("{word}: unexpected")),
                 }
             }
         }
@@ -143,7 +144,7 @@ impl<S: System> Shell<S> {
             "-h" | "-L" => kind(self.stat(text, false), Kind::Link),
             "-s" => Ok(self.stat(text, true).is_some_and(|s| s.size > 0)),
             "-t" => {
-                let number: u32 = text.parse().map_err(|_| format!("{text}: no number"))?;
+                let number: u32 = text.parse().map_err(|_| format!("{text}: not a number"))?;
                 match self.slots.get(&number).cloned() {
                     Some(Slot::File(file)) => Ok(self.system.is_terminal(&file)),
                     _ => Ok(false),
@@ -173,7 +174,7 @@ impl<S: System> Shell<S> {
         }
         let number = |text: &str| {
             let parsed = text.trim().parse::<i64>();
-            parsed.map_err(|_| format!("{text}: no number"))
+            parsed.map_err(|_| format!("{text}: not a number"))
         };
         let (left, right) = (number(left)?, number(right)?);
         Ok(match op {

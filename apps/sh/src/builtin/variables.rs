@@ -21,7 +21,7 @@ impl<S: System> Shell<S> {
                 None => (argument.as_str(), None),
             };
             if !is_name(variable) {
-                self.say(&format!("{name}: {variable}: no name"));
+                self.say(&format!("{name}: {variable}: not a valid name"));
                 status = 1;
                 continue;
             }
@@ -60,7 +60,7 @@ impl<S: System> Shell<S> {
                 None => (argument.as_str(), None),
             };
             if !is_name(name) {
-                return self.misused("local", &format!("{name}: no name"));
+                return self.misused("local", &format!("{name}: not a valid name"));
             }
             if !self.state.variables.localize(name) {
                 return self.misused("local", "only within a function");
@@ -80,7 +80,7 @@ impl<S: System> Shell<S> {
             if functions {
                 self.state.functions.remove(name);
             } else if !is_name(name) {
-                status = self.misused("unset", &format!("{name}: no name"))?;
+                status = self.misused("unset", &format!("{name}: not a valid name"))?;
             } else if let Err(why) = self.state.variables.unset(name) {
                 status = self.misused("unset", &why)?;
             }

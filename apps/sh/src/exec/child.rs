@@ -1,8 +1,8 @@
-//! A second shell that goes on with a piece of this one: what `fork` would be for elsewhere.
+//! A second shell that runs a part of this one's script: the substitute for `fork`.
 //!
-//! It is `/bin/sh --resume N`. Descriptor N is a pipe with all of this shell's state as text of the
-//! shell's own language (variables, functions, arguments, options), and behind it what it is to
-//! carry out.
+//! It is `/bin/sh --resume N`. Descriptor N is a pipe that carries this shell's whole state as text
+//! in the shell's own language (variables, functions, arguments, options), followed by the commands
+//! to run.
 
 use super::program::{NotStarted, Plumbing, SHELL};
 use crate::print;
@@ -12,15 +12,15 @@ use penumbra::Errno;
 use std::fmt::Write;
 use std::rc::Rc;
 
-/// The builtin that sets what no variable holds. Only such a text calls it.
+/// The builtin that sets state which no variable holds. Only such a text calls it.
 pub(crate) const RESUMED: &str = "__resumed";
-/// Where the text comes from.
+/// Descriptor of the text.
 const TEXT: u32 = 10;
-/// Descriptors of a script that programs do not get come so much higher.
+/// Offset added to the script's descriptors that programs do not get.
 const RAISED: u32 = 20;
 
 impl<S: System> Shell<S> {
-    /// Begins a shell that carries out `text` with this one's state and descriptors.
+    /// Starts a shell that runs `text` with this one's state and descriptors.
     pub(crate) fn second_shell(
         &mut self,
         text: &str,
@@ -63,7 +63,7 @@ impl<S: System> Shell<S> {
         let pid = self.system.spawn(&program)?;
         self.lead(plumbing, pid);
         drop(files);
-        // It reads all of it before it does anything, so this ends.
+        // The child reads the whole text before it runs anything, so this write finishes.
         let given = self.write_all(&write, state.as_bytes());
         match given {
             Ok(()) | Err(Errno::PIPE) => Ok(pid),
@@ -72,7 +72,7 @@ impl<S: System> Shell<S> {
     }
 }
 
-/// A state as text that brings it about.
+/// Serializes the state as a script that restores it.
 fn written(state: &State, descriptors: &[u32]) -> String {
     let mut text = String::new();
     for number in descriptors {
@@ -104,7 +104,7 @@ fn written(state: &State, descriptors: &[u32]) -> String {
     let pipefail = if state.options.has('o') { "set -o pipefail;" } else { "" };
     let letters: String = state.options.letters().replace(['i', 'm', 'n', 'v'], "");
     let options = if letters.is_empty() { String::new() } else { format!("set -{letters};") };
-    // All in one line, so that the options do not see it.
+    // On one line, so that the restored options do not affect it.
     let _ = writeln!(
         text,
         "{pipefail} {options} {RESUMED} {name} {} {status} '{background}'",

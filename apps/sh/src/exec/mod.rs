@@ -1,7 +1,8 @@
-//! Carries out the tree: lists, compound commands, functions, subshells.
+//! Executes the tree: lists, compound commands, functions, subshells.
 //!
-//! There is no `fork`. A subshell in the foreground is carried out here, with the state put back
-//! behind it; what must run beside the shell is text for another one ([`child`]).
+//! There is no `fork`. A foreground subshell runs in this shell, which restores its state
+//! afterwards; a command that must run concurrently with the shell becomes text for another one
+//! ([`child`]).
 
 mod child;
 mod pipeline;
@@ -16,17 +17,17 @@ use std::rc::Rc;
 
 pub(crate) use child::RESUMED;
 
-/// Most commands within each other. Each takes some of the shell's stack.
+/// Maximum nesting of commands. Each level takes some of the shell's stack.
 pub(crate) const DEPTH: u32 = 160;
 
-/// What a subshell leaves as it was.
+/// State that a subshell does not change.
 pub(crate) struct Saved<F> {
     state: State,
     slots: Slots<F>,
 }
 
 impl<S: System> Shell<S> {
-    /// One after the other; the last one's status.
+    /// Runs commands one after another. Returns the last status.
     pub(crate) fn list(&mut self, list: &List) -> Run {
         let mut status = 0;
         for item in list {
@@ -46,7 +47,7 @@ impl<S: System> Shell<S> {
         Ok(status)
     }
 
-    /// With `tested` a failure is no reason to end; without, `set -e` may make it one.
+    /// With `tested`, a failure is part of a condition; otherwise `set -e` may end the shell.
     fn tested_pipeline(&mut self, pipeline: &Pipeline, tested: bool) -> Run {
         let quiet = u32::from(tested || pipeline.negated);
         self.state.tested += quiet;
@@ -75,12 +76,12 @@ impl<S: System> Shell<S> {
         let cpu = self.jobs.cpu.saturating_sub(cpu);
         let seconds = |ns: u64| format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000);
         let line = format!("real {}, on a core {}\n", seconds(real), seconds(cpu));
-        // There is nobody else to tell.
+        // An error is ignored: it could only be reported to the same descriptor.
         let _ = self.put(2, line.as_bytes());
         result
     }
 
-    /// One command here and now.
+    /// Runs one command in this shell.
     pub(crate) fn command(&mut self, command: &Redirected) -> Run {
         if self.depth >= DEPTH {
             self.say("too many commands within each other");
@@ -130,7 +131,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// A condition: its failure is an answer, not a reason to end.
+    /// Runs a condition, whose failure does not end the shell.
     fn condition(&mut self, list: &List) -> Run {
         self.state.tested += 1;
         let result = self.list(list);
@@ -176,7 +177,7 @@ impl<S: System> Shell<S> {
         result
     }
 
-    /// Rounds of a loop until one answers none; `break` and `continue` end here.
+    /// Runs rounds of a loop until one returns `None`; handles `break` and `continue`.
     fn rounds(
         &mut self,
         mut round: impl FnMut(&mut Self, u32) -> Result<Option<u32>, Stop>,
@@ -220,7 +221,7 @@ impl<S: System> Shell<S> {
         Ok(false)
     }
 
-    /// Carries out something whose changes nobody sees; its `exit` ends only itself.
+    /// Runs `inner` and undoes its changes of the shell's state; its `exit` ends only `inner`.
     pub(crate) fn subshell(&mut self, inner: impl FnOnce(&mut Self) -> Run) -> Run {
         let saved = self.enter();
         let result = inner(self);
@@ -252,7 +253,7 @@ impl<S: System> Shell<S> {
         self.slots = saved.slots;
     }
 
-    /// What a list writes.
+    /// Returns the output of a list.
     pub(crate) fn capture(&mut self, list: &List) -> Result<Vec<u8>, Stop> {
         if self.depth >= DEPTH {
             self.say("too many commands within each other");
@@ -262,7 +263,7 @@ impl<S: System> Shell<S> {
         let sink = Sink::default();
         let status = self.subshell(|shell| {
             shell.slots.insert(1, Slot::Sink(sink.clone()));
-            // Failures within are not the caller's: the status is, where an assignment has it.
+            // Failures inside do not end the shell; an assignment takes over the status.
             shell.state.tested = 0;
             shell.list(list)
         });

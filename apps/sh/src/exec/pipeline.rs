@@ -1,10 +1,10 @@
-//! Pipelines and background commands: who of them is a program, who runs here, and who in a second
-//! shell.
+//! Pipelines and background commands: each stage is a program, runs in this shell, or runs in a
+//! second shell.
 //!
 //! ```text
 //!   program | echo | { while ...; } | last
 //!      |       |          |             |
-//!   begun   run here,  second shell   program: begun; else run here as a subshell
+//!   started run here,  second shell   program: started; else run here as a subshell
 //!           collected
 //! ```
 
@@ -18,18 +18,18 @@ use std::rc::Rc;
 
 use super::simple::Meaning;
 
-/// How a stage of a pipeline is carried out.
+/// How a stage of a pipeline is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// A program of its own.
+    /// As a program.
     Program,
-    /// A builtin that writes no more than it is told to: here, at once.
+    /// As a builtin with bounded output: here, at once.
     Builtin,
-    /// Something else.
+    /// In a second shell.
     Shell,
 }
 
-/// A stage that is under way, or is over.
+/// A stage that is running or has ended.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Running(u32),
@@ -100,7 +100,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// A stage that is not the last one, and where its output can be read.
+    /// Starts a stage that is not the last. Returns it and the descriptor of its output.
     fn middle(
         &mut self,
         command: &Redirected,
@@ -140,7 +140,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// A command that runs beside the shell.
+    /// Starts a command concurrently with the shell.
     fn beside(
         &mut self,
         command: &Redirected,
@@ -176,7 +176,7 @@ impl<S: System> Shell<S> {
         Ok(stage(self.launch(&words, &assigns, plumbing)))
     }
 
-    /// `&`
+    /// Runs a list in the background (`&`).
     pub(crate) fn background(&mut self, item: &AndOr) -> Run {
         let outside = self.slots.clone();
         if !self.state.options.has('m') {
@@ -211,7 +211,7 @@ impl<S: System> Shell<S> {
             && let Some(pid) = self.state.background
         {
             let line = format!("[{number}] {pid}\n");
-            // There is nobody else to tell.
+            // An error is ignored: it could only be reported to the same descriptor.
             let _ = self.put(2, line.as_bytes());
         }
         Ok(0)

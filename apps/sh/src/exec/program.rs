@@ -1,4 +1,4 @@
-//! Programs: found, begun, waited for; their output collected where the shell wants it.
+//! Programs: finding, starting and waiting for them; collecting their output.
 
 use crate::shell::{Run, Shell, Sink, Slot, Stop};
 use crate::system::{Program, System};
@@ -7,49 +7,49 @@ use penumbra::{End, Errno, Kind, Open};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Where the names are that other programs serve: lines of `NAME PROGRAM`.
+/// Names that other programs serve: lines of `NAME PROGRAM`.
 const APPLETS: &str = "/bin/.applets";
-/// Who serves a name when its line does not say.
+/// The program that serves a name without one on its line.
 const SERVER: &str = "coreutils";
-/// Carries out scripts.
+/// The program that runs scripts.
 pub(crate) const SHELL: &str = "/bin/sh";
-/// Most bytes of the list of names.
+/// Maximum size of that list in bytes.
 const APPLETS_BYTES: usize = 64 * 1024;
-/// Descriptors that programs look for preopened directories at.
+/// Descriptors where programs look for preopened directories.
 const PREOPENS: std::ops::Range<u32> = 3..5;
 
-/// A program that did not begin: the status instead. It was said why.
+/// A program that did not start: its status. The reason was reported.
 pub(crate) struct NotStarted(pub u32);
 
-/// Pipes through which programs write to sinks of the shell.
+/// Pipes from programs to sinks of the shell.
 pub(crate) struct Plumbing<F> {
     pipes: Vec<(Sink, Rc<F>, F)>,
-    /// The group of all that begin; none: the shell's.
+    /// Group of all programs started; `None`: the shell's.
     pub group: Option<u32>,
-    /// They are at the terminal.
+    /// Whether they run in the foreground.
     ahead: bool,
 }
 
 impl<F> Plumbing<F> {
-    /// For programs that are waited for.
+    /// For programs that the shell waits for.
     pub fn new(own_group: bool) -> Plumbing<F> {
         Plumbing { pipes: Vec::new(), group: own_group.then_some(0), ahead: true }
     }
 
-    /// For those that are not.
+    /// For background programs.
     pub fn behind(own_group: bool) -> Plumbing<F> {
         Plumbing { ahead: false, ..Plumbing::new(own_group) }
     }
 }
 
-/// Descriptors of a program, and what each is.
+/// Descriptors of a program, and their files.
 type Given<F> = Vec<(u32, Rc<F>)>;
 
-/// What the first bytes of a file say about it.
+/// What the first bytes of a file indicate.
 enum Script {
-    /// Carried out by a program with these arguments before the file's name.
+    /// A script, run by a program with these arguments before the file's name.
     By(String, Vec<String>),
-    /// No text.
+    /// Not text.
     No,
 }
 
@@ -65,7 +65,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Begins a program with the shell's descriptors.
+    /// Starts a program with the shell's descriptors.
     pub(crate) fn launch(
         &mut self,
         words: &[String],
@@ -111,7 +111,7 @@ impl<S: System> Shell<S> {
         NotStarted(status)
     }
 
-    /// Where a program of this name could be.
+    /// Returns the paths where a program of this name may be.
     pub(crate) fn places(&self, name: &str, path: Option<String>) -> Vec<String> {
         if name.is_empty() {
             return Vec::new();
@@ -127,7 +127,7 @@ impl<S: System> Shell<S> {
             .collect()
     }
 
-    /// The program that serves a name.
+    /// Returns the program that serves a name.
     pub(crate) fn serves(&mut self, name: &str) -> Option<String> {
         if self.applets.is_none() {
             let text = self.read_file(APPLETS, APPLETS_BYTES).unwrap_or_default();
@@ -137,13 +137,13 @@ impl<S: System> Shell<S> {
         Some(format!("/bin/{program}"))
     }
 
-    /// All names that other programs serve.
+    /// Returns all names that other programs serve.
     pub(crate) fn served(&mut self) -> Vec<String> {
         let _ = self.serves("");
         self.applets.iter().flat_map(|applets| applets.keys().cloned()).collect()
     }
 
-    /// Reads a file, at most so much of it.
+    /// Reads a file, at most `most` bytes.
     pub(crate) fn read_file(&mut self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
         let file = self.system.open(path, Open::READ)?;
         let (mut bytes, mut room) = (Vec::new(), [0; 4096]);
@@ -158,7 +158,8 @@ impl<S: System> Shell<S> {
         Ok(bytes)
     }
 
-    /// Begins what is at `path`: a program, or a script by the program that its first line names.
+    /// Starts the file at `path`: a program, or a script with the interpreter that its first line
+    /// names.
     fn begin(
         &mut self,
         path: &str,
@@ -195,7 +196,7 @@ impl<S: System> Shell<S> {
         Ok(pid)
     }
 
-    /// The first of a group leads it.
+    /// Makes the first program of a group its leader.
     pub(super) fn lead(&mut self, plumbing: &mut Plumbing<S::File>, pid: u32) {
         if plumbing.group == Some(0) {
             plumbing.group = Some(pid);
@@ -205,7 +206,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Looks at a file that is no program.
+    /// Examines a file that is not a program.
     fn script(&mut self, path: &str) -> Option<Script> {
         match self.system.stat(path, true).ok()?.kind {
             Kind::File => {}
@@ -226,7 +227,7 @@ impl<S: System> Shell<S> {
         Some(Script::By(by, arguments))
     }
 
-    /// The shell's descriptors as files; sinks become pipes.
+    /// Returns the shell's descriptors as files; sinks become pipes.
     pub(crate) fn files(
         &mut self,
         plumbing: &mut Plumbing<S::File>,
@@ -258,7 +259,7 @@ impl<S: System> Shell<S> {
         Ok(write)
     }
 
-    /// Collects what programs write until all of them have closed.
+    /// Collects output until all writers have closed their ends.
     pub(crate) fn drain(&mut self, plumbing: Plumbing<S::File>) {
         let pipes: Vec<(Sink, S::File)> =
             plumbing.pipes.into_iter().map(|(sink, _, read)| (sink, read)).collect();
@@ -267,12 +268,12 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// The same for programs that nobody waits for, later.
+    /// Does the same later, for background programs.
     pub(crate) fn drain_later(&mut self, plumbing: Plumbing<S::File>) {
         self.undrained.extend(plumbing.pipes.into_iter().map(|(sink, _, read)| (read, sink)));
     }
 
-    /// What background commands still write to `sink`.
+    /// Collects the rest of what background commands write to `sink`.
     pub(crate) fn drain_rest(&mut self, sink: &Sink) {
         let all = std::mem::take(&mut self.undrained);
         let (now, later) = all.into_iter().partition(|(_, s)| Rc::ptr_eq(s, sink));
@@ -290,7 +291,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Waits for a program of the foreground, and says what it died of.
+    /// Waits for a foreground program, and reports what ended it.
     pub(crate) fn await_program(&mut self, pid: u32) -> u32 {
         loop {
             match self.system.wait(pid, true) {
@@ -320,14 +321,15 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// `exec`: there is no way to become another program, so it is run and its status is ours.
+    /// `exec`: a process cannot replace its program, so the program is run and its status becomes
+    /// the shell's.
     pub(crate) fn replace(&mut self, words: &[String]) -> Run {
         let status = self.program(words, &[])?;
         Err(Stop::Exit(status))
     }
 }
 
-/// Lines of `NAME PROGRAM`, or only a name.
+/// Parses lines of `NAME PROGRAM`, or only a name.
 fn applets(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for line in text.lines() {

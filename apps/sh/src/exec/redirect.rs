@@ -1,4 +1,4 @@
-//! Where descriptors lead: files, copies of others, documents.
+//! Redirections: files, duplicates, here-documents.
 
 use crate::ast::{Redirect, Target};
 use crate::shell::{Shell, Slot, Stop};
@@ -6,15 +6,15 @@ use crate::system::System;
 use penumbra::{Errno, Kind, Open};
 use std::rc::Rc;
 
-/// So much fits into a pipe before anybody reads.
+/// Bytes that a pipe accepts before any of them is read.
 const PIPE: usize = 4096;
-/// Where programs throw away what they do not want.
+/// Device that discards output.
 const NOWHERE: &str = "/dev/null";
-/// Descriptors of scripts are below this.
+/// Descriptors in scripts are below this.
 const NUMBERS: u32 = 10;
 
 impl<S: System> Shell<S> {
-    /// Redirects in their order. False: one failed, and it was said.
+    /// Applies redirections in order. Returns false if one failed; the error was reported.
     pub(crate) fn redirect(&mut self, redirects: &[Redirect]) -> Result<bool, Stop> {
         for redirect in redirects {
             let number = redirect.descriptor();
@@ -76,7 +76,7 @@ impl<S: System> Shell<S> {
     fn open_at(&mut self, number: u32, path: &str, how: Open) -> bool {
         let full = crate::path::absolute(&self.state.folder, path);
         let mut opened = self.system.open(&full, how);
-        // Without a device of that name: something else that nobody reads or that is empty.
+        // Without that device, use an empty file, or one that is never read.
         if full == NOWHERE && opened.is_err() {
             opened = match how.read {
                 true => self.empty(),
@@ -116,13 +116,14 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// A file from which `bytes` can be read: a pipe that holds them, or a file without a name.
+    /// Returns a file from which `bytes` can be read: a pipe that holds them, or a file without a
+    /// name.
     pub(crate) fn hand_over(&mut self, bytes: &[u8]) -> Option<Rc<S::File>> {
         let made = if bytes.len() <= PIPE { self.filled(bytes) } else { self.spooled(bytes) };
         match made {
             Ok(file) => Some(Rc::new(file)),
             Err(error) => {
-                self.say(&format!("cannot keep what is to be read: {error}"));
+                self.say(&format!("cannot store the input of a command: {error}"));
                 None
             }
         }
@@ -134,7 +135,7 @@ impl<S: System> Shell<S> {
         Ok(read)
     }
 
-    /// A file that is empty.
+    /// Returns an empty file.
     pub(crate) fn empty(&mut self) -> Result<S::File, Errno> {
         self.filled(&[])
     }
@@ -146,7 +147,7 @@ impl<S: System> Shell<S> {
         format!("{}/.sh-{pid}-{}", folder.trim_end_matches('/'), self.counter)
     }
 
-    /// A file to write to that nobody will read.
+    /// Returns a file for output that is never read.
     fn spool(&mut self) -> Result<S::File, Errno> {
         let path = self.temporary();
         let how = Open { write: true, create: true, truncate: true, ..Open::default() };
@@ -161,7 +162,7 @@ impl<S: System> Shell<S> {
         let file = self.system.open(&path, how)?;
         let written = self.write_all(&file, bytes);
         let read = self.system.open(&path, Open::READ);
-        // It lives on as long as it is open.
+        // The open file outlives its name.
         self.system.remove(&path)?;
         written?;
         read

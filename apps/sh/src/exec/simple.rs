@@ -9,7 +9,7 @@ use crate::vars::Variable;
 /// Commands whose arguments of the form `NAME=VALUE` are assignments.
 const DECLARING: &[&str] = &["export", "readonly", "local", "alias"];
 
-/// What a name means.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Special,
@@ -55,7 +55,7 @@ impl<S: System> Shell<S> {
             }
         }
         let result = self.invoke(meaning, &assigns, &words);
-        // `exec` without a command keeps what it redirected.
+        // `exec` without a command keeps its redirections.
         let keeps = name == "exec" && words.len() == 1;
         self.put_back(if keeps { None } else { before });
         result
@@ -93,7 +93,7 @@ impl<S: System> Shell<S> {
         result
     }
 
-    /// The words of a command; what declares variables has its arguments in one piece.
+    /// Expands the words of a command; arguments of declaring builtins are not split into fields.
     pub(crate) fn command_words(&mut self, words: &[Word]) -> Result<Vec<String>, Stop> {
         let declares = words
             .first()
@@ -122,8 +122,8 @@ impl<S: System> Shell<S> {
         assigns.iter().map(|(name, word)| Ok((name.clone(), self.expand_value(word)?))).collect()
     }
 
-    /// Assignments without a command: each is seen by the next. The status is that of the last
-    /// `$( )` in them.
+    /// Assignments without a command: each one sees those before it. The status is that of the last
+    /// command substitution.
     fn assign_all(&mut self, assigns: &[(String, Word)]) -> Run {
         for (name, word) in assigns {
             let value = self.expand_value(word)?;
@@ -133,7 +133,7 @@ impl<S: System> Shell<S> {
         Ok(self.state.substituted.unwrap_or(0))
     }
 
-    /// `set -x`
+    /// Prints a command for `set -x`.
     pub(crate) fn trace(&mut self, assigns: &[(String, String)], words: &[String]) {
         if !self.state.options.has('x') {
             return;
@@ -143,12 +143,12 @@ impl<S: System> Shell<S> {
         let all: Vec<String> = assigns.chain(words.iter().map(|word| shown(word))).collect();
         line.push_str(&all.join(" "));
         line.push('\n');
-        // There is nobody else to tell.
+        // An error is ignored: it could only be reported to the same descriptor.
         let _ = self.put(2, line.as_bytes());
     }
 }
 
-/// Quoted where it must be.
+/// Returns the text, quoted if necessary.
 pub(crate) fn shown(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,^".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,23 +1,23 @@
-//! Characters on their way to fields, and where fields end.
+//! Splitting expanded text into fields.
 
-/// A character, or an end of a field, on the way from parts to fields.
+/// A character or the end of a field, before splitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Char(char, Mark),
-    /// A field ends here whatever `IFS` says (`"$@"`).
+    /// The field ends here, regardless of `IFS` (`"$@"`).
     Break,
-    /// A field is here, even if nothing is in it.
+    /// There is a field here, even if it is empty.
     Empty,
 }
 
-/// What may happen to a character.
+/// How a character is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// It stands in the script: part of a pattern.
+    /// Unquoted in the script: part of a pattern.
     Plain,
-    /// It means itself.
+    /// Literal.
     Quoted,
-    /// It came out of an expansion: fields may end here, and it is part of a pattern.
+    /// Result of an expansion: subject to field splitting, and part of a pattern.
     Split,
 }
 
@@ -37,8 +37,8 @@ pub(super) fn plain(items: &[Item]) -> Field {
     items.iter().filter_map(char_of).collect()
 }
 
-/// Cuts items into fields. Blanks of `IFS` side by side are one end, each other character of it
-/// (with the blanks around it) is one.
+/// Splits items into fields. A run of `IFS` blanks is one separator; any other `IFS` character is
+/// one, together with adjacent blanks.
 pub(super) fn fields(items: &[Item], ifs: &str) -> Vec<Field> {
     let (mut found, mut current, mut blank) = (Vec::new(), None::<Field>, false);
     for item in items {
@@ -73,8 +73,8 @@ pub(super) fn fields(items: &[Item], ifs: &str) -> Vec<Field> {
     found
 }
 
-/// What `read` does: at most `most` fields, the last one with all that is left, without the blanks
-/// around it. Quoted characters end nothing.
+/// Splits as `read` does: into at most `most` fields, the last of which holds the rest without
+/// surrounding blanks. Quoted characters do not separate.
 pub(super) fn read_fields(text: &[(char, bool)], ifs: &str, most: usize) -> Vec<String> {
     let blank = |at: usize| {
         text.get(at).is_some_and(|(c, quoted)| !quoted && c.is_whitespace() && ifs.contains(*c))
@@ -107,7 +107,7 @@ pub(super) fn read_fields(text: &[(char, bool)], ifs: &str, most: usize) -> Vec<
         while end > at && blank(end - 1) {
             end -= 1;
         }
-        // One separator at the very end belongs to the field before it.
+        // A single separator at the very end belongs to the field before it.
         let rest = text.get(at..end).unwrap_or_default();
         let inner = rest.len().saturating_sub(1);
         let only = (at..at + inner).all(|i| !blank(i) && !separator(i));

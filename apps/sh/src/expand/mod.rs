@@ -1,5 +1,5 @@
-//! From words to texts: parameters, output of commands, arithmetic; then fields, then names of
-//! files.
+//! Expansion of words: parameters, command substitution, arithmetic; then field splitting, then
+//! path names.
 
 mod fields;
 
@@ -10,7 +10,7 @@ use crate::shell::{Shell, Stop};
 use crate::system::System;
 use fields::{Item, Mark, fields, plain, read_fields, text};
 
-/// What a parameter is.
+/// Value of a parameter.
 enum Value {
     Unset,
     One(String),
@@ -18,19 +18,19 @@ enum Value {
     Many(Vec<String>),
 }
 
-/// Where a word stands.
+/// Context of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// In double quotes.
+    /// Inside double quotes.
     quoted: bool,
-    /// Nothing is cut into fields: `$@` is one text.
+    /// No field splitting: `$@` is one text.
     whole: bool,
 }
 
 type Expanded<T> = Result<T, Stop>;
 
 impl<S: System> Shell<S> {
-    /// Words as they reach a command: any number of fields each.
+    /// Expands the words of a command, each to any number of fields.
     pub(crate) fn expand(&mut self, words: &[Word]) -> Expanded<Vec<String>> {
         let mut fields = Vec::new();
         for word in words {
@@ -40,7 +40,7 @@ impl<S: System> Shell<S> {
     }
 
     fn expand_word(&mut self, word: &Word, into: &mut Vec<String>) -> Expanded<()> {
-        // The most frequent case.
+        // Fast path for the most frequent case.
         if let [Part::Literal(text)] = word.as_slice()
             && !text.contains(['*', '?', '[', '~', '\\'])
         {
@@ -59,7 +59,7 @@ impl<S: System> Shell<S> {
         Ok(())
     }
 
-    /// A word as one text: of an assignment, a redirection, a `case`.
+    /// Expands a word to one text: in an assignment, a redirection, a `case`.
     pub(crate) fn expand_one(&mut self, word: &Word) -> Expanded<String> {
         let mut items = Vec::new();
         let place = Place { quoted: false, whole: true };
@@ -67,7 +67,7 @@ impl<S: System> Shell<S> {
         Ok(text(&plain(&items)))
     }
 
-    /// The same for the value of an assignment: `~` behind each `:` too.
+    /// Does the same for the value of an assignment, where `~` is expanded after each `:` too.
     pub(crate) fn expand_value(&mut self, word: &Word) -> Expanded<String> {
         let mut items = Vec::new();
         let place = Place { quoted: false, whole: true };
@@ -75,7 +75,7 @@ impl<S: System> Shell<S> {
         Ok(text(&plain(&items)))
     }
 
-    /// A word as a pattern.
+    /// Expands a word to a pattern.
     pub(crate) fn expand_pattern(&mut self, word: &Word) -> Expanded<Pattern> {
         let mut items = Vec::new();
         let place = Place { quoted: false, whole: true };
@@ -83,7 +83,7 @@ impl<S: System> Shell<S> {
         Ok(Pattern::new(&plain(&items)))
     }
 
-    /// Parameters in a text that is no word of a script: a prompt.
+    /// Expands parameters in a text that is not a word of a script, such as a prompt.
     pub(crate) fn expand_text(&mut self, text: &str) -> Option<String> {
         let quoted = format!(": \"{}\"", text.replace('"', "\\\""));
         let mut parser = crate::parse::Parser::new(&quoted, Default::default());
@@ -100,7 +100,7 @@ impl<S: System> Shell<S> {
         Ok(items)
     }
 
-    /// `~` at the beginning is the home directory.
+    /// Expands a leading `~` to the home directory.
     fn tilde_and_parts(
         &mut self,
         word: &Word,
@@ -160,7 +160,7 @@ impl<S: System> Shell<S> {
                 for part in parts {
                     self.part(part, place, Mark::Quoted, out)?;
                 }
-                // `"$@"` without any parameter is nothing at all.
+                // `"$@"` without parameters expands to nothing.
                 let nothing = out.len() == before && !parts.is_empty() && parts.iter().all(is_all);
                 if !nothing {
                     out.insert(before, Item::Empty);
@@ -193,7 +193,7 @@ impl<S: System> Shell<S> {
         arith::evaluate(text, &mut self.state.variables).or_else(|why| self.wrong(&why))
     }
 
-    /// Something in a word is wrong: the shell cannot go on.
+    /// Reports an expansion error, which ends the command.
     fn wrong<T>(&mut self, why: &str) -> Expanded<T> {
         self.say(why);
         self.state.status = 2;
@@ -261,7 +261,8 @@ impl<S: System> Shell<S> {
         Ok(())
     }
 
-    /// A word in place of a parameter; outside of quotes it is cut into fields too.
+    /// Expands the word that replaces a parameter; outside of quotes it is subject to field
+    /// splitting.
     fn instead(&mut self, word: &Word, place: Place, out: &mut Vec<Item>) -> Expanded<()> {
         for part in word {
             self.part(part, place, Mark::Split, out)?;
@@ -269,7 +270,7 @@ impl<S: System> Shell<S> {
         Ok(())
     }
 
-    /// Assigns to a variable; `set -a` and read-only ones are heeded.
+    /// Assigns to a variable; respects `set -a` and read-only variables.
     pub(crate) fn assign(&mut self, name: &str, value: &str) -> Expanded<()> {
         if !crate::ast::is_name(name) {
             return self.wrong(&format!("{name}: cannot be assigned to"));
@@ -316,7 +317,7 @@ impl<S: System> Shell<S> {
         }
     }
 
-    /// Puts a value where a parameter stands.
+    /// Appends a parameter's value.
     fn show(&mut self, name: &str, value: Value, place: Place, out: &mut Vec<Item>) {
         let mark = if place.quoted { Mark::Quoted } else { Mark::Split };
         let all = match value {
@@ -350,7 +351,7 @@ impl<S: System> Shell<S> {
         self.state.variables.get("IFS").unwrap_or(" \t\n").to_string()
     }
 
-    /// Cuts a text into fields by `IFS`, at most `most` of them; the last one has the rest.
+    /// Splits a text by `IFS` into at most `most` fields; the last one holds the rest.
     pub(crate) fn cut(&self, text: &[(char, bool)], most: usize) -> Vec<String> {
         read_fields(text, &self.separators(), most)
     }

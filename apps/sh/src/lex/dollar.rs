@@ -1,14 +1,14 @@
-//! What begins with `$`: parameters, commands, expressions, quotes with escapes.
+//! Expansions that begin with `$`: parameters, commands, arithmetic, quotes with escapes.
 
 use super::{Lexed, Lexer, Until};
 use crate::ast::{Param, ParamOp, Part, is_name};
 use std::rc::Rc;
 
-/// How deep `$((` may be and be looked at twice: each level doubles what is to be read.
+/// Maximum depth at which `$((` may be parsed twice: each level doubles the work.
 const SECOND_LOOK: u32 = 6;
 
 impl Lexer {
-    /// Behind `$`.
+    /// Parses what follows `$`.
     pub(super) fn dollar(&mut self, quoted: bool) -> Lexed<Part> {
         match self.peek() {
             Some('{') => {
@@ -28,7 +28,7 @@ impl Lexer {
                 Ok(plain(c.to_string()))
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => Ok(plain(self.name())),
-            // It means itself; as text it could find a new meaning in what comes next.
+            // A literal `$`. As plain text it could combine with what comes next.
             _ => Ok(Part::Quoted("$".to_string())),
         }
     }
@@ -42,7 +42,7 @@ impl Lexer {
         name
     }
 
-    /// Behind `$(`: an expression if it is one, or commands.
+    /// Parses what follows `$(`: arithmetic if it is valid, else commands.
     fn parenthesis(&mut self) -> Lexed<Part> {
         let (at, line, pending) = (self.at, self.line, self.pending.len());
         if self.eat('(') {
@@ -60,7 +60,7 @@ impl Lexer {
         Ok(Part::Command(Rc::new(list)))
     }
 
-    /// Behind `$'`.
+    /// Parses what follows `$'`.
     fn ansi(&mut self) -> Lexed<Part> {
         let mut raw = String::new();
         loop {
@@ -79,7 +79,7 @@ impl Lexer {
         }
     }
 
-    /// Behind `${`.
+    /// Parses what follows `${`.
     fn braced(&mut self, quoted: bool) -> Lexed<Part> {
         if self.peek() == Some('#') && self.peek_at(1) != Some('}') {
             let ahead = self.peek_at(1);
@@ -124,7 +124,7 @@ impl Lexer {
         }
     }
 
-    /// Behind the name, up to and with `}`.
+    /// Parses what follows the name, through `}`.
     fn operation(&mut self, end: Until) -> Lexed<ParamOp> {
         if self.eat('}') {
             return Ok(ParamOp::Plain);
@@ -132,7 +132,7 @@ impl Lexer {
         let colon = self.eat(':');
         let Some(c) = self.next() else { return self.unfinished("}") };
         let twice = matches!(c, '#' | '%') && !colon && self.eat(c);
-        // Patterns have quotes of their own, in double quotes too.
+        // Patterns have quotes of their own, even inside double quotes.
         let end = if matches!(c, '#' | '%') { Until::Brace } else { end };
         if colon && !matches!(c, '-' | '=' | '?' | '+') {
             return self.wrong("bad substitution");

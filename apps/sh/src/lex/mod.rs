@@ -1,7 +1,7 @@
-//! From characters to tokens: words with their quotes and expansions, operators, documents that
-//! begin at the next line.
+//! The lexer: words with their quotes and expansions, operators, and here-documents, which begin on
+//! the next line.
 //!
-//! The parser and this call each other, for `$( )` holds commands. Both count how deep they are
+//! Parser and lexer call each other, because `$( )` contains commands. Both count their nesting
 //! ([`DEPTH`]), so that no text overflows the stack.
 
 mod dollar;
@@ -12,15 +12,15 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Most levels of commands, quotes and expansions within each other.
+/// Maximum nesting of commands, quotes and expansions.
 pub const DEPTH: u32 = 48;
 
-/// What the parser sees.
+/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
-    /// A word, and whether it is a number right before a redirection.
+    /// A word.
     Word(Word),
-    /// A number right before `<` or `>`.
+    /// A number directly before `<` or `>`.
     Number(u32),
     /// An operator.
     Op(&'static str),
@@ -30,13 +30,13 @@ pub enum Token {
     End,
 }
 
-/// Longest first.
+/// Longest first, so that the first match is the right one.
 const OPERATORS: &[&str] = &[
     "<<-", ";;", ";&", "&&", "||", "<<", ">>", "<&", ">&", "<>", ">|", "&", "|", ";", "<", ">",
     "(", ")",
 ];
 
-/// A document whose text comes behind the line.
+/// A here-document whose text follows the line.
 pub(crate) struct Pending {
     pub end: String,
     pub strip: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Pending {
     pub text: Rc<OnceCell<Word>>,
 }
 
-/// Where characters come from, and where in them we are.
+/// The input text, and the position in it.
 pub(crate) struct Lexer {
     chars: Vec<char>,
     at: usize,
@@ -54,14 +54,14 @@ pub(crate) struct Lexer {
     pub aliases: Aliases,
 }
 
-/// What ends a piece of text, and what quotes mean in it.
+/// What ends a piece of text; it determines the meaning of quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     /// `"`
     Quote,
     /// `}` of an expansion outside double quotes.
     Brace,
-    /// `}` of an expansion inside.
+    /// `}` of an expansion inside double quotes.
     QuotedBrace,
     /// `))`
     Arithmetic,
@@ -69,7 +69,7 @@ enum Until {
     Document,
 }
 
-/// Names, and what is read in their place.
+/// Aliases: names and their replacements.
 pub(crate) type Aliases = Rc<BTreeMap<String, String>>;
 
 type Lexed<T> = Result<T, ParseError>;
@@ -103,12 +103,12 @@ impl Lexer {
         there
     }
 
-    /// How far we are.
+    /// Returns the position.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Puts `text` in place of what stands from `from` to here, to be read next.
+    /// Replaces the text from `from` to the position by `text`, which is read next.
     pub fn replace(&mut self, from: usize, text: &str) -> usize {
         let from = from.min(self.at);
         let with: Vec<char> = text.chars().filter(|c| *c != '\0').collect();
@@ -127,7 +127,7 @@ impl Lexer {
         Err(ParseError { line: self.line, what, incomplete: true })
     }
 
-    /// One level deeper for the time of `inner`.
+    /// Runs `inner` one nesting level deeper.
     pub fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Lexed<T>) -> Lexed<T> {
         if self.depth >= DEPTH {
             return self.wrong("too many levels within each other");
@@ -159,7 +159,7 @@ impl Lexer {
         }
     }
 
-    /// The next token. Behind a newline the documents of the line have been read.
+    /// Returns the next token. A newline also reads the line's here-documents.
     pub fn token(&mut self) -> Lexed<Token> {
         self.blanks();
         match self.peek() {
@@ -192,7 +192,7 @@ impl Lexer {
         Some(op)
     }
 
-    /// A word; it has begun.
+    /// Reads the rest of a word.
     fn word(&mut self) -> Lexed<Word> {
         let mut parts = Vec::new();
         let mut text = String::new();
@@ -217,7 +217,7 @@ impl Lexer {
         Ok(parts)
     }
 
-    /// A part that begins with `c`, which has a meaning here.
+    /// Reads a part that begins with the special character `c`.
     fn special(&mut self, c: char, inside: Option<Until>) -> Lexed<Part> {
         self.next();
         match c {
@@ -246,7 +246,7 @@ impl Lexer {
         }
     }
 
-    /// Parts up to what ends them, which is taken too.
+    /// Reads parts through the end of the text.
     fn until(&mut self, end: Until) -> Lexed<Vec<Part>> {
         let mut parts = Vec::new();
         let (mut text, mut open) = (String::new(), 0u32);
@@ -300,7 +300,7 @@ impl Lexer {
         Ok(parts)
     }
 
-    /// A backslash where only some characters need one.
+    /// Handles a backslash where it only escapes some characters.
     fn escaped(&mut self, end: Until, parts: &mut Vec<Part>, text: &mut String) {
         self.next();
         match self.peek() {
@@ -319,7 +319,7 @@ impl Lexer {
         }
     }
 
-    /// Behind `` ` ``: its text is read, then parsed by itself.
+    /// Reads the text after `` ` ``, then parses it separately.
     fn backquoted(&mut self, inside: Option<Until>) -> Lexed<Part> {
         let mut text = String::new();
         loop {
@@ -350,7 +350,7 @@ impl Lexer {
         Ok(Part::Command(Rc::new(list)))
     }
 
-    /// Reads the documents that the line announced.
+    /// Reads the here-documents that the line announced.
     fn documents(&mut self) -> Lexed<()> {
         for pending in std::mem::take(&mut self.pending) {
             let raw = self.document(&pending)?;
@@ -366,7 +366,7 @@ impl Lexer {
                     parts.map_err(|e| ParseError { line, incomplete: false, ..e })
                 })?
             };
-            // Each is announced once, so it is not set yet.
+            // Cannot fail: each document is set once.
             let _ = pending.text.set(vec![Part::Double(word)]);
         }
         Ok(())
@@ -387,13 +387,13 @@ impl Lexer {
                 return Ok(text);
             }
             text.push_str(shown);
-            // A joined line goes on without its tabs being looked at; the parts' reader joins it.
+            // A joined line keeps its tabs; reading its parts joins it.
             text.push('\n');
         }
     }
 }
 
-/// Adds a part behind the text before it. Texts of one kind side by side are one.
+/// Appends a part after the text before it. Adjacent texts of one kind are merged.
 fn add(parts: &mut Vec<Part>, text: &mut String, part: Part) {
     if let Part::Literal(more) = part {
         text.push_str(&more);

@@ -1,7 +1,7 @@
-//! The grammar: from tokens to the tree, one complete command at a time.
+//! The parser: from tokens to the tree, one complete command at a time.
 //!
-//! Any text is either a tree or a [`ParseError`]; nothing panics, and nothing recurses deeper than
-//! [`crate::lex::DEPTH`] allows.
+//! Every text yields a tree or a [`ParseError`]; nothing panics, and no recursion exceeds
+//! [`crate::lex::DEPTH`].
 
 mod simple;
 
@@ -10,38 +10,39 @@ use crate::lex::{Aliases, Lexer, Token};
 
 pub(crate) use simple::assignment;
 
-/// Why a text is no script.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// Where.
+    /// Line number.
     pub line: u32,
-    /// What is wrong.
+    /// Description.
     pub what: String,
-    /// More text could make it right.
+    /// Whether more text could complete it.
     pub incomplete: bool,
 }
 
 type Parsed<T> = Result<T, ParseError>;
 
-/// Words with a meaning where a command begins.
+/// Reserved words, recognised where a command begins.
 const RESERVED: &[&str] = &[
     "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "in", "do", "done", "while", "until",
     "case", "esac",
 ];
-/// Most times that an alias is replaced in one command.
+/// Maximum alias replacements in one command.
 const ALIASES: u32 = 64;
 
-/// Reads a script.
+/// A parser of one script.
 pub(crate) struct Parser {
     lexer: Lexer,
-    /// The next token, where it begins, and where it stands.
+    /// The next token, its start, and its line.
     ahead: Option<(Token, usize, u32)>,
     aliased: u32,
-    /// No alias is replaced before here: it is what an alias was replaced with.
+    /// Aliases are not replaced before these positions: the text there is the replacement of that
+    /// alias.
     replaced: Vec<(usize, String)>,
 }
 
-/// All of a text.
+/// Parses a whole text.
 pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
     let mut parser = Parser::on(lexer);
     let mut list = List::new();
@@ -51,7 +52,7 @@ pub(crate) fn all(lexer: Lexer) -> Parsed<List> {
     Ok(list)
 }
 
-/// Commands up to the `)` that ends them, which is taken too.
+/// Parses commands through the `)` that ends them.
 pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
     let aliases = lexer.aliases.clone();
     let own = std::mem::replace(lexer, Lexer::new("", aliases));
@@ -65,7 +66,7 @@ pub(crate) fn inner(lexer: &mut Lexer) -> Parsed<List> {
 }
 
 impl Parser {
-    /// Reads `text`.
+    /// Creates a parser of `text`.
     pub fn new(text: &str, aliases: Aliases) -> Parser {
         Parser::on(Lexer::new(text, aliases))
     }
@@ -74,12 +75,12 @@ impl Parser {
         Parser { lexer, ahead: None, aliased: 0, replaced: Vec::new() }
     }
 
-    /// Aliases for what is read next.
+    /// Sets the aliases for what is read next.
     pub fn set_aliases(&mut self, aliases: Aliases) {
         self.lexer.aliases = aliases;
     }
 
-    /// The next line of commands, with all lines that belong to it; none at the end.
+    /// Parses the next line of commands, with all lines that belong to it; `None` at the end.
     pub fn command_line(&mut self) -> Parsed<Option<List>> {
         self.aliased = 0;
         while *self.peek()? == Token::Newline {
@@ -93,7 +94,7 @@ impl Parser {
             list.push(self.and_or()?);
             match self.peek()? {
                 Token::Newline => {
-                    // What comes next may be read after this line has been carried out.
+                    // The next line must be read only after this one has run.
                     self.ahead = None;
                     return Ok(Some(list));
                 }
@@ -114,7 +115,7 @@ impl Parser {
         }
     }
 
-    /// At the end of the text no document may be missing.
+    /// Checks that no here-document is missing at the end of the text.
     fn finished(&self) -> Parsed<()> {
         match self.lexer.pending.first() {
             None => Ok(()),
@@ -175,7 +176,7 @@ impl Parser {
         if self.eat_op(op)? { Ok(()) } else { self.unexpected() }
     }
 
-    /// The reserved word that comes next.
+    /// Returns the reserved word that comes next.
     fn reserved(&mut self) -> Parsed<Option<&'static str>> {
         let Token::Word(word) = self.peek()? else { return Ok(None) };
         let Some(text) = literal(word) else { return Ok(None) };
@@ -201,7 +202,7 @@ impl Parser {
         Ok(())
     }
 
-    /// `;` or `&` behind the last command of `list`.
+    /// Parses `;` or `&` after the last command of `list`.
     fn separator(&mut self, list: &mut List) -> Parsed<()> {
         let background = matches!(self.take()?, Token::Op("&"));
         if let Some(last) = list.last_mut() {
@@ -210,7 +211,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Commands up to one of the reserved words, or to `)` or `;;`, which stay. At least one.
+    /// Parses commands up to one of the reserved words, `)` or `;;`, which are not consumed.
     fn list(&mut self, ends: &[&str]) -> Parsed<List> {
         let mut list = List::new();
         loop {
@@ -241,7 +242,7 @@ impl Parser {
         Ok(self.reserved()?.is_some_and(|word| ends.contains(&word)))
     }
 
-    /// The same, which must not be empty.
+    /// Does the same, and requires at least one command.
     fn body(&mut self, ends: &[&str]) -> Parsed<List> {
         let list = self.lexer_deeper(|p| p.list(ends))?;
         if list.is_empty() { self.unexpected() } else { Ok(list) }
@@ -319,7 +320,7 @@ impl Parser {
         Ok(Redirected { command, redirects, line })
     }
 
-    /// Replaces an alias where a command begins. One within its own text stays.
+    /// Replaces an alias where a command begins. An alias within its own replacement stays.
     fn alias(&mut self) -> Parsed<()> {
         while self.aliased < ALIASES && !self.lexer.aliases.is_empty() {
             self.peek()?;

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 impl Parser {
-    /// Assignments, words and redirections, or a function's definition.
+    /// Parses assignments, words and redirections, or a function definition.
     pub(super) fn simple(&mut self) -> Parsed<Redirected> {
         let (line, mut simple, mut redirects) = (self.line(), Simple::default(), Vec::new());
         loop {
@@ -62,7 +62,7 @@ impl Parser {
         }
         let Token::Op(op) = self.take()? else { return self.unexpected() };
         let Token::Word(word) = self.peek()?.clone() else { return self.unexpected() };
-        // A document must be announced before the line's end is looked at.
+        // A here-document must be announced before the end of the line is read.
         self.ahead = None;
         let target = match op {
             "<" => Target::Read(word),
@@ -86,7 +86,7 @@ impl Parser {
     }
 }
 
-/// `NAME=VALUE`
+/// Parses `NAME=VALUE`.
 pub(crate) fn assignment(word: &Word) -> Option<(String, Word)> {
     let Some(Part::Literal(text)) = word.first() else { return None };
     let (name, value) = text.split_once('=')?;

@@ -1,12 +1,11 @@
-//! Whatever is read and printed is read again as the same; whatever bytes there are, nothing
-//! panics.
+//! Printed text parses to the same tree, and no input panics.
 
 use super::list;
 use crate::lex::Aliases;
 use crate::parse::Parser;
 use std::rc::Rc;
 
-/// A text, read and printed; none when it is no script.
+/// Parses and prints a text; `None` if it is not a valid script.
 fn printed(text: &str) -> Option<String> {
     let mut parser = Parser::new(text, Aliases::default());
     let mut all = Vec::new();
@@ -16,7 +15,7 @@ fn printed(text: &str) -> Option<String> {
     Some(list(&all))
 }
 
-/// Scripts of the cases.
+/// Returns the scripts of the test cases.
 fn scripts() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
     let mut scripts = Vec::new();

@@ -12,7 +12,7 @@ pub enum Node {
     File(Data),
 }
 
-/// A pipe without a limit; it counts who can write.
+/// An unbounded pipe that counts its writers.
 #[derive(Default)]
 pub struct Pipe {
     data: RefCell<Vec<u8>>,
@@ -66,7 +66,7 @@ pub fn open(nodes: &mut BTreeMap<String, Node>, path: &str, how: Open) -> Result
 }
 
 impl Handle {
-    /// All that is in a pipe.
+    /// Returns the contents of a pipe.
     pub fn text(&self) -> String {
         match self {
             Handle::Read(pipe) => String::from_utf8_lossy(&pipe.data.borrow()).into_owned(),
@@ -74,7 +74,7 @@ impl Handle {
         }
     }
 
-    /// A second one of the same file.
+    /// Returns a second handle of the same file.
     pub fn another(&self) -> Handle {
         match self {
             Handle::Read(pipe) => {
@@ -95,7 +95,7 @@ impl Handle {
         }
     }
 
-    /// Is it the other end of a pipe?
+    /// Returns whether it is the other end of a pipe.
     pub fn writes_to(&self, other: &Handle) -> bool {
         match (self, other) {
             (Handle::Write(pipe), Handle::Read(read)) => Rc::ptr_eq(pipe, read),
@@ -103,7 +103,7 @@ impl Handle {
         }
     }
 
-    /// Would a read wait?
+    /// Returns whether a read would wait.
     pub fn waits(&self) -> bool {
         match self {
             Handle::Read(pipe) => pipe.data.borrow().is_empty() && pipe.writers.get() > 0,

@@ -1,5 +1,5 @@
-//! A made-up system: files, pipes and processes in memory. A process runs when somebody waits for
-//! it or reads what it will write, from its begin to its end; so every run is the same.
+//! A simulated system: files, pipes and processes in memory. A process runs to its end when its
+//! result or its output is needed, so every run is the same.
 
 mod files;
 mod programs;
@@ -18,7 +18,7 @@ enum Process {
     Ended(End),
 }
 
-/// All that there is.
+/// The whole system.
 #[derive(Default)]
 pub struct World {
     nodes: BTreeMap<String, Node>,
@@ -34,7 +34,7 @@ pub struct Fake {
     pid: u32,
 }
 
-/// What a script did.
+/// Result of a script.
 pub struct Outcome {
     pub out: String,
     pub err: String,
@@ -47,7 +47,7 @@ pub fn run(script: &str, arguments: &[&str], input: &str) -> Outcome {
 }
 
 impl Fake {
-    /// A world with some folders and programs.
+    /// Creates a world with some directories and programs.
     pub fn new() -> Fake {
         let mut world = World { next: 101, ..World::default() };
         for folder in ["/", "/bin", "/tmp", "/data"] {
@@ -58,13 +58,13 @@ impl Fake {
         fake
     }
 
-    /// Makes a file.
+    /// Creates a file.
     pub fn put(&self, path: &str, data: &[u8]) {
         let node = Node::File(Rc::new(RefCell::new(data.to_vec())));
         self.world.borrow_mut().nodes.insert(path.to_string(), node);
     }
 
-    /// A shell over this world that reads `input`, and where its output goes.
+    /// Creates a shell in this world that reads `input`. Returns it and the handles of its output.
     pub fn shell(&self, arguments: &[&str], input: &str) -> (Shell<Fake>, [Handle; 2]) {
         let (read, write) = files::pipe();
         write.write(input.as_bytes()).expect("a pipe takes all");
@@ -78,7 +78,7 @@ impl Fake {
         (shell, [out_read, err_read])
     }
 
-    /// Runs a script here.
+    /// Runs a script in this world.
     pub fn run(&self, script: &str, arguments: &[&str], input: &str) -> Outcome {
         let (mut shell, [out, err]) = self.shell(arguments, input);
         let code = shell.run(script);
@@ -86,12 +86,12 @@ impl Fake {
         Outcome { out: out.text(), err: err.text(), code }
     }
 
-    /// Lets all processes run that have not.
+    /// Runs all pending processes.
     fn settle(&self) {
         while self.run_one(|_| true) {}
     }
 
-    /// Runs the first process that fits and has not run.
+    /// Runs the first pending process that matches.
     fn run_one(&self, fits: impl Fn(&(u32, &programs::Process)) -> bool) -> bool {
         let mut world = self.world.borrow_mut();
         let next = world.processes.iter().find_map(|(pid, process)| match process {

@@ -1,4 +1,4 @@
-//! Programs of the made-up system: a few of everyone's, and some that do one odd thing.
+//! Programs of the simulated system: some common tools, and some with special behaviour.
 
 use super::Fake;
 use super::files::Handle;
@@ -31,12 +31,12 @@ pub const NAMES: &[&str] = &[
     "yes",
 ];
 
-/// Is there a program at this path?
+/// Returns whether there is a program at this path.
 pub fn exists(path: &str) -> bool {
     path.strip_prefix("/bin/").is_some_and(|name| NAMES.contains(&name))
 }
 
-/// One that is to run.
+/// A pending process.
 pub struct Process {
     pub name: String,
     pub arguments: Vec<String>,
@@ -197,7 +197,7 @@ impl Process {
         End::Exit(0)
     }
 
-    /// A second shell: a piece of another one, a text, or a file.
+    /// Runs a second shell: a part of a parent's script, a text, or a file.
     fn shell(mut self) -> End {
         let arguments = self.arguments.clone();
         let (text, name, rest) = match arguments.get(1).map(String::as_str) {

@@ -1,4 +1,4 @@
-//! A file that was come to, and the tests that need no more than what is known of it.
+//! A visited file, and the tests that need only its metadata.
 
 use super::expression::{Count, Node};
 use penumbra::Stat;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 const MINUTE: u64 = 60 * 1_000_000_000;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-/// A file that was come to.
+/// A visited file.
 pub struct Entry {
     pub path: PathBuf,
     pub depth: u32,
@@ -15,7 +15,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The last name of its path.
+    /// Returns the last component of its path.
     fn name<'p>(&self, path: &'p str) -> &'p str {
         let trimmed = path.trim_end_matches('/');
         match trimmed.rsplit('/').next() {
@@ -24,7 +24,7 @@ impl Entry {
         }
     }
 
-    /// Does a test hold that needs no more than what is known?
+    /// Evaluates a test that needs only the metadata.
     pub fn fits(&self, test: &Node, now: u64) -> bool {
         let age = i128::from(now) - i128::from(self.about.modified);
         let units = |unit: u64, number: u64| i128::from(unit) * i128::from(number);

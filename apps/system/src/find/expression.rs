@@ -1,4 +1,4 @@
-//! What `find` is asked: options, paths to begin at, and an expression.
+//! The command line of `find`: options, starting points, and an expression.
 
 use super::reader::{Reader, begins};
 use crate::glob::Glob;
@@ -9,12 +9,12 @@ use penumbra::Kind;
 pub enum Links {
     #[default]
     None,
-    /// Those that are named.
+    /// Those on the command line.
     Named,
     All,
 }
 
-/// A number that something is compared with.
+/// A number to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     Less(u64),
@@ -29,22 +29,22 @@ pub enum Node {
     Name(Glob),
     Path(Glob),
     Type(Vec<Kind>),
-    /// So many units of so many bytes, the last one in part.
+    /// Size in units of so many bytes, rounded up.
     Size(Count, u64),
     Empty,
-    /// Written after this time.
+    /// Modified after this time.
     Newer(u64),
-    /// Written so many days ago, the last one not counted.
+    /// Modified so many days ago, rounded down.
     Days(Count),
-    /// Written so many minutes ago, the last one in part.
+    /// Modified so many minutes ago, rounded up.
     Minutes(Count),
     Prune,
-    /// The path, and this byte.
+    /// Prints the path and this byte.
     Print(u8),
     Delete,
-    /// A program for each.
+    /// Runs a program for each file.
     Run(Vec<String>),
-    /// A program for many: the number of [`Plan::programs`].
+    /// Runs a program for many files: index in [`Plan::programs`].
     Gather(usize),
     Quit,
     Not(Box<Node>),
@@ -52,17 +52,17 @@ pub enum Node {
     Or(Vec<Node>),
 }
 
-/// What is to be done.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub links: Links,
     pub paths: Vec<String>,
-    /// Where the expression holds: above how deep, and how deep at most.
+    /// Minimum and maximum depth at which the expression is evaluated.
     pub least: u32,
     pub most: u32,
-    /// A directory comes behind what is in it.
+    /// Visit a directory after its contents.
     pub last: bool,
-    /// Other file systems are not gone into.
+    /// Stay in one file system.
     pub stay: bool,
     pub expression: Node,
     /// Programs that get many paths.

@@ -1,23 +1,23 @@
-//! An expression as `find` is given it, word by word.
+//! Parser of expressions.
 
 use super::expression::{Count, Links, Node, Plan};
 use crate::about::about;
 use crate::glob::Glob;
 use penumbra::Kind;
 
-/// Most parentheses within each other.
+/// Maximum nesting of parentheses.
 const NESTED: u32 = 64;
 
-/// Does an expression begin with this word?
+/// Returns whether `word` starts an expression.
 pub fn begins(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-') || matches!(word, "(" | ")" | "!")
 }
 
-/// An expression on its way.
+/// A parser of an expression.
 pub struct Reader<'a> {
     plan: Plan,
     rest: std::slice::Iter<'a, String>,
-    /// There is something besides tests.
+    /// The expression has an action.
     acts: bool,
     prunes: bool,
     deletes: bool,
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
         Reader { plan, rest: words.iter(), acts: false, prunes: false, deletes: false }
     }
 
-    /// The plan with all of the expression.
+    /// Parses the whole expression.
     pub fn all(mut self) -> Result<Plan, String> {
         if self.next().is_some() {
             self.plan.expression = self.either(0, "")?;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         self.rest.as_slice().first().map(String::as_str)
     }
 
-    /// `A -o B -o C`, behind a word.
+    /// Parses `A -o B -o C`, after the word `behind`.
     fn either(&mut self, depth: u32, behind: &str) -> Result<Node, String> {
         let mut nodes = vec![self.both(depth, behind)?];
         while let Some(word @ ("-o" | "-or")) = self.next() {
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Or(nodes) })
     }
 
-    /// `A -a B C`
+    /// Parses `A -a B C`.
     fn both(&mut self, depth: u32, behind: &str) -> Result<Node, String> {
         let mut nodes = vec![self.one(depth, behind)?];
         loop {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::And(nodes) })
     }
 
-    /// A primary, a `!` and what it is about, or what is in parentheses.
+    /// Parses a primary, a `!` with its operand, or a parenthesis.
     fn one(&mut self, depth: u32, behind: &str) -> Result<Node, String> {
         let (mut not, mut behind) = (false, behind);
         let node = loop {
@@ -97,10 +97,10 @@ impl<'a> Reader<'a> {
                     return Err(format!("{word}: nothing before it"));
                 }
                 Some(word @ ("-o" | "-or" | "-a" | "-and" | ")")) => {
-                    return Err(format!("{word} behind {behind}: nothing in between"));
+                    return Err(format!("{word} after {behind}: nothing in between"));
                 }
                 Some(word) => break self.primary(word)?,
-                None => return Err(format!("{behind}: nothing behind it")),
+                None => return Err(format!("{behind}: nothing after it")),
             }
         };
         Ok(if not { Node::Not(Box::new(node)) } else { node })
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What is about the whole walk, and actions.
+    /// Parses a global option or an action.
     fn setting(&mut self, word: &str) -> Result<Node, String> {
         match word {
             "-maxdepth" => self.plan.most = self.depth(word)?,
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, word: &str) -> Result<&'a str, String> {
-        self.rest.next().map(String::as_str).ok_or(format!("{word} wants a value"))
+        self.rest.next().map(String::as_str).ok_or(format!("{word} requires a value"))
     }
 
     fn glob(&mut self, word: &str) -> Result<Glob, String> {
@@ -171,10 +171,10 @@ impl<'a> Reader<'a> {
 
     fn depth(&mut self, word: &str) -> Result<u32, String> {
         let value = self.value(word)?;
-        value.parse().map_err(|_| format!("{word} {value}: no number"))
+        value.parse().map_err(|_| format!("{word} {value}: not a number"))
     }
 
-    /// The words behind `-exec`.
+    /// Parses the words after `-exec`.
     fn exec(&mut self) -> Result<Node, String> {
         let mut program: Vec<String> = Vec::new();
         loop {
@@ -207,7 +207,7 @@ fn count(word: &str, text: &str) -> Result<Count, String> {
         _ => (Count::Is, text),
     };
     let number = digits.parse().ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
-    number.map(make).ok_or(format!("{word} {text}: no number"))
+    number.map(make).ok_or(format!("{word} {text}: not a number"))
 }
 
 fn size(text: &str) -> Result<Node, String> {
@@ -223,7 +223,7 @@ fn size(text: &str) -> Result<Node, String> {
     Ok(Node::Size(count("-size", digits)?, unit))
 }
 
-/// Letters with commas between them.
+/// Parses letters separated by commas.
 fn kinds(text: &str) -> Result<Vec<Kind>, String> {
     let kind = |letter| match letter {
         "f" => Ok(Kind::File),

@@ -1,4 +1,4 @@
-//! What expressions find in a folder, in which order things are done, and what is refused.
+//! Results of expressions in a directory, the order of actions, and rejected expressions.
 
 use super::*;
 use std::fs;
@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-/// A folder that goes with this.
+/// A directory that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// With what most tests look at.
+    /// Creates the files that most tests use.
     fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("find-{}-{name}", std::process::id()));
         fs::create_dir_all(path.join("a/b")).unwrap();
@@ -23,8 +23,8 @@ impl Folder {
         Folder(path)
     }
 
-    /// Paths of it and an expression, both with `@` for the folder: what is written, with what is
-    /// begun in `<>`, and the code. Programs end with 0, if they are no `false`.
+    /// Runs `find` with `@` replaced by the directory. Returns the output, with started programs in
+    /// `<>`, and the exit code. Programs exit with 0, except `false`.
     fn raw(&self, words: &str, room: usize) -> (String, u32) {
         let own = self.0.to_str().unwrap();
         let words: Vec<String> = words.split(' ').map(|word| word.replace('@', own)).collect();
@@ -42,7 +42,7 @@ impl Folder {
         (said, code)
     }
 
-    /// Lines of it, sorted, with a blank in between.
+    /// Returns the lines of the output, sorted, joined by blanks.
     fn found(&self, words: &str) -> String {
         let (said, code) = self.raw(words, 4096);
         assert_eq!(code, 0, "{words}: {said}");
@@ -58,7 +58,7 @@ impl Drop for Folder {
     }
 }
 
-/// Written by a walk and by what it begins; what a walk holds back would come late.
+/// Shared by the walk and the programs it starts, to show the order of their output.
 struct Shared<'a>(&'a std::cell::RefCell<Vec<u8>>);
 
 impl Write for Shared<'_> {
@@ -165,7 +165,7 @@ fn programs_get_one_path_or_many() {
     assert_eq!((said.as_str(), code), ("<false|@/c/x>\n<false|@/readme>\n", 0));
     let (said, code) = folder.raw("@/c/x @/readme -exec echo a {} + -print", 4096);
     assert_eq!((said.as_str(), code), ("@/c/x\n@/readme\n<echo|a|@/c/x|@/readme>\n", 0));
-    // What was held is handed over whatever ends the walk.
+    // Collected paths are passed to the program even if the walk stops early.
     assert_eq!(folder.raw("@/c/x -exec echo {} + -quit", 4096).0, "<echo|@/c/x>\n");
     assert_eq!(folder.raw("@/c/x -exec false {} +", 4096).1, 1);
     assert_eq!(folder.raw("@/c/x -exec none {} ;", 4096).1, 1);
@@ -198,7 +198,7 @@ fn what_cannot_be_looked_at_is_said_and_the_rest_found() {
 fn a_name_that_is_no_text_is_shown_and_given_to_nobody() {
     let folder = Folder::new("names");
     let path = folder.0.join(OsString::from_vec(b"\xff".to_vec()));
-    // The tests of a walk name files as WASI does, in UTF-8.
+    // The tests use WASI's file names, which are UTF-8.
     let about = about(folder.0.to_str().unwrap(), false).unwrap();
     let entry = Entry { path, depth: 1, about };
     let plan = Plan::of(&["-exec".into(), "echo".into(), "{}".into(), ";".into()]).unwrap();
@@ -243,27 +243,27 @@ fn expressions_that_make_no_sense_are_refused() {
     for (words, expected) in [
         ("-foo", "-foo: no such primary"),
         ("-perm 644", "-perm: files have no permissions and no owners here"),
-        ("-name", "-name wants a value"),
+        ("-name", "-name requires a value"),
         ("-name a b", "b: paths belong before the expression"),
         ("( -name x", "( without its )"),
         ("-name x )", ") without its ("),
         (")", "): nothing before it"),
         ("-o -name x", "-o: nothing before it"),
-        ("-name x -o", "-o: nothing behind it"),
-        ("-name x -o -a", "-a behind -o: nothing in between"),
-        ("( )", ") behind (: nothing in between"),
-        ("!", "!: nothing behind it"),
+        ("-name x -o", "-o: nothing after it"),
+        ("-name x -o -a", "-a after -o: nothing in between"),
+        ("( )", ") after (: nothing in between"),
+        ("!", "!: nothing after it"),
         ("-exec", "-exec: no ; and no {} + at its end"),
         ("-exec echo +", "-exec: no ; and no {} + at its end"),
         ("-exec ;", "-exec: which program?"),
         ("-exec {} +", "-exec: which program?"),
         ("-exec echo {} {} +", "-exec: one {} only before a +"),
-        ("-size 1x", "-size 1x: no number"),
-        ("-size c", "-size : no number"),
-        ("-size +", "-size +: no number"),
-        ("-mtime ++1", "-mtime ++1: no number"),
-        ("-mmin \u{e4}", "-mmin \u{e4}: no number"),
-        ("-maxdepth -1", "-maxdepth -1: no number"),
+        ("-size 1x", "-size 1x: not a number"),
+        ("-size c", "-size : not a number"),
+        ("-size +", "-size +: not a number"),
+        ("-mtime ++1", "-mtime ++1: not a number"),
+        ("-mmin \u{e4}", "-mmin \u{e4}: not a number"),
+        ("-maxdepth -1", "-maxdepth -1: not a number"),
         ("-type q", "-type q: one of f d l c b p, or some with commas"),
         ("-newer /none", "-newer /none: no such file or directory"),
     ] {

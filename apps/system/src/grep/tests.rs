@@ -1,10 +1,10 @@
-//! What each option gives, and the codes.
+//! Output and exit code of each option.
 
 use super::*;
 
 const TEXT: &[u8] = b"one\nTwo one\nthree\n\xff four\n";
 
-/// What a file of these bytes gives, and the code.
+/// Returns the output and the exit code for a file with these bytes.
 fn grep(arguments: &str, text: &[u8]) -> (String, u32) {
     let words: Vec<String> = arguments.split(' ').map(String::from).collect();
     let mut plan = Plan::of(&words).unwrap();

@@ -1,21 +1,21 @@
-//! How `ls` shows files: names in lines or columns, or all about each.
+//! The output of `ls`: names in lines or columns, or the long format.
 
 use super::Item;
 use penumbra::{Kind, Stat};
 
-/// Columns of a terminal that does not say how many it has.
+/// Width of a terminal whose width is unknown.
 const WIDTH: usize = 80;
-/// Blanks between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
-/// A time further away than half a year is shown with its year.
+/// Times further away than half a year are shown with the year.
 const RECENT: u64 = 365 * DAY / 2;
 const DAY: u64 = 24 * 60 * 60;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// Ends of names of what can be run: modules, and the images that kernels load.
+/// Suffixes of executable files: modules, and the images that kernels load.
 const PROGRAMS: [&str; 3] = [".wasm", ".aarch64", ".riscv64"];
 
-/// How files are arranged.
+/// Layout of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     #[default]
@@ -24,25 +24,25 @@ pub enum Form {
     Long,
 }
 
-/// What is shown of files.
+/// What is shown of each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub form: Form,
     pub owner: bool,
     pub group: bool,
-    /// Numbers of owner and group.
+    /// Owner and group as numbers.
     pub numbers: bool,
-    /// A mark after a name says what it is.
+    /// A mark after the name shows the type.
     pub marks: bool,
-    /// The same for directories only.
+    /// Mark directories only.
     pub slashes: bool,
     /// Sizes with a unit.
     pub human: bool,
     pub inodes: bool,
     pub blocks: bool,
-    /// Columns of the terminal.
+    /// Width of the terminal.
     pub width: usize,
-    /// In seconds since 1970.
+    /// Current time in seconds since 1970.
     pub now: u64,
 }
 
@@ -64,18 +64,18 @@ impl Default for Look {
     }
 }
 
-/// As the shell says.
+/// Returns the width that the shell reports.
 pub fn width() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     said.filter(|width| *width > 0).unwrap_or(WIDTH)
 }
 
-/// KiB that a file takes.
+/// Returns the KiB that a file takes.
 fn blocks(stat: &Stat) -> u64 {
     if stat.kind == Kind::Link { 0 } else { stat.size.div_ceil(1024) }
 }
 
-/// What cannot be shown is a question mark.
+/// Replaces unprintable characters by question marks.
 fn visible(name: &str) -> String {
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
@@ -85,7 +85,7 @@ fn is_program(item: &Item) -> bool {
 }
 
 impl Look {
-    /// What is in a directory.
+    /// Formats the contents of a directory.
     pub fn folder(&self, items: &[Item]) -> String {
         let sum = items.iter().map(|item| blocks(&item.stat)).sum();
         let total = match self.form == Form::Long || self.blocks {
@@ -95,7 +95,7 @@ impl Look {
         total + &self.shown(items)
     }
 
-    /// Files, and nothing else.
+    /// Formats a list of files.
     pub fn shown(&self, items: &[Item]) -> String {
         match self.form {
             Form::Lines => items.iter().map(|item| self.cell(item) + "\n").collect(),
@@ -107,7 +107,7 @@ impl Look {
         }
     }
 
-    /// `number`, or `bytes` for people.
+    /// Formats `number` or, for people, `bytes` with a unit.
     fn size(&self, number: u64, bytes: u64) -> String {
         if self.human { human(bytes) } else { number.to_string() }
     }
@@ -154,7 +154,7 @@ impl Look {
         text
     }
 
-    /// What is before the name.
+    /// Returns the columns before the name.
     fn row(&self, item: &Item) -> Vec<String> {
         let (stat, mut row) = (&item.stat, vec![]);
         if self.inodes {
@@ -173,7 +173,7 @@ impl Look {
     }
 }
 
-/// What every program may do with a file.
+/// Returns the rights that every program has on a file.
 fn mode(item: &Item) -> &'static str {
     match item.stat.kind {
         Kind::Directory => "drwxr-xr-x",
@@ -186,7 +186,7 @@ fn mode(item: &Item) -> &'static str {
     }
 }
 
-/// Where a link leads.
+/// Returns the target of a link, as displayed.
 fn target(item: &Item) -> String {
     if item.stat.kind != Kind::Link {
         return String::new();
@@ -195,7 +195,7 @@ fn target(item: &Item) -> String {
     target.map_or(String::new(), |to| format!(" -> {}", visible(&to.to_string_lossy())))
 }
 
-/// Three figures at most, and a unit; rounded up.
+/// Formats at most three digits and a unit, rounded up.
 fn human(bytes: u64) -> String {
     let units = ["K", "M", "G", "T", "P", "E"];
     if bytes < 1024 {
@@ -227,9 +227,9 @@ fn time(seconds: u64, now: u64) -> String {
     format!("{month} {day:>2} {:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// Year, month from 0, and day of a number of days since 1970.
+/// Returns the year, the month from 0 and the day, from days since 1970.
 fn date(days: u64) -> (u64, usize, u64) {
-    // Years begin with March here, so that a leap day ends one; an era is 400 of them.
+    // Years begin with March here, so that a leap day ends its year; an era has 400 years.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -240,7 +240,7 @@ fn date(days: u64) -> (u64, usize, u64) {
     (year + era * 400 + later, month as usize, date)
 }
 
-/// Columns from top to bottom, as many as fit into `width`.
+/// Arranges cells in as many columns as fit into `width`, top to bottom.
 fn columns(cells: &[String], width: usize) -> String {
     let lengths: Vec<usize> = cells.iter().map(|cell| cell.chars().count()).collect();
     let widths = |rows: usize| -> Vec<usize> {

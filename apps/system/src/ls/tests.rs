@@ -1,4 +1,4 @@
-//! What `ls` says of a folder, to the letter.
+//! The exact output of `ls` for a directory.
 
 use super::*;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A folder that goes with this.
+/// A directory that is removed when dropped.
 struct Folder(PathBuf);
 
 /// 24 November 2026, 14:00.
@@ -30,7 +30,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// With `@` for the folder.
+    /// Runs `ls` with `@` replaced by the directory.
     fn told(&self, words: &str, form: Form) -> (String, Listed) {
         let own = self.0.to_str().unwrap();
         let words: Vec<String> = words.split(' ').map(|word| word.replace('@', own)).collect();

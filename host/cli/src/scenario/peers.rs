@@ -161,7 +161,7 @@ pub fn panic(rig: &mut Rig) -> Result<(), Failure> {
 pub fn main_killed(rig: &mut Rig) -> Result<(), Failure> {
     rig.expect("main> ", PATIENCE)?;
     rig.kill("main")?;
-    rig.expect("main died and the board cannot go on without it", PATIENCE).map(|_| ())
+    rig.expect("main died and the board cannot continue without it", PATIENCE).map(|_| ())
 }
 
 /// Without its soc the board ends, QEMUs included.

@@ -1,21 +1,21 @@
 //! The reference: one line's real contents in memory and in every cache, in every state that some
-//! choice of evictions leads to. It knows values, not rules: it says that a word read was not the
-//! newest, or that a write-back put an older word over a newer one.
+//! choice of evictions leads to. It knows values, not rules: it detects that a word read was not
+//! the newest, or that a write-back put an older word over a newer one.
 //!
-//! A cache may write a dirty copy back at any time and may drop a clean one at any time; that is
-//! applied to the end before and after each event.
+//! A cache may write a dirty copy back at any time and may drop a clean one at any time; all such
+//! evictions are applied exhaustively before and after each event.
 
 use std::collections::BTreeSet;
 
 /// Words of the line.
 pub const WORDS: usize = 3;
-/// Domains at most.
+/// Maximum number of domains.
 pub const DOMAINS: usize = 3;
 
 /// Versions of the words.
 type Words = [u32; WORDS];
 
-/// What happens to the line. Domains and words are numbers.
+/// An event on the line. Domains and words are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Read(usize, usize),
@@ -43,7 +43,7 @@ struct World {
     memory: Words,
     newest: Words,
     copies: [Option<Cached>; DOMAINS],
-    /// The newest value was thrown away and nothing was written since.
+    /// The newest value was dropped, and there was no write since.
     discarded: bool,
 }
 
@@ -52,8 +52,8 @@ struct World {
 pub struct Wrong {
     /// A word that was read is not the newest, or a newer word was overwritten by an older.
     pub value: bool,
-    /// Some word of the line that was read or written into is not the newest. (A line is one
-    /// thing: whoever shares it must hand it over.)
+    /// Some word of the line that was read or written is not the newest. (Lines are not divided:
+    /// every sharer must hand the line over.)
     pub line: bool,
 }
 
@@ -64,7 +64,7 @@ impl Wrong {
     }
 }
 
-/// All states the line may be in.
+/// All possible states of the line.
 pub struct Reference {
     worlds: BTreeSet<World>,
     version: u32,
@@ -77,7 +77,7 @@ impl Reference {
         Reference { worlds: BTreeSet::from([world]), version: 0 }
     }
 
-    /// What may go wrong by `event` and by the evictions behind it.
+    /// Applies `event` and the evictions after it. Returns what may go wrong.
     pub fn apply(&mut self, event: Event) -> Wrong {
         self.version += 1;
         let mut wrong = Wrong::default();
@@ -93,7 +93,7 @@ impl Reference {
         wrong
     }
 
-    /// Domains that may be dirty now.
+    /// Returns whether the domain may be dirty now.
     pub fn may_be_dirty(&self, domain: usize) -> bool {
         self.worlds.iter().any(|w| w.copies[domain].is_some_and(|c| c.dirty))
     }

@@ -1,6 +1,7 @@
-//! The operators of a function, and for each where the values that it takes come from.
+//! The operators of a function, and the sources of their operands.
 //!
-//! wasmparser's validator knows what an operator takes and gives, and where nothing is executed.
+//! wasmparser's validator provides how many operands an operator pops and pushes, and which code is
+//! unreachable.
 
 use wasmparser::{
     BinaryReaderError, FuncToValidate, FuncValidatorAllocations, FunctionBody, Operator, ValType,
@@ -9,31 +10,32 @@ use wasmparser::{
 
 /// No operator.
 pub const NONE: usize = usize::MAX;
-/// What an operator in no loop counts, and how many times more each loop around it makes that.
+/// Weight of an operator outside of loops, and the factor for each enclosing loop.
 pub const ONCE: u64 = 8;
 const LOOP: u64 = 8;
-/// Loops within loops that count.
+/// Maximum nesting of loops that affects the weight.
 const DEEPEST: usize = 8;
 
-/// Most bytes of a function that is looked at: each takes a hundred times as much here.
+/// Maximum size of a function that is analysed, in bytes: the analysis takes a hundred times as
+/// much memory.
 const LARGEST: usize = 1 << 20;
-/// Locals that a function may have beside one for each operator: what is done for each of them is
-/// paid for by what the module is long.
+/// Number of locals that a function may have in addition to one per operator, so that the cost is
+/// bounded by the length of the module.
 const LOCALS: usize = 64;
 
-/// An operator in its place.
+/// An operator in its context.
 pub struct Place<'a> {
     pub operator: Operator<'a>,
-    /// Which operators gave the values that it takes, the last value first; more than these are of
-    /// no interest.
+    /// The operators that produce its operands, the last operand first; more than these are
+    /// ignored.
     pub takes: [usize; 3],
-    /// How often it is executed, as loops around it let one guess.
+    /// Estimated frequency, from the enclosing loops.
     pub weight: u64,
-    /// It never is.
+    /// It is unreachable.
     pub is_dead: bool,
 }
 
-/// A function as it flows.
+/// The data flow of a function.
 pub struct Flow<'a> {
     pub places: Vec<Place<'a>>,
     /// Types of the locals, parameters first.
@@ -42,16 +44,16 @@ pub struct Flow<'a> {
 }
 
 struct Block {
-    /// Values that were on the stack before it.
+    /// Number of values on the stack at its start.
     height: usize,
-    /// Loops around what is in it.
+    /// Number of enclosing loops.
     loops: usize,
-    /// It begins where nothing is executed.
+    /// It starts unreachable.
     is_dead: bool,
 }
 
-/// `Ok(None)`: an operator of it gives several values, or is of the exceptions that were given up;
-/// or it is larger than any that a compiler makes.
+/// Analyses a function. `Ok(None)`: one of its operators produces several values or belongs to the
+/// legacy exceptions; or it is larger than any that a compiler generates.
 pub fn of<'a>(
     function: FuncToValidate<ValidatorResources>,
     body: &FunctionBody<'a>,
@@ -95,14 +97,15 @@ fn is_old(operator: &Operator<'_>) -> bool {
 
 #[derive(Default)]
 struct Walk {
-    /// Which operators gave the values.
+    /// The operators that produced the values on the stack.
     stack: Vec<usize>,
-    /// Those that are open, the function first.
+    /// Open blocks, the function first.
     blocks: Vec<Block>,
 }
 
 impl Walk {
-    /// One operator on; `is_over`: behind a branch that is always taken, in the same block.
+    /// Processes one operator. `is_over`: it follows a branch that is always taken, in the same
+    /// block.
     fn step<'a>(
         &mut self,
         at: usize,
@@ -129,7 +132,7 @@ impl Walk {
         place
     }
 
-    /// Blocks that begin and end.
+    /// Opens and closes blocks.
     fn follow(&mut self, place: &Place<'_>) {
         use Operator::{Block as Plain, Else, End, If, Loop, TryTable};
         let height = self.stack.len();

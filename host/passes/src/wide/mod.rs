@@ -1,17 +1,17 @@
-//! Values of 32 bits as RV64 wants them: sign-extended in 64.
+//! Keeps 32-bit values sign-extended in 64 bits, as RV64 prefers them.
 //!
-//! RV64 compares and branches on whole registers. Of a 32-bit value Cranelift keeps only the lower
-//! half, unless the instruction that made it extends by itself; so it extends each operand of each
-//! comparison anew, one instruction in ten of what a program executes. Here the module says in
-//! types of WebAssembly what LLVM knows of RV64: what is compared, and the locals that it comes
-//! from, become `i64`, loaded with an extension, which costs nothing, and cut where 32 bits are
-//! wanted, which costs nothing either.
+//! RV64 compares and branches on whole registers. Cranelift keeps only the lower half of a 32-bit
+//! value, unless the instruction that produced it also extends it; so it extends each operand of
+//! each comparison again, which is one in ten of a program's executed instructions. This pass
+//! expresses in types of WebAssembly what LLVM knows about RV64: compared values, and the locals
+//! that they come from, become `i64`, loaded with an extension, which is free, and wrapped where 32
+//! bits are needed, which is free too.
 //!
-//! `flow` finds where values come from, `plan` decides for each whether it is wide, and `write`
-//! says the function again, without what is never executed. Functions whose operators give several
-//! values stay as they are (clang and rustc make none), so do those that are larger than any that a
-//! compiler makes, and what is no module: who compiles it says why. A module traps where it did,
-//! and its numbers are its own.
+//! `flow` finds the sources of values, `plan` decides which values are wide, and `write` generates
+//! the new function, without unreachable code. These stay unchanged: functions whose operators
+//! produce several values (clang and rustc generate none), functions larger than any that a
+//! compiler generates, and invalid modules, whose errors the compiler reports. A module traps where
+//! it did before, and its indices do not change.
 
 mod flow;
 mod plan;
@@ -26,7 +26,7 @@ use wasmparser::{
     Validator, ValidatorResources, WasmFeatures,
 };
 
-/// Most bytes of a function, as engines have agreed.
+/// Maximum size of a function in bytes, as agreed among engines.
 const FUNCTION: usize = 7_654_321;
 
 /// With the functions whose bodies come next.
@@ -63,7 +63,7 @@ impl Reencode for Wide {
     }
 }
 
-/// `wasm` with its values so.
+/// Returns `wasm` with its values widened.
 pub fn widened(wasm: &[u8]) -> Vec<u8> {
     let Ok(functions) = functions(wasm) else { return wasm.to_vec() };
     let (mut module, mut wide) = (Module::new(), Wide { functions: functions.into_iter() });
@@ -73,7 +73,7 @@ pub fn widened(wasm: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Those of a module, in order, with what their operators are checked against.
+/// Returns the functions of a module, in order, with their validators' resources.
 fn functions(wasm: &[u8]) -> Result<Vec<FuncToValidate<ValidatorResources>>, BinaryReaderError> {
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut found = Vec::new();

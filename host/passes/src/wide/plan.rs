@@ -1,55 +1,55 @@
-//! Which values of a function are 64 bits wide, and which locals hold such.
+//! Decides which values of a function are 64 bits wide, and which locals hold such values.
 //!
-//! A value is wanted wide by a comparison, by a branch, and by a local that is wide. What makes it
-//! then makes it so, where that costs nothing, or it is extended behind that. A local is wide if
-//! that saves more extensions than it asks for. What nobody wants wide is not.
+//! A comparison, a branch, and a wide local want their operands wide. The operator that produces
+//! such an operand then produces it wide, if that is free; otherwise an extension follows. A local
+//! is wide if that saves more extensions than it causes. All other values are not wide.
 
 use super::flow::{Flow, NONE, Place};
 use wasmparser::{Operator, ValType};
 
-/// Most locals of a function, as engines have agreed; a parameter that is wide takes one more.
+/// Maximum locals of a function, as agreed among engines; a wide parameter takes one more.
 const LOCALS: usize = 50_000;
-/// How often locals are gone through: whether one is worth it depends on others.
+/// Number of passes over the locals, whose benefits depend on each other.
 const ROUNDS: usize = 6;
 
-/// Where a value of 32 bits comes from, as RV64 sees it. Others count as plain.
+/// The source of a 32-bit value on RV64. Other values count as plain.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Source {
-    /// To extend it costs an instruction.
+    /// Extending it costs an instruction.
     Plain,
-    /// It is made in 32 bits, and extended by what makes it.
+    /// A 32-bit operation whose instruction also extends the result.
     Extended,
-    /// A constant or a load: made in either width.
+    /// A constant or a load, free in either width.
     Either,
-    /// Out of a local.
+    /// Read from a local.
     Local(usize),
-    /// Of two values, bit by bit, or one of two: as wide as they are.
+    /// A bitwise operation on two values, or a choice of one: as wide as its operands.
     OfTwo,
 }
 
-/// What becomes of an operator, and of the value that it gives.
+/// The decision for an operator and its result.
 #[derive(Clone, Copy)]
 pub struct Step {
     pub source: Source,
-    /// The value is wanted wide.
+    /// The result is wanted wide.
     pub is_wide: bool,
-    /// It takes wide values: it is written for 64 bits.
+    /// Its operands are wide: it becomes a 64-bit operator.
     pub takes_wide: bool,
-    /// Its condition is wide: a comparison with zero comes before it.
+    /// Its condition is wide: a comparison with zero is inserted.
     pub tests: bool,
-    /// To extend the value costs an instruction.
+    /// Extending the result costs an instruction.
     costs: bool,
 }
 
-/// What becomes of a function.
+/// The decisions for a function.
 pub struct Plan {
-    /// By place.
+    /// By operator.
     pub steps: Vec<Step>,
-    /// By local: is it wide?
+    /// By local: whether it is wide.
     pub wide: Vec<bool>,
 }
 
-/// Decides.
+/// Makes the decisions.
 pub fn of(flow: &Flow<'_>) -> Plan {
     let locals = flow.locals.len();
     let steps = flow.places.iter().map(|place| Step::new(source(&place.operator))).collect();
@@ -96,7 +96,7 @@ fn source(operator: &Operator<'_>) -> Source {
     }
 }
 
-/// Of values of 32 bits.
+/// Returns whether it compares 32-bit values.
 fn compares(operator: &Operator<'_>) -> bool {
     use Operator::*;
     matches!(
@@ -118,15 +118,15 @@ fn compares(operator: &Operator<'_>) -> bool {
 struct Planner<'f, 'a> {
     flow: &'f Flow<'a>,
     plan: Plan,
-    /// By local: extensions that it saves if it is wide, and asks for.
+    /// By local: the extensions that a wide one saves; in `asked`, those that it causes.
     saved: Vec<u64>,
     asked: Vec<u64>,
-    /// Locals are as they stay. Before, each of 32 bits passes for what is wanted of it.
+    /// The locals are final. Before that, a 32-bit local counts as whatever is wanted of it.
     is_settled: bool,
 }
 
 impl Planner<'_, '_> {
-    /// Through the function once.
+    /// Visits all operators once.
     fn walk(&mut self) {
         self.saved.fill(0);
         self.asked.fill(0);
@@ -147,7 +147,8 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What a value of two is made of. (Of a choice, the condition is taken last.)
+    /// Returns the operands of an operation on two values. (The condition of a `select` is the last
+    /// one.)
     fn parts(&self, takes: &[usize; 3]) -> [usize; 2] {
         match takes[2] {
             NONE => [takes[0], takes[1]],
@@ -163,7 +164,7 @@ impl Planner<'_, '_> {
         self.plan.wide[local] || !self.is_settled && self.flow.locals[local] == ValType::I32
     }
 
-    /// What an operator wants of the values that it takes.
+    /// Decides what an operator wants of its operands.
     fn takes(&mut self, at: usize, place: &Place<'_>) {
         use Operator::*;
         let last = place.takes[0];
@@ -193,7 +194,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// A condition is compared with zero, unless it comes of a comparison or so.
+    /// A condition is compared with zero, unless it comes from a comparison or a similar operator.
     fn condition(&mut self, at: usize, place: &Place<'_>) {
         let last = place.takes[0];
         let is_made = |step: &Step| step.source == Source::Extended;
@@ -203,8 +204,8 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// A value is wanted wide, and those that it is made of, if that costs no more than it does to
-    /// extend it.
+    /// Marks a value as wanted wide, together with its operands if that costs no more than
+    /// extending it.
     fn want(&mut self, at: usize, weight: u64) {
         let mut wanted = vec![(at, weight)];
         while let Some((at, weight)) = wanted.pop() {
@@ -224,7 +225,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Which locals are worth it; did any become so?
+    /// Decides which locals become wide. Returns whether any did.
     fn learn(&mut self) -> bool {
         let mut learnt = false;
         for (local, wide) in self.plan.wide.iter_mut().enumerate() {

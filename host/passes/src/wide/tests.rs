@@ -1,4 +1,4 @@
-//! What is said otherwise, and that all of it does what it did.
+//! Which functions change, and that all of them still compute the same.
 
 use super::widened;
 use crate::read;
@@ -57,7 +57,7 @@ fn bits_and_choices_are_as_wide_as_what_they_are_made_of() {
         "(func (result i32) i64.const 1 i64.const 2 memory.size i64.extend_i32_s i64.const 0 \
          i64.ne select i64.const 2 i64.eq)",
     );
-    // Two values that an extension each would cost: the sum of their bits costs one.
+    // Each of two values would cost an extension; their bitwise combination costs one.
     becomes(
         "(func (result i32) memory.size memory.size i32.or i32.eqz)",
         "(func (result i32) memory.size memory.size i32.or i64.extend_i32_s i64.eqz)",
@@ -70,7 +70,7 @@ fn what_nobody_compares_stays() {
     stays("(func (result i32) i32.const 3 i32.const 4 i32.mul)");
     stays("(func (param i64) (result i64) local.get 0 i64.const 1 i64.xor)");
     stays("(func (param i32) (result i64) local.get 0 i64.extend_i32_s)");
-    // Several values.
+    // An operator with several results.
     stays("(func (result i32 i32) i32.const 1 i32.const 2) (func call 0 i32.eq drop)");
 }
 
@@ -84,7 +84,7 @@ fn what_is_never_executed_goes() {
     becomes("(func unreachable i32.add drop)", "(func unreachable)");
 }
 
-/// What somebody wrote to keep a compiler busy.
+/// A module that was written to keep a compiler busy.
 #[test]
 fn what_is_deep_or_has_locals_without_end_takes_no_time() {
     let deep = format!("(func {} {})", "loop ".repeat(20_000), "end ".repeat(20_000));

@@ -1,4 +1,4 @@
-//! A function said again, as its plan says.
+//! Generates a function according to its plan.
 
 use super::flow::{Flow, Place};
 use super::plan::{Plan, Source, Step};
@@ -9,7 +9,7 @@ use wasmparser::Operator;
 
 type Result<T> = std::result::Result<T, Error<Infallible>>;
 
-/// The whole of it.
+/// Returns the new function.
 pub fn function(
     by: &mut impl Reencode<Error = Infallible>,
     flow: &Flow<'_>,
@@ -20,7 +20,8 @@ pub fn function(
         types.push(if plan.wide[local] { ValType::I64 } else { by.val_type(*kind)? });
     }
     types.drain(..flow.parameters);
-    // Parameters come as callers give them: a wide one has a local behind all others.
+    // Parameters arrive in their original type: a wide one gets an additional local after all
+    // others.
     let mut homes: Vec<u32> = (0..flow.locals.len() as u32).collect();
     let parameters: Vec<usize> = (0..flow.parameters).filter(|at| plan.wide[*at]).collect();
     for parameter in &parameters {
@@ -50,7 +51,7 @@ pub fn function(
     Ok(function)
 }
 
-/// Is the value 64 bits wide as the operator gives it?
+/// Returns whether the operator's result is already 64 bits wide.
 fn holds_wide(step: &Step, plan: &Plan) -> bool {
     match step.source {
         Source::Local(local) => plan.wide[local],
@@ -60,7 +61,7 @@ fn holds_wide(step: &Step, plan: &Plan) -> bool {
     }
 }
 
-/// An operator as it is written now; nothing, if there is nothing left to do.
+/// Returns the new operator; `None` if it is removed.
 fn instruction<'a>(
     by: &mut impl Reencode<Error = Infallible>,
     place: &Place<'a>,
@@ -83,7 +84,7 @@ fn instruction<'a>(
     }))
 }
 
-/// The same over 64 bits; nothing: it is the same (`select`).
+/// Returns the 64-bit version of an operator; `None` if it is the same (`select`).
 fn in_64_bits(
     by: &mut impl Reencode<Error = Infallible>,
     operator: &Operator<'_>,

@@ -1,35 +1,35 @@
-//! QEMU's plugin interface, version 4, as far as it is used (its header is not packaged), and the
-//! inner functions that Debian's binary exports.
+//! The used part of QEMU's plugin interface, version 4 (its header is not packaged), and inner
+//! functions that Debian's binary exports.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Opaque.
+/// Opaque: a translated block.
 #[repr(C)]
 pub struct Block {
     _opaque: [u8; 0],
 }
-/// Opaque.
+/// Opaque: a translated instruction.
 #[repr(C)]
 pub struct Instruction {
     _opaque: [u8; 0],
 }
-/// Opaque: where an access goes.
+/// Opaque: the target of an access.
 #[repr(C)]
 pub struct Address {
     _opaque: [u8; 0],
 }
-/// Opaque: a register's name to QEMU.
+/// Opaque: QEMU's handle of a register.
 #[repr(C)]
 pub struct Handle {
     _opaque: [u8; 0],
 }
-/// Opaque.
+/// Opaque: a scoreboard.
 #[repr(C)]
 pub struct Scoreboard {
     _opaque: [u8; 0],
 }
 
-/// `qemu_plugin_u64`: a word of every virtual CPU's part of a scoreboard.
+/// `qemu_plugin_u64`: a word in every virtual CPU's part of a scoreboard.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Word {
@@ -37,7 +37,7 @@ pub struct Word {
     pub offset: usize,
 }
 
-/// `qemu_plugin_mem_value`; what of a 128-bit one is not used here is not looked at.
+/// `qemu_plugin_mem_value`; the unused upper half of a 128-bit value is omitted.
 #[repr(C)]
 pub struct Value {
     pub kind: c_int,
@@ -53,7 +53,7 @@ pub struct Register {
     pub feature: *const c_char,
 }
 
-/// GLib's array: elements and how many.
+/// GLib's array: elements and length.
 #[repr(C)]
 pub struct Array {
     pub data: *mut c_void,

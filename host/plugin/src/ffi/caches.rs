@@ -1,7 +1,7 @@
 //! The sanitizer's callbacks: each access, each maintenance instruction, each translated block.
 //!
-//! QEMU tells of an access after it has happened, of an instruction before. A callback's data is
-//! the instruction's address; for maintenance also what it does, and to which register's address.
+//! QEMU reports an access after it has happened, an instruction before. A callback's data is the
+//! instruction's address; for maintenance also the operation and the register with the address.
 
 use super::{Isa, api, plugin};
 use crate::memory::{self, Touch, Upkeep};
@@ -10,13 +10,13 @@ use crate::translate::Instruction;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-/// Registers that QEMU lists before those of other kinds.
+/// Number of general registers, which QEMU lists first.
 const GENERAL: usize = 31;
 
-/// QEMU's names of the registers that are read.
+/// QEMU's handles of the registers that are read.
 #[derive(Debug)]
 pub struct Registers {
-    /// By their number in instructions.
+    /// Indexed by register number.
     general: Vec<*mut api::Handle>,
     /// AArch64's SCTLR_EL1, RV64's satp.
     control: *mut api::Handle,
@@ -32,7 +32,7 @@ thread_local! {
 }
 
 impl Registers {
-    /// As QEMU lists them; in a virtual CPU's thread.
+    /// Finds the registers; called in a virtual CPU's thread.
     pub fn find(isa: Isa) -> Result<Registers, String> {
         // SAFETY: the list is QEMU's, and stays; its elements are descriptors.
         let list: Vec<api::Register> = unsafe {
@@ -56,13 +56,13 @@ impl Registers {
         Ok(Registers { general, control: list[control].handle })
     }
 
-    /// What a general register holds, by its number in instructions.
+    /// Returns a general register, by its number in instructions.
     pub fn general(&self, number: u8) -> u64 {
         self.general.get(usize::from(number)).map_or(0, |&handle| read(handle))
     }
 }
 
-/// The value of a register of this thread's virtual CPU, in a callback that asked for registers.
+/// Reads a register of this thread's virtual CPU, in a callback that was registered for it.
 fn read(handle: *mut api::Handle) -> u64 {
     if handle.is_null() {
         return 0;
@@ -82,7 +82,7 @@ fn read(handle: *mut api::Handle) -> u64 {
     }
 }
 
-/// The access, or the instruction, that a callback is about.
+/// The access or the instruction of the current callback.
 struct Here<'a> {
     registers: &'a Registers,
     isa: Isa,
@@ -154,7 +154,7 @@ extern "C" fn on_upkeep(_: c_uint, data: *mut c_void) {
     sanitizer.upkeep(what, va, pc, &here);
 }
 
-/// Asks QEMU for all of it in a block; during the call of the translation callback.
+/// Registers all callbacks of a block; called during the translation callback.
 pub fn translated(
     sanitizer: &Sanitizer,
     isa: Isa,
@@ -167,7 +167,7 @@ pub fn translated(
     for (&handle, instruction) in handles.iter().zip(list) {
         accesses(handle, instruction, memory::touch(isa, instruction.word));
         if let Some(upkeep) = memory::upkeep(isa, instruction.word) {
-            // One a translated instruction of a rare kind, kept as long as its code may run.
+            // One per translated instruction of a rare kind, kept as long as its code may run.
             let data = Box::new((upkeep, instruction.at));
             let data = std::ptr::from_mut(Box::leak(data)).cast();
             let flags = api::READS_REGISTERS;
@@ -180,7 +180,7 @@ pub fn translated(
 }
 
 fn accesses(handle: *mut api::Instruction, instruction: &Instruction, touch: Touch) {
-    // Kernels run at high addresses, with the MMU on: nothing has to be read.
+    // Kernels run at high addresses, with the MMU on, so no register has to be read.
     let high = instruction.at >> 63 != 0;
     let flags = if high { api::NO_REGISTERS } else { api::READS_REGISTERS };
     let pc = instruction.at as *mut c_void;

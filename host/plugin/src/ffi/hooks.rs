@@ -1,24 +1,25 @@
-//! The two places where QEMU's own behaviour is replaced: what its virtual clock says, and where a
-//! doorbell goes. Each is checked against the build it was written for, and refused if it differs.
+//! Replaces QEMU's behaviour in two places: the value of its virtual clock, and the delivery of
+//! doorbells. Each place is checked against the build that this code was written for; a different
+//! one is rejected.
 
 use super::api;
 use std::ffi::{c_uint, c_void};
 
-/// Where `AccelOpsClass` holds `get_virtual_clock`.
+/// Offset of `get_virtual_clock` in `AccelOpsClass`.
 const GET_CLOCK: usize = 0xc0;
-/// How far into `cpus_get_virtual_clock` the load of that pointer may stand.
+/// Maximum offset of the load of that pointer in `cpus_get_virtual_clock`.
 const LOOK: usize = 96;
-/// Bytes of a `MemoryRegionOps`, and more.
+/// Bytes of a `MemoryRegionOps`, rounded up.
 const OPS: usize = 160;
-/// Words of a `MemoryRegion` in which its owner is looked for.
+/// Number of words of a `MemoryRegion` that are searched for its owner.
 const REGION: usize = 32;
 /// ivshmem's doorbell register.
 const RING: u64 = 12;
 
-/// What QEMU calls for a store to a device.
+/// The function that QEMU calls for a store to a device.
 pub type Write = extern "C" fn(device: *mut c_void, at: u64, value: u64, size: c_uint);
 
-/// Makes QEMU's virtual clock say what `clock` says.
+/// Makes QEMU's virtual clock return the value of `clock`.
 pub fn clock(clock: extern "C" fn() -> i64) -> Result<(), String> {
     let code = api::cpus_get_virtual_clock as *const u8;
     // SAFETY: the first bytes of a function of the running program, which is longer than this or
@@ -56,7 +57,8 @@ unsafe impl Send for Doorbell {}
 unsafe impl Sync for Doorbell {}
 
 impl Doorbell {
-    /// Finds the device and makes its register block call `write`. `Ok(None)`: there is none.
+    /// Finds the device and makes its register block call `write`. `Ok(None)`: there is no such
+    /// device.
     pub fn hook(write: Write) -> Result<Option<Doorbell>, String> {
         // SAFETY: lookups by constant names; QEMU copes with the absence of both.
         let device = unsafe {
@@ -100,12 +102,13 @@ impl Doorbell {
     }
 }
 
-/// What a store to the register block rings: slot and vector.
+/// Returns the slot and the vector that a store to the register block rings.
 pub fn ring_of(at: u64, value: u64) -> Option<(usize, usize)> {
     (at == RING).then_some(((value >> 16 & 0xffff) as usize, (value & 0xff) as usize))
 }
 
-/// Where a region holds its table of functions: between its owner, twice, and its opaque pointer.
+/// Returns where a region holds its function table: between its owner (stored twice) and its opaque
+/// pointer.
 fn ops_of(region: *mut *mut c_void, device: *mut c_void) -> Result<*mut *const c_void, String> {
     for index in 0..REGION {
         // SAFETY: a `MemoryRegion` is longer than `REGION` + 4 words.

@@ -1,4 +1,4 @@
-//! The only room with `unsafe`: what QEMU calls, what we call of it.
+//! The only module with `unsafe`: functions that QEMU calls, and functions of QEMU that we call.
 #![allow(unsafe_code, reason = "the interface of a C program")]
 
 mod api;
@@ -20,18 +20,18 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The plugin interface that this was written for.
+/// Version of the plugin interface.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 4;
 
-/// Who runs.
+/// The role of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thread {
-    /// This virtual CPU's.
+    /// The thread of this virtual CPU.
     Runner(usize),
-    /// One that acts for the seat.
+    /// The thread that acts for the idle seat.
     Helper,
-    /// QEMU's others.
+    /// Any other thread of QEMU.
     Other,
 }
 
@@ -39,7 +39,7 @@ thread_local! {
     static THREAD: Cell<Thread> = const { Cell::new(Thread::Other) };
 }
 
-/// This QEMU, as far as the domain's seat needs it.
+/// The part of this QEMU that the seat needs.
 pub struct Machine {
     isa: Isa,
     board: Word,
@@ -73,24 +73,24 @@ impl Machine {
         self.words.get(core)?.get()
     }
 
-    /// The counter that each block adds to.
+    /// Returns the counter that each block adds to.
     pub fn counter(&self, core: usize) -> u64 {
         self.words(core).map_or(LIMIT, |words| words[0].load(Ordering::Relaxed))
     }
 
-    /// Sets it; in the virtual CPU's thread, or while that idles.
+    /// Sets the counter; called in the virtual CPU's thread, or while it idles.
     pub fn set_counter(&self, core: usize, value: u64) {
         if let Some(words) = self.words(core) {
             words[0].store(value, Ordering::Relaxed);
         }
     }
 
-    /// Instructions and exceptions since the start.
+    /// Returns the number of instructions and of exceptions since the start.
     pub fn totals(&self, core: usize) -> [u64; 2] {
         self.words(core).map_or([0; 2], |words| [1, 2].map(|at| words[at].load(Ordering::Relaxed)))
     }
 
-    /// From now to the first timer.
+    /// Returns the time to the first timer.
     pub fn deadline_ns(&self) -> Option<u64> {
         // SAFETY: takes its own locks.
         let ahead = unsafe { api::qemu_clock_deadline_ns_all(api::VIRTUAL, api::ALL_TIMERS) };
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// Has the virtual CPU something to do? Without the big lock, a hint.
+    /// Returns whether the virtual CPU has work; without the big lock, only a hint.
     pub fn has_work(&self, core: usize) -> bool {
         // SAFETY: the machine's CPUs exist before any callback of ours, and stay.
         unsafe {
@@ -119,7 +119,7 @@ impl Machine {
         }
     }
 
-    /// Makes a waiting virtual CPU look again; the big lock is held.
+    /// Wakes a waiting virtual CPU; the big lock is held.
     pub fn kick(&self, core: usize) {
         // SAFETY: as above.
         unsafe {
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// Runs `f` with QEMU's big lock, which this thread does not hold.
+    /// Runs `f` with QEMU's big lock, which this thread must not hold.
     pub fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: a lock and its release in one thread.
         unsafe { api::bql_lock_impl(c"lab".as_ptr(), 0) };
@@ -140,7 +140,7 @@ impl Machine {
         result
     }
 
-    /// Runs `f` while the clock says the seat's time in this thread.
+    /// Runs `f`; meanwhile the clock returns the seat's time in this thread.
     pub fn as_seat<R>(&self, f: impl FnOnce() -> R) -> R {
         let thread = THREAD.replace(Thread::Helper);
         let result = f();
@@ -149,14 +149,14 @@ impl Machine {
     }
 }
 
-/// QEMU's scoreboards have room for so many before they move.
+/// Maximum cores: beyond it QEMU's scoreboards move.
 const MOST_CORES: usize = 16;
 
 fn plugin() -> &'static Plugin {
     PLUGIN.get().expect("callbacks are registered after the plugin is set up")
 }
 
-/// For the callbacks of time.
+/// Returns the machine and the seat, for the callbacks of time.
 fn seated() -> (&'static Machine, &'static Seat) {
     let Plugin { machine, seat, .. } = plugin();
     (machine, seat.as_ref().expect("callbacks of time are registered for a seat only"))
@@ -269,13 +269,13 @@ fn start_helper() {
     }
 }
 
-/// Too late for an error to QEMU.
+/// Ends the process: it is too late to return an error to QEMU.
 fn refuse(reason: &str) -> ! {
     eprintln!("The lab's plugin cannot work: {reason}.");
     std::process::exit(1)
 }
 
-/// At the first block everything is there: finds the doorbell device, once.
+/// Finds the doorbell device, once, at the first block, when all devices exist.
 fn find_doorbell(machine: &Machine) {
     machine.doorbell.get_or_init(|| match hooks::Doorbell::hook(on_register) {
         Ok(doorbell) => doorbell,
@@ -292,7 +292,7 @@ extern "C" fn on_register(device: *mut c_void, at: u64, value: u64, size: c_uint
     }
 }
 
-/// Whose thread this is.
+/// Returns the virtual CPU of this thread.
 fn runner() -> usize {
     match THREAD.get() {
         Thread::Runner(core) => core,
@@ -321,7 +321,7 @@ extern "C" fn on_timer(core: c_uint, _: *mut c_void) {
     seat.report_next(machine, core as usize);
 }
 
-/// Numbers stand above the units that follow.
+/// A mark's number is above this bit, the units that follow below it.
 const NUMBER: u32 = 56;
 
 extern "C" fn on_mark(core: c_uint, data: *mut c_void) {
@@ -365,7 +365,7 @@ extern "C" fn on_translation(_: u64, block: *mut api::Block) {
     }
 }
 
-/// Asks QEMU for what time needs of a block; during the call of the translation callback.
+/// Registers the callbacks that time needs in a block; called during the translation callback.
 fn take_time(
     machine: &Machine,
     model: &Model,
@@ -378,7 +378,7 @@ fn take_time(
     let none = std::ptr::null_mut();
     let flags = api::NO_REGISTERS;
     // SAFETY: the block and its instructions, during this call; functions and words that live as
-    // long as the process. The limit is looked at before the block is added.
+    // long as the process. The limit is checked before the block is added.
     unsafe {
         if plan.sync {
             api::qemu_plugin_register_vcpu_tb_exec_cb(block, on_sync, flags, none);

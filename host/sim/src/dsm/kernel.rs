@@ -1,5 +1,5 @@
-//! One simulated kernel: the DSM machine, its wires, page table, cache, and cores that add to
-//! pages. Every [`Op`] is a pure function of the kernel and what it loads.
+//! A simulated kernel: the DSM machine, its wires, page table, cache, and cores that add to pages.
+//! Every [`Op`] is a pure function of the kernel and what it loads.
 
 use abi::dsm::{link_size, slots};
 use base::id::{CoreId, DomainId, Epoch};
@@ -14,92 +14,92 @@ use kernel_dsm::{
 
 use crate::machine::Window;
 
-/// Most domains of a simulated chip.
+/// Maximum domains of a simulated chip.
 pub const DOMAINS: usize = 4;
-/// Cores of each.
+/// Cores per domain.
 pub const CORES: usize = 2;
-/// Pages of the region.
+/// Number of pages of the region.
 pub const PAGES: u32 = 70;
 
-/// Windows onto flat memory.
+/// A window onto flat memory.
 pub type Wire = Window<Vec<u64>>;
 
-/// Bytes of a link.
+/// Size of a link in bytes.
 pub const LINK: usize = link_size(DOMAINS, CORES);
 
-/// Address of link (from, to).
+/// Returns the address of link (from, to).
 pub const fn link(from: usize, to: usize) -> usize {
     (from * DOMAINS + to) * LINK
 }
 
-/// Address of the word that stands for a page's data.
+/// Returns the address of the word that represents a page's data.
 pub const fn data(page: Page) -> usize {
     link(DOMAINS, 0) + page as usize * 8
 }
 
-/// Words of the whole memory.
+/// Number of words of the whole memory.
 pub const WORDS: usize = data(PAGES) / 8;
 
-/// What a kernel can do in one go.
+/// An operation of a kernel.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Takes messages of a peer.
+    /// Polls the messages of a peer.
     Poll(usize),
-    /// A core goes on.
+    /// Lets a core continue.
     Core(usize),
-    /// The oldest shootdown ends.
+    /// Completes the oldest shootdown.
     Unmapped,
-    /// Pins end.
+    /// Expires pins.
     Tick,
     /// Reads the chip page.
     Learn(Vec<PeerStatus>),
-    /// Comes to the others.
+    /// Joins.
     Start(Vec<PeerStatus>, Start),
-    /// Wants to leave.
+    /// Requests to leave.
     Leave,
 }
 
-/// What the world must know.
+/// An event that the world must know.
 #[derive(Clone, Debug)]
 pub enum Told {
-    /// A core read this.
+    /// A core read this value.
     Saw(Page, u64),
-    /// And stored that.
+    /// A core stored this value.
     Stored(Page, u64),
-    /// The home has lost it.
+    /// The home has lost this page.
     Lost(Page),
-    /// An access is done.
+    /// An access succeeded.
     Done,
-    /// One met a lost page.
+    /// An access found a lost page.
     Failed,
     /// The domain may power down.
     Left,
-    /// A page thrashes.
+    /// A page ping-pongs.
     Thrash,
-    /// What must not happen.
+    /// An invariant is violated.
     Broken(String),
 }
 
-/// What a core is about.
+/// The state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Nothing,
-    /// Its next access.
+    /// About to do its next access.
     Wants(Access),
-    /// It faulted, and attends.
+    /// Faulted, and waits in attend.
     Waits(Access),
-    /// Its pages are lost.
+    /// Found lost pages.
     Lost(Access),
-    /// It waits for their reset.
+    /// Waits until they are reset.
     Resets(Access),
     /// A device has the page.
     Device(Page),
-    /// Its instruction has executed. Saying so is another operation: what a kernel tells the world
-    /// counts when its operation ends, so none may both use a page and give it up.
+    /// Its instruction has executed. Reporting that is a separate operation: what a kernel reports
+    /// counts when its operation ends, so no operation may both use a page and give it up.
     Executed,
 }
 
-/// The kernel.
+/// A kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub id: usize,
@@ -115,9 +115,9 @@ pub struct Kernel {
     shootdowns: Vec<RequestId>,
     unmap_all: bool,
     cores: [Doing; CORES],
-    /// Accesses left to do.
+    /// Number of accesses left.
     pub todo: u32,
-    /// It has left, or wants to.
+    /// It has left, or has requested to.
     pub leaving: bool,
     pub left: bool,
     pub known: Vec<(Epoch, bool)>,
@@ -128,10 +128,10 @@ pub struct Kernel {
     prng: Prng,
 }
 
-/// Keeps effects, and those pages apart that are unmapped before them, at once.
+/// Records effects; pages that are unmapped before them are recorded separately, at once.
 #[derive(Default)]
 struct Recorder {
-    /// No other core has to be asked.
+    /// No other core needs a shootdown.
     now: bool,
     gone: Vec<(Page, Keep)>,
     effects: Vec<Effect>,
@@ -147,18 +147,18 @@ impl Perform for Recorder {
     }
 }
 
-/// What the seed says of all kernels of a chip.
+/// The seed's parameters for all kernels of a chip.
 #[derive(Clone, Copy, Debug)]
 pub struct Temper {
     pub protocol: Protocol,
     pub domains: usize,
-    /// Pages that are used, few enough to be fought for.
+    /// Number of pages used, small enough for contention.
     pub pages: u32,
     pub hold: u64,
 }
 
 impl Kernel {
-    /// A kernel that has just booted; `wire` makes its windows.
+    /// Creates a kernel that has just booted; `wire` creates its windows.
     pub fn new(
         id: usize,
         epoch: Epoch,
@@ -204,13 +204,13 @@ impl Kernel {
         }
     }
 
-    /// Has it nothing more to do?
+    /// Returns whether it has nothing left to do.
     pub fn is_done(&self) -> bool {
         let idle = self.cores.iter().all(|core| *core == Doing::Nothing);
         self.left || idle && self.todo == 0 && self.shootdowns.is_empty() && !self.leaving
     }
 
-    /// One line for a failure.
+    /// Returns one line for a failure report.
     pub fn describe(&self) -> String {
         format!(
             "{} epoch {} todo {} {:?} {:?}",
@@ -218,7 +218,7 @@ impl Kernel {
         )
     }
 
-    /// Does one thing.
+    /// Does one operation.
     pub fn run(&mut self, op: Op) {
         let now = self.now;
         match op {
@@ -248,7 +248,7 @@ impl Kernel {
     }
 
     fn learn(&mut self, news: &[PeerStatus]) {
-        // The chip page's words before what they say is in memory.
+        // The words of the chip page are loaded before the memory that they announce.
         self.memory.barrier();
         for peer in news {
             let index = peer.domain.index();
@@ -270,7 +270,7 @@ impl Kernel {
         result
     }
 
-    /// The short way, every other time with a shootdown that ends at once.
+    /// The fast path; every second time with a shootdown that completes at once.
     fn quick(&mut self, from: DomainId, epoch: Epoch, body: u64) -> bool {
         self.polls += 1;
         let mut out = Recorder { now: self.polls.is_multiple_of(2), ..Recorder::default() };
@@ -347,7 +347,7 @@ impl Kernel {
         }
     }
 
-    /// The device adds 1, in memory.
+    /// The device adds 1 in memory.
     fn transfer(&mut self, page: Page) {
         let value = self.memory.load(data(page));
         self.memory.store(data(page), value + 1);
@@ -383,8 +383,8 @@ impl Kernel {
         }
     }
 
-    /// What was sent to this kernel while it was away. The barrier: what the others had sent when
-    /// it looked at the chip page is seen.
+    /// Drops messages sent to this kernel while it was away. The barrier makes visible what the
+    /// others had sent when it read the chip page.
     fn drop_mail(&mut self, peer: usize) {
         self.ins[peer].barrier();
         while let Ok(Some(_)) = self.inboxes[peer].peek(&self.ins[peer]) {
@@ -403,7 +403,7 @@ impl Kernel {
                 let access = Access { page: 0, crosses: false, want: Want::Read };
                 self.cores[0] = Doing::Resets(access);
                 let now = self.now;
-                // Refused only when it cannot be, which the core's state would show.
+                // An error would show in the core's state.
                 let _ = self.drive(|dsm, out| dsm.reset(now, CoreId(0), 0, PAGES, out));
             }
             Err(LeaveError::LostPages) => {}
@@ -426,7 +426,7 @@ impl Kernel {
                 self.cores[core] = Doing::Resets(access);
                 let (now, id) = (self.now, CoreId(core as u8));
                 let count = 1 + u32::from(access.crosses);
-                // Refused only when it cannot be, which the core's state would show.
+                // An error would show in the core's state.
                 let _ = self.drive(|dsm, out| dsm.reset(now, id, access.page, count, out));
             }
             Doing::Device(page) => {
@@ -451,7 +451,7 @@ impl Kernel {
     }
 
     fn invent(&mut self) -> Access {
-        // Few pages, on both sides of a chunk of 64.
+        // Few pages, on both sides of a chunk boundary at 64.
         let page = 63 - self.pages / 2 + self.prng.below(u64::from(self.pages)) as u32;
         let want = match self.prng.below(16) {
             0 => Want::Device,
@@ -491,7 +491,7 @@ impl Kernel {
         let (now, id) = (self.now, CoreId(core as u8));
         match self.drive(|dsm, out| dsm.access(|| now, id, access, out)) {
             Ok(()) => {}
-            // The other core's device has it.
+            // The other core's device has the page.
             Err(AccessError::Device) => self.cores[core] = Doing::Wants(access),
             Err(error) => self.told.push(Told::Broken(format!("{access:?}: {error:?}"))),
         }

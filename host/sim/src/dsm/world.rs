@@ -1,6 +1,6 @@
-//! The chip around the DSM's kernels: who runs next, deaths, sleep, the chip page, all from one
-//! seed. A run ends well when every access has ended and all kernels rest; anything else is a
-//! [`Failure`] with what led to it.
+//! The chip around the DSM's kernels: scheduling, deaths, sleep, the chip page, all from one seed.
+//! A run succeeds when every access has ended and all kernels are idle; anything else is a
+//! [`Failure`] with the trace that led to it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,27 +17,27 @@ use crate::tally::tally;
 use crate::trace::Trace;
 use crate::world::Failure;
 
-/// Steps in which things happen to kernels.
+/// Number of steps in which kernels may die, sleep and restart.
 const STORM: u64 = 700;
-/// More steps than any run needs.
+/// Limit on steps, more than any run needs.
 const STEPS: u64 = 200_000;
-/// Lines of trace kept for a failure.
+/// Trace lines kept for a failure.
 const TRACE: usize = 80;
 
 tally! {
-    /// Steps.
+    /// Number of steps.
     steps,
-    /// Accesses that ended well.
+    /// Accesses that succeeded.
     accesses,
-    /// That met a lost page.
+    /// Accesses that found a lost page.
     failed,
-    /// Pages lost.
+    /// Lost pages.
     lost,
     /// Deaths.
     deaths,
     /// Domains that left.
     sleeps,
-    /// Reports of thrashing.
+    /// Reports of ping-ponging pages.
     thrash,
     /// Operations interrupted between two accesses to words.
     pauses,
@@ -47,9 +47,9 @@ struct Site {
     epoch: Epoch,
     kernel: Option<Kernel>,
     paused: Option<(Op, Vec<u64>)>,
-    /// The chip page says already that it runs (again).
+    /// The chip page already says that it runs (again).
     starting: bool,
-    /// Of 8 turns, how many it uses.
+    /// The share of its turns that it uses, of 8.
     speed: u64,
 }
 
@@ -61,17 +61,17 @@ struct World {
     sites: Vec<Site>,
     deaths: u64,
     sleepy: bool,
-    /// Somebody died, and nobody was the first since.
+    /// A kernel has died, and none has been first to start since.
     mourned: bool,
     truth: Vec<Option<u64>>,
     trace: Trace,
     tally: Tally,
 }
 
-/// Runs one seed. `broken` leaves a barrier out; `print` shows each step.
+/// Runs one seed. `broken` omits a barrier; `print` prints each step.
 pub fn simulate(seed: u64, broken: Option<Break>, print: bool) -> Result<Tally, Failure> {
     match World::new(seed, broken, print, print).run() {
-        // Once more for the trace: the same seed does the same.
+        // Runs again for the trace: the same seed does the same.
         Err(_) if !print => World::new(seed, broken, true, false).run(),
         other => other,
     }
@@ -201,7 +201,7 @@ impl World {
         let Some(kernel) = site.kernel.as_mut() else {
             return if self.prng.chance(1, 16) { self.boot(id) } else { Ok(()) };
         };
-        // An operation that was paused is run again as it was, its time included.
+        // A paused operation is run again unchanged, with the same time.
         if site.paused.is_none() {
             kernel.now = self.tally.steps;
         }
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Some of what a domain has stored becomes visible, sooner or later.
+    /// Makes some of a domain's delayed stores visible.
     fn drain(&mut self, id: usize) {
         let mut machine = self.machine.borrow_mut();
         if self.prng.chance(1, 8) && machine.memory.buffered(id) > 0 {
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// The chip lets one domain be the first when nobody runs.
+    /// Starts a domain. If no kernel runs, the chip lets this one be the first.
     fn start(&mut self, id: usize) -> Op {
         let others = (0..self.sites.len()).any(|peer| peer != id && self.runs(peer));
         let start = if others { Start::Join } else { Start::First { lost: self.mourned } };

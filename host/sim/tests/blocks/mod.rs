@@ -1,4 +1,4 @@
-//! The model of `model_blocks`: kernels, the chip that kills and boots them, what is right.
+//! The model of `model_blocks`: kernels, the chip that kills and boots them, and the properties.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sim::machine::Access;
 use sim::memory::Memory;
 use stateright::{Model, Property};
 
-/// The chip's words, a floor a domain; the block table lies below.
+/// One floor word per domain; the block table is below.
 pub const FLOORS: usize = 8 * size_of::<BlockPage>();
 
 /// A planted bug.
@@ -23,26 +23,26 @@ pub enum Bug {
     ReleaseFirst,
     /// Not cleaned.
     Dirty,
-    /// Every kernel counts as over.
+    /// All kernels count as dead.
     NoLives,
-    /// Nobody recovers anything.
+    /// No recovery.
     NoRecovery,
-    /// The chip says who is over before it is fenced.
+    /// The chip reports a death before the fence.
     LateFence,
 }
 
-/// What is explored.
+/// The explored system.
 pub struct Board {
     pub kernels: usize,
     pub blocks: usize,
-    /// Transfers that a kernel may begin.
+    /// Number of transfers that a kernel may begin.
     pub rounds: u8,
     pub deaths: u8,
-    /// Do claims and recoveries hold the hardware spinlock?
+    /// Whether claims and recoveries hold the hardware spinlock.
     pub locked: bool,
-    /// May blocks be taken for the DSM as well?
+    /// Whether blocks may also be claimed for the DSM.
     pub shared: bool,
-    /// May loads be early?
+    /// Whether loads may be early.
     pub early: bool,
     pub missing: fn(Access) -> bool,
     pub bug: Bug,
@@ -67,9 +67,9 @@ pub struct Kernel {
     alive: bool,
     epoch: u16,
     rounds: u8,
-    /// Blocks to look at since somebody died, a bit each.
+    /// Blocks to check since a death, one bit each.
     look: u8,
-    /// What it believes that it has, and for the DSM.
+    /// The blocks that it believes to own, and those for the DSM.
     owned: u8,
     keeps: u8,
     mapped: u8,
@@ -84,9 +84,9 @@ pub struct State {
     kernels: Vec<Kernel>,
     lock: Option<usize>,
     deaths: u8,
-    /// Blocks that survivors may share: kept once, and not released since.
+    /// Blocks that survivors may share: retained once, and not released since.
     shared: u8,
-    /// A claim or a recovery was undone because it met another.
+    /// A claim or a recovery was undone because of a concurrent one.
     contended: bool,
 }
 
@@ -128,7 +128,7 @@ impl Board {
         }
     }
 
-    /// What a kernel's transfer does now: something with the table, or by itself.
+    /// Returns the next table operation of a kernel's transfer; `None` if the step is local.
     fn wants(&self, block: usize, kind: Kind, step: Step) -> Option<Op> {
         match step {
             Step::Claim => Some(Op::Claim(block, kind)),
@@ -138,7 +138,7 @@ impl Board {
         }
     }
 
-    /// A step that nobody else sees.
+    /// Does a step that other kernels cannot see.
     fn act(&self, kernel: &mut Kernel, block: usize, kind: Kind, step: Step) {
         let bit = 1 << block;
         match step {
@@ -191,7 +191,7 @@ impl Board {
     fn advance(&self, kernel: &mut Kernel, worked: bool) {
         let Some((block, kind, transfer)) = kernel.transfer.take() else { return };
         kernel.transfer = transfer.then(worked).ok().map(|next| (block, kind, next));
-        // What nobody else can see happens at once.
+        // Local steps happen at once.
         let Some((block, kind, transfer)) = kernel.transfer else { return };
         if transfer.step() != Step::Map && self.wants(block, kind, transfer.step()).is_none() {
             self.act(kernel, block, kind, transfer.step());
@@ -245,7 +245,7 @@ impl Board {
             Stepped::Done(done, _) => {
                 self.ended(state, who, op, done);
                 if state.lock == Some(who) {
-                    // The lock's release publishes what was done under it.
+                    // Releasing the lock publishes what was done under it.
                     memory.barrier(who);
                     state.lock = None;
                 }
@@ -257,7 +257,7 @@ impl Board {
     fn lock(&self, state: &mut State, who: usize, op: Op) {
         if self.locked && !matches!(op, Op::Release(_)) {
             state.lock = Some(who);
-            // As the hardware spinlock: what it guards is loaded after it was taken.
+            // As with the hardware spinlock, loads come after the lock was taken.
             state.memory.barrier(who);
         }
     }
@@ -289,7 +289,7 @@ impl Board {
             actions.push(Action::Kill(who));
         }
         if kernel.doing.is_some() {
-            // How many values the next load may return depends on where it loads.
+            // The number of values that the next load may return depends on its address.
             let choices = if self.early { 3 } else { 1 };
             actions.extend((0..choices).map(|choice| Action::Go(who, choice)));
         } else if let Some((block, kind, transfer)) = kernel.transfer {
@@ -308,7 +308,7 @@ impl Board {
         }
     }
 
-    /// Nobody who lives is in the middle of anything, and all know of all deaths.
+    /// Returns whether no live kernel is inside an operation and all know of all deaths.
     fn is_at_rest(&self, state: &State) -> bool {
         let looks = |kernel: &Kernel| kernel.look != 0 && self.bug != Bug::NoRecovery;
         let still = |k: &Kernel| k.doing.is_none() && k.transfer.is_none() && !looks(k);
@@ -324,7 +324,7 @@ impl Board {
             let owners = (0..self.kernels).filter(|&k| state.kernels[k].owned & bit != 0);
             let owners: Vec<usize> = owners.collect();
             let kept = state.shared & bit != 0;
-            // Any kernel's view, for at rest all see the same.
+            // Any kernel's view: at rest all see the same.
             let table = self.table(&cells, 0, state.kernels[0].epoch);
             match table.state(block, &Chip(&cells, Bug::None)) {
                 Block::Free => owners.is_empty() && !kept,
@@ -389,7 +389,7 @@ impl Model for Board {
             }
             Action::Look(who) => {
                 let block = state.kernels[who].look.trailing_zeros() as usize;
-                // Who hears of another death meanwhile looks again.
+                // A kernel that learns of another death meanwhile checks again.
                 state.kernels[who].look &= !(1 << block);
                 let op = Op::Recover(block);
                 self.lock(&mut state, who, op);
@@ -443,6 +443,6 @@ impl Model for Board {
 }
 
 pub const ONCE: &str = "no block is cacheable in two kernels";
-pub const CLEAN: &str = "no dirty line is left behind";
+pub const CLEAN: &str = "no dirty line remains";
 pub const BOOKS: &str = "at rest each block is free or one living kernel's, which knows it";
-pub const PROGRESS: &str = "under the lock no claim and no recovery is in vain";
+pub const PROGRESS: &str = "under the lock every claim and every recovery succeeds";

@@ -1,16 +1,16 @@
-//! What is asked of every simulator of seeds.
+//! Requirements on every simulator of seeds.
 
 use sim::Failure;
 use std::fmt::Debug;
 
-/// One seed does the same twice.
+/// A seed does the same twice.
 pub fn repeats<T: PartialEq + Debug>(simulate: impl Fn(u64) -> Result<T, Failure>) {
     for seed in [3, 77, 1234] {
         assert_eq!(simulate(seed).ok(), simulate(seed).ok());
     }
 }
 
-/// Each missing barrier is caught, by a seed that is fine with it.
+/// Each omitted barrier is caught by a seed that succeeds with it.
 pub fn catches<B: Copy, T>(
     all: &[(&str, B)],
     simulate: impl Fn(u64, Option<B>) -> Result<T, Failure>,

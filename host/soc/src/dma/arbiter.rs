@@ -1,5 +1,5 @@
 //! When transfers end: the engine's timing and the arbitration of its channels, as a state machine
-//! without I/O and without a clock of its own. Events with their time in, ends of transfers out.
+//! without I/O and clock. It consumes events with their time and produces ends of transfers.
 //!
 //! ```text
 //!            1                2                 3
@@ -7,59 +7,60 @@
 //!    ^                  |                 |           1 something is queued
 //!    +------- 4 --------+-----------------+           2 `setup_ns` later; no bytes: straight to 3
 //!                                                     3 its last byte is through
-//!                                                     4 dropped: nothing of it is reported
+//!                                                     4 dropped: its end is not reported
 //! ```
 //!
-//! A channel does one transfer after the other, in order. Channels set up side by side; those that
-//! move bytes share the bandwidth equally, at every moment (what a real engine approaches by short
-//! bursts in turn). So a transfer that moves alone takes `setup_ns + bytes / bandwidth`, and the
+//! A channel does one transfer after the other, in order. Channels set up independently; those that
+//! move bytes share the bandwidth equally at every moment (a real engine approximates this with
+//! short alternating bursts). So a single transfer takes `setup_ns + bytes / bandwidth`, and the
 //! engine is never idle while a channel has bytes to move.
 //!
-//! Whoever drives it passes the time: the soc's thread the host's, a lab its own. Steps may come
+//! The caller passes the time: the soc's thread passes the host's, the lab its own. Steps may come
 //! late: ends are reported with the time at which they were due, and what follows starts then.
 
 use std::collections::VecDeque;
 
-/// Any number of channels up to [`abi::dma::MAX_CHANNELS`] shares this without a remainder.
+/// Divisible by every number of channels up to [`abi::dma::MAX_CHANNELS`].
 const SHARES: u64 = 720_720;
-/// Work of one byte: at 1 MB/s it takes 1000 ns.
+/// Work of one byte: 1000 ns at 1 MB/s.
 const BYTE: u64 = 1000 * SHARES;
 
-/// How fast the engine is.
+/// The speed of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From the start of a transfer to its first byte.
+    /// Time from the start of a transfer to its first byte.
     pub setup_ns: u64,
-    /// MB (10^6 bytes) a second, all channels together; not 0.
+    /// Total bandwidth of all channels in MB/s (10^6 bytes); not 0.
     pub bandwidth_mbps: u64,
 }
 
 impl Timing {
-    /// When `work` that begins at `start_ns` is through, while `sharers` channels move bytes.
+    /// Returns when `work` that begins at `start_ns` ends while `sharers` channels move bytes.
     fn through(self, start_ns: u64, work: u64, sharers: u64) -> u64 {
         start_ns + work.div_ceil(self.rate(sharers))
     }
 
-    /// Work done a ns for each of `sharers` channels.
+    /// Returns the work done per ns for each of `sharers` channels.
     fn rate(self, sharers: u64) -> u64 {
         self.bandwidth_mbps * (SHARES / sharers)
     }
 
-    /// When the last of `queued` transfers (bytes of each) of one channel ends, when the first one
-    /// starts at `start_ns` and no other channel has work: the contract of the whole machine.
+    /// Returns when the last of the `queued` transfers of a channel (bytes of each) ends, if the
+    /// first starts at `start_ns` and no other channel has work. This is the contract of the whole
+    /// machine.
     pub fn completion(self, start_ns: u64, queued: &[u64]) -> u64 {
         let next = |now, &bytes: &u64| self.through(now + self.setup_ns, bytes * BYTE, 1);
         queued.iter().fold(start_ns, next)
     }
 }
 
-/// What happens to the engine.
+/// An input of the arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A transfer of so many bytes is queued on a channel; at most [`abi::dma::MAX_BYTES`], and 0
+    /// A transfer of so many bytes is queued on a channel: at most [`abi::dma::MAX_BYTES`], or 0
     /// for one that ends after its set-up.
     Submit(usize, u64),
-    /// Everything queued on a channel is dropped.
+    /// All transfers queued on a channel are dropped.
     Drop(usize),
     /// Time has passed.
     Time,
@@ -68,13 +69,13 @@ pub enum Event {
 /// The oldest transfer of a channel has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which channel.
+    /// The channel.
     pub channel: usize,
-    /// When, in ns.
+    /// The time in ns.
     pub at: u64,
 }
 
-/// The oldest transfer of a channel.
+/// Phase of the oldest transfer of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -85,11 +86,11 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Channel {
     phase: Phase,
-    /// Bytes of each transfer, the oldest first.
+    /// Bytes of each transfer, oldest first.
     queued: VecDeque<u64>,
 }
 
-/// The machine.
+/// The arbiter.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
     timing: Timing,
@@ -98,14 +99,15 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// An idle engine.
+    /// Creates an idle engine.
     pub fn new(timing: Timing, channels: usize) -> Arbiter {
         let idle = Channel { phase: Phase::Idle, queued: VecDeque::new() };
         Arbiter { timing, now: 0, channels: vec![idle; channels] }
     }
 
-    /// One step at `now` (an earlier time than the last step's counts as that): what has ended up
-    /// to now, in the order of time, and when to step again at the latest.
+    /// Handles an event at `now` (a time before that of the last step counts as that). Returns the
+    /// transfers that have ended up to now, in order of time, and when the next step is due at the
+    /// latest.
     pub fn step(&mut self, now: u64, event: Event) -> (Vec<Ended>, Option<u64>) {
         let mut ended = Vec::new();
         while let Some(next) = self.next().filter(|&next| next <= now) {
@@ -125,7 +127,7 @@ impl Arbiter {
         (ended, self.next())
     }
 
-    /// When something changes by itself.
+    /// Returns when the next transition is due if no event comes.
     fn next(&self) -> Option<u64> {
         let sharers = self.sharers();
         let change = |channel: &Channel| match channel.phase {
@@ -136,13 +138,13 @@ impl Arbiter {
         self.channels.iter().filter_map(change).min()
     }
 
-    /// Channels that move bytes.
+    /// Returns the number of channels that move bytes.
     fn sharers(&self) -> u64 {
         let moving = |channel: &&Channel| matches!(channel.phase, Phase::Moving { .. });
         self.channels.iter().filter(moving).count() as u64
     }
 
-    /// Nothing changes by itself until `then`: bytes move.
+    /// Moves bytes until `then`; no transition is due before that.
     fn pass_until(&mut self, then: u64) {
         let passed = then.saturating_sub(self.now);
         self.now += passed;
@@ -155,7 +157,7 @@ impl Arbiter {
         }
     }
 
-    /// Everything that takes no time.
+    /// Does all transitions that take no time.
     fn settle(&mut self, ended: &mut Vec<Ended>) {
         let (now, setup) = (self.now, self.timing.setup_ns);
         for (index, channel) in self.channels.iter_mut().enumerate() {

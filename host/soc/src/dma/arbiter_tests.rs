@@ -1,11 +1,11 @@
-//! The machine against its contract, and against itself under other steps.
+//! Compares the arbiter with its contract, and with itself under different step times.
 
 use super::*;
 use base::prng::Prng;
 
 const K2: Timing = Timing { setup_ns: 1000, bandwidth_mbps: 40 };
 
-/// Runs until nothing is left; looks only when it must.
+/// Steps, only when due, until no work is left.
 fn run(arbiter: &mut Arbiter, mut next: Option<u64>) -> Vec<Ended> {
     let mut all = Vec::new();
     while let Some(due) = next {
@@ -48,7 +48,7 @@ fn alone_a_channel_keeps_the_contract() {
             next = then;
         }
         let ended = run(&mut arbiter, next);
-        // Without set-up, transfers of no bytes end in the step that queues them.
+        // Without set-up time, empty transfers end in the step that queues them.
         let missing = count - ended.len();
         assert!(queued[..missing].iter().all(|&bytes| bytes == 0 && timing.setup_ns == 0));
         for (i, end) in ended.iter().enumerate() {
@@ -58,7 +58,7 @@ fn alone_a_channel_keeps_the_contract() {
     }
 }
 
-/// A random script: (time, event), times ascending.
+/// Returns a random script of (time, event), ordered by time.
 fn script(prng: &mut Prng, timing: Timing, channels: usize) -> Vec<(u64, Event)> {
     let mut now = prng.below(1000);
     let mut queued = vec![0; channels];
@@ -78,7 +78,7 @@ fn script(prng: &mut Prng, timing: Timing, channels: usize) -> Vec<(u64, Event)>
     events
 }
 
-/// The script with steps at `more` times between its events.
+/// Plays the script with extra steps at `more` times between its events.
 fn play(timing: Timing, script: &[(u64, Event)], prng: &mut Prng, more: u64) -> Vec<Ended> {
     let mut arbiter = Arbiter::new(timing, 4);
     let (mut all, mut before, mut next) = (Vec::new(), 0, None);

@@ -1,11 +1,12 @@
-//! The engine: rings and registers in memory on one side, the arbiter on the other. Time comes in.
+//! The engine: connects rings and registers in memory with the arbiter. The caller passes the time.
 //!
-//! What domains write is loaded once and checked; what the engine wrote is never read back. So a
-//! mistake, or malice, costs its own channel and nobody else: a bad descriptor ends with its
-//! status, a ring that makes no sense ends the session with a fault in the channel's status line.
+//! Words written by domains are loaded once and checked; words written by the engine are never read
+//! back. So an invalid input, accidental or malicious, affects only its own channel: an invalid
+//! descriptor ends with its status, an inconsistent ring ends the session with a fault in the
+//! channel's status line.
 //!
-//! Data moves at the moment a transfer ends: until then its destination is untouched, and after a
-//! drop it stays so.
+//! Data moves at the end of a transfer: until then the destination is unchanged, and a dropped
+//! transfer never changes it.
 
 use super::arbiter::{Arbiter, Ended, Event, Timing};
 use super::limits::{Found, Limits, Transfer};
@@ -20,36 +21,36 @@ use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, fence};
 
-/// A domain, as the holder of channels.
+/// A domain as the holder of channels.
 #[derive(Clone, Debug)]
 pub struct Holder {
-    /// For the log.
+    /// Name for the log.
     pub name: String,
-    /// Where its doorbells are.
+    /// Slot of its doorbells.
     pub slot: usize,
-    /// Its epoch, from its boot until it is fenced.
+    /// Its epoch, while it has power.
     pub epoch: Option<u16>,
-    /// It was told something since its last interrupt.
+    /// It has unread results since its last interrupt.
     news: bool,
 }
 
 impl Holder {
-    /// One that has no power yet.
+    /// Creates a holder without power.
     pub fn new(name: &str, slot: usize) -> Holder {
         Holder { name: name.to_string(), slot, epoch: None, news: false }
     }
 }
 
 struct Channel {
-    /// Index of the domain of its session, or that it was dealt to.
+    /// Index of the domain that the session belongs to, or that the channel was assigned to.
     holder: usize,
-    /// The open session; its index counts descriptors taken.
+    /// The open session; its index counts the descriptors taken.
     session: Option<Position>,
-    /// Descriptors of the session that have ended.
+    /// Number of descriptors of the session that have ended.
     completed: u32,
-    /// Taken and not ended: the transfer, or the status that refuses it.
+    /// Descriptors taken and not ended: the transfer, or the status that rejects it.
     queued: VecDeque<Result<Transfer, u16>>,
-    /// The session is over by a fault.
+    /// The session has ended with a fault.
     broken: bool,
 }
 
@@ -69,8 +70,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Puts the engine on the interconnect. Channels are dealt to the domains in turn, beginning
-    /// with the engine's home.
+    /// Creates the engine and initializes its registers. Channels are assigned to the domains in
+    /// turn, beginning with the engine's home.
     pub fn new(
         device: &config::Device,
         dma: &config::Dma,
@@ -129,7 +130,8 @@ impl Engine {
         self.rings + descriptor_at(channel, index, field) as u64
     }
 
-    /// One turn at `now`: ends what is due, takes what is new, and says when the next is due.
+    /// Ends transfers that are due at `now` and takes new descriptors. Returns when the next turn
+    /// is due.
     pub fn turn(&mut self, now: u64) -> Result<Option<u64>, MemoryError> {
         self.step(now, Event::Time)?;
         (0..self.channels.len()).try_for_each(|channel| self.look(channel, now))?;
@@ -138,18 +140,18 @@ impl Engine {
         Ok(next)
     }
 
-    /// The arbiter's step, and what follows from it.
+    /// Steps the arbiter, and handles the transfers that have ended.
     fn step(&mut self, now: u64, event: Event) -> Result<Option<u64>, MemoryError> {
         let (ended, next) = self.arbiter.step(now, event);
         ended.into_iter().try_for_each(|ended| self.end(ended))?;
         Ok(next)
     }
 
-    /// Takes what a channel's driver has written.
+    /// Reads what a channel's driver has written.
     fn look(&mut self, index: usize, now: u64) -> Result<(), MemoryError> {
         let control = |field| self.ram.load(self.registers + control_at(index, field) as u64);
         let submitted = Position::unpack(control(offset_of!(Control, submitted))?);
-        fence(Ordering::SeqCst); // holder and descriptors are read after what announces them
+        fence(Ordering::SeqCst); // holder, descriptors: read after the word publishing them
         let channel = &self.channels[index];
         let open = channel.session.is_some_and(|session| session.same_session(submitted));
         let holder = match open {
@@ -173,7 +175,7 @@ impl Engine {
         (0..fresh).try_for_each(|_| self.take(index, now))
     }
 
-    /// A new session; what was before was given up.
+    /// Opens a new session; the previous one is dropped.
     fn open(
         &mut self,
         index: usize,
@@ -181,16 +183,17 @@ impl Engine {
         position: Position,
         now: u64,
     ) -> Result<(), MemoryError> {
-        self.drop_queued(index, now, "the channel was opened anew")?;
+        self.drop_queued(index, now, "the channel was reopened")?;
         let channel = &mut self.channels[index];
         let before = core::mem::replace(&mut channel.holder, holder);
         channel.session = Some(position.at(0));
         channel.completed = 0;
         channel.broken = false;
         self.tell(index, offset_of!(Status, fault), 0)?;
-        fence(Ordering::SeqCst); // a fault of the session before is gone when this one is seen
+        fence(Ordering::SeqCst); // the old fault is cleared before the session is visible
         self.tell(index, offset_of!(Status, completed), position.at(0).pack())?;
-        // Who waits for the session before hears that it is over; nobody waits for an empty one.
+        // The holder of the previous session is interrupted, so that its waiters see the end; an
+        // empty session has no waiters.
         self.holders[before].news = true;
         self.holders[holder].news |= position.index == 0;
         Ok(())
@@ -226,10 +229,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The oldest transfer of a channel is through: data, status, then the word that says so.
+    /// Ends the oldest transfer of a channel: writes the data, the status, then the word that
+    /// publishes them.
     fn end(&mut self, Ended { channel: index, at }: Ended) -> Result<(), MemoryError> {
         let channel = &mut self.channels[index];
-        // Nothing there: it was dropped, and only the arbiter did not know yet.
+        // It was dropped, which the arbiter did not know yet.
         let (Some(transfer), Some(session)) = (channel.queued.pop_front(), channel.session) else {
             return Ok(());
         };
@@ -244,7 +248,7 @@ impl Engine {
         self.ram.store(self.ring_word(index, place, offset_of!(Descriptor, time)), at)?;
         let word = self.ring_word(index, place, offset_of!(Descriptor, status));
         self.ram.store(word, pack_status(session.at(place), status))?;
-        fence(Ordering::SeqCst); // data and status are seen before the word that announces them
+        fence(Ordering::SeqCst); // data and status are visible before the word that publishes them
         let completed = session.at(place.wrapping_add(1)).pack();
         self.tell(index, offset_of!(Status, completed), completed)?;
         self.holders[holder].news = true;
@@ -264,8 +268,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Interrupts those who were told something, and nobody else: the line of a channel goes to
-    /// its holder.
+    /// Interrupts each domain that has news about its own channels, and no other.
     fn interrupt(&mut self) -> Result<(), MemoryError> {
         let told = self.holders.iter_mut();
         let slots = told.filter_map(|h| core::mem::take(&mut h.news).then_some(h.slot));
@@ -276,23 +279,24 @@ impl Engine {
         self.interrupts += 1;
         let field = offset_of!(Registers, engine) + offset_of!(abi::dma::Engine, interrupts);
         self.store(field, self.interrupts)?;
-        fence(Ordering::SeqCst); // everything told is seen before the interrupt
+        fence(Ordering::SeqCst); // all results are visible before the interrupt
         slots.into_iter().for_each(|slot| self.fabric.ring(slot, self.vector));
         Ok(())
     }
 
-    /// A domain runs under `epoch` from now on.
+    /// Records that a domain runs under `epoch` from now on.
     pub fn powered(&mut self, domain: usize, epoch: u16) {
         self.holders[domain].epoch = Some(epoch);
     }
 
-    /// A domain is fenced: nothing of it is carried out any more, and its words are as after reset.
+    /// Fences a domain: none of its transfers is done any more, and its words are as after a reset.
     pub fn fence(&mut self, domain: usize, now: u64) -> Result<(), MemoryError> {
         self.holders[domain].epoch = None;
         for index in 0..self.channels.len() {
             let held = control_at(index, offset_of!(Control, holder)) as u64;
             let named = self.ram.load(self.registers + held)? == domain as u64;
-            // What its words announce, seen or not; not what another has announced since.
+            // Only what its own words submitted, seen or not; not what a later holder has
+            // submitted.
             if named {
                 self.store(control_at(index, offset_of!(Control, submitted)), 0)?;
             }

@@ -1,51 +1,51 @@
-//! What a transfer may be: a pure check of one descriptor, whoever wrote it.
+//! Validation of one descriptor, which may come from any domain. Pure.
 
 use abi::boot::{Region, kind};
 use abi::dma::{MAX_BYTES, Position, flag, status};
 use std::ops::Range;
 
-/// A descriptor as it was found in the ring, loaded once.
+/// A descriptor as loaded, once, from the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// See [`abi::dma::Descriptor`], as the others.
+    /// Fields as in [`abi::dma::Descriptor`].
     pub source: u64,
-    /// Where to.
+    /// Destination address.
     pub destination: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What to do.
+    /// Kind of transfer.
     pub flags: u64,
-    /// Which it says it is.
+    /// Position that it claims.
     pub position: u64,
 }
 
-/// A transfer that may be carried out.
+/// A valid transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// From, to, bytes.
+    /// Source, destination, bytes.
     Copy(u64, u64, u64),
-    /// Pattern, to, bytes.
+    /// Pattern, destination, bytes.
     Fill(u64, u64, u64),
 }
 
 impl Transfer {
-    /// How many bytes it moves.
+    /// Returns the number of bytes.
     pub fn bytes(self) -> u64 {
         let (Transfer::Copy(.., bytes) | Transfer::Fill(.., bytes)) = self;
         bytes
     }
 }
 
-/// The memory of a board, as far as transfers are concerned.
+/// The memory of a board that transfers may access.
 #[derive(Clone, Debug)]
 pub struct Limits {
     ram: Range<u64>,
-    /// Local and global memory: ascending, neighbours joined.
+    /// Local and global memory: ascending, adjacent ranges merged.
     open: Vec<Range<u64>>,
 }
 
 impl Limits {
-    /// Of a board with `ram` and these regions.
+    /// Computes the limits of a board with `ram` and these regions.
     pub fn new(ram: Range<u64>, regions: &[Region]) -> Limits {
         let open = |region: &&Region| matches!(region.kind, kind::LOCAL | kind::GLOBAL);
         let mut ranges: Vec<Range<u64>> = regions
@@ -64,8 +64,7 @@ impl Limits {
         Limits { ram, open: joined }
     }
 
-    /// The transfer that a descriptor announced at `position` asks for, or the status that refuses
-    /// it.
+    /// Returns the transfer of a descriptor submitted at `position`, or the status that rejects it.
     pub fn check(&self, found: &Found, position: Position) -> Result<Transfer, u16> {
         let Found { source, destination, bytes, flags, .. } = *found;
         if found.position != position.pack() {

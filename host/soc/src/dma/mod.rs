@@ -1,13 +1,12 @@
-//! The DMA engine: moves bytes between places of RAM, in its own time, and interrupts when done.
+//! The DMA engine: copies and fills RAM with realistic timing, and interrupts on completion.
 //!
 //! ```text
 //! kick, time, power --> mod (thread, host clock) --> engine (rings, registers, data) --> limits
 //!                                                        |
 //!                                                     arbiter (when transfers end; pure)
 //! ```
-//! Only this file knows whose time it is: a transfer does not end before it is due, and ends as
-//! soon after as the host lets this thread run; in the lab, exactly then. `docs/design/dma.md` is
-//! the manual.
+//! Only this file knows the clock: a transfer does not end before it is due, and ends as soon after
+//! as the host schedules this thread; in the lab, exactly then. `docs/design/dma.md` is the manual.
 
 pub mod arbiter;
 pub mod engine;
@@ -21,7 +20,7 @@ use engine::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An engine that its thread and the supervisor share. Clones are the same engine.
+/// An engine shared by its thread and the supervisor. Clones refer to the same engine.
 #[derive(Clone)]
 pub struct Handle {
     engine: Arc<Mutex<Engine>>,
@@ -31,7 +30,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The engine of `device`.
+    /// Creates a handle for the engine of `device`.
     pub fn new(engine: Engine, device: &crate::config::Device, fabric: Fabric) -> Handle {
         Handle {
             engine: Arc::new(Mutex::new(engine)),
@@ -45,7 +44,7 @@ impl Handle {
         self.fabric.gate().now()
     }
 
-    /// Held for one turn at most: a few copies.
+    /// Locks the engine. The lock is held for one turn at most: a few copies.
     fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,23 +53,24 @@ impl Handle {
         result.inspect_err(|e| log::error!("Device {}: {e}.", self.name)).ok()
     }
 
-    /// A domain runs under `epoch` from now on; called before it does.
+    /// Records that a domain runs under `epoch` from now on; called before it does.
     pub fn powered(&self, domain: usize, epoch: u16) {
         self.engine().powered(domain, epoch);
     }
 
-    /// A domain that cannot run now was fenced; when this returns, nothing of it moves any more.
+    /// Fences a domain that cannot run now. After return, none of its transfers moves data any
+    /// more.
     pub fn fence(&self, domain: usize) {
         let result = self.engine().fence(domain, self.now());
         self.report(result);
-        // Others may be done earlier now.
+        // Transfers of other channels may end earlier now.
         if let Some(kick) = self.fabric.own(self.kick) {
             self.fabric.gate().expect(self.kick);
             kick.ring();
         }
     }
 
-    /// How long to wait for the next deadline; `None` for ever, or until the lab rings.
+    /// Returns the time to the next deadline; `None`: wait for a doorbell only.
     fn turn(&self) -> Option<Timespec> {
         let result = self.engine().turn(self.now());
         let next = self.report(result).flatten();
@@ -85,13 +85,13 @@ impl Handle {
     }
 }
 
-/// The engine's thread: until `stop` is rung.
+/// The engine's thread; returns when `stop` is rung.
 pub fn run(handle: &Handle, stop: &Doorbell) {
     let Some(kick) = handle.fabric.own(handle.kick) else { return };
     loop {
         let gate = handle.fabric.gate();
         let timeout = gate.visit(|| {
-            kick.take(); // before looking: a ring that comes later makes another turn
+            kick.take(); // before looking: a later ring causes another turn
             handle.turn()
         });
         gate.settled(handle.kick);

@@ -1,4 +1,4 @@
-//! The engine driven through memory, as kernels do it, well and badly; time is the tests' own.
+//! The engine driven through memory, as by correct and faulty kernels; the tests control time.
 
 use super::engine::{Engine, Holder};
 use super::limits::Limits;
@@ -15,16 +15,16 @@ use std::time::Instant;
 const BASE: u64 = 0x4000_0000;
 const REGISTERS: u64 = BASE + 0x1000;
 const RINGS: u64 = BASE + 0x4000;
-/// The only memory that transfers may touch.
+/// The only memory that transfers may access.
 const OPEN: u64 = BASE + 0x10_0000;
 const OPEN_BYTES: u64 = 0x10_0000;
 const VECTOR: usize = 2;
 const KICK: usize = 1;
-/// 1 us, and 25 ns a byte.
+/// 1 us, and 25 ns per byte.
 const SETUP: u64 = 1000;
 const MBPS: u64 = 40;
 
-/// An engine with two domains, 0 having channels 0 and 2, and the memory they share.
+/// An engine with two domains (0 has channels 0 and 2), and the memory they share.
 struct Rig {
     engine: Engine,
     ram: Ram,
@@ -67,7 +67,7 @@ impl Rig {
         rig
     }
 
-    /// Both domains run under epoch 1 and have opened their channels.
+    /// Starts both domains under epoch 1 and opens their channels.
     fn open() -> Rig {
         let mut rig = Rig::new();
         rig.engine.powered(0, 1);
@@ -98,7 +98,7 @@ impl Rig {
         self.status(channel, offset_of!(Status, fault))
     }
 
-    /// For whom a channel works from its next session on.
+    /// Sets the holder of a channel from its next session on.
     fn held(&self, channel: usize, holder: u64) {
         let field = control_at(channel, offset_of!(Control, holder));
         self.ram.store(REGISTERS + field as u64, holder).unwrap();
@@ -117,13 +117,13 @@ impl Rig {
         }
     }
 
-    /// Writes it and announces it.
+    /// Writes a descriptor and submits it.
     fn submit(&mut self, channel: usize, position: Position, words: [u64; 4]) {
         self.describe(channel, position, words);
         self.submitted(channel, position.at(position.index + 1));
     }
 
-    /// Status of a descriptor that has ended, and its time.
+    /// Returns the status and the time of a descriptor that has ended.
     fn ended(&self, channel: usize, index: u32) -> (u16, u64) {
         let word = |field| self.load(RINGS + descriptor_at(channel, index, field) as u64);
         let position = self.completed(channel).at(index);
@@ -138,7 +138,7 @@ impl Rig {
         bytes
     }
 
-    /// Which domains got an interrupt?
+    /// Returns which domains got an interrupt.
     fn interrupted(&self) -> [bool; 2] {
         [1, 2].map(|slot| self.fabric.take_for_test(slot, VECTOR))
     }
@@ -181,7 +181,7 @@ fn bytes_move_when_the_transfer_is_due_and_not_before() {
     assert_eq!(rig.bytes(OPEN + 0x2001, 1001), data);
     assert_eq!(rig.bytes(OPEN + 0x2001 + 1001, 8), [0; 8]);
     assert_eq!((rig.completed(0), rig.ended(0, 0)), (at(1, 1), (status::DONE, due)));
-    assert_eq!(rig.interrupted(), [true, false], "only who waits for it");
+    assert_eq!(rig.interrupted(), [true, false], "only the domain that waits for it");
     rig.turn(due + 20_000);
     assert_eq!(rig.interrupted(), [false, false], "nothing ended");
 }
@@ -214,7 +214,7 @@ fn a_bad_descriptor_ends_with_its_status_and_the_next_goes_on() {
     for (index, (words, _)) in table.iter().enumerate() {
         rig.describe(0, at(1, index as u32), *words);
     }
-    // One that was announced and never written: it is still the first lap's nothing.
+    // A descriptor that was submitted but never written: the slot still has its initial contents.
     rig.submitted(0, at(1, table.len() as u32 + 1));
     rig.turn(0);
     rig.turn(1 << 40);
@@ -258,7 +258,8 @@ fn more_than_the_ring_holds_ends_the_session_until_a_new_one() {
     rig.turn(1 << 31);
     rig.turn(1 << 32);
     assert_eq!((rig.completed(0), rig.ended(0, 0).0), (again.at(1), status::DONE));
-    // One that begins with more than the ring holds is open, so that its driver sees the fault.
+    // A session that begins with more than the ring holds is opened, so that its driver sees the
+    // fault.
     let late = Position { epoch: 1, generation: 2, index: RING as u32 + 1 };
     rig.submitted(0, late);
     rig.turn(1 << 33);
@@ -298,7 +299,7 @@ fn a_fenced_domain_moves_nothing_more_and_the_other_goes_on() {
     assert_eq!(rig.bytes(OPEN + 0x4000, 0x4000), [0; 0x4000]);
     assert_eq!(rig.ended(0, 0), (status::DONE, SETUP + 150_000));
     assert_eq!(rig.completed(1), at(1, 0), "nothing of it ended");
-    // Its next life begins with nothing of the old one.
+    // Its next life starts without anything from the previous one.
     rig.engine.powered(1, 2);
     assert_eq!(rig.turn(1 << 41), None);
     rig.submitted(1, at(1, 2));
@@ -326,11 +327,11 @@ fn a_channel_changes_hands_with_its_next_session() {
     let mut rig = Rig::open();
     let next = |generation| Position { epoch: 1, generation, index: 0 };
     rig.ram.write(OPEN, &[0xa5; 64]).unwrap();
-    // The new holder is named while the old session's word still stands.
+    // The new holder is set while the old session's word is still there.
     rig.held(1, 0);
     rig.turn(0);
     assert_eq!((rig.completed(1), rig.interrupted()), (at(1, 0), [false, false]));
-    // A session opens and begins with what its first word announces.
+    // A session opens and begins with what its first word submits.
     rig.submit(1, next(1), copy(0, 0x4000, 64));
     rig.turn(0);
     assert_eq!((rig.completed(1), rig.bytes(OPEN + 0x4000, 1)), (next(1), vec![0]));
@@ -338,13 +339,14 @@ fn a_channel_changes_hands_with_its_next_session() {
     rig.turn(1 << 40);
     assert_eq!((rig.completed(1), rig.ended(1, 0).0), (next(1).at(1), status::DONE));
     assert_eq!(rig.interrupted(), [true, false], "it works for domain 0 now");
-    // Its old holder's death is nothing to it; what the new one announced meanwhile goes on.
+    // The death of the old holder does not affect it; what the new one has submitted meanwhile
+    // continues.
     rig.submit(1, next(1).at(1), copy(0, 0x5000, 64));
     rig.engine.fence(1, 1 << 40).unwrap();
     rig.turn(1 << 40);
     rig.turn(1 << 41);
     assert_eq!((rig.completed(1), rig.bytes(OPEN + 0x5000, 1)), (next(1).at(2), vec![0xa5]));
-    // Taken over, announced and not seen when the old holder is fenced.
+    // Taken over and submitted, but not seen when the old holder is fenced.
     rig.engine.powered(1, 2);
     rig.held(1, 1);
     rig.submit(1, Position { epoch: 2, generation: 2, index: 0 }, copy(0, 0x6000, 64));
@@ -356,14 +358,14 @@ fn a_channel_changes_hands_with_its_next_session() {
     rig.turn(1 << 42);
     assert_eq!((rig.completed(1), rig.bytes(OPEN + 0x7000, 1)), (next(3).at(1), vec![0xa5]));
     assert_eq!(rig.bytes(OPEN + 0x6000, 1), [0]);
-    // Nobody's: not believed.
+    // An invalid domain index is ignored.
     rig.held(1, 2);
     rig.submit(1, next(4), copy(0, 0x8000, 64));
     assert_eq!(rig.turn(1 << 43), None);
 }
 
-/// Anything in the words of domain 0: the soc lives, protected memory stays as it is, and domain 1
-/// notices nothing but time.
+/// Random words in domain 0's memory: the soc survives, protected memory is unchanged, and domain 1
+/// notices only a delay.
 #[test]
 fn whatever_a_domain_writes_harms_itself_only() {
     for seed in 0..300 {
@@ -436,7 +438,7 @@ fn the_thread_keeps_host_time() {
     let after = gate.now();
     let time = ram.load(rings(6)).unwrap();
     assert!(time >= before + SETUP + 1_000_000 && after >= time, "{before} {time} {after}");
-    // A fence wakes the thread as well, and nothing is wrong with one that drops nothing.
+    // A fence also wakes the thread; one that drops nothing has no effect.
     handle.fence(0);
     stop.ring();
     thread.join().unwrap();

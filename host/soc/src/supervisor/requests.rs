@@ -1,4 +1,4 @@
-//! What kernels and clients of the control socket ask for, and how they are answered.
+//! Requests of kernels and of clients of the control socket, and their answers.
 
 use super::Supervisor;
 use crate::config::REQUEST_KICK;
@@ -37,7 +37,7 @@ impl Supervisor {
         }
     }
 
-    /// A run that must repeat does not restart: the next start is given another seed and time.
+    /// A reproducible run does not restart, because the next start has a different seed and time.
     fn request(&mut self, asker: Asker, command: u64, [arg0, arg1]: [u64; 2]) {
         if command != command::REBOOT || !self.parts.config.exact {
             return self.step(Event::Request(asker, command, arg0, arg1));

@@ -1,13 +1,13 @@
-//! A domain that does not come up is told of, once a boot, with where it stands: a boot that hangs
-//! says nothing by itself. What to do about it is left to people.
+//! Reports a domain that does not come up, once per boot, with its registers: a hanging boot
+//! reports nothing. The reaction is left to people.
 
 use super::Supervisor;
 use crate::qmp::Order;
 use rustix::event::Timespec;
 use std::time::{Duration, Instant};
 
-/// Who boots, and until when that is nothing to wonder at. Host time: in the lab, too, a boot that
-/// takes long is one that somebody waits for.
+/// The booting domains and their deadlines, in host time: even in the lab, a person waits for a
+/// slow boot.
 pub(super) struct Boots {
     patience: Duration,
     until: Vec<Option<Instant>>,
@@ -18,12 +18,12 @@ impl Boots {
         Boots { patience, until: vec![None; domains] }
     }
 
-    /// Domain `d` begins to boot, or is in another state.
+    /// Domain `d` begins to boot, or has left that state.
     pub fn note(&mut self, d: usize, boots: bool) {
         self.until[d] = boots.then(|| Instant::now() + self.patience);
     }
 
-    /// Until the first of them is slow.
+    /// Returns the time until the first one is late.
     pub fn left(&self) -> Option<Timespec> {
         let first = self.until.iter().flatten().min()?;
         let left = first.saturating_duration_since(Instant::now());
@@ -31,7 +31,7 @@ impl Boots {
         Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
     }
 
-    /// One that has become slow; each is said once.
+    /// Returns a domain that has become late; each is returned once.
     fn next(&mut self) -> Option<usize> {
         let now = Instant::now();
         let d = self.until.iter().position(|until| until.is_some_and(|until| until <= now))?;
@@ -41,8 +41,9 @@ impl Boots {
 }
 
 impl Supervisor {
-    /// Of a run that must repeat only the log is told, and in the lab a QEMU may stand with
-    /// everybody's turn. Nor is one asked that has another job, which may be what it waits for.
+    /// In a reproducible run only the log is written, and in the lab a QEMU may be stopped while it
+    /// has the turn. A QEMU with another job is not asked for its registers, because it may be
+    /// waiting for that job.
     pub(super) fn tell_of_slow_boots(&mut self) {
         while let Some(d) = self.boots.next() {
             let said = format!("{} has not come up for {:?}", self.name(d), self.boots.patience);

@@ -1,4 +1,4 @@
-//! virtio-blk over an image file. A completed flush means that the host has the data on disk.
+//! virtio-blk over an image file. When a flush completes, the host has the data on disk.
 
 use super::cut::Cut;
 use super::{Chain, Fault, Model, Moved};
@@ -10,7 +10,7 @@ use virtio_bindings::bindings::virtio_blk as blk;
 use virtio_queue::{Reader, Writer};
 
 const SECTOR: u64 = 512;
-/// Copied at once.
+/// Bytes copied at a time.
 const CHUNK: usize = 64 << 10;
 /// Bytes of a GET_ID answer.
 const ID_BYTES: usize = 20;
@@ -26,7 +26,7 @@ pub struct Block {
     cut: Cut,
 }
 
-/// Why a request fails; its status byte says so, the device goes on.
+/// Why a request fails. Its status byte reports it; the device continues.
 enum Refusal {
     Io,
     Unsupported,
@@ -40,8 +40,8 @@ impl From<std::io::Error> for Refusal {
 }
 
 impl Block {
-    /// Opens an image; what is behind its last whole sector does not exist. An image that is
-    /// written belongs to one board at a time.
+    /// Opens an image; bytes after its last whole sector are ignored. A writable image is locked
+    /// for one board.
     pub fn open(path: &Path, name: &str, read_only: bool) -> std::io::Result<Block> {
         let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
         if !read_only {
@@ -53,12 +53,12 @@ impl Block {
         Ok(Block { file, sectors, read_only, name: id, cut: Cut::default() })
     }
 
-    /// To cut its power.
+    /// Returns the switch that cuts its power.
     pub fn cut(&self) -> Cut {
         self.cut.clone()
     }
 
-    /// Offset in the file of `bytes` bytes from `sector` on.
+    /// Returns the file offset of `bytes` bytes from `sector` on.
     fn offset(&self, sector: u64, bytes: usize) -> Result<u64, Refusal> {
         let sectors = bytes as u64 / SECTOR;
         let inside = sector <= self.sectors && sectors <= self.sectors - sector;

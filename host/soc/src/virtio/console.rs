@@ -1,8 +1,8 @@
 //! virtio-console: the system console.
 //!
-//! What kernels write goes to a log file, to every client of a unix socket, and into a bounded
-//! backlog that a new client is given first. What any client writes goes to the kernels; while they
-//! do not take it, clients are not read. A client that does not read loses its connection.
+//! Output of kernels goes to a log file, to every client of a unix socket, and into a bounded
+//! backlog that a new client receives first. Input of any client goes to the kernels; while they do
+//! not take it, clients are not read. A client that does not read is disconnected.
 
 use super::{Chain, Fault, Model, Moved};
 use crate::fabric::{Doorbell, listen};
@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What a new client is given of the past.
+/// Bytes of past output that a new client receives.
 pub const BACKLOG: usize = 64 << 10;
-/// Input that waits for the kernels.
+/// Maximum bytes of input that wait for the kernels.
 const INPUT: usize = 16 << 10;
-/// Output that waits for a client.
+/// Maximum bytes of output that wait for a client.
 const BEHIND: usize = 1 << 20;
 const CLIENTS: usize = 16;
 const QUEUE_RECEIVE: usize = 0;
@@ -45,7 +45,7 @@ struct Client {
     output: VecDeque<u8>,
 }
 
-/// Lets the soc say something on the console.
+/// Lets the soc print on the console.
 #[derive(Clone, Debug)]
 pub struct Voice {
     notes: Sender<String>,
@@ -53,16 +53,17 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// A line of the soc's own.
+    /// Prints a line of the soc.
     pub fn say(&self, sentence: &str) {
-        // A console that is gone already has nobody to tell.
+        // The console is already gone: there is no reader.
         let _ = self.notes.send(format!("\r\n[soc] {sentence}\r\n"));
         self.bell.ring();
     }
 }
 
 impl Client {
-    /// Writes what the socket takes; false when the client is gone or hopelessly behind.
+    /// Writes as much as the socket accepts. Returns false if the client is gone or too much output
+    /// waits for it.
     fn flush(&mut self) -> bool {
         while !self.output.is_empty() {
             match self.stream.write(self.output.as_slices().0) {
@@ -78,7 +79,7 @@ impl Client {
         true
     }
 
-    /// Reads at most `most` bytes; false when the client is gone.
+    /// Reads at most `most` bytes. Returns false if the client is gone.
     fn read(&mut self, most: usize, into: &mut VecDeque<u8>) -> bool {
         let mut bytes = [0u8; 1024];
         let most = most.min(bytes.len());
@@ -192,7 +193,7 @@ impl Model for Console {
         for client in &self.clients {
             let behind = !client.output.is_empty();
             let flags = if behind { readable | PollFlags::OUT } else { readable };
-            // With no flag at all, a client that hung up would wake us again and again.
+            // With no flag at all, a client that hung up would wake this thread again and again.
             if !flags.is_empty() {
                 waits.push((client.stream.as_fd(), flags));
             }

@@ -1,8 +1,8 @@
 //! A disk's write cache, and the power cut that loses what was not flushed.
 //!
-//! Contract: until a cut is ordered, writes go to the image at once. From then on they stay in the
-//! cache until a flush; behind so many more of them the power goes: of what is in the cache each
-//! write is on the disk, whole, or lost, as the seed says, and nothing is answered well any more.
+//! Contract: until a cut is ordered, writes go directly to the image. From then on they stay in the
+//! cache until a flush. After the given number of writes the power fails: each write in the cache
+//! is on the disk, whole, or lost, depending on the seed, and every request fails from then on.
 
 use base::prng::Prng;
 use std::fs::File;
@@ -10,39 +10,39 @@ use std::io::{Error, Result};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Writes that are cached at most; then they are flushed.
+/// Maximum number of cached writes; beyond it they are flushed.
 const CACHED: usize = 4096;
 
-/// What is to become of the writes of a disk.
+/// The power switch and write cache of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct Cut(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Writes that are still to come, and the seed.
+    /// Number of writes until the cut, and the seed.
     ordered: Option<(u64, u64)>,
     gone: bool,
-    /// Answered and not flushed, in order.
+    /// Completed but not flushed, in order.
     cached: Vec<(u64, Vec<u8>)>,
 }
 
 impl Cut {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A state is whole between any two changes.
+        // The state is consistent between any two changes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The power goes behind so many more writes.
+    /// Orders a power cut after so many more writes.
     pub fn order(&self, after: u64, seed: u64) {
         self.state().ordered = Some((after, seed));
     }
 
-    /// Is it gone?
+    /// Returns whether the power has failed.
     pub fn is_gone(&self) -> bool {
         self.state().gone
     }
 
-    /// Reads what the driver has written, or what was there.
+    /// Reads, including cached writes.
     pub fn read(&self, file: &File, to: &mut [u8], offset: u64) -> Result<()> {
         let state = self.state();
         state.powered()?;
@@ -59,7 +59,7 @@ impl Cut {
         Ok(())
     }
 
-    /// One write.
+    /// Writes to the image, or to the cache once a cut is ordered.
     pub fn write(&self, file: &File, data: &[u8], offset: u64) -> Result<()> {
         let mut state = self.state();
         state.powered()?;
@@ -72,7 +72,7 @@ impl Cut {
         if state.cached.len() < CACHED { Ok(()) } else { state.flush(file) }
     }
 
-    /// What was written is there for good.
+    /// Makes all writes durable.
     pub fn flush(&self, file: &File) -> Result<()> {
         self.state().flush(file)
     }
@@ -93,7 +93,7 @@ impl State {
 
     fn cut(&mut self, file: &File, seed: u64) -> Result<()> {
         let mut random = Prng::new(seed);
-        // Now and then most of it is there, now and then hardly any.
+        // The share that survives varies from almost nothing to almost everything.
         let chance = random.below(5);
         for (offset, data) in self.cached.drain(..) {
             if random.chance(chance, 4) {

@@ -1,9 +1,9 @@
 //! virtio devices whose registers are plain memory ([`abi::soc::DeviceRegisters`]).
 //!
-//! Registers cannot trap on this chip: a driver writes them, counts `sequence` up and rings; the
-//! change has happened when the device has written `acknowledged`. Each device runs in a thread of
-//! its own ([`run`]), so that a slow disk delays nobody else. What a driver gets wrong ends in
-//! DEVICE_NEEDS_RESET and a line in the log, never in more.
+//! Registers cannot trap on this chip: a driver writes them, increments `sequence` and rings; the
+//! change has taken effect when the device has written `acknowledged`. Each device runs in its own
+//! thread ([`run`]), so a slow disk does not delay other devices. A driver's error causes
+//! DEVICE_NEEDS_RESET and a line in the log, nothing else.
 
 pub mod block;
 pub mod console;
@@ -26,7 +26,7 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 /// VIRTIO_F_VERSION_1.
 pub const VERSION_1: u64 = 1 << virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
-/// Most entries of a queue.
+/// Maximum entries of a queue.
 pub const QUEUE_MAX: u16 = 256;
 
 /// Device status bits (virtio 1.3, 2.1).
@@ -36,22 +36,22 @@ mod status {
     pub const NEEDS_RESET: u64 = 64;
 }
 
-/// What a driver did wrong.
+/// An error of the driver.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// A queue is placed where none can be.
+    /// A queue is placed at an invalid address.
     #[error("queue {0} is not valid")]
     Queue(usize),
-    /// A ring or a chain is damaged.
+    /// A ring or a chain is corrupt.
     #[error("a bad descriptor: {0}")]
     Chain(#[from] virtio_queue::Error),
-    /// A request that leaves no room for its answer.
+    /// A request has no room for its status.
     #[error("a request without room for its status")]
     NoStatus,
-    /// Buffers outside RAM.
+    /// Buffers are outside RAM.
     #[error("a buffer could not be used: {0}")]
     Buffer(#[from] std::io::Error),
-    /// Registers outside RAM: a wrong configuration.
+    /// Registers are outside RAM: the configuration is wrong.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
@@ -59,54 +59,54 @@ pub enum Fault {
 /// A chain taken from a queue.
 pub type Chain<'m> = DescriptorChain<&'m GuestMemoryMmap>;
 
-/// What was moved to carry out a chain.
+/// The bytes moved for a chain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// Bytes read from the buffers that the device may read, from the first on.
+    /// Bytes read from the device-readable buffers, from the first on.
     pub read: usize,
-    /// Bytes written into those that it may write, from the first on.
+    /// Bytes written to the device-writable buffers, from the first on.
     pub written: usize,
-    /// The last byte of these is written too: it says how it went.
+    /// Whether the last writable byte was written too: it is the status.
     pub status: bool,
 }
 
-/// What makes a device this device and no other.
+/// The specific part of a device.
 pub trait Model: Send {
-    /// virtio device id.
+    /// Returns the virtio device id.
     fn id(&self) -> u64;
-    /// Features beyond [`VERSION_1`].
+    /// Returns the features beyond [`VERSION_1`].
     fn features(&self) -> u64 {
         0
     }
-    /// First word of the configuration space.
+    /// Returns the first word of the configuration space.
     fn config(&self) -> u64 {
         0
     }
-    /// Is a buffer of queue `queue` of use now?
+    /// Returns whether the device can use a buffer of queue `queue` now.
     fn wants(&self, _queue: usize) -> bool {
         true
     }
-    /// Is queue `queue` filled by what comes from outside of the board?
+    /// Returns whether queue `queue` carries data from outside the board.
     fn fills(&self, _queue: usize) -> bool {
         false
     }
     /// Carries out one chain.
     fn serve(&mut self, queue: usize, chain: Chain<'_>, ram: &Ram) -> Result<Moved, Fault>;
-    /// What else to wait for.
+    /// Returns what else to wait for.
     fn waits_for(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         Vec::new()
     }
-    /// Something of that may be ready; must not block.
+    /// Handles those descriptors that are ready; must not block.
     fn ready(&mut self) {}
-    /// The device is reset.
+    /// Resets the device.
     fn reset(&mut self) {}
-    /// The board ends.
+    /// Called at the end of the board.
     fn finish(&mut self) {}
 }
 
-/// One device: its registers, its queues and its model.
+/// A device: its registers, its queues and its model.
 pub struct Device<M> {
-    /// For the log.
+    /// Name for the log.
     name: String,
     ram: Ram,
     fabric: Fabric,
@@ -115,15 +115,15 @@ pub struct Device<M> {
     kick: usize,
     sequence: u64,
     interrupts: u64,
-    /// Empty unless the driver has said DRIVER_OK.
+    /// Empty unless the driver has set DRIVER_OK.
     queues: Vec<Option<Queue>>,
-    /// The driver has done something wrong since the last reset.
+    /// The driver has made an error since the last reset.
     broken: bool,
     model: M,
 }
 
 impl<M: Model> Device<M> {
-    /// Puts the device on the interconnect: its registers tell what it is.
+    /// Creates a device and initializes its registers.
     pub fn new(
         config: &crate::config::Device,
         ram: Ram,
@@ -162,15 +162,15 @@ impl<M: Model> Device<M> {
         self.ram.store(self.registers + field as u64, value)
     }
 
-    /// One turn: register changes, then everything that waits in the queues.
+    /// Handles register changes, then everything in the queues.
     pub fn turn(&mut self) {
         self.model.ready();
         let result = self.registers_changed().and_then(|()| self.serve_queues(|_, _| true));
         self.tell(result);
     }
 
-    /// Only what comes from outside. A driver's own doings wait for its ring: in the lab their time
-    /// is the ring's, and not that of a key that happens to be typed.
+    /// Handles only input from outside the board. The driver's own requests wait for its doorbell:
+    /// in the lab they happen at the time of the ring, not when a key happens to be typed.
     fn turn_from_outside(&mut self) {
         self.model.ready();
         let result = self.serve_queues(M::fills);
@@ -190,10 +190,10 @@ impl<M: Model> Device<M> {
         if sequence == self.sequence {
             return Ok(());
         }
-        fence(Ordering::SeqCst); // the fields are read after the number that announces them
+        fence(Ordering::SeqCst); // the fields are read after the sequence number
         self.sequence = sequence;
         let applied = self.apply();
-        fence(Ordering::SeqCst); // what we wrote is seen before the acknowledgement
+        fence(Ordering::SeqCst); // our stores are visible before the acknowledgement
         self.store(offset_of!(DeviceRegisters, acknowledged), sequence)?;
         applied
     }
@@ -238,8 +238,8 @@ impl<M: Model> Device<M> {
         if queue.is_valid(self.ram.guest()) { Ok(Some(queue)) } else { Err(Fault::Queue(index)) }
     }
 
-    /// Until no queue has anything to do, for one may give another one work. True when something
-    /// was used.
+    /// Serves queues until all are idle, because one queue may give another one work. Returns
+    /// whether a buffer was used.
     fn serve_queues(&mut self, which: impl Fn(&M, usize) -> bool) -> Result<bool, Fault> {
         let mut used = false;
         while self.serve_each(&which)? {
@@ -272,7 +272,7 @@ impl<M: Model> Device<M> {
         if let Err(e) = self.store(offset_of!(DeviceRegisters, interrupts), self.interrupts) {
             log::error!("Device {}: {e}.", self.name);
         }
-        fence(Ordering::SeqCst); // used rings and count are seen before the interrupt
+        fence(Ordering::SeqCst); // used rings and count are visible before the interrupt
         self.fabric.ring_all(self.vector);
     }
 
@@ -289,8 +289,8 @@ impl<M: Model> Device<M> {
     }
 }
 
-/// Tells of the accesses that a queue and a chain of it stood for, before the driver is told. What
-/// a chain says is its driver's; what counts is what was moved.
+/// Reports the accesses for a queue and one of its chains to the sanitizer, before the driver is
+/// interrupted. Only the bytes that were moved count, not the sizes of the buffers.
 fn see(ram: &Ram, queue: &Queue, chain: Chain<'_>, moved: Moved) {
     let (eye, size) = (ram.eye(), u64::from(queue.size()));
     if !eye.is_open() {
@@ -317,7 +317,7 @@ fn see(ram: &Ram, queue: &Queue, chain: Chain<'_>, moved: Moved) {
     }
 }
 
-/// A device's thread: until `stop` is rung.
+/// A device's thread; returns when `stop` is rung.
 pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
     let fabric = device.fabric.clone();
     let Some(kick) = fabric.own(device.kick) else { return };
@@ -335,7 +335,7 @@ pub fn run<M: Model>(mut device: Device<M>, stop: &Arc<Doorbell>) {
         }
         drop(waits);
         fabric.gate().visit(|| {
-            // Taken before looking: a ring that comes later makes another turn.
+            // Cleared before looking: a later ring causes another turn.
             if kick.take() { device.turn() } else { device.turn_from_outside() }
         });
         fabric.gate().settled(device.kick);

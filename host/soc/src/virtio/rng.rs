@@ -1,14 +1,14 @@
-//! virtio-rng: random bytes of the host.
+//! virtio-rng: random bytes from the host.
 
 use super::{Chain, Fault, Model, Moved};
 use crate::memory::Ram;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::Write;
 
-/// Bytes given at once, at most; a driver that wants more asks again.
+/// Maximum bytes per buffer; a driver that needs more requests again.
 const MOST: usize = 4096;
 
-/// The device; it has no state.
+/// The device, without state.
 #[derive(Debug, Default)]
 pub struct Rng;
 

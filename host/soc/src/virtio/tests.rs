@@ -25,7 +25,7 @@ const SIZE: u64 = 8;
 const VECTOR: usize = 2;
 const KICK: usize = 1;
 
-/// A driver beside the device it drives.
+/// A driver and the device it drives.
 struct Driver<M: Model> {
     device: Device<M>,
     ram: Ram,
@@ -94,7 +94,7 @@ impl<M: Model> Driver<M> {
         assert_eq!(self.set_status(15), 15);
     }
 
-    /// Makes one chain of buffers available; its descriptors start at `head`.
+    /// Makes a chain of buffers available; its descriptors start at `head`.
     fn offer(&mut self, queue: usize, head: u16, buffers: &[Buffer]) {
         let at = Self::ring_at(queue);
         for (i, &(address, size, writable)) in buffers.iter().enumerate() {
@@ -113,7 +113,7 @@ impl<M: Model> Driver<M> {
         self.ram.write(at + 0x402, &self.available[queue].to_le_bytes()).unwrap();
     }
 
-    /// Number of used chains, and head and length of the last one.
+    /// Returns the number of used chains, and head and length of the last one.
     fn used(&self, queue: usize) -> (u16, u32, u32) {
         let read = |offset: u64, size: usize| {
             let mut bytes = [0u8; 4];
@@ -133,7 +133,7 @@ impl<M: Model> Driver<M> {
         bytes
     }
 
-    /// Was the interrupt rung at the domain?
+    /// Returns whether the interrupt was rung at the domain.
     fn interrupted(&self) -> bool {
         self.fabric.take_for_test(1, VECTOR)
     }
@@ -151,7 +151,7 @@ fn disk(folder: &std::path::Path, read_only: bool) -> Block {
 }
 
 impl Driver<Block> {
-    /// One request; its status byte.
+    /// Sends a request. Returns its status byte.
     fn request(&mut self, kind: u32, sector: u64, data: &[Buffer]) -> u8 {
         let mut header = u64::from(kind).to_le_bytes().to_vec();
         header.extend(sector.to_le_bytes());
@@ -203,7 +203,7 @@ fn rings_wrap() {
 fn block_reads_writes_flushes_and_names_itself() {
     let mut driver = Driver::new(|folder| disk(folder, false));
     assert_eq!(driver.register(offset_of!(DeviceRegisters, config)), 300);
-    // 257 sectors over two buffers: more than one chunk, split where no sector ends.
+    // 257 sectors in two buffers: more than one chunk, and split inside a sector.
     let parts = [(DATA, 1000, true), (DATA + 1000, 257 * 512 - 1000, true)];
     assert_eq!(driver.request(READ, 43, &parts), OK);
     assert_eq!(driver.used(0), (1, 0, 257 * 512 + 1));
@@ -373,14 +373,14 @@ fn a_device_runs_in_its_thread_until_stopped() {
     thread.join().unwrap();
 }
 
-/// The sanitizer's side of a driver.
+/// A driver whose accesses the sanitizer checks.
 struct Watched {
     watch: Watch,
     folder: PathBuf,
 }
 
 impl Watched {
-    /// The driver's core changes a line and does not clean it.
+    /// The driver's core changes a line without cleaning it.
     fn change(&self, pa: u64) {
         let domain = Domain::new(0).unwrap();
         self.watch.store(Access { domain, pa, len: 8, pc: 1 }, Path::Cached);
@@ -410,7 +410,7 @@ fn the_sanitizer_is_told_what_was_moved_and_no_more() {
     let watched = driver.watched();
     let dirty = |pa| watched.change(pa);
     let most = 4096;
-    // Read by nobody; written; behind what was written.
+    // Not read; written; after what was written.
     [BUFFERS, DATA, DATA + most].into_iter().for_each(dirty);
     let buffers = [(BUFFERS, 0xffff_0000, false), (DATA, 2 * most as u32, true)];
     driver.offer(0, 0, &buffers);
@@ -418,7 +418,7 @@ fn the_sanitizer_is_told_what_was_moved_and_no_more() {
     assert_eq!(driver.used(0), (1, 0, most as u32));
     let told = [("lost update".to_owned(), DATA)];
     assert_eq!(watched.told(), told);
-    // A chain that cannot be served stands for nothing.
+    // A chain that cannot be served causes no accesses.
     dirty(DATA + 64);
     driver.offer(0, 0, &[(DATA, u32::MAX, true)]);
     driver.device.turn();
@@ -430,7 +430,7 @@ fn the_sanitizer_is_told_what_was_moved_and_no_more() {
 fn the_sanitizer_is_told_of_a_status_byte() {
     let mut driver = Driver::new(|folder| disk(folder, false));
     let watched = driver.watched();
-    // Header and status share a line; the buffer is given back without a byte in it.
+    // Header and status share a line; the data buffer is returned without a byte written.
     [BUFFERS, DATA].into_iter().for_each(|pa| watched.change(pa));
     assert_eq!(driver.request(99, 0, &[(DATA, 512, true)]), UNSUPPORTED);
     let told = ["missing clean", "lost update"].map(|kind| (kind.to_owned(), BUFFERS));

@@ -1,9 +1,9 @@
 //! virtio-vsock: streams between clients of a unix socket and the kernel that drives the device.
 //!
-//! A client says `CONNECT 1` and a line end; when a kernel listens at that port it is answered
-//! `OK` and a number, and from there on the socket is the stream. Otherwise it is closed. Only the
-//! host begins streams. Both ends keep [`WINDOW`] bytes a stream, so a client or a program that
-//! does not read stops its own stream and no other.
+//! A client sends `CONNECT 1` and a newline. If a kernel listens on that port, the answer is `OK`
+//! and a number, and from then on the socket is the stream; otherwise it is closed. Only the host
+//! opens streams. Both ends buffer [`WINDOW`] bytes per stream, so a client or program that does
+//! not read blocks only its own stream.
 
 use super::{Chain, Fault, Model, Moved};
 use crate::fabric::listen;
@@ -20,13 +20,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Most streams at once.
+/// Maximum number of streams.
 const STREAMS: usize = 64;
-/// Bytes of a client that wait for the kernel.
+/// Maximum bytes from a client that wait for the kernel.
 const AHEAD: usize = 16 << 10;
-/// Longest first line of a client.
+/// Maximum length of a client's first line.
 const GREETING: usize = 32;
-/// The first port of ours.
+/// The first local port.
 const FIRST: u32 = 1 << 16;
 
 /// The device.
@@ -34,18 +34,18 @@ const FIRST: u32 = 1 << 16;
 pub struct Vsock {
     listener: UnixListener,
     streams: Vec<Stream>,
-    /// Answers to packets of no stream.
+    /// Resets for packets of unknown streams.
     strays: VecDeque<Header>,
     next: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its first line is not complete.
+    /// Its first line is incomplete.
     Greets,
-    /// The kernel was asked, or is to be.
+    /// The connection request was sent to the kernel, or will be.
     Asks,
-    /// Data goes both ways.
+    /// Open.
     Open,
 }
 
@@ -53,24 +53,24 @@ enum State {
 struct Stream {
     client: UnixStream,
     state: State,
-    /// Ports here and there.
+    /// Local and remote port.
     ports: (u32, u32),
-    /// From the client to the kernel, and back.
+    /// Data from the client to the kernel, and the reverse.
     input: VecDeque<u8>,
     output: VecDeque<u8>,
     credit: Credit,
-    /// Bytes of the kernel that the client has taken.
+    /// Bytes from the kernel that the client has consumed.
     consumed: Consumed,
-    /// Control packets for the kernel, before any data.
+    /// Control packets for the kernel, sent before data.
     control: VecDeque<Op>,
-    /// The client sends no more; the kernel was told.
+    /// The client sends no more, and the kernel was notified.
     input_ends: bool,
     said_end: bool,
     /// The kernel sends no more.
     output_ends: bool,
-    /// And takes no more: it ends when the client has all.
+    /// The kernel receives no more: the stream ends when the client has all data.
     ends: bool,
-    /// Gone, once what is to be said is said.
+    /// Ended; removed once all control packets are sent.
     over: bool,
 }
 
@@ -93,17 +93,17 @@ impl Stream {
         }
     }
 
-    /// Ends it, and tells the kernel unless that has said so itself.
+    /// Ends the stream. With `tell`, sends the kernel a reset.
     fn reset(&mut self, tell: bool) {
         if !self.over && tell && self.state != State::Greets {
             self.control.push_back(Op::Reset);
         }
         self.over = true;
-        // Gone already, or told so now.
+        // An error means that it is already closed.
         let _ = self.client.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Takes what the client sends, as far as there is room.
+    /// Reads from the client as long as there is room.
     fn read(&mut self) {
         let mut bytes = [0; DATA];
         while !self.input_ends && !self.over && self.input.len() < AHEAD {
@@ -118,7 +118,7 @@ impl Stream {
         self.greeted();
     }
 
-    /// Its first line, once it is there, names the port that it wants.
+    /// Parses the client's first line, once complete: it names the port.
     fn greeted(&mut self) {
         if self.state != State::Greets || self.over {
             return;
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// Gives the client what it takes.
+    /// Writes as much to the client as it accepts.
     fn flush(&mut self) {
         while !self.over && !self.output.is_empty() {
             match self.client.write(self.output.as_slices().0) {
@@ -167,14 +167,14 @@ impl Stream {
         }
     }
 
-    /// Says what was consumed, once.
+    /// Queues a credit update if one is due.
     fn owe_credit(&mut self) {
         if !self.control.contains(&Op::Credit) {
             self.control.push_back(Op::Credit);
         }
     }
 
-    /// What the kernel is to be told next, and with how many bytes.
+    /// Returns the next packet's operation and number of data bytes.
     fn due(&self) -> Option<(Op, usize)> {
         if let Some(op) = self.control.front() {
             return Some((*op, 0));
@@ -195,7 +195,7 @@ impl Stream {
         self.due().is_some()
     }
 
-    /// That, as a packet.
+    /// Returns the next packet.
     fn next(&mut self) -> Option<(Header, Vec<u8>)> {
         let (op, bytes) = self.due()?;
         match op {
@@ -209,7 +209,7 @@ impl Stream {
         Some((header, self.input.drain(..bytes).collect()))
     }
 
-    /// A packet of the kernel's.
+    /// Handles a packet from the kernel.
     fn told(&mut self, header: &Header, op: Op, data: &[u8]) {
         self.credit.told(header);
         match op {
@@ -223,7 +223,7 @@ impl Stream {
             Op::Data if self.state == State::Open && !self.output_ends => {
                 self.output.extend(data);
                 match self.output.len() > WINDOW as usize {
-                    true => self.reset(true), // It sends more than it may.
+                    true => self.reset(true), // It has exceeded its credit.
                     false => self.flush(),
                 }
             }
@@ -262,7 +262,7 @@ impl Vsock {
         }
     }
 
-    /// A packet of the kernel's; one that belongs nowhere is answered with a reset.
+    /// Handles a packet from the kernel; one of an unknown stream is answered with a reset.
     fn told(&mut self, header: &Header, data: &[u8]) {
         let ports = (header.to_port.get(), header.from_port.get());
         let Some(op) = Op::from_code(header.op.get()) else { return };
@@ -281,7 +281,7 @@ impl Vsock {
         if let Some(header) = self.strays.pop_front() {
             return Some((header, Vec::new()));
         }
-        // In turns, so that none waits for ever.
+        // Round robin, so that no stream starves.
         let at = self.streams.iter().position(Stream::has_next)?;
         let next = self.streams[at].next();
         let stream = self.streams.remove(at);
@@ -343,7 +343,7 @@ impl Model for Vsock {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, !stream.input_ends && stream.input.len() < AHEAD);
             flags.set(PollFlags::OUT, !stream.output.is_empty());
-            // With no flag at all, a client that hung up would wake us again and again.
+            // With no flag at all, a client that hung up would wake this thread again and again.
             if !flags.is_empty() {
                 waits.push((stream.client.as_fd(), flags));
             }
@@ -360,7 +360,7 @@ impl Model for Vsock {
         }
     }
 
-    /// A driver begins anew: who has only asked, or not yet, asks that one.
+    /// A driver starts again: streams that are not open yet are requested from it again.
     fn reset(&mut self) {
         self.strays.clear();
         self.streams.retain(|stream| stream.state != State::Open && !stream.over);

@@ -1,4 +1,4 @@
-//! A board for tests: a run folder, the soc in it, and kernels played by the test itself.
+//! A board for tests: a run folder with a soc, and kernels played by the test.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -26,10 +26,10 @@ pub const STUB: u64 = BASE + 0x14_0000;
 pub const REGISTERS: u64 = BASE + 0x15_0000;
 pub const VECTORS: u16 = 8;
 pub const VECTOR_CHIP: usize = 2;
-/// Far more than anything here takes; only a broken soc reaches it.
+/// Far longer than anything here takes; reached only if the soc is broken.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// A blob of `domains` domains with everything that the soc reads.
+/// Returns a blob of `domains` domains with everything that the soc reads.
 pub fn blob(domains: u32) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Blob>()];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -45,7 +45,7 @@ pub fn blob(domains: u32) -> Vec<u8> {
     bytes
 }
 
-/// Domain `d`; its "QEMU" is `command`.
+/// Returns domain `d`; its "QEMU" is `command`.
 pub fn domain(d: u16, name: &str, command: &[&str]) -> Domain {
     Domain {
         name: name.into(),
@@ -81,7 +81,7 @@ pub fn config(domains: Vec<Domain>) -> Config {
     }
 }
 
-/// A soc process in a folder of its own; both go with this value.
+/// A soc process in a folder of its own; dropping it ends the process and removes the folder.
 pub struct Soc {
     pub folder: tempfile::TempDir,
     pub process: Child,
@@ -95,7 +95,7 @@ impl Soc {
         std::fs::write(folder.path().join("soc.toml"), toml::to_string(config).unwrap()).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_soc"))
             .arg(folder.path())
-            // Held as long as we live: it does not outlive a test that is killed.
+            // Open while this process lives, so the soc ends when a test is killed.
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -118,7 +118,7 @@ impl Soc {
         soc::control::ask(&self.path("control.sock"), &operation).unwrap()
     }
 
-    /// Epoch and state of domain `d`.
+    /// Returns epoch and state of domain `d`.
     pub fn state(&self, d: usize) -> (u64, u64) {
         abi::soc::unpack_state(self.status(d, offset_of!(DomainStatus, state)))
     }
@@ -132,7 +132,7 @@ impl Soc {
         until(&format!("domain {d} is {wanted:?}\n{}", self.log()), || self.state(d) == wanted);
     }
 
-    /// Exit code, once it has ended by itself.
+    /// Returns the exit code, if it has ended.
     pub fn ended(&mut self) -> Option<i32> {
         let mut status = None;
         until("the soc ends", || {
@@ -150,7 +150,7 @@ impl Drop for Soc {
     }
 }
 
-/// Waits for something that must happen.
+/// Waits until a condition holds; panics after a long time.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -159,7 +159,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// What a QEMU's doorbell device learns: the slots in the order of their introduction, and fds.
+/// What a QEMU's doorbell device receives: the slots in order, and their eventfds.
 pub struct Peer {
     pub id: i64,
     pub order: Vec<i64>,
@@ -199,7 +199,7 @@ impl Peer {
         self.doorbells[peer][vector].write_all(&1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Waits until one of our own doorbells is rung, and takes it.
+    /// Waits until one of our own doorbells is rung, and clears it.
     pub fn wait(&mut self, vector: usize) {
         let me = usize::try_from(self.id).unwrap();
         let doorbell = &mut self.doorbells[me][vector];
@@ -223,7 +223,7 @@ impl Kernel {
         Kernel { peer, domain, sequence: 0 }
     }
 
-    /// Asks without waiting; returns the number of the request.
+    /// Sends a request without waiting. Returns its number.
     pub fn post(&mut self, soc: &Soc, command: u64, arg0: u64, arg1: u64) -> u64 {
         let page = PAGES + (self.domain * size_of::<DomainPage>()) as u64;
         self.sequence += 1;
@@ -240,7 +240,7 @@ impl Kernel {
         self.sequence
     }
 
-    /// Asks and waits for the doorbell of the answer; returns its error.
+    /// Sends a request and waits for the answer. Returns its error.
     pub fn ask(&mut self, soc: &Soc, command: u64, arg0: u64, arg1: u64) -> u64 {
         let sequence = self.post(soc, command, arg0, arg1);
         while soc.status(self.domain, offset_of!(DomainStatus, answered)) != sequence {

@@ -6,7 +6,7 @@
 //! the pipe is nearly full or empty, or for [`DELAY`].
 //!
 //! Contract: a wake within a kernel is never delayed. Nor is the wake by a thread's first write
-//! after a different request, so a question and its answer take no longer.
+//! after a different request, so a request and its answer take no longer.
 
 use super::{Call, Key, Vfs};
 use abi::boot::MAX_DOMAINS;

@@ -153,7 +153,7 @@ pub struct Vfs {
     top: u32,
     pipes: Table<Pipe>,
     terminals: Table<Terminal>,
-    /// Index of the terminal behind `/dev/console`.
+    /// Index of the terminal that `/dev/console` opens.
     console: Option<u32>,
     parked: Parked<Key>,
     late: Late,

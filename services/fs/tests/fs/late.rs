@@ -15,7 +15,7 @@ fn stream(reader_kernel: u8, total: usize, piece: usize) -> (usize, usize, usize
     let mut runs = [true, true];
     while got < total {
         let before = (sent, got);
-        // The writer goes on until it waits: the other kernel comes later.
+        // The writer continues until it waits: the other kernel runs later.
         while runs[0] && sent < total {
             steps += 1;
             let length = piece.min(total - sent);
@@ -81,7 +81,7 @@ fn a_reader_of_another_kernel_hears_of_the_first_write_at_once_and_of_more_a_lit
     assert_eq!(solo.take_woken(), [], "too early");
     assert_eq!(woken_later(&mut solo), [there], "in the end");
     wait(&mut solo, &mut bulk);
-    // Something else in between: a question that waits for its answer.
+    // A different request in between, one that waits for its answer.
     solo.ask_as(token(0, 5), Request::new(Op::Stat, reader), &mut []);
     write_bytes(&mut solo, writer, 1);
     assert_eq!(solo.take_woken(), [there], "the next question");

@@ -21,7 +21,7 @@ pub fn server() -> Token {
 
 pub type Said = Result<(u64, Vec<u8>), Errno>;
 
-/// A ramfs behind a server.
+/// A ramfs that a server serves.
 struct Ram {
     fs: RamFs,
     jobs: u64,

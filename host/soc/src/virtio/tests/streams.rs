@@ -1,4 +1,4 @@
-//! The vsock device, a kernel's driver on one side and clients of its socket on the other.
+//! The vsock device, between a kernel's driver and clients of its socket.
 
 use super::*;
 use crate::virtio::vsock::Vsock;
@@ -10,9 +10,9 @@ use zerocopy::{FromBytes, IntoBytes};
 /// A kernel's end of the vsock device, one packet at a time.
 struct Board {
     driver: Driver<Vsock>,
-    /// A buffer that comes back with a packet in it is there.
+    /// Whether a receive buffer is offered.
     offered: bool,
-    /// Packets so far.
+    /// Number of packets received.
     seen: u16,
 }
 
@@ -54,7 +54,7 @@ impl Board {
         self.driver.device.turn();
     }
 
-    /// The next packet of the host's, if there is one.
+    /// Returns the next packet from the host, if there is one.
     fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
         if !std::mem::replace(&mut self.offered, true) {
             self.driver.offer(RECEIVE, 0, &[(BUFFERS + ROOM, ROOM as u32, true)]);
@@ -70,7 +70,7 @@ impl Board {
         Some((header, data.to_vec()))
     }
 
-    /// The packets of the host's that there are: what for, and all data.
+    /// Returns all packets from the host: operations, and the concatenated data.
     fn take(&mut self) -> (Vec<Op>, Vec<u8>) {
         let (mut ops, mut all) = (Vec::new(), Vec::new());
         while let Some((header, data)) = self.receive() {
@@ -80,7 +80,7 @@ impl Board {
         (ops, all)
     }
 
-    /// With a client whose stream is open; its number.
+    /// Opens a stream. Returns the board, the client and the stream's number.
     fn open() -> (Board, UnixStream, u32) {
         let (mut board, mut client) = Board::new();
         client.write_all(b"CONNECT 1\nearly").unwrap();
@@ -106,7 +106,7 @@ fn a_client_names_a_port_and_then_its_socket_is_the_stream() {
     assert_eq!(&bytes, b"from the board");
     drop(client);
     assert_eq!(board.take().0, [Op::Shutdown]);
-    board.send(Op::Data, number, b"nobody reads this", 5);
+    board.send(Op::Data, number, b"without a reader", 5);
     assert_eq!(board.take().0, [Op::Reset]);
 }
 
@@ -153,7 +153,7 @@ fn nonsense_and_refusals_end_a_client_and_nothing_else() {
     let (header, _) = board.receive().unwrap();
     board.send_from(9, Op::Reset, header.from_port.get(), &[], 0);
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
-    // Of no stream at all.
+    // For a stream that does not exist.
     board.send(Op::Data, 12345, b"x", 0);
     assert_eq!(board.take().0, [Op::Reset]);
     board.send(Op::Reset, 12345, &[], 0);
