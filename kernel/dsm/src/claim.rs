@@ -5,8 +5,8 @@ use base::id::DomainId;
 
 use crate::dsm::{Dsm, HomeState, Leaving};
 use crate::effect::{Effect, Perform};
+use crate::life::{byte_of, with_byte};
 use crate::message::{END, Message};
-use crate::peers::{byte_of, with_byte};
 use crate::table::{Entry, Store};
 use crate::takeover::ones;
 use crate::types::{DomainSet, Hold, Page};

@@ -3,15 +3,16 @@
 use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
 
+use crate::config::Config;
 use crate::effect::{Effect, Perform};
 use crate::grid::{Cell, Grid};
+use crate::life::{ChipPageRead, Life, Peer, with_byte};
 use crate::message::Message;
-use crate::peers::{ChipPageRead, Life, Peer, with_byte};
 use crate::pin::Pins;
 use crate::table::{Store, Table};
 use crate::thrash::Detector;
 use crate::types::{
-    Config, DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
+    DomainSet, Down, Handled, Keep, Page, PeerFault, PeerStatus, RequestId, Start, Want,
 };
 
 /// Which domain is the home, as far as this domain knows.

@@ -10,8 +10,8 @@ use base::id::{CoreId, DomainId, Epoch};
 
 use crate::dsm::{Core, Dsm, HomeState, Leaving, PageRequest, PendingAccess, Request};
 use crate::effect::{Effect, Perform, Rights};
+use crate::life::Life;
 use crate::message::{Message, keep_of, want_of};
-use crate::peers::Life;
 use crate::pin::Pins;
 use crate::table::{Entry, Store};
 use crate::types::{DomainSet, Hold, Keep, Page, Protocol, RequestId, Want};

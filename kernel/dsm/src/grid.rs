@@ -1,7 +1,8 @@
 //! A table with one cell per core of each domain. Nearly always all cells are idle, so a count of
 //! busy cells makes that case fast.
 
-use crate::types::{Config, RequestId};
+use crate::config::Config;
+use crate::types::RequestId;
 
 /// The content of a cell.
 pub trait Cell: Copy + PartialEq {

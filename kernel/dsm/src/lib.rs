@@ -7,6 +7,7 @@
 
 mod claim;
 mod client;
+pub mod config;
 mod dsm;
 pub mod effect;
 mod fast;
@@ -14,6 +15,7 @@ mod grid;
 mod home;
 pub mod instruction;
 mod leave;
+mod life;
 pub mod message;
 mod peers;
 pub mod pin;
@@ -25,10 +27,11 @@ pub mod thrash;
 pub mod types;
 pub mod wire;
 
+pub use config::Config;
 pub use dsm::Dsm;
 pub use effect::{Effect, Out, Perform, Rights};
 pub use message::Message;
 pub use types::{
-    Access, AccessError, Config, DomainSet, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault,
+    Access, AccessError, DomainSet, Down, Handled, Hold, Keep, LeaveError, Page, PeerFault,
     PeerStatus, Protocol, RequestId, Start, Want,
 };

@@ -4,41 +4,9 @@
 use base::id::{DomainId, Epoch};
 
 use crate::dsm::Dsm;
+use crate::life::{ChipPageRead, Life, Peer, byte, byte_of, with_byte};
 use crate::table::Store;
-use crate::types::{DomainSet, Down, Page, PeerStatus};
-
-/// The state of a peer according to the chip page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Life {
-    Unknown,
-    Up,
-    /// Left in order.
-    Slept,
-    Dead,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Peer {
-    pub epoch: Epoch,
-    pub life: Life,
-    /// Round and base of an unanswered `Message::Ask`.
-    pub asked: Option<(u8, Page)>,
-}
-
-/// Whether this domain must read the chip page before it takes over from a home that hands over.
-///
-/// ```text
-///   NotNeeded --TakeHome names a member that does not run here--> Needed --chip--> Done
-///      ^                                                                            |
-///      +---------------------------------- TakeHome --------------------------------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ChipPageRead {
-    NotNeeded,
-    /// That member may have started meanwhile and hold pages.
-    Needed,
-    Done,
-}
+use crate::types::{DomainSet, Down, PeerStatus};
 
 impl<T: Store, const D: usize, const C: usize> Dsm<T, D, C> {
     /// Updates what is known of a peer. Returns how it went down, if it did.
@@ -137,17 +105,4 @@ const DEAD: u64 = 0x80;
 /// 64 lives old.
 const fn life(epoch: Epoch) -> u64 {
     epoch.0 as u64 & 0x7f
-}
-
-/// Encodes `epoch` for `Message::Home`; never 0.
-pub(crate) const fn byte(epoch: Epoch) -> u64 {
-    (epoch.0 as u64 - 1) % 255 + 1
-}
-
-pub(crate) fn with_byte(sum: u64, domain: DomainId, epoch: Epoch) -> u64 {
-    sum | byte(Epoch(epoch.0.max(1))) << (8 * domain.0)
-}
-
-pub(crate) const fn byte_of(sum: u64, domain: DomainId) -> u64 {
-    sum >> (8 * domain.0) & 0xff
 }

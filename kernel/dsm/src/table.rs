@@ -12,7 +12,8 @@
 
 use base::id::DomainId;
 
-use crate::types::{Config, DomainSet, Hold, Page, Protocol};
+use crate::config::Config;
+use crate::types::{DomainSet, Hold, Page, Protocol};
 
 /// Storage for the words: a static slice in a kernel, an array in a test.
 pub trait Store: AsRef<[u64]> + AsMut<[u64]> {}

@@ -23,8 +23,8 @@ use base::id::DomainId;
 use crate::dsm::{Dsm, HomeState, Leaving, Revoke};
 use crate::effect::{Effect, Perform};
 use crate::grid::Grid;
+use crate::life::{Life, byte, byte_of, with_byte};
 use crate::message::{END, Message};
-use crate::peers::{Life, byte, byte_of, with_byte};
 use crate::table::Store;
 use crate::types::{Down, Page};
 

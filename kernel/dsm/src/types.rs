@@ -1,9 +1,7 @@
-//! The protocol's basic types: pages, rights, requests, errors, and the board's configuration.
+//! The protocol's basic types: pages, rights, requests and errors.
 
 use abi::boot::MAX_DOMAINS;
 use base::id::{CoreId, DomainId, Epoch};
-
-use crate::thrash::Limit;
 
 /// A page of the coherent region, numbered from its start.
 pub type Page = u32;
@@ -150,28 +148,6 @@ pub enum Start {
         /// Whether a domain has died since the last member left in order.
         lost: bool,
     },
-}
-
-/// The protocol's configuration for one domain, from the board file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Config {
-    /// The same in all domains.
-    pub protocol: Protocol,
-    pub me: DomainId,
-    /// Number of domains, at least 1.
-    pub domains: u8,
-    /// The largest number of cores of any domain, at least 1.
-    pub cores: u8,
-    /// Number of pages in the coherent region.
-    pub pages: u32,
-    /// How long a granted page stays at least, in ns.
-    pub hold: u64,
-    /// How long it stays at most if its instruction is not known to have retired, in ns.
-    pub limit: u64,
-    pub thrash: Limit,
-    /// The deliberate bug of this machine, with which tests show that the checks find it.
-    #[cfg(test)]
-    pub mutant: Option<crate::proof::Mutant>,
 }
 
 /// A set of domains, one bit each.

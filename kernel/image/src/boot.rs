@@ -69,7 +69,7 @@ fn start_memory(blob: &Blob, me: DomainId) {
         Ok(table) => table,
         Err(why) => panic!("no page table: {why:?}"),
     };
-    if let Err(why) = kernel_mem::raw::activate(&table, blob, me) {
+    if let Err(why) = kernel_mem::activation::activate(&table, blob, me) {
         panic!("the page table violates an invariant: {why:?}");
     }
     let _ = TABLE.set(Lock::new(ranks::PAGE_TABLE, table));

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::addr::{PAGE, PhysAddr};
 use kernel_mem::frames::span::{BATCH, Move, Moved, Mover};
-use kernel_mem::raw::Page;
+use kernel_mem::page::Page;
 
 /// Slots of a table.
 const SLOTS: usize = 512;

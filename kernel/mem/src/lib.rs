@@ -6,23 +6,30 @@
 //! - [`manager`]  decides when blocks move; [`returns`] returns frames freed by another kernel
 //! - [`frames`]   a buddy allocator over the kernel's own regions; `frames::zone` is one range
 //! - [`cache`]    per-core caches of single frames in front of it; [`MemoryManager`] combines both
-//! - [`heap`]     small objects in slabs, large ones in frames; the global allocator
+//! - [`page`]     single frames that their holder can move
+//! - [`heap`]     small objects in slabs, large ones in frames; [`global`] is the global allocator
 //! - [`mapping`]  the kernel's page table, and an audit of its invariants
+//! - [`activation`] switches to a table that passes the audit
 //! - [`stacks`]   kernel stacks with guard pages
 //! - [`spaces`]   address space for programs, with demand paging
-//! - [`raw`]      the unsafe code: memory that the allocators own
+//! - [`raw`]      unsafe code: memory that the allocators own
 //!
 //! Allocation is always local to the kernel and never waits for another domain.
 #![cfg_attr(not(test), no_std)]
 
+#[allow(unsafe_code, reason = "switches page tables")]
+pub mod activation;
 pub mod balloon;
 pub mod blocks;
 pub mod cache;
 pub mod frames;
+#[allow(unsafe_code, reason = "the trait of global allocators is unsafe")]
+pub mod global;
 pub mod heap;
 pub mod manager;
 pub mod mapping;
-#[allow(unsafe_code, reason = "the one home of unsafe in this crate")]
+pub mod page;
+#[allow(unsafe_code, reason = "accesses memory by its address")]
 pub mod raw;
 pub mod returns;
 pub mod set;
@@ -34,7 +41,7 @@ pub mod transfer;
 mod testing;
 
 pub use cache::MemoryManager;
-pub use raw::KernelHeap;
+pub use global::KernelHeap;
 
 /// The ranks of this crate's locks.
 pub mod ranks {

@@ -13,10 +13,11 @@ use stateright::{Model, Property};
 use super::Mutant;
 use super::node::{Memory, Node, Sent};
 use super::program::{Op, Programs};
+use crate::config::Config;
 use crate::effect::Rights;
 use crate::message::Message;
 use crate::thrash::Limit;
-use crate::types::{Config, Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
+use crate::types::{Down, Handled, Hold, LeaveError, PeerStatus, Protocol, Start};
 
 /// The state of a domain according to the chip page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,9 +4,10 @@ use base::id::{CoreId, DomainId, Epoch};
 
 use super::program::{Op, Run};
 use crate::Dsm;
+use crate::config::Config;
 use crate::effect::{Effect, Perform, Rights};
 use crate::message::Message;
-use crate::types::{Access, AccessError, Config, Keep, Page, RequestId, Want};
+use crate::types::{Access, AccessError, Keep, Page, RequestId, Want};
 
 /// The state machine as the models instantiate it.
 pub type Machine<const D: usize, const C: usize> = Dsm<[u64; 1], D, C>;

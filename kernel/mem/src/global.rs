@@ -1,0 +1,73 @@
+//! The heap as Rust's global allocator. The unsafe code here is that trait's.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{NonNull, null_mut};
+
+use arch::lock::Once;
+use base::port::Frames;
+
+use crate::heap::{Heap, Usage};
+
+/// The kernel's global allocator: `#[global_allocator] static HEAP: KernelHeap`. Allocation fails,
+/// and never spins, without memory or before [`KernelHeap::init`].
+pub struct KernelHeap {
+    heap: Heap,
+    frames: Once<&'static (dyn Frames + Sync)>,
+}
+
+impl KernelHeap {
+    /// Creates a heap without frames.
+    pub const fn new() -> Self {
+        KernelHeap { heap: Heap::new(), frames: Once::new() }
+    }
+
+    /// Sets the source of frames. Only the first call has an effect.
+    pub fn init(&self, frames: &'static (dyn Frames + Sync)) {
+        let _ = self.frames.set(frames);
+    }
+
+    /// Returns the memory use.
+    pub fn usage(&self) -> Usage {
+        self.heap.usage()
+    }
+}
+
+impl Default for KernelHeap {
+    fn default() -> Self {
+        KernelHeap::new()
+    }
+}
+
+// SAFETY: `Heap` hands out memory of frames that only it holds, at least as large and aligned as
+// the layout, and no byte twice before it is freed; it only unwinds if an invariant is broken.
+// Layouts of `dealloc` and `realloc` are the allocation's, by the trait's contract.
+unsafe impl GlobalAlloc for KernelHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let Some(&frames) = self.frames.get() else { return null_mut() };
+        let memory = self.heap.allocate(frames, layout);
+        memory.map_or(null_mut(), |at| at.get() as *mut u8)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if let (Some(&frames), Some(memory)) = (self.frames.get(), NonNull::new(memory)) {
+            self.heap.free(frames, memory.addr(), layout);
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that `new_size`, rounded up to the alignment, fits `isize`.
+        let wanted = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        if self.heap.resize_in_place(layout, wanted) {
+            return memory;
+        }
+        // SAFETY: `wanted` is a valid layout of non-zero size, by the caller's promise.
+        let moved = unsafe { self.alloc(wanted) };
+        if !moved.is_null() {
+            // SAFETY: both are valid for the smaller size, and distinct allocations.
+            unsafe { moved.copy_from_nonoverlapping(memory, layout.size().min(new_size)) };
+            // SAFETY: `memory` was allocated here with `layout` and is not used again.
+            unsafe { self.dealloc(memory, layout) };
+        }
+        moved
+    }
+}
