@@ -1,5 +1,5 @@
-//! `pen bench`: boots the boards that `benches/*.toml` name, types the commands or runs the
-//! programs, collects the lines `record NAME VALUE UNIT` and prints a table beside Linux, or JSON
+//! `pen bench`: boots the boards that `benches/*.toml` name, runs the commands or programs,
+//! collects the lines `record NAME VALUE UNIT`, and prints a table next to Linux's values, or JSON
 //! lines.
 
 pub mod figures;
@@ -29,7 +29,7 @@ struct File {
     record: Vec<Bench>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Measure {
@@ -37,7 +37,7 @@ enum Measure {
     Kernel,
     /// Host seconds from the start of the soc to the first prompt.
     Prompt,
-    /// The lab measures it, in chip time or about itself.
+    /// The lab, in chip time or as a property of the lab itself.
     Lab,
     /// A program prints the record.
     Program,
@@ -45,7 +45,7 @@ enum Measure {
     House,
 }
 
-/// One benchmark as data.
+/// A benchmark, as read from its file.
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct Bench {
@@ -53,36 +53,36 @@ struct Bench {
     board: String,
     unit: String,
     measure: Measure,
-    /// Typed on the monitor, or a program with its arguments; without one the kernel prints the
-    /// record at boot.
+    /// The monitor command, or a program with its arguments; empty if the kernel prints the record
+    /// at boot.
     #[serde(default)]
     command: String,
-    /// Under exact instruction counts.
+    /// Runs under exact instruction counts.
     #[serde(default)]
     icount: bool,
-    /// A program's: in the lab, in chip time.
+    /// For a program: runs in the lab, in chip time.
     #[serde(default)]
     lab: bool,
-    /// A program's: on which kernel; main without.
+    /// For a program: the kernel that runs it; main by default.
     #[serde(default)]
     on: String,
-    /// Its bar: no more than this.
+    /// Maximum acceptable value.
     #[serde(default)]
     at_most: Option<f64>,
-    /// Its bar: no less than this.
+    /// Minimum acceptable value.
     #[serde(default)]
     at_least: Option<f64>,
-    /// What the value is, where its name could mislead.
+    /// A description, where the name could mislead.
     #[serde(default)]
     label: String,
-    /// Linux on the same emulator, and the operation measured there.
+    /// Linux's value on the same emulator, and the operation measured.
     #[serde(default)]
     linux: Option<f64>,
     #[serde(default)]
     linux_what: String,
 }
 
-/// A record as the kernel said it: name, value, unit.
+/// A record as printed: name, value, unit.
 pub type Said = (String, f64, String);
 
 /// `pen bench [PREFIX] [--json]`
@@ -120,12 +120,13 @@ pub fn bench(place: &Place, prefix: &str, json: bool) -> anyhow::Result<ExitCode
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Under exact counts a nanosecond of the guest is an instruction; otherwise units must agree.
+/// Returns whether the units agree. Under exact counts a nanosecond of the guest is an instruction.
 fn fits(said: &str, bench: &Bench) -> bool {
     said == bench.unit || (bench.icount && said == "ns" && bench.unit == "instructions")
 }
 
-/// A kernel may append its own name: `memory.after_boot_bytes.shadow`.
+/// Returns whether a record belongs to a benchmark. A kernel may append its own name:
+/// `memory.after_boot_bytes.shadow`.
 fn belongs(name: &str, bench: &str) -> bool {
     name.strip_prefix(bench).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -143,8 +144,8 @@ fn files(place: &Place) -> anyhow::Result<Vec<File>> {
     paths.into_iter().map(read).collect()
 }
 
-/// The kernel that a record is taken from: what every kernel says of itself, from the one that
-/// people run.
+/// Returns the kernel profile for a benchmark: records that every kernel prints come from the
+/// default profile.
 fn profile(bench: &Bench) -> Profile {
     match bench.measure == Measure::Prompt || bench.command.starts_with("record ") {
         true => Profile::Kernel,
@@ -152,7 +153,7 @@ fn profile(bench: &Bench) -> Profile {
     }
 }
 
-/// Benchmarks that share a boot: same board, same way of counting.
+/// Groups the benchmarks that share a boot: same board, same way of counting.
 fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     let mut groups: Vec<Vec<Bench>> = Vec::new();
     for bench in all {
@@ -167,7 +168,7 @@ fn groups(all: &[Bench]) -> Vec<Vec<Bench>> {
     groups
 }
 
-/// Boots, types each command once, and answers every record the console showed.
+/// Boots the board and runs each command once. Returns every record on the console.
 fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     let first = &group[0];
     if first.measure == Measure::Lab {
@@ -203,14 +204,14 @@ fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     Ok(records)
 }
 
-/// `record NAME VALUE UNIT`: what a kernel says on the console.
+/// Parses `record NAME VALUE UNIT`.
 pub fn said(line: &str) -> Option<Said> {
     let mut words = line.trim().strip_prefix("record ")?.split_whitespace();
     let (name, value, unit) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
     Some((name.to_owned(), value, unit.to_owned()))
 }
 
-/// How it was measured, and its bar.
+/// Describes how it was measured, and its limit.
 fn config(bench: &Bench, value: f64) -> String {
     let bar = |sign: &str, bar: f64, met: bool| {
         format!("bar: {sign} {bar}{}", if met { "" } else { ", MISSED" })

@@ -1,5 +1,5 @@
-//! One build at a time in this process: scenarios run concurrently and may need the same program,
-//! whose file both would write.
+//! Serializes builds in this process: scenarios run concurrently and may build the same program, to
+//! the same file.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While it exists no other thread builds. The thread that holds it may start further builds.
+/// While it exists, no other thread builds. The thread that holds it may start nested builds.
 pub struct Alone {
     _first: Option<MutexGuard<'static, ()>>,
 }

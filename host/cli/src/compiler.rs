@@ -1,13 +1,13 @@
-//! The code of programs: kept in `target/programs/`, or compiled now, for each ISA.
+//! Compiles programs for each ISA, with a cache in `target/programs/`.
 //!
 //! ```text
 //!   module -> passes -> a compiler -> target/programs/HASH.ISA
 //! ```
-//! Two compilers make the same code. The official wasmtime release takes seconds to fetch
-//! ([`release`]). Where it cannot be had, or with `PEN_COMPILER=own`, it is `pen-compile`
-//! (`host/compile`), which takes minutes to build. The hash is of the module, the ISA, the engine
-//! and its settings, the passes, and the compiler; so a program is compiled once for each ISA,
-//! whatever board it is installed on. The folder may be removed at any time.
+//! Two compilers generate the same code. The official wasmtime release takes seconds to download
+//! ([`release`]). If it is not available, or with `PEN_COMPILER=own`, `pen-compile`
+//! (`host/compile`) is used, which takes minutes to build. The hash covers the module, the ISA, the
+//! engine and its settings, the passes, and the compiler; so a program is compiled once for each
+//! ISA, whatever board it is installed on. The folder may be removed at any time.
 
 mod call;
 pub mod release;
@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 /// The sources of the passes, and those of `pen-compile`.
 const PASSES: &str = "host/passes/src";
 const OWN: &str = "host/compile/src";
-/// The environment variable that chooses, and its value for `pen-compile`.
+/// The environment variable that selects the compiler, and its value for `pen-compile`.
 const CHOICE: &str = "PEN_COMPILER";
 const CHOOSES_OWN: &str = "own";
 
-/// A compiler that is there.
+/// An available compiler.
 pub enum Compiler {
     /// wasmtime's command.
     Release(PathBuf),
@@ -42,21 +42,21 @@ impl Compiler {
     }
 }
 
-/// Which compiler; what it made is kept under names of its own.
+/// The kind of compiler. Code of each kind is cached separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Release,
     Own,
 }
 
-/// The compiler that the environment chooses.
+/// Returns the compiler that the environment selects.
 pub fn chosen() -> Kind {
     let own = std::env::var_os(CHOICE).is_some_and(|choice| choice == CHOOSES_OWN);
     if own { Kind::Own } else { Kind::Release }
 }
 
-/// Returns the code of `wasm`, which was read from `file`, for each of `isas` in their order.
-/// Where the release is `wanted` and cannot be had, `pen-compile` stands in.
+/// Returns the code of `wasm`, which was read from `file`, for each of `isas` in their order. If
+/// the release is `wanted` but not available, `pen-compile` is used.
 pub fn code(
     place: &Place,
     wanted: Kind,
@@ -80,7 +80,7 @@ pub fn code(
     each.collect()
 }
 
-/// The compiler, fetched or built if it is not there.
+/// Returns the compiler; downloads or builds it first if necessary.
 fn ready(place: &Place, wanted: Kind) -> anyhow::Result<Compiler> {
     if wanted == Kind::Release {
         match release::fetch(place) {
@@ -95,7 +95,7 @@ fn ready(place: &Place, wanted: Kind) -> anyhow::Result<Compiler> {
     Ok(Compiler::Own(helper(place, "compile", "pen-compile", what)?))
 }
 
-/// The code that is kept of one module.
+/// The cached code of one module.
 struct Store<'a> {
     place: &'a Place,
     wasm: &'a [u8],
@@ -115,7 +115,7 @@ impl Store<'_> {
         Ok(self.place.target.join("programs").join(format!("{name}.{}", isa.name())))
     }
 
-    /// All of it, if all of it is kept.
+    /// Returns the code for all ISAs, if all of it is cached.
     fn kept(&self, kind: Kind, isas: &[Isa]) -> anyhow::Result<Option<Vec<Vec<u8>>>> {
         let mut codes = Vec::with_capacity(isas.len());
         for &isa in isas {
@@ -127,7 +127,7 @@ impl Store<'_> {
         Ok(Some(codes))
     }
 
-    /// The code for one ISA: kept, or compiled now and kept.
+    /// Returns the code for one ISA, compiling it if it is not cached.
     fn made(&self, compiler: &Compiler, isa: Isa, file: &Path) -> anyhow::Result<Vec<u8>> {
         let kind = match compiler {
             Compiler::Release(_) => Kind::Release,
@@ -180,7 +180,7 @@ impl Store<'_> {
     }
 }
 
-/// Builds the binary `name` of a package that is not built with `pen`.
+/// Builds the binary `name` of a package that is not built together with `pen`.
 pub fn helper(place: &Place, package: &str, name: &str, what: &str) -> anyhow::Result<PathBuf> {
     let step = Step::begin(what);
     let mut cargo = place.cargo();
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// With `pen-compile`, which cannot be built here.
+    /// Uses `pen-compile` without building it.
     #[test]
     fn kept_code_is_not_compiled_again_until_module_or_compiler_change() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,8 @@
-//! This terminal on a board's console: bytes both ways, ctrl-a x leaves, ctrl-a ? helps.
+//! Connects this terminal to a board's console. Ctrl-a x leaves, ctrl-a ? shows help.
 //!
-//! Works with a pipe as standard input too: all of it is sent once somebody prompts for it, and
-//! when it has ended the output is shown until the board prompts again and is quiet. Ends by itself
-//! when the soc goes away; a board that starts again is waited for, and goes on here. Keys that it
-//! cannot take then are lost.
+//! Standard input may be a pipe: it is sent when the board prompts, and after its end the output is
+//! shown until the board prompts again and is quiet. The console ends when the soc does. If the
+//! board starts again, the console waits for it and continues; keys typed meanwhile are lost.
 
 use crate::instance::{CONSOLE, Instance, tail};
 use crate::life::Life;
@@ -17,52 +16,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// After the end of piped input, so much silence behind a prompt means that the answers are out.
+/// After the end of piped input: silence after a prompt for this time means that the output is
+/// complete.
 const QUIET: Duration = Duration::from_millis(1500);
-/// The same in the midst of something: nothing more will come.
+/// Silence without a prompt for this time: there will be no more output.
 const SILENT: Duration = Duration::from_secs(60);
-/// A line that has not ended for so long is a prompt.
+/// An unfinished line for this time is a prompt.
 const STEADY: Duration = Duration::from_millis(300);
 const ESCAPE: u8 = 1;
 const RESTARTED: &str = "\r\n[pen: the board was restarted]\r\n";
 const HELP: &str = "\r\n[pen: ctrl-a x leaves, ctrl-a ctrl-a sends one, ctrl-a ? this help]\r\n";
 
-/// Why the console ended other than by the person's wish.
+/// Why the console ended, other than at the user's request.
 #[derive(Debug, Error)]
 pub enum ConsoleError {
-    /// No board behind the socket.
+    /// The board's socket does not answer.
     #[error("cannot attach to {0}: {1}")]
     Attach(String, std::io::Error),
     /// The board died while attached.
     #[error("the board \"{name}\" has ended\n{tail}(logs: {folder})")]
     Ended {
-        /// Which.
+        /// The board's name.
         name: String,
         /// End of the soc's log.
         tail: String,
-        /// Its folder.
+        /// Its run folder.
         folder: String,
     },
-    /// The terminal.
+    /// The terminal failed.
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
 }
 
-/// What happened.
+/// An event on either side.
 enum Event {
     /// Ctrl-a x.
     Leave,
-    /// Keys are about to be sent.
+    /// Keys were typed.
     Input,
     /// Standard input has ended.
     InputEnd,
-    /// The board said something.
+    /// Output from the board.
     Output(Vec<u8>),
-    /// The board is gone.
+    /// The connection to the board ended.
     Gone,
 }
 
-/// Puts the terminal back, whatever happens.
+/// Restores the terminal mode when dropped.
 struct Raw(Termios);
 
 impl Raw {
@@ -81,12 +81,12 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Nothing better can be done for a terminal that has gone.
+        // An error is ignored: the terminal is gone.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// Attaches until the person leaves (Ok) or the board ends (Err).
+/// Attaches until the user leaves (Ok) or the board ends (Err).
 pub fn attach(instance: &Instance, replay: bool) -> Result<(), ConsoleError> {
     let path = instance.path(CONSOLE);
     let failed = |e| ConsoleError::Attach(path.display().to_string(), e);
@@ -123,7 +123,7 @@ pub fn attach(instance: &Instance, replay: bool) -> Result<(), ConsoleError> {
     }
 }
 
-/// Shows output; true when the person left, false when the board is gone.
+/// Shows output. Returns true if the user left, false if the board is gone.
 fn show(inbox: &Receiver<Event>) -> Result<bool, ConsoleError> {
     let mut out = std::io::stdout().lock();
     let (mut input_ended, mut prompted) = (false, true);
@@ -153,12 +153,12 @@ fn show(inbox: &Receiver<Event>) -> Result<bool, ConsoleError> {
     }
 }
 
-/// What ends in the middle of a line is a prompt, or soon goes on.
+/// An unfinished line is a prompt, unless it continues soon.
 fn is_prompt(said: &[u8]) -> bool {
     said.last().is_some_and(|last| *last != b'\n')
 }
 
-/// Piped input waits for somebody who takes it: a board that boots may drop what comes before.
+/// Waits for a prompt before piped input is sent: a booting board may drop earlier input.
 fn wait_for_prompt(log: &Path) {
     let start = Instant::now();
     let mut seen = (0, start);
@@ -180,19 +180,19 @@ fn ends_in_prompt(log: &Path) -> std::io::Result<bool> {
     Ok(is_prompt(&last))
 }
 
-/// The way to the board, whichever of its lives it is in.
+/// The connection to the board, across restarts.
 struct Line {
     instance: Instance,
     socket: Mutex<UnixStream>,
 }
 
 impl Line {
-    /// To a board without a life there is no way; who reads from it finds out.
+    /// Sends bytes. While the board is down they are dropped; the reading side notices.
     fn send(&self, bytes: &[u8]) {
         let _ = self.socket.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes);
     }
 
-    /// The board starts again: the way to its next life, once that is there.
+    /// The board starts again: reconnects once its next life is up.
     fn again(&self) -> Option<UnixStream> {
         let socket = self.instance.connect(CONSOLE).ok()?;
         let reader = socket.try_clone().ok()?;
@@ -212,11 +212,12 @@ fn read_board(line: &Line, mut socket: UnixStream, mut life: Life, events: &Send
         if !life.is_over() {
             break;
         }
-        // Should it end before we are there, we look for one more in vain.
+        // If that life ends before we connect, we wait for one that does not come, until the
+        // timeout.
         life = line.instance.life();
         let Some(next) = line.again() else { break };
         socket = next;
-        // The receiver has gone only when the person left.
+        // An error means that the user left.
         let _ = events.send(Event::Output(RESTARTED.as_bytes().to_vec()));
     }
     let _ = events.send(Event::Gone);
@@ -230,7 +231,7 @@ fn read_person(line: &Line, events: &Sender<Event>) {
         for &byte in &buffer[..n] {
             match (std::mem::take(&mut escaped), byte) {
                 (true, b'x' | b'X') => {
-                    // What stood before the escape still goes out; the board may be gone by now.
+                    // Bytes before the escape are still sent; the board may be gone.
                     line.send(&send);
                     let _ = events.send(Event::Leave);
                     return;
@@ -278,7 +279,7 @@ mod tests {
         said(b"/ $ ");
         events.send(Event::Input).unwrap();
         events.send(Event::InputEnd).unwrap();
-        // It is at work for longer than a prompt may be quiet.
+        // It works for longer than a prompt may be quiet.
         std::thread::sleep(QUIET + STEADY);
         said(b"ls\r\n");
         std::thread::sleep(QUIET + STEADY);

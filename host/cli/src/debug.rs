@@ -1,4 +1,4 @@
-//! `pen debug DOMAIN`: gdb with the symbols of the domain's kernel, on whatever is left of it.
+//! `pen debug DOMAIN`: gdb with the symbols of the domain's kernel, on a running or a dead kernel.
 //!
 //! | the domain's QEMU | the board's RAM file | gdb sees |
 //! | --- | --- | --- |
@@ -6,7 +6,7 @@
 //! | is gone | is there | the memory as it was, and the frames of the panic ([`remains`]) |
 //! | is gone | is gone | nothing: the last panic is printed, with files and lines |
 //!
-//! A kernel is linked at 0 and runs at VA_OFFSET + its load address, which is what gdb is told.
+//! A kernel is linked at 0 and runs at VA_OFFSET + its load address; gdb gets that offset.
 
 mod log;
 mod remains;
@@ -23,7 +23,7 @@ use board::{Board, Domain, Isa};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// gdb for both ISAs, and the Debian package that has it.
+/// gdb for both ISAs, and its Debian package.
 const GDB: &str = "gdb-multiarch";
 
 /// `pen debug`
@@ -31,16 +31,16 @@ const GDB: &str = "gdb-multiarch";
 pub struct Line {
     /// A domain of the board, such as main or shadow.
     domain: String,
-    /// Which board: one that runs, one that did (its folder under run/), or a path to such a
-    /// folder, such as that of a failed test. May be left out when only one runs.
+    /// Board: a running one, one that has ended (its folder under run/), or a path to such a
+    /// folder, such as that of a failed test. Optional if only one is running.
     #[arg(long)]
     board: Option<String>,
-    /// A command for gdb instead of a dialogue; may come several times.
+    /// Run this gdb command instead of an interactive session; may be repeated.
     #[arg(long, value_name = "COMMAND")]
     batch: Vec<String>,
 }
 
-/// What there is to look at.
+/// The kernel to debug.
 struct Subject {
     instance: Instance,
     board: Board,
@@ -55,7 +55,7 @@ impl Subject {
         &self.board.domains[self.index]
     }
 
-    /// Where the kernel's first byte is, as it sees it.
+    /// Returns the kernel's first virtual address.
     fn base(&self) -> u64 {
         VA_OFFSET.wrapping_add(self.domain().image.base)
     }
@@ -109,7 +109,7 @@ fn find(place: &Place, line: &Line) -> anyhow::Result<Subject> {
     Ok(Subject { instance, board, index, elf })
 }
 
-/// The ELF file that the domain's image was made from; it must still be the same.
+/// Returns the ELF file that the domain's image was made from, and checks that it has not changed.
 fn symbols(instance: &Instance, board: &Board, domain: &Domain) -> anyhow::Result<PathBuf> {
     let elf = instance.path(&machine::symbols(domain.isa));
     let bytes = std::fs::read(&elf).with_context(|| format!("{}", elf.display()))?;
@@ -129,7 +129,7 @@ fn require_gdb() -> anyhow::Result<()> {
     }
 }
 
-/// gdb on the running kernel.
+/// Runs gdb on the running kernel.
 fn attach(place: &Place, subject: &Subject, line: &Line) -> anyhow::Result<ExitCode> {
     require_gdb()?;
     let (instance, domain) = (&subject.instance, subject.domain());
@@ -137,7 +137,7 @@ fn attach(place: &Place, subject: &Subject, line: &Line) -> anyhow::Result<ExitC
     let now = states.get(subject.index).map_or(0, |it| it.1);
     let mut script = Script::new(place, subject);
     script.line(&format!("target remote {}", machine::gdb(domain)));
-    // The soc has stopped it: detaching would resume it without the soc knowing.
+    // The soc has stopped it: detaching would resume it without the soc's knowledge.
     let stopped = now == state::INACTIVE;
     script.end(if stopped { "disconnect" } else { "detach" });
     if line.batch.is_empty() {
@@ -146,7 +146,7 @@ fn attach(place: &Place, subject: &Subject, line: &Line) -> anyhow::Result<ExitC
     script.run(instance, &line.batch)
 }
 
-/// gdb on the memory that a dead kernel left.
+/// Runs gdb on the memory of a dead kernel.
 fn look(
     place: &Place,
     subject: &Subject,
@@ -173,7 +173,7 @@ fn look(
     ended
 }
 
-/// The last panic, with the files and lines of its frames.
+/// Prints the last panic, with the files and lines of its frames.
 fn show(place: &Place, subject: &Subject, ending: &log::Ending) -> anyhow::Result<ExitCode> {
     println!("{}", ending.words);
     let mut script = Script::new(place, subject);
@@ -182,11 +182,11 @@ fn show(place: &Place, subject: &Subject, ending: &log::Ending) -> anyhow::Resul
         script.line(&format!("info line *{at:#x}"));
     }
     script.end("echo");
-    // At least one command: no dialogue.
+    // With at least one command gdb is not interactive.
     script.run(&subject.instance, &["echo".to_string()])
 }
 
-/// Commands that gdb begins with, as a file of the run folder.
+/// gdb's initial commands, in a file of the run folder.
 struct Script {
     name: String,
     text: String,
@@ -220,13 +220,13 @@ impl Script {
         self.text.push('\n');
     }
 
-    /// What leaves the target as it was; also when a person quits.
+    /// Adds a command that runs before gdb ends, including when the user quits.
     fn end(&mut self, command: &str) {
         self.end = command.to_string();
         self.line(&format!("define hook-quit\n{command}\nend"));
     }
 
-    /// A dialogue, or the commands of `batch` and the end.
+    /// Runs gdb interactively, or with the commands of `batch`.
     fn run(&self, instance: &Instance, batch: &[String]) -> anyhow::Result<ExitCode> {
         std::fs::write(instance.path(&self.name), &self.text)?;
         let mut gdb = Command::new(GDB);
@@ -246,11 +246,11 @@ impl Script {
     }
 }
 
-/// Keeps the kernel's symbols beside the images made from it, whatever cargo builds later: a link,
-/// or a copy where the folder is on another disk.
+/// Keeps the kernel's symbols next to the images made from it, whatever cargo builds later: as a
+/// hard link, or a copy if the folder is on another disk.
 pub fn keep(built: &kernels::Built, folder: &Path) -> std::io::Result<()> {
     let kept = folder.join(machine::symbols(built.isa));
-    // A new start empties the folder, but a link may be what an interrupted one left.
+    // A new start empties the folder, but an interrupted one may have left a link.
     let _ = std::fs::remove_file(&kept);
     match std::fs::hard_link(&built.kernel, &kept) {
         Ok(()) => Ok(()),

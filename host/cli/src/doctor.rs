@@ -1,4 +1,4 @@
-//! `pen doctor`: looks at tools, room and leftovers, and says what to do about each.
+//! `pen doctor`: checks tools, disk space and leftovers, and says what to do about each problem.
 
 use crate::instance::Instance;
 use crate::place::Place;
@@ -8,14 +8,14 @@ use crate::test;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// RAM file, images and build output together.
+/// Disk space for RAM file, images and build output.
 const DISK: u64 = 6 << 30;
-/// Two QEMUs, a compiler.
+/// Memory for two QEMUs and a compiler.
 const MEMORY: u64 = 1 << 30;
-/// A socket's path has room for so many bytes.
+/// Maximum length of a socket's path.
 const SOCKET: usize = 107;
 
-/// Those that the longest of ours leaves for the root.
+/// Returns the length left for the path of the root by our longest socket path.
 fn root() -> usize {
     let names = scenario::ALL.iter().map(|scenario| test::sanitized(scenario).len());
     SOCKET - names.max().unwrap_or(0) - "/target/tests//control.sock".len()

@@ -1,22 +1,22 @@
-//! `pen exec`: a program runs on a board, with this terminal's input and output, and `pen` ends as
-//! the program ends.
+//! `pen exec`: runs a program on a board, with this terminal's input and output, and exits with the
+//! program's result.
 //!
 //! ```text
 //!   stdin   --thread-->  Data ..., End  --+
 //!   ctrl-c  --thread-->  Signal         --+--> one stream --> Out, Err  --> stdout, stderr
 //!                                                             Exit      --> exit code
 //! ```
-//! Folders of this host that the program sees ([`folders`]) have streams of their own.
-//! A second signal leaves at once: the stream ends, and with it the program. Where no board runs,
-//! one is started for as long as the program does, with a copy of the disk that the board has here
+//! Folders of this host that the program sees ([`folders`]) have streams of their own. A second
+//! signal exits at once: the stream ends, and with it the program. If no board is running, one is
+//! started for the duration of the program, with a copy of the board's disk
 //! ([`crate::system::lend`]).
 //!
 //! | how it ended | exit code |
 //! | --- | --- |
-//! | said so | what it said, its low 8 bits |
+//! | exit | its code, the low 8 bits |
 //! | a signal | 128 + its number |
 //! | a trap | 134, and which on standard error |
-//! | its kernel died, or it did not begin | 125, and why on standard error |
+//! | its kernel died, or it did not start | 125, and why on standard error |
 
 use crate::instance::Instance;
 use crate::place::Place;
@@ -45,51 +45,50 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-/// A program that did not run, as shells and their like tell it.
+/// Exit code for a program that did not run, as in other tools.
 const TROUBLE: u8 = 125;
-/// As a program's own abort on other systems: 128 + SIGABRT.
+/// Exit code for a trap: 128 + SIGABRT.
 const TRAPPED: u8 = 134;
-/// What a code is above for a signal.
+/// Added to the number of a signal.
 const SIGNALLED: u8 = 128;
-/// The board that is started where none runs.
+/// The board that is started if none is running.
 const BOARD: &str = "duo";
 
 /// `pen exec`
 #[derive(clap::Args)]
 pub struct Line {
-    /// Which kernel runs it: a domain of the board; without, whichever its manifest suggests.
+    /// Kernel that runs it: a domain of the board. By default, the one that the manifest suggests.
     #[arg(long, value_name = "KERNEL")]
     on: Option<String>,
-    /// Of its environment; may come several times.
+    /// Set an environment variable; may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A folder of this host that it sees, writes included, and by which path: HOST itself where
-    /// GUEST is left out. With "/" as GUEST it is the root that the program sees. May come several
-    /// times.
+    /// Let the program use a folder of this host, including writes. GUEST is its path for the
+    /// program, by default HOST. If GUEST is "/", it is the program's root. May be repeated.
     #[arg(long, value_name = "HOST[::GUEST]")]
     dir: Vec<String>,
-    /// What it may do, where it is a file; without, as NAME.toml beside NAME.wasm says.
+    /// Manifest of a program in a file. By default, NAME.toml next to NAME.wasm.
     #[arg(long)]
     manifest: Option<PathBuf>,
-    /// Which board: one that runs, or one from boards/, which is started for as long as this takes
+    /// Board: a running one, or one from boards/, which is started for the duration of the program
     /// (as `pen run` does, on a copy of its disk).
     #[arg(long)]
     board: Option<String>,
-    /// A file: any path with a "/" in it, or that ends with .wasm or .wat. Nothing of it stays on
+    /// A file (any path with a "/" in it, or that ends with .wasm or .wat), which leaves nothing on
     /// the board. Or the name of a program in the board's /bin; for one, the programs of the system
-    /// are built, where that was not done: minutes, once.
+    /// are built first if necessary, which takes minutes, once.
     program: OsString,
     /// Arguments of the program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// What the thread for signals needs: whom to tell, or what to clean up.
+/// State for the signal thread: the program to signal, or the board to take down.
 #[derive(Default)]
 struct Session {
     /// While the program runs.
     sender: Mutex<Option<Sender>>,
-    /// A board that ends with the program.
+    /// A board that was started for the program.
     borrowed: Mutex<Option<Instance>>,
 }
 
@@ -98,8 +97,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Takes the board down that was started for the program. Its folder tells of `trouble`, and is
-    /// of no use otherwise.
+    /// Takes down the board that was started for the program. After `trouble` its folder is kept
+    /// for diagnosis.
     fn release(&self, trouble: bool) {
         let Some(instance) = lock(&self.borrowed).take() else { return };
         match instance.stop() {
@@ -111,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Sends while nobody else does; false: nobody listens any more.
+    /// Sends a frame. Returns false if the connection has ended.
     fn send(&self, kind: Kind, data: &[u8]) -> bool {
         lock(&self.sender).as_mut().is_some_and(|it| it.send(kind, data).unwrap_or(false))
     }
@@ -129,7 +128,8 @@ pub fn exec(place: &Place, line: &Line) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// From now on a first signal is the program's, and a second one, or one before it runs, ends us.
+/// From now on the first signal is sent to the program. A second one, or one before it runs, ends
+/// this process.
 fn listen(session: &Arc<Session>) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let session = session.clone();
@@ -143,7 +143,7 @@ fn listen(session: &Arc<Session>) -> anyhow::Result<()> {
                 std::process::exit(i32::from(SIGNALLED) + number);
             }
             told = true;
-            // The stream may be full for now; the next signal must not wait for that.
+            // The stream may be full; the next signal must not wait for it.
             let session = session.clone();
             std::thread::spawn(move || {
                 session.send(Kind::Signal, u32::from(known).as_bytes());
@@ -176,7 +176,7 @@ fn run(place: &Place, line: &Line, session: &Arc<Session>) -> anyhow::Result<u8>
     output(&mut stream, &name, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// Those of a file, which go to the board with the request.
+/// Returns the images of a file, which are sent with the request.
 fn images(
     place: &Place,
     instance: &Instance,
@@ -192,7 +192,7 @@ fn images(
     }
 }
 
-/// The board that was asked for, or the only one that runs, or one that is started now, with the
+/// Returns the requested board, or the only one that is running; or starts one now, with the
 /// program `wanted` of its system.
 fn board(
     place: &Place,
@@ -201,7 +201,7 @@ fn board(
     session: &Session,
 ) -> anyhow::Result<Instance> {
     let running = match name {
-        // A path to a board's file is no name of one that runs.
+        // A path to a board file is not the name of a running board.
         Some(name) if name.ends_with(".toml") => None,
         Some(name) => Some(Instance::named(place, name)?).filter(|it| it.soc().is_some()),
         None => commands::only(place)?,
@@ -218,7 +218,7 @@ fn board(
     commands::up(place, &How::lent(name, lent, wanted.is_some()))
 }
 
-/// Sends all of `from`, and that it ended.
+/// Sends all of `from`, then the end of input.
 fn input(mut from: impl Read, session: &Session) {
     let mut bytes = vec![0; LARGEST];
     loop {
@@ -233,7 +233,7 @@ fn input(mut from: impl Read, session: &Session) {
     session.send(Kind::End, &[]);
 }
 
-/// Shows what comes, until the program ends; how did it?
+/// Prints output until the program ends. Returns how it ended.
 fn output(
     stream: &mut Stream,
     name: &str,
@@ -261,7 +261,7 @@ fn output(
         };
         match written {
             Ok(()) => {}
-            // Nobody reads it any more; the program ends with the stream.
+            // The reader of our output is gone; the program ends with the stream.
             Err(why) if why.kind() == ErrorKind::BrokenPipe => {
                 return Ok(SIGNALLED + signal::PIPE as u8);
             }
@@ -270,7 +270,7 @@ fn output(
     }
 }
 
-/// The exit code for an end, and what is to be said about it.
+/// Returns the exit code and the message for an end.
 fn ending(exit: &Exit) -> (u8, Option<&'static str>) {
     let status = exit.status.get();
     let kind = u16::try_from(exit.kind.get()).ok().and_then(End::from_code);
@@ -295,10 +295,10 @@ fn trapped(which: u32) -> &'static str {
     }
 }
 
-/// What a program said and how it ended: for tests.
+/// Output and result of a program, for tests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The exit code that `pen exec` would have.
+    /// The exit code of `pen exec`.
     pub code: u8,
     /// Its output.
     pub out: Vec<u8>,
@@ -306,15 +306,14 @@ pub struct Captured {
     pub err: Vec<u8>,
 }
 
-/// A program that runs, without anybody who hears it. Who drops it is gone, as a `pen exec` that
-/// was killed.
+/// A running program whose output is not read. Dropping it disconnects, like killing `pen exec`.
 pub struct Begun {
     stream: Stream,
     session: Arc<Session>,
     _serving: Serving,
 }
 
-/// Begins a file, or what is installed.
+/// Starts a file or an installed program.
 pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
     let session = Arc::new(Session::default());
     let on = kernel(&instance.board()?, line.on.as_deref())?;
@@ -327,7 +326,7 @@ pub fn begun(instance: &Instance, line: &Line) -> anyhow::Result<Begun> {
     Ok(Begun { stream, session, _serving })
 }
 
-/// Runs a file, or what is installed, with `input`, as `pen exec` does.
+/// Runs a file or an installed program with `input`, as `pen exec` does.
 pub fn captured(
     instance: &Instance,
     line: &Line,
@@ -345,17 +344,17 @@ pub fn captured(
 }
 
 impl Line {
-    /// `PROGRAM ARGUMENTS`, on whichever kernel.
+    /// The command line `PROGRAM ARGUMENTS`, without a kernel.
     pub fn anywhere(program: &str, arguments: &[&str]) -> Line {
         Line { on: None, ..Line::on("", program, arguments) }
     }
 
-    /// The same with `--dir` for each of these.
+    /// Adds `--dir` for each of these.
     pub fn with(self, folders: &[String]) -> Line {
         Line { dir: folders.to_vec(), ..self }
     }
 
-    /// `--on KERNEL PROGRAM ARGUMENTS`
+    /// The command line `--on KERNEL PROGRAM ARGUMENTS`.
     pub fn on(kernel: &str, program: &str, arguments: &[&str]) -> Line {
         Line {
             on: Some(kernel.to_string()),

@@ -1,11 +1,11 @@
-//! Tools of e2fsprogs, which make and judge the file systems on disks of boards.
+//! Tools of e2fsprogs, which create and check the file systems on disks of boards.
 
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// Runs one on an image; what it said, if it ended with `worst` or better. They are not in
-/// everybody's PATH.
+/// Runs a tool on an image. Returns its output if its exit code is at most `worst`. The tools may
+/// not be in the user's PATH.
 pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> anyhow::Result<Vec<u8>> {
     let places = ["/sbin", "/usr/sbin", "/usr/local/sbin"].map(|it| Path::new(it).join(name));
     let program = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into());
@@ -20,7 +20,7 @@ pub fn tool(name: &str, arguments: &[&str], image: &Path, worst: i32) -> anyhow:
     }
 }
 
-/// Makes a file system of `folder` in an image of `bytes` bytes.
+/// Creates a file system with the contents of `folder`, in an image of `bytes` bytes.
 pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyhow::Result<()> {
     if let Some(bytes) = bytes {
         let file = std::fs::File::create(image).with_context(|| image.display().to_string())?;
@@ -31,12 +31,12 @@ pub fn make(image: &Path, block: u64, folder: &Path, bytes: Option<u64>) -> anyh
     tool("mke2fs", &arguments, image, 0).map(|_| ())
 }
 
-/// What a file holds.
+/// Returns the contents of a file.
 pub fn content(image: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
     tool("debugfs", &["-R", &format!("cat {path}")], image, 0)
 }
 
-/// Carries out commands of debugfs that change the image.
+/// Runs commands of debugfs that change the image.
 pub fn change(image: &Path, commands: &[String]) -> anyhow::Result<()> {
     let script = image.with_extension("commands");
     std::fs::write(&script, commands.join("\n") + "\n").context(script.display().to_string())?;

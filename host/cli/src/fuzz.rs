@@ -1,23 +1,23 @@
 //! `pen fuzz`: libFuzzer on what programs may call (`fuzz/`, docs/reference/testing.md).
 //!
-//! Built apart from all else, by the same compiler: LLVM counts edges and tells of comparisons, and
-//! overflows are looked for. What it found worth keeping stays in `target/fuzz/corpus`.
+//! Built separately, by the same compiler, with LLVM's edge counters, comparison tracing and
+//! overflow checks. Inputs worth keeping are stored in `target/fuzz/corpus`.
 
 use crate::place::Place;
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What rustc is told.
+/// rustc's options.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
-/// Inputs of seeds that it begins with.
+/// Number of initial inputs, from seeds.
 const SEEDS: u64 = 200;
-/// Most bytes of an input: about the longest of a seed.
+/// Maximum length of an input, about that of the longest seed.
 const LONGEST: usize = 4096;
 
 /// `pen fuzz [SECONDS]`
@@ -45,7 +45,7 @@ pub fn fuzz(place: &Place, seconds: u32) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// A corpus, where there is none yet.
+/// Creates the corpus, if there is none yet.
 fn begin(corpus: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(corpus)?;
     if std::fs::read_dir(corpus)?.next().is_some() {

@@ -1,9 +1,9 @@
-//! What a board is given (`abi::boot::BootSecrets`): the key that seals its programs, a
-//! seed for its random numbers, and the time of day.
+//! Creates the values that a board is given at start (`abi::boot::BootSecrets`): the key that seals
+//! its programs, a seed for its random numbers, and the time of day.
 //!
-//! Only who started the board can read them. The key is as old as the board's run folder, where
-//! disks with sealed programs stay too; the seed is new each time. Where a run must repeat to the
-//! bit they are constants, and so is the time.
+//! Only the user that started the board can read them. The key lives as long as the board's run
+//! folder, which also keeps the disks with sealed programs; the seed is new at each start. In a
+//! reproducible run all values are constants.
 
 use crate::instance::{Instance, InstanceError};
 use abi::boot::BootSecrets;
@@ -13,10 +13,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of the key, in the run folder.
+/// File of the key, in the run folder.
 pub const KEY_FILE: &str = "program.key";
 
-/// Of runs that repeat. Nothing is secret there: who measures has made all of it.
+/// For reproducible runs. Nothing in them is secret, because all of their contents are known.
 pub const EXACT: BootSecrets = BootSecrets {
     program_key: *b"a key that all exact runs share.",
     seed: *b"seed of numbers in exact runs...",
@@ -25,7 +25,7 @@ pub const EXACT: BootSecrets = BootSecrets {
 };
 
 impl Instance {
-    /// What this start is given, also written into the run folder; `exact`: always the same.
+    /// Returns the values for this start, and writes them to the run folder. `exact`: constants.
     pub fn give(&self, exact: bool) -> Result<BootSecrets, InstanceError> {
         if exact {
             self.replace_key(&EXACT.program_key)?;
@@ -37,7 +37,8 @@ impl Instance {
         Ok(BootSecrets { program_key, seed, begun })
     }
 
-    /// The key of this folder, which is made where there is none that is secret.
+    /// Returns the key of this folder. Creates a new one if there is none, or if others can read
+    /// it.
     pub fn lasting_key(&self) -> Result<[u8; 32], InstanceError> {
         if let Ok(key) = self.program_key()
             && key != EXACT.program_key
@@ -60,14 +61,14 @@ impl Instance {
         }
     }
 
-    /// Writes a new file that only its owner can read.
+    /// Creates a file that only its owner can read.
     pub fn write_secret(&self, name: &str, bytes: &[u8]) -> Result<(), InstanceError> {
         let path = self.path(name);
         let file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(bytes)).map_err(|e| InstanceError::File(path, e))
     }
 
-    /// The key that seals programs for the board as it runs now.
+    /// Returns the key that seals programs for the running board.
     pub fn program_key(&self) -> anyhow::Result<[u8; 32]> {
         let path = self.path(KEY_FILE);
         let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -78,7 +79,7 @@ impl Instance {
 
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
-    // The system gives as few bytes as these at once, or none.
+    // So few bytes are returned all at once, or not at all.
     if getrandom(&mut bytes[..], GetRandomFlags::empty())? != bytes.len() {
         return Err(io::Error::other("the system gives no random bytes"));
     }
@@ -125,7 +126,7 @@ mod tests {
         let instance = Instance::at(folder.path().to_path_buf());
         assert_eq!(instance.give(true).unwrap(), EXACT);
         assert_eq!(instance.program_key().unwrap(), EXACT.program_key);
-        // Which is no secret, and no key of a board that people use.
+        // That key is public, so no ordinary board may use it.
         assert_ne!(instance.give(false).unwrap().program_key, EXACT.program_key);
     }
 }

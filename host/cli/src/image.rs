@@ -1,7 +1,7 @@
-//! A kernel ELF becomes a staged image: flat bytes with every address fixed up for the place where
-//! a domain runs it, a header in front, the symbol table behind (docs/decisions/003).
+//! Converts a kernel's ELF file to a staged image: a header, flat bytes relocated to the domain's
+//! load address, and the symbol table (docs/decisions/003).
 //!
-//! Only relative relocations are applied; any other kind is refused, never skipped.
+//! Only relative relocations are supported; any other kind is an error.
 
 use abi::boot::{self, ImageHeader, Symbol};
 use board::{Board, Domain, Isa};
@@ -15,10 +15,10 @@ use zerocopy::IntoBytes;
 /// Why an ELF file cannot be staged.
 #[derive(Debug, Error)]
 pub enum ImageError {
-    /// Not an ELF file of 64 bits, or damaged.
+    /// Not a 64-bit ELF file, or corrupt.
     #[error("the kernel is no sound ELF file: {0}")]
     Elf(#[from] object::Error),
-    /// Built for something else.
+    /// Built for another machine.
     #[error("the kernel is for machine {found}, the domain is {wanted}")]
     Machine {
         /// e_machine.
@@ -34,7 +34,7 @@ pub enum ImageError {
     Relocation {
         /// r_type.
         kind: u32,
-        /// Where.
+        /// Its address.
         at: u64,
     },
     /// A compressed or addend-less table.
@@ -43,24 +43,24 @@ pub enum ImageError {
     /// Segments or relocations outside the file part.
     #[error("the kernel's segment or relocation at {0:#x} lies outside its image")]
     Outside(u64),
-    /// Too large.
+    /// It is too large.
     #[error("the image needs {need:#x} bytes of {what}, the board gives it {have:#x}")]
     TooLarge {
-        /// Of what.
+        /// The part that is too large.
         what: &'static str,
         /// Bytes needed.
         need: u64,
-        /// Bytes there.
+        /// Bytes available.
         have: u64,
     },
 }
 
 type Header = FileHeader64<LE>;
 
-/// What a kernel can map.
+/// Page size of a kernel.
 const PAGE: u64 = 4096;
 
-/// The staged image of `domain`'s kernel.
+/// Returns the staged image of `domain`'s kernel.
 pub fn stage(elf: &[u8], board: &Board, domain: &Domain) -> Result<Vec<u8>, ImageError> {
     let header = Header::parse(elf)?;
     check(header, domain)?;
@@ -116,7 +116,7 @@ fn check(header: &Header, domain: &Domain) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// The file part as flat bytes, and the bytes in memory with bss; both multiples of 16.
+/// Returns the file part as flat bytes, and the size in memory with bss; both are multiples of 16.
 fn flatten(header: &Header, elf: &[u8], most: u64) -> Result<(Vec<u8>, u64), ImageError> {
     let (mut image, mut memory) = (Vec::new(), 0u64);
     for segment in header.program_headers(LE, elf)? {
@@ -141,8 +141,8 @@ fn flatten(header: &Header, elf: &[u8], most: u64) -> Result<(Vec<u8>, u64), Ima
     Ok((image, memory.next_multiple_of(16)))
 }
 
-/// Bytes of code, and of code and constants: whole pages from the image's first byte to where
-/// something writable begins.
+/// Returns the size of the code, and of code and constants: whole pages from the image's first byte
+/// to the first writable section.
 fn constants(header: &Header, elf: &[u8]) -> Result<(u64, u64), ImageError> {
     let (mut code, mut all, mut first_writable) = (0, 0, u64::MAX);
     for segment in header.program_headers(LE, elf)? {
@@ -160,7 +160,7 @@ fn constants(header: &Header, elf: &[u8]) -> Result<(u64, u64), ImageError> {
     Ok(if all <= first_writable { (code, all) } else { (0, 0) })
 }
 
-/// Writes VA_OFFSET + load address + addend wherever the linker left a relative relocation.
+/// Writes VA_OFFSET + load address + addend at each relative relocation.
 fn relocate(
     sections: &SectionTable<'_, Header>,
     elf: &[u8],
@@ -197,8 +197,8 @@ fn relocate(
     Ok(())
 }
 
-/// Functions by address, and their names one behind the other. One function may have several names:
-/// those of others with the same instructions.
+/// Returns functions by address, and their concatenated names. A function may have several names:
+/// identical functions are merged.
 fn symbols(
     sections: &SectionTable<'_, Header>,
     elf: &[u8],
@@ -221,7 +221,7 @@ fn symbols(
         let next = functions[i..].iter().map(|f| f.0).find(|&next| next > at).unwrap_or(at);
         list.push(Symbol {
             address: at as u32,
-            // Assembly without .size reaches to the next function.
+            // An assembly function without .size reaches to the next function.
             size: if size == 0 { next - at } else { size } as u32,
             name: names.len() as u32,
             name_size: name.len() as u32,
@@ -231,7 +231,7 @@ fn symbols(
     Ok((list, names))
 }
 
-/// Where a symbol lies before it is placed.
+/// Returns the address of a symbol, relative to the load address.
 pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
     let header = Header::parse(elf)?;
     let sections = header.sections(LE, elf)?;
@@ -244,8 +244,8 @@ pub fn symbol(elf: &[u8], name: &str) -> Result<Option<u64>, ImageError> {
     Ok(None)
 }
 
-/// What has a name in the source, before it is placed: functions, of which the first byte counts,
-/// and statics. Literals and vtables have names of the compiler's only.
+/// Returns items with names in the source, with relative addresses: functions (their first byte)
+/// and statics. Literals and vtables have only compiler-generated names.
 pub fn named(elf: &[u8]) -> Result<Vec<(u64, String)>, ImageError> {
     let sections = Header::parse(elf)?.sections(LE, elf)?;
     let table = sections.symbols(LE, elf, elf::SHT_SYMTAB)?;
@@ -265,7 +265,7 @@ pub fn named(elf: &[u8]) -> Result<Vec<(u64, String)>, ImageError> {
 /// A function of a kernel.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its first byte, before it is placed.
+    /// Address of its first byte, relative to the load address.
     pub start: u64,
     /// Its machine code.
     pub code: Vec<u8>,
@@ -273,16 +273,16 @@ pub struct Function {
     pub name: String,
 }
 
-/// A kernel's functions, and addresses that it keeps.
+/// A kernel's functions, and the addresses stored in its data.
 #[derive(Debug)]
 pub struct Code {
-    /// In the order of their addresses; what has several names is there once.
+    /// By address; a function with several names occurs once.
     pub functions: Vec<Function>,
-    /// Where an address is kept, and which one.
+    /// Location and value of each stored address.
     pub pointers: BTreeMap<u64, u64>,
 }
 
-/// Takes a kernel apart.
+/// Extracts them from a kernel.
 pub fn code(elf: &[u8]) -> Result<Code, ImageError> {
     Ok(Code { functions: functions(elf)?, pointers: pointers(elf)? })
 }

@@ -1,8 +1,8 @@
-//! `pen install`: a program onto a running board. Its code for each ISA of the board is sealed with
-//! the board's key and put where kernels look for programs: `/bin/NAME.ISA`.
+//! `pen install`: puts a program onto a running board. Its code for each ISA of the board is sealed
+//! with the board's key and stored as `/bin/NAME.ISA`, where kernels look for programs.
 //!
-//! A key is as old as the board's run folder; code is kept (`compiler.rs`), so that installing
-//! a program again costs a moment.
+//! The key lives as long as the board's run folder. Code is cached (`compiler.rs`), so installing a
+//! program again is fast.
 
 use crate::compiler::{self, Kind};
 use crate::instance::Instance;
@@ -15,7 +15,7 @@ use board::{Board, Isa};
 use program::Manifest;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a program's name.
+/// Maximum length of a program's name.
 const NAME: usize = abi::process::NAME;
 
 /// `pen install`
@@ -23,22 +23,22 @@ const NAME: usize = abi::process::NAME;
 pub struct Line {
     /// The program: a WebAssembly module for WASI preview 1.
     pub wasm: PathBuf,
-    /// What it may do; without, a .toml file of its name beside it, or nothing beyond the rest.
+    /// Manifest. By default, the .toml file of the same name next to the module, if there is one.
     #[arg(long)]
     pub manifest: Option<PathBuf>,
-    /// What it is called there; its file's name without.
+    /// Name of the program on the board. By default, the name of the file.
     #[arg(long)]
     pub name: Option<String>,
-    /// Which board; may be left out when only one runs.
+    /// Board. Optional if only one is running.
     #[arg(long)]
     pub board: Option<String>,
 }
 
-/// An image that is there now.
+/// An installed image.
 pub struct Installed {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
@@ -65,7 +65,7 @@ pub fn put(
     put_by(compiler::chosen(), place, instance, wasm, manifest, name)
 }
 
-/// The same, compiled by `kind`.
+/// Does the same, compiled by `kind`.
 pub fn put_by(
     kind: Kind,
     place: &Place,
@@ -84,7 +84,8 @@ pub fn put_by(
     Ok(installed)
 }
 
-/// The images of a program for the kernel `on` of a board that runs, or for all of its kernels.
+/// Returns the images of a program for the kernel `on` of a running board, or for all of its
+/// kernels.
 pub fn images_on(
     place: &Place,
     instance: &Instance,
@@ -100,7 +101,7 @@ pub fn images_on(
     images_for(compiler::chosen(), place, wasm, manifest, isas, &key)
 }
 
-/// The images of a program for a board, sealed with its key.
+/// Returns the images of a program for a board, sealed with its key.
 pub fn images(
     place: &Place,
     wasm: &Path,
@@ -131,7 +132,7 @@ fn images_for(
     isas.into_iter().zip(codes).map(seal).collect()
 }
 
-/// The manifest that was named, or the one beside the program, or an empty one.
+/// Reads the named manifest, or the one next to the program; otherwise returns an empty one.
 fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
     let beside = wasm.with_extension("toml");
     match named {
@@ -141,14 +142,14 @@ fn manifest_of(wasm: &Path, named: Option<&Path>) -> anyhow::Result<Manifest> {
     }
 }
 
-/// The name of a program in `file`.
+/// Returns the name of a program in `file`.
 pub fn name_of(file: &Path) -> anyhow::Result<String> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let what = || format!("{}: give the program another name with --name", file.display());
     named(&stem).with_context(what)
 }
 
-/// `name`, if it can be one.
+/// Checks that `name` is a valid name.
 pub fn named(name: &str) -> anyhow::Result<String> {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.+".contains(&b);
     ensure!(

@@ -1,12 +1,12 @@
-//! A board in its run folder: prepare the files, start the soc, ask how it is, take it down.
+//! A board in its run folder: preparing the files, starting the soc, querying it, stopping it.
 //!
 //! ```text
-//! run/NAME/  board.toml   the board file it was started from     soc.toml   what the soc is told
+//! run/NAME/  board.toml   the board file it was started from    soc.toml   the soc's settings
 //!            program.key  seals programs for this board (given.rs)   system/  (system.rs)
-//!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   what kernels are told
+//!            DOMAIN.img   staged image      stub-ISA  the stub   blob.bin   the blob for kernels
 //!            DOMAIN.log   early log         soc.log, soc.out, soc.pid    console.sock, console.log
 //! ```
-//! The folder outlives the board, so that logs can be read; the next start empties it, except for
+//! The folder outlives the board, so that logs can be read. The next start empties it, except for
 //! disk images and their key.
 
 use crate::given::KEY_FILE;
@@ -30,31 +30,31 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// The socket of a board's console, in its run folder.
+/// Socket of the console, in the run folder.
 pub const CONSOLE: &str = "console.sock";
-/// That of its streams.
+/// Socket of the streams.
 pub const VSOCK: &str = "vsock.sock";
-/// How long the soc may take to serve the console.
+/// Time limit for the soc to serve the console.
 pub const START: Duration = Duration::from_secs(20);
-/// How long the soc may take to end everything, before it is killed.
+/// Time limit for the soc to shut down, before it is killed.
 const STOP: Duration = Duration::from_secs(10);
 
 /// Why a board did not start or stop.
 #[derive(Debug, Error)]
 pub enum InstanceError {
-    /// A file of the run folder.
+    /// A file of the run folder cannot be used.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
-    /// The folder has a living board.
+    /// A board is running in the folder.
     #[error("\"{0}\" is running already: `./pen console {0}` attaches, `./pen down {0}` ends it")]
     Running(String),
-    /// No such board here.
+    /// No such board is running here.
     #[error("\"{0}\" is not running; `./pen ps` lists what is")]
     NotRunning(String),
-    /// A name that cannot be a folder.
+    /// The name cannot be that of a folder.
     #[error("\"{0}\" cannot be a name: use letters, digits, '-' and '_'")]
     Name(String),
-    /// Bad board file.
+    /// The board file is invalid.
     #[error(transparent)]
     Board(#[from] BoardError),
     /// The blob does not pass the kernels' check.
@@ -63,24 +63,24 @@ pub enum InstanceError {
     /// The kernel cannot be staged.
     #[error("domain \"{domain}\": {error}")]
     Image {
-        /// For which domain.
+        /// The domain.
         domain: String,
-        /// Why.
+        /// The reason.
         error: ImageError,
     },
-    /// Our own configuration cannot be written.
+    /// The soc's configuration cannot be written.
     #[error("cannot write soc.toml: {0}")]
     Config(#[from] toml::ser::Error),
-    /// Exact instruction counts need one core a domain.
+    /// Exact instruction counts require one core per domain.
     #[error("--icount needs a board with one core a domain, such as solo-1 or duo-1x1")]
     OneCore,
-    /// The lab's model.
+    /// The lab's model cannot be written.
     #[error(transparent)]
     Lab(#[from] ::lab::model::ModelError),
-    /// The soc ended or hung at start.
+    /// The soc ended or hung during its start.
     #[error("the soc {what}\n{tail}(all of it: {})", log.display())]
     Start {
-        /// What it did.
+        /// What happened.
         what: &'static str,
         /// End of its log.
         tail: String,
@@ -92,15 +92,15 @@ pub enum InstanceError {
     Full {
         /// The run folder.
         folder: PathBuf,
-        /// What is left.
+        /// Free bytes.
         free: u64,
     },
-    /// It does not die.
+    /// The process cannot be killed.
     #[error("process {0} of the board cannot be ended")]
     Stuck(i32),
 }
 
-/// MiB of disk that a board may come to use: its logs, and the memory that it touches.
+/// Disk space in MiB that a board may come to use: its logs, and the memory that it touches.
 const ROOM: u64 = 64;
 
 type Outcome<T> = Result<T, InstanceError>;
@@ -119,7 +119,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// The instance called `name`.
+    /// Returns the instance called `name`.
     pub fn named(place: &Place, name: &str) -> Outcome<Self> {
         let good = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
@@ -129,12 +129,12 @@ impl Instance {
         Ok(Self { name: name.to_string(), folder: place.run(name) })
     }
 
-    /// An instance in a folder of the caller's.
+    /// Returns an instance in any folder.
     pub fn at(folder: PathBuf) -> Self {
         Self { name: folder.display().to_string(), folder }
     }
 
-    /// Every folder under run/.
+    /// Returns an instance for every folder under run/.
     pub fn all(place: &Place) -> Vec<Instance> {
         let mut names: Vec<String> = std::fs::read_dir(place.root.join("run"))
             .into_iter()
@@ -147,19 +147,20 @@ impl Instance {
         names.iter().filter_map(|n| Instance::named(place, n).ok()).collect()
     }
 
-    /// A file of the folder.
+    /// Returns the path of a file of the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The soc's process, if it lives: the one of soc.pid, or whichever works in this folder.
+    /// Returns the soc's process, if it lives: the one in soc.pid, or any that works in this
+    /// folder.
     pub fn soc(&self) -> Option<Pid> {
         let text = std::fs::read_to_string(self.path("soc.pid")).unwrap_or_default();
         let told = text.trim().parse().ok().and_then(Pid::from_raw);
         told.filter(|pid| processes::is_soc(*pid, &self.folder)).or_else(|| self.socs().pop())
     }
 
-    /// Every soc that works in this folder, by what the system says.
+    /// Returns every soc process whose working directory is this folder.
     fn socs(&self) -> Vec<Pid> {
         self.parts(Part::Soc)
     }
@@ -169,12 +170,12 @@ impl Instance {
         all.filter(|process| process.part == part).map(|process| process.pid).collect()
     }
 
-    /// The board that was started here.
+    /// Returns the board that was started here.
     pub fn board(&self) -> Outcome<Board> {
         Ok(board::read(&self.path("board.toml"))?)
     }
 
-    /// Prepares the folder and starts the soc; returns when the console can be attached.
+    /// Prepares the folder and starts the soc. Returns when the console can be attached.
     pub fn start(
         &self,
         soc: &Path,
@@ -183,7 +184,7 @@ impl Instance {
         options: &Options,
     ) -> Outcome<()> {
         let board = board::read(board_file)?;
-        // Under icount read-modify-writes are atomic within one emulator and core only.
+        // Under icount, read-modify-writes are atomic only within one emulator and one core.
         let single = board.domains.iter().all(|domain| domain.cores == 1);
         if options.icount && !single {
             return Err(InstanceError::OneCore);
@@ -202,8 +203,8 @@ impl Instance {
         self.launch(soc, &board, (arguments, options.is_exact()), &config)
     }
 
-    /// Like `start`, in the lab, for a board whose one domain runs something else than a kernel of
-    /// ours: `machine` is the command line of its QEMU, with paths relative to the folder.
+    /// Does the same, in the lab, for a board whose one domain runs a different kernel: `machine`
+    /// is the command line of its QEMU, with paths relative to the folder.
     pub fn start_foreign(
         &self,
         soc: &Path,
@@ -223,7 +224,7 @@ impl Instance {
         self.launch(soc, &board, ("", true), &config)
     }
 
-    /// The board, in a folder that holds nothing else yet.
+    /// Reads the board file and empties the folder.
     fn begin(&self, board_file: &Path) -> Outcome<Board> {
         if self.soc().is_some() {
             return Err(InstanceError::Running(self.name.clone()));
@@ -234,7 +235,7 @@ impl Instance {
         Ok(board)
     }
 
-    /// Writes what the lab has to know.
+    /// Writes the lab's model.
     fn model(&self, board: &Board, choice: Choice, kernels: &[Built]) -> Outcome<()> {
         let read = |built: &Built| {
             file(&built.kernel, std::fs::read(&built.kernel)).map(|elf| (built.isa, elf))
@@ -268,7 +269,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Removes what an earlier board left, disk images and the key of programs on them excepted.
+    /// Removes the files of an earlier board, except disk images and their key.
     fn empty(&self) -> Outcome<()> {
         self.make_folder()?;
         self.room()?;
@@ -282,7 +283,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes the folder, if there is none.
+    /// Creates the folder, if there is none.
     pub fn make_folder(&self) -> Outcome<()> {
         file(&self.folder, std::fs::create_dir_all(&self.folder))
     }
@@ -298,9 +299,9 @@ impl Instance {
         Ok(())
     }
 
-    /// Writes what kernels and soc are told and starts the soc, in a session of its own, so that
-    /// neither ctrl-c nor the end of this terminal reaches it; if it is tied, the end of this
-    /// process does. `exact`: the run must repeat.
+    /// Writes the configuration of kernels and soc, and starts the soc in a session of its own, so
+    /// that neither ctrl-c nor the end of this terminal reaches it. A tied soc ends with this
+    /// process. `exact`: the run is reproducible.
     fn launch(
         &self,
         soc: &Path,
@@ -329,7 +330,8 @@ impl Instance {
             .stderr(errors)
             .spawn()
             .map_err(|e| InstanceError::File(soc.to_path_buf(), e))?;
-        // A spawned child leads no process group, so setsid does not fork: `child` is the soc.
+        // A spawned child is not a process group leader, so setsid does not fork: `child` is the
+        // soc.
         let start = Instant::now();
         while start.elapsed() < START {
             if child.try_wait().is_ok_and(|s| s.is_some()) {
@@ -351,10 +353,10 @@ impl Instance {
         InstanceError::Start { what, tail, log }
     }
 
-    /// Ends the board: the soc is asked, then killed, and no QEMU stays.
+    /// Stops the board: requests a shutdown, then kills the soc and any remaining QEMU.
     pub fn stop(&self) -> Outcome<()> {
         for pid in self.socs() {
-            // It may have ended just now; then there is nothing to signal.
+            // It may have ended just now; then there is no process to signal.
             let _ = kill_process(pid, Signal::TERM);
             if !self.gone(pid, STOP) {
                 let _ = kill_process(pid, Signal::KILL);
@@ -367,7 +369,7 @@ impl Instance {
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = std::fs::remove_file(self.path("soc.pid"));
-        // Large, and of no use without the board.
+        // Large, and useless without the board.
         for large in ["ram", CACHE, KEPT] {
             let _ = std::fs::remove_file(self.path(large));
         }
@@ -385,12 +387,12 @@ impl Instance {
         true
     }
 
-    /// QEMUs whose working directory is this folder, by what the system says.
+    /// Returns the QEMU processes whose working directory is this folder.
     pub fn machines(&self) -> Vec<Pid> {
         self.parts(Part::Emulator)
     }
 
-    /// The QEMU of one domain.
+    /// Returns the QEMU of one domain.
     pub fn machine(&self, domain: &str) -> Option<Pid> {
         let socket = format!("unix:{domain}.qmp,server=on,wait=off");
         self.machines().into_iter().find(|pid| {
@@ -399,7 +401,7 @@ impl Instance {
         })
     }
 
-    /// A word of the board's memory, as it is now.
+    /// Reads a word of the board's memory.
     pub fn word(&self, board: &Board, pa: u64) -> Option<u64> {
         let ram = std::fs::File::open(self.path("ram")).ok()?;
         let mut bytes = [0; 8];
@@ -407,7 +409,7 @@ impl Instance {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// Epoch, state and deaths of each domain, as the soc published them in the chip page.
+    /// Returns epoch, state and deaths of each domain, from the chip page.
     pub fn states(&self, board: &Board) -> Vec<(u64, u64, u64)> {
         let line =
             |i: usize| std::mem::offset_of!(ChipPage, domains) + i * size_of::<DomainStatus>();
@@ -422,7 +424,7 @@ impl Instance {
     }
 }
 
-/// The last `lines` lines of a log, indented.
+/// Returns the last `lines` lines of a log, indented.
 pub fn tail(path: &Path, lines: usize) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

@@ -1,5 +1,5 @@
-//! Interrupts: `pen` takes its boards down before it ends. If it is killed, boards that are tied to
-//! it notice and end.
+//! Signals: `pen` stops its boards before it ends. If it is killed, boards that are tied to it
+//! notice and end.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{PipeReader, PipeWriter};
@@ -7,11 +7,11 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Nothing is ever written to it, and no other process inherits the writer.
+/// A pipe to which nothing is ever written; no other process inherits its writer.
 static LIFELINE: Mutex<Option<(PipeReader, PipeWriter)>> = Mutex::new(None);
 static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on a signal is noted instead of ending this process; a second one ends it at once.
+/// From now on the first signal is recorded instead of ending this process; a second one ends it.
 pub fn listen() -> std::io::Result<()> {
     let came = CAME.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
@@ -21,13 +21,13 @@ pub fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Did one come?
+/// Returns whether a signal has come.
 pub fn came() -> bool {
     CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))
 }
 
-/// Returns standard input for a process that must end with this one: it reaches its end when this
-/// process ends, even if it is killed.
+/// Returns standard input for a child that must end with this process: the child reads an end of
+/// file when this process ends, even if it is killed.
 pub fn lifeline() -> std::io::Result<Stdio> {
     let mut pipe = LIFELINE.lock().unwrap_or_else(PoisonError::into_inner);
     let (reader, _writer) = match &mut *pipe {

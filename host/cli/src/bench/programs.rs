@@ -1,11 +1,11 @@
-//! Records that programs measure: `apps/bench` is built, installed on the board and run as
-//! `pen exec` runs it; what it says are the records.
+//! Records measured by programs: `apps/bench` is built, installed on the board and run as with `pen
+//! exec`; its output contains the records.
 //!
 //! `program.native_ratio.ISA` is computed here: the instructions that `apps/bench/mark.c` takes as
-//! an image of its own, compiled by clang for the chip, on the same emulator (`apps/bench/native`),
-//! divided by those that it takes as a program (`program.mark`). Both must give the same checksum.
-//! clang has the same flags for both; `program.native_ratio_tuned.ISA` is of the program that was
-//! compiled for speed.
+//! a bare-metal image, compiled by clang for the chip and run on the same emulator
+//! (`apps/bench/native`), divided by those that it takes as a program (`program.mark`). Both must
+//! print the same checksum. clang has the same flags for both; `program.native_ratio_tuned.ISA`
+//! uses the program compiled for speed.
 
 use super::{Bench, PATIENCE, Said, said};
 use crate::exec::{Line, captured};
@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The programs, each with the ratio that comes of its mark: compiled for speed, and with the flags
+/// The programs, each with the ratio computed from its mark: compiled for speed, and with the flags
 /// of native code.
 const PROGRAMS: [(&str, &str); 2] =
     [("records", "program.native_ratio_tuned"), ("records-plain", "program.native_ratio")];
-/// What they begin.
+/// The program that they start.
 const TINY: (&str, &str) = ("tiny", "apps/bench/tiny.wat");
-/// What needs an ext2 on the disk.
+/// The program that needs an ext2 on the disk.
 const FILES: &str = "records files";
-/// The disk's image, in a board's folder.
+/// The disk image in a board's folder.
 const IMAGE: &str = "disk.disk";
 const DISK_BYTES: u64 = 16 << 20;
-/// Which the kernel copies into its memory: what a device takes is no instructions.
+/// The kernel copies the disk into memory, so that device time does not count as instructions.
 const IN_MEMORY: &str = "ram=disk";
 const MARK: (&str, &str) = ("program.mark", "program.sum");
 const NATIVE: (&str, &str) = ("native.mark", "native.sum");
@@ -96,12 +96,12 @@ pub fn measure(place: &Place, group: &[Bench]) -> anyhow::Result<Vec<Said>> {
     Ok(all)
 }
 
-/// The program of a record's command.
+/// Returns the program of a benchmark's command.
 fn program(bench: &Bench) -> &str {
     bench.command.split_whitespace().next().unwrap_or_default()
 }
 
-/// A new ext2 with blocks as Linux's has them, on the disk of a board that starts next.
+/// Creates an ext2 with Linux's usual block size on the disk of the board that starts next.
 fn format(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     let image = folder.join(IMAGE);
@@ -109,7 +109,7 @@ fn format(folder: &Path) -> anyhow::Result<()> {
     ext2::tool("mke2fs", &["-q", "-F", "-t", "ext2", "-b", "4096"], &image, 0).map(|_| ())
 }
 
-/// What the program said.
+/// Runs a program. Returns its records.
 fn run(instance: &Instance, on: &str, command: &str) -> anyhow::Result<Vec<Said>> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let (name, arguments) = words.split_first().context("a record without a command")?;
@@ -124,7 +124,7 @@ fn value(all: &[Said], name: &str) -> Option<f64> {
     all.iter().find(|said| said.0 == name).map(|said| said.1)
 }
 
-/// Of the speed that clang gives the chip, the part that a program has.
+/// Returns the program's speed relative to native code.
 fn ratio(place: &Place, domain: &Domain, mark: f64, sum: Option<f64>) -> anyhow::Result<f64> {
     let native = native(place, domain)?;
     let expected = value(&native, NATIVE.1);
@@ -149,7 +149,7 @@ fn native(place: &Place, domain: &Domain) -> anyhow::Result<Vec<Said>> {
 
 fn image(place: &Place, domain: &Domain) -> anyhow::Result<PathBuf> {
     let made = place.target.join("apps").join(format!("mark.{}.elf", domain.isa.name()));
-    // Of RV64 the extensions that QEMU's rv64 has and the compiler of programs uses.
+    // For RV64, the extensions that QEMU's rv64 has and the program compiler uses.
     let (target, base): (&[&str], _) = match domain.isa {
         Isa::Aarch64 => (&["--target=aarch64-none-elf", "-mcpu=cortex-a76"], "0x40200000"),
         Isa::Riscv64 => (

@@ -1,5 +1,5 @@
-//! What `services/clippy.toml` bans from crates whose state kernels share, tried: a crate that uses
-//! each of it once, line by line, in which clippy must find every line and no other.
+//! Tests the bans in `services/clippy.toml` for crates whose state kernels share: a crate that uses
+//! each banned item once, on its own line, in which clippy must report every line and no other.
 
 use super::{Verdict, tools};
 use crate::place::Place;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::path::Path;
 use std::process::Command;
 
-/// Bans that the compiler of an ordinary program can be shown: one line each.
+/// Bans that an ordinary program can violate: one line each.
 const USES: [&str; 16] = [
     "pub fn a(socket: &mut smoltcp::socket::tcp::Socket) { socket.set_tsval_generator(None) }",
     "pub fn b() -> &'static str { core::any::type_name::<u8>() }",
@@ -28,12 +28,12 @@ const USES: [&str; 16] = [
     "pub fn p(it: share::shareable::Unchecked) { let _ = it; }",
 ];
 
-/// Lines without any of it.
+/// Lines that use no banned item.
 const FINE: &str = "extern crate alloc;
 pub fn q() -> alloc::collections::BTreeMap<u8, alloc::rc::Rc<str>> { Default::default() }
 ";
 
-/// Crates of others, as far as the names go.
+/// Stubs of other crates' banned items.
 const OTHERS: [(&str, &str); 3] = [
     (
         "smoltcp",
@@ -44,7 +44,7 @@ const OTHERS: [(&str, &str); 3] = [
     ("share", "pub mod shareable { pub struct Unchecked; }"),
 ];
 
-/// Does each ban bite?
+/// Checks that each ban is effective.
 pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     if !tools::available("clippy") {
         return Ok(Verdict::Unknown("no cargo clippy here; rustup's toolchains have it".into()));
@@ -55,7 +55,7 @@ pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     Ok(judge(&found).into())
 }
 
-/// Lines of [`USES`] that clippy passes, and lines of [`FINE`] that it does not, from its messages.
+/// Returns the lines of [`USES`] that clippy accepts, and those of [`FINE`] that it rejects.
 fn judge(messages: &str) -> Vec<String> {
     let banned = |line: usize| {
         let place = format!("src/lib.rs:{line}:");
@@ -69,7 +69,7 @@ fn judge(messages: &str) -> Vec<String> {
     passed.chain(wrong.map(|line| format!("services/clippy.toml: line {line} is fine"))).collect()
 }
 
-/// What clippy says of a crate with all of them.
+/// Returns clippy's messages for a crate with all of them.
 fn lint(place: &Place) -> anyhow::Result<String> {
     let folder = place.target.join("bans");
     let mut needs = String::new();
@@ -81,7 +81,7 @@ fn lint(place: &Place) -> anyhow::Result<String> {
     package(&shared, "shared", &needs, &(FINE.to_string() + &USES.join("\n") + "\n"))?;
     let rules = place.root.join("services/clippy.toml");
     std::fs::copy(&rules, shared.join("clippy.toml")).context("services/clippy.toml")?;
-    // What is fresh would not be told of again.
+    // Clippy does not repeat messages for a crate that is up to date.
     let _ = std::fs::remove_dir_all(folder.join("target"));
     let output = Command::new("cargo")
         .args(["clippy", "--offline", "--color", "never", "--manifest-path"])

@@ -1,24 +1,24 @@
-//! Which functions a function of a kernel calls, from its machine code.
+//! Finds the functions that a function of a kernel calls, from its machine code.
 //!
-//! Knows the jumps and calls of A64 and RV64GC, and nothing else of them. A jump within the
-//! function is no call; one through a table of the compiler's is told by the addition before it.
-//! What goes through any other register is an [`Edge::Unknown`].
+//! It decodes the jumps and calls of A64 and RV64GC, and nothing else. A jump within the function
+//! is not a call. A jump through a compiler-generated table is recognised by the addition before
+//! it. Any other indirect transfer is an [`Edge::Unknown`].
 
 use board::Isa;
 
-/// Where control may go.
+/// A possible transfer of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edge {
     /// To this address.
     To(u64),
-    /// To what is at this address, or at one that is kept there, if it is a function: its address
-    /// is taken.
+    /// To the function at this address, or to one whose address is stored there: its address is
+    /// taken.
     Taken(u64),
-    /// From this address, through a register.
+    /// An indirect transfer at this address.
     Unknown(u64),
 }
 
-/// Calls, and jumps out of it, of the function of these bytes at `start`.
+/// Returns the calls of the function with these bytes at `start`, and the jumps out of it.
 pub fn calls(isa: Isa, start: u64, code: &[u8]) -> Vec<Edge> {
     let inside = start..start + code.len() as u64;
     let mut edges = match isa {
@@ -31,7 +31,7 @@ pub fn calls(isa: Isa, start: u64, code: &[u8]) -> Vec<Edge> {
     edges
 }
 
-/// The low `bits` bits of `value`, signed.
+/// Sign-extends the low `bits` bits of `value`.
 const fn signed(value: u32, bits: u32) -> i64 {
     ((value << (32 - bits)).cast_signed() >> (32 - bits)) as i64
 }
@@ -43,7 +43,7 @@ fn a64(start: u64, code: &[u8]) -> Vec<Edge> {
         let at = start + 4 * index as u64;
         let to = |offset: i64| Some(Edge::To(at.wrapping_add_signed(offset * 4)));
         let register = word >> 5 & 31;
-        // add xN, xM, ..., lsl #2: the sum of a table's base and what it says.
+        // add xN, xM, ..., lsl #2: the sum of a table's base and an entry.
         let table = |before: u32| before & 0x7f20_0000 == 0x0b00_0000 && before & 31 == register;
         match word {
             _ if word & 0x7c00_0000 == 0x1400_0000 => to(signed(word, 26)), // b, bl
@@ -74,12 +74,12 @@ fn a64(start: u64, code: &[u8]) -> Vec<Edge> {
     words.iter().enumerate().filter_map(edge).collect()
 }
 
-/// What instructions before have left.
+/// State from earlier instructions.
 #[derive(Default)]
 struct Rv64 {
-    /// What `auipc` has put into registers.
+    /// Values that `auipc` has put into registers.
     pages: [Option<u64>; 32],
-    /// Of the last additions.
+    /// Destination registers of the last additions.
     sums: [u32; 4],
 }
 
@@ -110,7 +110,7 @@ impl Rv64 {
         None
     }
 
-    /// An instruction of 32 bits.
+    /// Decodes an instruction of 32 bits.
     fn wide(&mut self, pc: u64, word: u32) -> Option<Edge> {
         let (rd, rs1) = (word >> 7 & 31, word >> 15 & 31);
         let to = |offset: i64| Some(Edge::To(pc.wrapping_add_signed(offset)));
@@ -140,7 +140,7 @@ impl Rv64 {
         }
     }
 
-    /// An instruction of 16 bits.
+    /// Decodes an instruction of 16 bits.
     fn narrow(&mut self, pc: u64, half: u32) -> Option<Edge> {
         let (rd, rs2) = (half >> 7 & 31, half >> 2 & 31);
         let scattered = |places: &[u32]| {
@@ -158,7 +158,7 @@ impl Rv64 {
         }
     }
 
-    /// A jump (`link` 0) or call through a register.
+    /// Returns the edge of a jump (`link` 0) or call through a register.
     fn through(&self, pc: u64, link: u32, register: u32) -> Option<Edge> {
         const RA: u32 = 1;
         let returns = link == 0 && register == RA;

@@ -1,9 +1,9 @@
-//! Modules that import each other: each crate's modules form a graph by their `use` items and
-//! paths, and what is strongly connected in it is a cycle.
+//! Detects import cycles between modules: each crate's modules form a graph by their `use` items
+//! and paths; a strongly connected component is a cycle.
 //!
-//! Imports between a module and its ancestors do not count, nor do those of tests. A name that a
-//! module re-exports is an import of the module that defines it. `tests/law.toml` says how many
-//! modules of a crate may be in cycles; that number can only become smaller.
+//! Imports between a module and its ancestors do not count, nor do those of tests. Importing a
+//! re-exported name counts as an import of the module that defines it. `tests/law.toml` says how
+//! many modules of a crate may be in cycles; that number may only fall.
 
 use super::Verdict;
 use super::imports::{self, Path, Source};
@@ -13,16 +13,16 @@ use anyhow::Context;
 use cargo_metadata::{Metadata, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Imports of one module by another: from, to, and the paths that are written there.
+/// Imports of one module by another: from, to, and the paths as written.
 type Edges = BTreeMap<(Path, Path), BTreeSet<String>>;
 
-/// Modules that reach each other, with the imports among them.
+/// Modules that import each other, with the imports among them.
 struct Cycle {
     modules: BTreeSet<Path>,
     edges: Edges,
 }
 
-/// Looks at every library and binary of the workspace.
+/// Checks every library and binary of the workspace.
 pub fn check(place: &Place, law: &Law, graph: &Metadata) -> anyhow::Result<Verdict> {
     let mut found = BTreeMap::new();
     let mut count = 0;
@@ -48,7 +48,7 @@ fn is_ours(kinds: &[TargetKind]) -> bool {
     !kinds.iter().any(|kind| theirs.contains(kind))
 }
 
-/// Lines of all Rust files below a folder.
+/// Returns the number of lines of all Rust files below a folder.
 fn lines(folder: &std::path::Path) -> anyhow::Result<usize> {
     let mut sum = 0;
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -62,7 +62,7 @@ fn lines(folder: &std::path::Path) -> anyhow::Result<usize> {
     Ok(sum)
 }
 
-/// Compares the number of modules in cycles with what is allowed, crate by crate.
+/// Compares the number of modules in cycles with the allowed number, per crate.
 fn judge(found: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>) -> Vec<String> {
     let mut findings = Vec::new();
     for (name, &count) in found {
@@ -83,7 +83,7 @@ fn judge(found: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>) -> 
     findings
 }
 
-/// All imports that count.
+/// Returns all imports that count.
 fn edges(sources: &[Source]) -> Edges {
     let mut edges = Edges::new();
     for (from, to, written) in imports::resolve(sources) {
@@ -94,7 +94,7 @@ fn edges(sources: &[Source]) -> Edges {
     edges
 }
 
-/// The strongly connected components with more than one module.
+/// Returns the strongly connected components with more than one module.
 fn cycles(edges: &Edges) -> Vec<Cycle> {
     let mut next: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
     for (from, to) in edges.keys() {
@@ -122,7 +122,7 @@ fn cycles(edges: &Edges) -> Vec<Cycle> {
     cycles
 }
 
-/// Modules that `from` imports, directly or not; itself only if something of it leads back.
+/// Returns the modules that `from` imports, directly or not; itself only if it is in a cycle.
 fn reachable<'a>(from: &Path, next: &BTreeMap<&'a Path, Vec<&'a Path>>) -> BTreeSet<&'a Path> {
     let mut seen = BTreeSet::new();
     let mut queue: Vec<&Path> = next.get(from).cloned().unwrap_or_default();

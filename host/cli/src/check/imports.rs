@@ -1,8 +1,8 @@
-//! What the modules of a crate import from each other, by a scan of their tokens.
+//! Finds what the modules of a crate import from each other, by scanning their tokens.
 //!
-//! It knows comments, literals, `mod`, `use` trees and paths, and nothing else of Rust. A path
-//! counts where it begins with `crate`, `self` or `super`, with a name that a `use` item brought
-//! into the module, or with a child module. What a macro expands to is not seen.
+//! It understands comments, literals, `mod`, `use` trees and paths, and nothing else of Rust. A
+//! path counts if it begins with `crate`, `self` or `super`, with a name imported by a `use` item
+//! of the module, or with a child module. Macro expansions are not seen.
 
 use super::pieces::{self, Piece, is_part_of_name};
 use anyhow::Context;
@@ -12,17 +12,17 @@ use std::path::Path as File;
 /// Names from the root of a crate down to a module; the root itself is empty.
 pub type Path = Vec<String>;
 
-/// How many re-exports a name is followed through.
+/// Maximum number of re-exports that a name is followed through.
 const HOPS: usize = 8;
 
-/// One file: which module it is, and its tokens without tests.
+/// A file: its module, and its tokens without tests.
 pub struct Source {
     module: Path,
     tokens: Vec<String>,
 }
 
 impl Source {
-    /// The file of the module `path`, written with `::`.
+    /// Creates the file of the module `path`, written with `::`.
     #[cfg(test)]
     pub fn of(path: &str, text: &str) -> Source {
         let module = path.split("::").filter(|name| !name.is_empty()).map(String::from).collect();
@@ -30,7 +30,7 @@ impl Source {
     }
 }
 
-/// All files of the crate whose root is `root`.
+/// Reads all files of the crate whose root is `root`.
 pub fn read(root: &File) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     let mut queue = vec![(Path::new(), root.to_path_buf(), true)];
@@ -53,7 +53,7 @@ pub fn read(root: &File) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Names of `mod NAME;`, each with the file that a `path` attribute gives it.
+/// Returns the names of `mod NAME;` items, each with the file in its `path` attribute.
 fn declared(tokens: &[String]) -> Vec<(String, Option<String>)> {
     let starts = (0..tokens.len())
         .filter(|&at| tokens[at] == "mod" && tokens.get(at + 2).is_some_and(|token| token == ";"));
@@ -67,8 +67,8 @@ fn declared(tokens: &[String]) -> Vec<(String, Option<String>)> {
     starts.map(one).collect()
 }
 
-/// Identifiers, `::`, and other punctuation one by one; no comments and literals, except the file
-/// of a `path` attribute, with a quote before it.
+/// Returns identifiers, `::`, and other punctuation characters. Comments and literals are omitted,
+/// except the file of a `path` attribute, with a quote before it.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut before = None;
@@ -82,7 +82,7 @@ fn tokens(text: &str) -> Vec<String> {
             }
             continue;
         };
-        // A lifetime's name is an identifier.
+        // The name of a lifetime is an identifier.
         if c.is_whitespace() || c == '\'' {
             continue;
         }
@@ -99,7 +99,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Drops each item that is compiled for tests only.
+/// Removes items that are compiled for tests only.
 fn without_tests(tokens: Vec<String>) -> Vec<String> {
     let (mut kept, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
@@ -125,7 +125,7 @@ fn without_tests(tokens: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// The index after the bracket that closes the one at `open`.
+/// Returns the index after the bracket that closes the one at `open`.
 fn after_group(tokens: &[String], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -141,7 +141,7 @@ fn after_group(tokens: &[String], open: usize) -> usize {
     tokens.len()
 }
 
-/// The index after an item, or a field or arm, that begins at `at`.
+/// Returns the index after an item, field or arm that begins at `at`.
 fn after_item(tokens: &[String], mut at: usize) -> usize {
     while let Some(token) = tokens.get(at) {
         match token.as_str() {
@@ -154,13 +154,13 @@ fn after_item(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// A path as it is written, and the module, inline ones included, that it is written in.
+/// A path as written, and the (possibly inline) module that contains it.
 struct Written {
     at: Path,
     path: Path,
 }
 
-/// The modules of a crate, what each names by its imports, and all paths.
+/// The modules of a crate, their imported names, and all paths.
 #[derive(Default)]
 struct Crate {
     files: BTreeSet<Path>,
@@ -169,7 +169,8 @@ struct Crate {
     written: Vec<(Path, Written)>,
 }
 
-/// All imports: the file's module, the module that defines what is named, and the path as written.
+/// Returns all imports: the file's module, the module that defines the name, and the path as
+/// written.
 pub fn resolve(sources: &[Source]) -> Vec<(Path, Path, String)> {
     let mut all = Crate::default();
     for source in sources {
@@ -190,7 +191,7 @@ impl Crate {
         let tokens = &source.tokens;
         let token = |at: usize| tokens.get(at).map_or("", String::as_str);
         let mut module = source.module.clone();
-        // Depths that inline modules began at.
+        // Nesting depths at which inline modules began.
         let (mut inline, mut depth, mut at) = (Vec::new(), 0, 0);
         while at < tokens.len() {
             match token(at) {
@@ -233,7 +234,8 @@ impl Crate {
         }
     }
 
-    /// From the crate's root; `None`: it leads to another crate, or to what is no module.
+    /// Returns the path from the crate's root; `None`: it leads to another crate, or not to a
+    /// module.
     fn absolute(&self, at: &Path, path: &[String]) -> Option<Path> {
         let (first, rest) = path.split_first()?;
         let joined = |base: &[String]| Some(base.iter().chain(rest).cloned().collect());
@@ -259,7 +261,7 @@ impl Crate {
         }
     }
 
-    /// The module that defines what a path from the root names, through re-exports.
+    /// Returns the module that defines the name at a path from the root, following re-exports.
     fn find(&self, path: Path, hops: usize) -> Path {
         let mut module = Path::new();
         for (index, name) in path.iter().enumerate() {
@@ -285,13 +287,13 @@ impl Crate {
     }
 }
 
-/// Does a path begin at this identifier?
+/// Returns whether a path begins at this identifier.
 fn is_start(tokens: &[String], at: usize) -> bool {
     let is_name = tokens[at].starts_with(|c: char| c.is_alphabetic() || c == '_');
     is_name && (at == 0 || tokens[at - 1] != "::")
 }
 
-/// The names of the path that begins at `at`.
+/// Returns the names of the path that begins at `at`.
 fn segments(tokens: &[String], mut at: usize) -> Path {
     let mut path = vec![tokens[at].clone()];
     while tokens.get(at + 1).is_some_and(|token| token == "::")
@@ -304,7 +306,7 @@ fn segments(tokens: &[String], mut at: usize) -> Path {
     path
 }
 
-/// The paths of a `use` tree, each with the name that it gets here; where the tree ends.
+/// Adds the paths of a `use` tree, each with its local name. Returns where the tree ends.
 fn leaves_of(
     tokens: &[String],
     mut at: usize,

@@ -1,4 +1,4 @@
-//! The law of layers: what `tests/law.toml` allows against what `cargo metadata` says.
+//! The dependency rules: compares `tests/law.toml` with `cargo metadata`.
 
 use crate::place::Place;
 use anyhow::Context;
@@ -6,48 +6,48 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The allow-list.
+/// The rules, as read from `tests/law.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Law {
-    /// Our crates, and which of ours each may import.
+    /// Our crates, and which of our crates each may import.
     pub layers: BTreeMap<String, Vec<String>>,
     /// Like `layers`, for tests only.
     pub test_layers: BTreeMap<String, Vec<String>>,
-    /// How many modules of a crate are still in import cycles; no others may be.
+    /// Maximum number of a crate's modules in import cycles; 0 for crates not listed.
     pub cycles: BTreeMap<String, usize>,
     /// Direct dependencies on crates of others, each with its reason.
     pub external: BTreeMap<String, String>,
-    /// Words of style.
+    /// Settings of the style check.
     pub style: Style,
-    /// Licences that a dependency may come under.
+    /// Allowed licences of dependencies.
     pub licences: Licences,
 }
 
-/// What the style test needs to know.
+/// Settings of the style check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Style {
-    /// Files and folders that may hold `unsafe`.
+    /// Files and folders that may contain `unsafe`.
     pub unsafe_homes: Vec<String>,
-    /// Files and folders that may hold asm and cfg(target_arch).
+    /// Files and folders that may contain asm and cfg(target_arch).
     pub asm_homes: Vec<String>,
-    /// Most lines of a file, its tests not counted.
+    /// Maximum lines of a file, not counting its tests.
     pub lines: usize,
-    /// Most columns of a line.
+    /// Maximum columns of a line.
     pub columns: usize,
-    /// Files that may break a rule, with the reason.
+    /// Files that are exempt from a rule, with the reason.
     pub exceptions: BTreeMap<String, String>,
-    /// Text that no file may hold.
+    /// Text that no file may contain.
     pub forbidden: Vec<String>,
-    /// Hosts that no file may name, as the words of their names.
+    /// Hosts that no file may mention, as the words of their names.
     pub hosts: Vec<Vec<String>>,
-    /// First folders of paths that no file may name.
+    /// First folders of paths that no file may mention.
     pub folders: Vec<String>,
 }
 
 impl Style {
-    /// All that no file may hold. The table itself may not name a host or a path.
+    /// Returns all forbidden texts. (The table itself may not mention a host or a path.)
     pub fn banned(&self) -> Vec<String> {
         let hosts = self.hosts.iter().map(|words| words.join("."));
         let folders = self.folders.iter().map(|folder| format!("/{folder}/"));
@@ -55,7 +55,7 @@ impl Style {
     }
 }
 
-/// Which licences are fine.
+/// Allowed licences.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Licences {
@@ -64,7 +64,7 @@ pub struct Licences {
 }
 
 impl Law {
-    /// Reads the allow-list.
+    /// Reads the rules.
     pub fn read(place: &Place) -> anyhow::Result<Self> {
         let path = place.root.join("tests/law.toml");
         let text = std::fs::read_to_string(&path).context("tests/law.toml")?;
@@ -72,7 +72,7 @@ impl Law {
     }
 }
 
-/// The crate graph.
+/// Returns the crate graph.
 pub fn graph(place: &Place) -> anyhow::Result<Metadata> {
     let mut command = MetadataCommand::new();
     command.cargo_path(&place.cargo).manifest_path(place.root.join("Cargo.toml"));
@@ -82,7 +82,7 @@ pub fn graph(place: &Place) -> anyhow::Result<Metadata> {
     Ok(command.exec()?)
 }
 
-/// Everything that the law does not allow.
+/// Returns all violations.
 pub fn check(law: &Law, graph: &Metadata) -> Vec<String> {
     let mut findings = Vec::new();
     let ours = graph.workspace_packages();

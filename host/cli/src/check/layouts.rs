@@ -1,9 +1,9 @@
-//! Types of services have one layout for all ISAs: what the compilers of both say of every type
-//! that the crates of `PACKAGES` hold, compared by name.
+//! Checks that types of services have the same layout on all ISAs: compares what the compilers of
+//! both ISAs report for every type of the crates in `PACKAGES`, by name.
 //!
-//! The compiler lays a type out with all that it is made of, so a service's state is there with
-//! everything that lies in its memory, and requests and replies are. Built as the kernels are, and
-//! what has not changed is not built again: then the answer is the one of before.
+//! The compiler reports a type with everything it contains, so a service's state covers everything
+//! in its memory, and requests and replies are covered. The crates are built as for the kernels. An
+//! unchanged crate is not built again: its last report is used.
 
 use super::Verdict;
 use crate::kernels;
@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use board::Isa;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Crates whose types lie in arenas or go between kernels, and one type of each that must be seen.
+/// Crates whose types are in arenas or cross kernels, and a type of each that must be reported.
 const PACKAGES: [(&str, &str); 4] = [
     ("fs", "vfs::Vfs"),
     ("net", "Net"),
@@ -21,7 +21,7 @@ const PACKAGES: [(&str, &str); 4] = [
     ("share", "raw::Head"),
 ];
 
-/// What the compiler begins its lines with.
+/// Prefix of the compiler's lines.
 const LINE: &str = "print-type-size ";
 
 /// Layouts by the name of their type; a name may have several.
@@ -51,7 +51,7 @@ fn is_of(name: &str, root: &str) -> bool {
     name == root || name.strip_suffix(root).is_some_and(|path| path.ends_with("::"))
 }
 
-/// What the compiler for `isa` says of the types of `package`, now or when it was last built.
+/// Returns the compiler's report for `isa` on the types of `package`, new or from its last build.
 fn told(place: &Place, isa: Isa, package: &str) -> anyhow::Result<String> {
     let folder = place.target.join("layouts");
     let saved = folder.join(format!("{package}-{}", isa.name()));
@@ -70,7 +70,7 @@ fn told(place: &Place, isa: Isa, package: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Sizes, alignments, and fields and variants in the order of their offsets, with what is between.
+/// Returns sizes, alignments, and fields and variants by offset, with the padding.
 fn types(text: &str) -> Types {
     let mut types = Types::new();
     let lines = text.lines().filter_map(|line| line.strip_prefix(LINE));

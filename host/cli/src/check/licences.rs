@@ -1,10 +1,10 @@
-//! Every crate of others, direct or not, comes under a licence of the allow-list.
+//! Checks that every external crate, direct or not, has an allowed licence.
 
 use super::law::Law;
 use cargo_metadata::Metadata;
 use spdx::{Expression, ParseMode};
 
-/// Crates whose licence is not allowed or not understood.
+/// Returns the crates whose licence is not allowed or not understood.
 pub fn check(law: &Law, graph: &Metadata) -> Vec<String> {
     let mut findings = Vec::new();
     for package in graph.packages.iter().filter(|p| p.source.is_some()) {

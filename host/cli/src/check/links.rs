@@ -1,9 +1,9 @@
-//! Checks that every link of a Markdown file, and every mention of a page under `docs/`, leads to
-//! something in the tree.
+//! Checks that every link in a Markdown file, and every mention of a page under `docs/`, refers to
+//! a file of the tree.
 //!
 //! A link is `](TARGET)` outside a code block: its path must exist, and its anchor must be a
 //! heading of the page. A mention is the path of a page in any text file, from the root of the
-//! tree. Web addresses are not looked at.
+//! tree. Web addresses are not checked.
 
 use super::{Verdict, style};
 use crate::place::Place;
@@ -14,7 +14,7 @@ type Tree = BTreeMap<String, BTreeSet<String>>;
 
 /// The folder whose tests contain paths that do not exist.
 const EXAMPLES: &str = "host/cli/src/check/";
-/// In a path: a name that the reader chooses.
+/// In a path: a name that the reader substitutes.
 const PLACEHOLDER: &str = "NAME";
 
 /// Checks every text file of the tree.
@@ -51,14 +51,14 @@ fn anchors(name: &str, text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// The anchor that web pages of a repository give to a heading.
+/// Returns the anchor that repository web pages give to a heading.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let lower = heading.trim().to_lowercase();
     lower.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Findings in one file.
+/// Returns the findings in one file.
 fn file(name: &str, text: &str, tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     if name.ends_with(".md") {
@@ -99,7 +99,7 @@ fn leads_somewhere(name: &str, target: &str, tree: &Tree) -> bool {
     }
 }
 
-/// `path`, which the file `name` links to, from the root of the tree.
+/// Returns `path`, a link target in the file `name`, relative to the root of the tree.
 fn resolved(name: &str, path: &str) -> String {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();

@@ -1,7 +1,8 @@
-//! `pen check`: the gate that is no test: formatting, lints, layers, style, licences, advisories.
+//! `pen check`: the checks that are not tests: formatting, lints, layers, style, licences,
+//! advisories.
 //!
-//! Each check answers findings, a line each; none at all is a pass. What could not be looked at is
-//! said, never passed over in silence.
+//! Each check returns findings, one line each; no findings is a pass. A check that cannot run is
+//! reported, never skipped silently.
 
 mod bans;
 mod calls;
@@ -22,13 +23,13 @@ use crate::place::Place;
 use std::cell::LazyCell;
 use std::process::ExitCode;
 
-/// What a check found.
+/// The result of a check.
 pub enum Verdict {
     /// Nothing wrong.
     Good,
-    /// These things are wrong.
+    /// Findings.
     Bad(Vec<String>),
-    /// It could not be looked at, for this reason.
+    /// It could not run, for this reason.
     Unknown(String),
 }
 
@@ -38,10 +39,10 @@ impl From<Vec<String>> for Verdict {
     }
 }
 
-/// A check's name, and how it is made.
+/// A check's name, and its function.
 type Named<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<Verdict>);
 
-/// `pen check`; with `update`, the counts of words are recorded instead of compared.
+/// `pen check`. With `update`, the counts of words are recorded instead of compared.
 pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!update || only == Some("words"), "--update is for `./pen check words` only");
     let law = law::Law::read(place)?;
@@ -74,7 +75,7 @@ pub fn check(place: &Place, only: Option<&str>, update: bool) -> anyhow::Result<
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says what was found. Is it good?
+/// Prints a result. Returns whether it is a pass.
 fn report(name: &str, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Good => println!("{name}: ok"),

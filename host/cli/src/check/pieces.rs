@@ -1,13 +1,14 @@
-//! Pieces of Rust's text: comments, texts, character literals, and code character by character.
+//! A lexer for Rust source: comments, string literals, character literals, and single code
+//! characters.
 //!
-//! Any text has pieces, and none makes this panic: what is not closed reaches to the end.
+//! It accepts any text and never panics: an unclosed piece reaches to the end.
 
-/// One piece, without its marks.
+/// A piece, without its delimiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// From `//` to before the end of the line.
+    /// From `//` to the end of the line.
     Line(&'a str),
-    /// Between `/*` and `*/`; comments inside keep their marks.
+    /// Between `/*` and `*/`; nested comments keep their delimiters.
     Block(&'a str),
     /// `"..."`, `b"..."` or `c"..."`, with its escapes.
     Text(&'a str),
@@ -18,7 +19,7 @@ pub enum Piece<'a> {
     Code(char),
 }
 
-/// The pieces of `text`, each with the line on which it begins.
+/// Returns the pieces of `text`, each with the line on which it begins.
 pub fn of(text: &str) -> Pieces<'_> {
     Pieces { rest: text, line: 1, before: ' ' }
 }
@@ -61,7 +62,7 @@ pub fn is_part_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// What is between an opening mark of `open` bytes and `close`, and the bytes of all of it.
+/// Returns the text between a delimiter of `open` bytes and `close`, and the length of the whole.
 fn until<'a>(rest: &'a str, open: usize, close: &str) -> (&'a str, usize) {
     match rest[open..].find(close) {
         Some(at) => (&rest[open..open + at], open + at + close.len()),
@@ -87,7 +88,7 @@ fn block(rest: &str) -> (Piece<'_>, usize) {
     (Piece::Block(&rest[2..]), rest.len())
 }
 
-/// A text that begins here, raw or not.
+/// Parses a string literal, raw or not.
 fn text(rest: &str) -> Option<(Piece<'_>, usize)> {
     let marked = rest.strip_prefix(['b', 'c']).unwrap_or(rest);
     let prefix = rest.len() - marked.len();
@@ -110,7 +111,7 @@ fn text(rest: &str) -> Option<(Piece<'_>, usize)> {
     Some((Piece::Text(&inside[..end.unwrap_or(inside.len())]), length))
 }
 
-/// Bytes of a character literal, where one begins; a lifetime is none.
+/// Returns the length of a character literal; `None` for a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let inside = rest.strip_prefix('\'')?;
     if inside.starts_with('\\') {

@@ -1,10 +1,10 @@
-//! What handlers of exceptions reach: the calls of a kernel's machine code, followed from the roots
-//! that `tests/reach.toml` names, and nothing it forbids among them.
+//! Checks which functions exception handlers can reach: follows the calls in a kernel's machine
+//! code from the roots in `tests/reach.toml`, and reports forbidden ones.
 //!
-//! A function whose address is taken counts as called, also when the address is in a table of the
-//! compiler's. A call through a register, which may go to one from elsewhere, is followed where the
-//! file says where it goes, and is a finding anywhere else. What the file names and the kernel does
-//! not have is a finding too, so that the check cannot pass by looking at nothing.
+//! A function whose address is taken counts as called, even if the address is in a
+//! compiler-generated table. An indirect call, which may go to a function from elsewhere, is
+//! followed where the file lists its targets, and is a finding anywhere else. A function that the
+//! file names but the kernel does not contain is a finding too, so the check cannot pass vacuously.
 
 use super::Verdict;
 use super::calls::{Edge, calls};
@@ -20,17 +20,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
-    /// Where it begins, by name.
+    /// Roots, by name.
     roots: Vec<String>,
-    /// What must not be reached: a part of a name, and why not.
+    /// Functions that must not be reached: a part of the name, and the reason.
     forbidden: BTreeMap<String, String>,
-    /// What is not followed: a part of a name, and why not.
+    /// Functions that are not followed: a part of the name, and the reason.
     ends: BTreeMap<String, String>,
-    /// Functions that call through a register, and what they call so.
+    /// Functions with indirect calls, and their targets.
     through: BTreeMap<String, Vec<String>>,
 }
 
-/// Looks at the kernels of both ISAs.
+/// Checks the kernels of both ISAs.
 pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     let path = place.root.join("tests/reach.toml");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -48,19 +48,19 @@ pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     Ok(findings.into())
 }
 
-/// One kernel's.
+/// A walk over the calls of one kernel.
 struct Walk<'a> {
     rules: &'a Rules,
     isa: Isa,
     code: &'a Code,
-    /// By whom each was reached first.
+    /// The caller through which each function was reached first.
     from: BTreeMap<usize, Option<usize>>,
     queue: VecDeque<usize>,
     findings: Vec<String>,
     used: BTreeSet<&'a str>,
 }
 
-/// The first of `rules` that is a part of `name`.
+/// Returns the first of `rules` that is a part of `name`.
 fn part<'a, T>(rules: &'a BTreeMap<String, T>, name: &str) -> Option<(&'a str, &'a T)> {
     rules.iter().find(|(part, _)| name.contains(*part)).map(|(part, rule)| (part.as_str(), rule))
 }
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
         Walk { rules, isa, code, from, queue, findings, used: BTreeSet::new() }
     }
 
-    /// Findings, and how many functions were looked at.
+    /// Returns the findings, and the number of functions visited.
     fn all(mut self) -> (Vec<String>, usize) {
         for root in &self.rules.roots {
             self.reach_by_name(root, None);
@@ -122,8 +122,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A function, or a table: of an object that is called by its type, what it has first are a
-    /// function or nothing, its size and its alignment.
+    /// Adds a function or a vtable. (The first words of a vtable are the drop function or null, the
+    /// size and the alignment.)
     fn take(&mut self, at: usize, address: u64) {
         const BEFORE: u64 = 3;
         if let Some(to) = self.function_at(address) {
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The one that begins there.
+    /// Returns the function that begins at an address.
     fn function_at(&self, address: u64) -> Option<usize> {
         self.function_of(address).filter(|&at| self.code.functions[at].start == address)
     }
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         (address < it.start + it.code.len() as u64).then_some(at)
     }
 
-    /// How it was reached.
+    /// Returns the chain of callers of a function.
     fn way(&self, at: usize) -> String {
         let next = |at: &usize| self.from.get(at).copied().flatten();
         let way =
@@ -175,7 +175,8 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
 
-    /// Functions of one word: a call of the word that many words on, or through a register for 0.
+    /// Functions of one word each: a call of the function that many words on, or an indirect call
+    /// for 0.
     fn code(names: &[(&str, i32)]) -> Code {
         let one = |(index, &(name, by)): (usize, &(&str, i32))| {
             let call = 0x9400_0000 | (by as u32 & 0x03ff_ffff);

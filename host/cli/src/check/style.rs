@@ -1,4 +1,4 @@
-//! The style test: what a reader relies on in every file of the tree.
+//! The style check: formal properties of every file of the tree.
 
 use super::Verdict;
 use super::law::{Law, Style};
@@ -6,9 +6,9 @@ use super::pieces::{self, Piece, is_part_of_name};
 use crate::place::Place;
 use std::path::Path;
 
-/// Rooms that hold no source of ours.
+/// Folders that contain no source of ours.
 const SKIPPED: &[&str] = &["target", "run", ".git"];
-/// The allow-list names the words that it forbids.
+/// The file that contains the forbidden texts.
 const LAW: &str = "tests/law.toml";
 
 /// Checks every text file of the tree.
@@ -27,7 +27,7 @@ pub fn check(place: &Place, law: &Law) -> anyhow::Result<Verdict> {
     Ok(findings.into())
 }
 
-/// Every file of the tree, as a path from its root.
+/// Returns every file of the tree, as a path from its root.
 pub fn files(place: &Place) -> anyhow::Result<Vec<String>> {
     let mut files = Vec::new();
     collect(&place.root, &place.root, &mut files)?;
@@ -54,7 +54,7 @@ pub(super) fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> an
     Ok(())
 }
 
-/// Findings in one file.
+/// Returns the findings in one file.
 fn file(name: &str, text: &str, style: &Style, banned: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     if name != LAW && name != "Cargo.lock" {
@@ -92,7 +92,7 @@ fn shape(name: &str, text: &str, style: &Style) -> Vec<String> {
     findings
 }
 
-/// Words that have homes: `unsafe`, asm, cfg(target_arch).
+/// Finds words that are allowed in some files only: `unsafe`, asm, cfg(target_arch).
 fn words(name: &str, text: &str, style: &Style) -> Vec<String> {
     let mut findings = Vec::new();
     let may_unsafe = home(name, &style.unsafe_homes);
@@ -114,7 +114,7 @@ fn home(name: &str, homes: &[String]) -> bool {
     homes.iter().any(|h| if h.ends_with('/') { name.starts_with(h) } else { name == h })
 }
 
-/// `line` without its comment, its texts and its character literals.
+/// Returns `line` without its comment, strings and character literals.
 fn code_of(line: &str) -> String {
     let code = pieces::of(line).filter_map(|(_, piece)| match piece {
         Piece::Code(c) => Some(c),

@@ -1,11 +1,12 @@
-//! Checks that other tools make: rustfmt, clippy, rustdoc, cargo-audit or cargo-deny.
+//! Checks by other tools: rustfmt, clippy, rustdoc, cargo-audit or cargo-deny.
 
 use super::Verdict;
 use crate::place::Place;
 use crate::progress::Step;
 use std::process::Command;
 
-/// Is `cargo NAME` there? Any cargo of the path may have it, not only the one that builds.
+/// Returns whether `cargo NAME` is available, in any cargo of the PATH, not only the one that
+/// builds.
 pub fn available(name: &str) -> bool {
     Command::new("cargo")
         .args([name, "--version"])
@@ -34,8 +35,8 @@ pub fn formatting(place: &Place) -> anyhow::Result<Verdict> {
     Ok(files.into())
 }
 
-/// On the default members. Kernel and stub need the bare-metal targets, which clippy's toolchain
-/// may not have; their compilers' warnings are seen at every build.
+/// Runs clippy on the default members. Kernel and stub need the bare-metal targets, which clippy's
+/// toolchain may lack; the warnings of their compilers are seen at every build.
 pub fn clippy(place: &Place) -> anyhow::Result<Verdict> {
     if !available("clippy") {
         return Ok(Verdict::Unknown("no cargo clippy here; rustup's toolchains have it".into()));
@@ -54,7 +55,7 @@ pub fn clippy(place: &Place) -> anyhow::Result<Verdict> {
     })
 }
 
-/// rustdoc's own warnings, of which broken links are most. Private items are documented too, since
+/// Reports rustdoc's warnings, mostly broken links. Private items are documented too, because
 /// nearly all readers of this tree read the source, so links to them are fine.
 pub fn docs(place: &Place) -> anyhow::Result<Verdict> {
     let step = Step::begin("docs");

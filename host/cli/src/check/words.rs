@@ -1,9 +1,9 @@
-//! `pen check words`: phrasings that readers stumble over, counted per crate. The counts may only
+//! `pen check words`: counts phrasings that make text hard to read, per crate. The counts may only
 //! fall: `tests/words.toml` lists the phrasings and the counts at the last update.
 //!
 //! A crate is the folder of the nearest Cargo.toml above a file, or else the file's first folder.
-//! An update lowers counts; text that moved from one crate to another is accepted, since the sum
-//! over all crates is what may not rise.
+//! An update lowers counts. Text may move from one crate to another, because the sum over all
+//! crates is compared.
 
 mod text;
 
@@ -17,30 +17,30 @@ use std::fmt::Write;
 
 /// The list of phrasings, and the recorded counts.
 const FILE: &str = "tests/words.toml";
-/// Where the recorded counts begin in that file; they reach to its end.
+/// Marks the start of the recorded counts, which reach to the end of the file.
 const COUNTS: &str = "\n[counts]\n";
-/// Most places that are listed for one crate.
+/// Maximum number of occurrences listed per crate.
 const SHOWN: usize = 40;
 
-/// What is looked for.
+/// The rules.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
-    /// In prose: comments, texts, Markdown.
+    /// In prose: comments, strings, Markdown.
     phrase: Vec<Rule>,
     /// In code: parts of names.
     name: Vec<Rule>,
 }
 
-/// One phrasing.
+/// A phrasing.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     /// In lower case, with single spaces.
     text: String,
-    /// What to write.
+    /// Suggested replacement.
     instead: String,
-    /// Longer texts that contain it and are fine.
+    /// Longer phrases that contain it and are allowed.
     #[serde(default)]
     except: Vec<String>,
 }
@@ -48,7 +48,7 @@ struct Rule {
 /// Counts by crate.
 type Counts = BTreeMap<String, usize>;
 
-/// A phrasing that was found.
+/// An occurrence of a phrasing.
 struct Found<'a> {
     area: String,
     file: String,
@@ -72,7 +72,7 @@ pub fn check(place: &Place) -> anyhow::Result<Verdict> {
     Ok(risen(&found, &now, &recorded).into())
 }
 
-/// Records the counts of the tree as it is.
+/// Records the current counts of the tree.
 pub fn update(place: &Place) -> anyhow::Result<Verdict> {
     let path = place.root.join(FILE);
     let text = std::fs::read_to_string(&path).context(FILE)?;
@@ -80,7 +80,7 @@ pub fn update(place: &Place) -> anyhow::Result<Verdict> {
     let now = tally(&all(place, &rules)?);
     let (sum, before) = (now.values().sum::<usize>(), recorded.map(|it| it.values().sum()));
     match before {
-        // An empty table is a new list: there is nothing to compare with.
+        // An empty table is a new list without counts to compare.
         Some(before) if before != 0 && sum > before => {
             let why = format!(
                 "{FILE}: there are {sum}, {before} are recorded, and the sum may not rise; \
@@ -97,7 +97,8 @@ pub fn update(place: &Place) -> anyhow::Result<Verdict> {
     Ok(Verdict::Good)
 }
 
-/// The rules, and the counts unless they cannot be read (a merge has left its marks there).
+/// Parses the rules and the counts. The counts are `None` if they cannot be parsed (because of
+/// merge conflict marks).
 fn read(text: &str) -> anyhow::Result<(Rules, Option<Counts>)> {
     let (head, counts) = text
         .split_once(COUNTS)
@@ -114,7 +115,7 @@ fn table(counts: &Counts) -> String {
     text
 }
 
-/// Every phrasing in every file of the tree.
+/// Returns every occurrence in every file of the tree.
 fn all<'a>(place: &Place, rules: &'a Rules) -> anyhow::Result<Vec<Found<'a>>> {
     let files = style::files(place)?;
     let crates: BTreeSet<&str> =
@@ -130,7 +131,7 @@ fn all<'a>(place: &Place, rules: &'a Rules) -> anyhow::Result<Vec<Found<'a>>> {
     Ok(found)
 }
 
-/// The crate that a file belongs to.
+/// Returns the crate that a file belongs to.
 fn area(file: &str, crates: &BTreeSet<&str>) -> String {
     let folders = file.match_indices('/').rev().map(|(at, _)| &file[..at]);
     let nearest = folders.into_iter().find(|folder| crates.contains(folder));
@@ -138,7 +139,7 @@ fn area(file: &str, crates: &BTreeSet<&str>) -> String {
     nearest.unwrap_or_else(first).to_string()
 }
 
-/// Lines and rules.
+/// Returns the occurrences in a file: line and rule.
 fn in_file<'a>(file: &str, text: &str, rules: &'a Rules) -> Vec<(usize, &'a Rule)> {
     let (prose, code) = match file.ends_with(".rs") {
         true => text::of_rust(text),
@@ -162,7 +163,7 @@ fn tally(found: &[Found<'_>]) -> Counts {
     counts
 }
 
-/// How many fewer there are, over all crates that have fewer.
+/// Returns the total decrease over all crates whose counts fell.
 fn fallen(now: &Counts, recorded: &Counts) -> usize {
     let less = |(area, &before): (&String, &usize)| {
         before.saturating_sub(now.get(area).copied().unwrap_or(0))
@@ -170,7 +171,7 @@ fn fallen(now: &Counts, recorded: &Counts) -> usize {
     recorded.iter().map(less).sum()
 }
 
-/// Findings: what each crate with more than recorded has, and where.
+/// Returns a finding for each crate whose count rose, with the occurrences.
 fn risen(found: &[Found<'_>], now: &Counts, recorded: &Counts) -> Vec<String> {
     let mut findings = Vec::new();
     for (area, &count) in now {

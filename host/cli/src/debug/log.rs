@@ -1,17 +1,17 @@
-//! The last panic in a kernel's early log.
+//! Finds the last panic in a kernel's early log.
 
 use std::path::Path;
 
 /// How a kernel ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// "panic: kernel NAME, core N: ...", and what follows it up to its frames.
+    /// "panic: kernel NAME, core N: ...", and the lines after it up to its frames.
     pub words: String,
-    /// Addresses of its frames, innermost first: each within the instruction that called.
+    /// Addresses of its frames, innermost first; each is within the calling instruction.
     pub addresses: Vec<u64>,
 }
 
-/// The last one in the log at `path`.
+/// Returns the last panic in the log at `path`.
 pub fn ending(path: &Path) -> Option<Ending> {
     parse(&String::from_utf8_lossy(&std::fs::read(path).ok()?))
 }
@@ -24,12 +24,12 @@ fn parse(log: &str) -> Option<Ending> {
         words.push(line.trim_end());
     }
     let addresses: Vec<u64> = lines.map_while(frame).collect();
-    // Without frames, what follows is no part of it.
+    // Without frames, the following lines do not belong to it.
     words.truncate(if addresses.is_empty() { 1 } else { words.len() });
     Some(Ending { words: words.join("\n"), addresses })
 }
 
-/// The address in a line such as `   0: 0xffff800084001234 name+0x10`.
+/// Parses the address in a line such as `   0: 0xffff800084001234 name+0x10`.
 fn frame(line: &str) -> Option<u64> {
     let (number, rest) = line.trim().split_once(": ")?;
     number.parse::<u32>().ok()?;

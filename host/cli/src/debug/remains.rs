@@ -1,5 +1,5 @@
 //! The memory of a board after the end of a kernel: its RAM file, read by virtual address; and the
-//! registers of the frame that panicked, found again by the addresses that the log has.
+//! registers of the panicking frame, reconstructed from the addresses in the log.
 
 use abi::boot::VA_OFFSET;
 use anyhow::Context;
@@ -9,23 +9,24 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const PAGE: u64 = 4096;
-/// Most of the memory was never written.
+/// A page of zeroes, like most of the memory.
 const NOTHING: [u8; PAGE as usize] = [0; PAGE as usize];
 
-/// Registers of a frame: where it was, and how it goes on outwards.
+/// Registers of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// In the call that it did not return from: what comes after may be another function.
+    /// Address within the call that did not return. (The next instruction may belong to another
+    /// function.)
     pub pc: u64,
     /// The frame pointer.
     pub fp: u64,
     /// The stack pointer.
     pub sp: u64,
-    /// Where this frame returns to.
+    /// The frame's return address.
     pub ra: u64,
 }
 
-/// A RAM file. No caches: in this emulator every store reached it.
+/// A RAM file. There are no caches: in this emulator every store reached it.
 pub struct Memory {
     file: File,
     base: u64,
@@ -33,17 +34,17 @@ pub struct Memory {
     stack: Option<Stack>,
 }
 
-/// Threads' stacks are mapped outside the linear map, each in one piece: its first virtual address,
-/// and the physical one.
+/// A thread's stack, mapped contiguously outside the linear map: its first virtual and its first
+/// physical address.
 #[derive(Clone, Copy)]
 struct Stack {
     va: u64,
     pa: u64,
 }
 
-/// Pages that a stack has at most, with the guard below it (`kernel_mem::stacks`).
+/// Maximum pages of a stack, including the guard below it (`kernel_mem::stacks`).
 const STACK_PAGES: u64 = 9;
-/// Its first address is a multiple of this.
+/// Alignment of a stack's first address.
 const SLOT: u64 = 64 << 10;
 
 impl Memory {
@@ -52,14 +53,14 @@ impl Memory {
         Ok(Memory { file, base: board.ram.base, size: board.ram.size, stack: None })
     }
 
-    /// Bytes at a virtual address of the kernel; None where nothing is known to be mapped.
+    /// Reads bytes at a virtual address of the kernel; `None` if no mapping is known.
     pub fn read(&self, va: u64, length: usize) -> Option<Vec<u8>> {
         let inside = |stack: &Stack| va.checked_sub(stack.va).filter(|&at| at < STACK_PAGES * PAGE);
         let on_stack = self.stack.and_then(|stack| Some(stack.pa + inside(&stack)?));
         self.at(on_stack.or(va.checked_sub(VA_OFFSET))?, length)
     }
 
-    /// The same at a physical one.
+    /// Reads bytes at a physical address.
     fn at(&self, pa: u64, length: usize) -> Option<Vec<u8>> {
         let offset = pa.checked_sub(self.base)?;
         let inside = offset.checked_add(length as u64)? <= self.size;
@@ -68,14 +69,14 @@ impl Memory {
         Some(bytes)
     }
 
-    /// The frame with the first of `addresses`: its record holds the frame pointer of the next one
-    /// and the address it was called from, and so on for each. Two must agree, since one value can
-    /// be anywhere. The stack they are on can be read from then on.
+    /// Finds the frame with the first of `addresses`: its record contains the next frame's frame
+    /// pointer and the return address into it, and so on. Two records must match, because one value
+    /// may occur anywhere. From then on, addresses on that stack can be read.
     pub fn frame(&mut self, domain: &Domain, addresses: &[u64]) -> Option<Frame> {
         let &[first, second, ..] = addresses else { return None };
         let align = if domain.isa == board::Isa::Riscv64 { 2 } else { 4 };
         let pc = first - first % align;
-        // The log says one byte less than the return address.
+        // An address in the log is one byte less than the return address.
         let (first, second) = (first + 1, second + 1);
         // RV64's frame pointers point after their record, AArch64's at it.
         let back = if domain.isa == board::Isa::Riscv64 { 16 } else { 0 };
@@ -97,8 +98,8 @@ impl Memory {
         None
     }
 
-    /// Looks for the record at virtual address `record`, of a frame that `ra` was called from, on
-    /// the stack that has `page`. Returns how much higher virtual addresses are there.
+    /// Searches the record at virtual address `record`, whose return address is `ra`, on the stack
+    /// that contains `page`. Returns the offset of virtual addresses there.
     fn caller(&self, page: u64, record: u64, ra: u64) -> Option<u64> {
         (0..STACK_PAGES)
             .map(|further| page + further * PAGE + record % PAGE)
@@ -137,7 +138,7 @@ mod tests {
         put(pa + 0x100, [VA_OFFSET + pa + 0x900, 0x1001]);
         put(pa + 0x2010, [VA_OFFSET + pa + 0x2040, 0x1001]);
         put(pa + 0x2040, [0, 0x2001]);
-        // A thread's stack, over two pages.
+        // A thread's stack on two pages.
         let thread = 0xffff_c000_0001_0000;
         put(pa + 0x8f80, [thread + 0x2010, 0x5001]);
         put(pa + 0x9010, [0, 0x6001]);

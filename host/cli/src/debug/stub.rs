@@ -1,4 +1,4 @@
-//! gdb's remote protocol over memory that nothing runs in: reads, and one set of registers.
+//! gdb's remote protocol for memory without a running CPU: reads, and one set of registers.
 
 use super::remains::{Frame, Memory};
 use board::Isa;
@@ -7,19 +7,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Most bytes that gdb asks for at once; packets say it in hexadecimal.
+/// Maximum bytes of a read; packets encode them in hexadecimal.
 const MOST: usize = 0x400;
 
-/// A server until its one client has gone.
+/// A server for one client.
 pub struct Server {
     socket: PathBuf,
     thread: JoinHandle<()>,
 }
 
 impl Server {
-    /// Waits for the end; a client that never came is not waited for.
+    /// Waits until the client has disconnected; does not wait for a client that never connected.
     pub fn end(self) {
-        // The server's accept() returns, if it still waits there.
+        // Unblocks the server's accept(), in case it still waits.
         let _ = UnixStream::connect(&self.socket);
         let _ = self.thread.join();
         let _ = std::fs::remove_file(&self.socket);
@@ -28,19 +28,19 @@ impl Server {
 
 /// Serves one client at `socket`.
 pub fn serve(socket: &Path, registers: String, memory: Memory) -> std::io::Result<Server> {
-    // One that a killed server left.
+    // A killed server may have left its socket.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket)?;
     let thread = std::thread::spawn(move || {
         if let Ok((client, _)) = listener.accept() {
-            // A client that goes away is the end, whatever the reason.
+            // A client that disconnects ends the server, for whatever reason.
             let _ = talk(&client, |packet| answer(packet, &registers, &memory));
         }
     });
     Ok(Server { socket: socket.to_path_buf(), thread })
 }
 
-/// Packets and answers; None ends it after an "OK".
+/// Answers packets until `answer` returns `None`, which sends a last "OK".
 fn talk(client: &UnixStream, answer: impl Fn(&str) -> Option<String>) -> std::io::Result<()> {
     let (mut input, mut output) = (BufReader::new(client).bytes(), client);
     loop {
@@ -75,7 +75,7 @@ fn answer(packet: &str, registers: &str, memory: &Memory) -> Option<String> {
         _ if packet.starts_with("qSupported") => format!("PacketSize={:x}", 2 * MOST + 16),
         _ if packet.starts_with(['H', 'T']) => "OK".to_string(),
         _ if packet.starts_with('m') => read(packet, memory).unwrap_or("E01".to_string()),
-        // It runs no more: it stops where it is.
+        // It cannot run, so it stops at once.
         _ if packet.starts_with(['c', 's', 'C', 'S']) => "S05".to_string(),
         _ if packet.starts_with(['M', 'X', 'G', 'P']) => "E01".to_string(),
         _ if packet.starts_with(['D', 'k']) => return None,
@@ -91,9 +91,9 @@ fn read(packet: &str, memory: &Memory) -> Option<String> {
     Some(memory.read(address, length)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// All registers of an ISA in gdb's order; those that are not known are so marked.
+/// Returns all registers of an ISA in gdb's order; unknown ones are marked as such.
 pub fn registers(isa: Isa, frame: Frame) -> String {
-    // Numbers of ra, sp and fp; pc comes after the last general one.
+    // Register numbers of ra, sp and fp; pc follows the last general register.
     let (count, ra, sp, fp) = match isa {
         Isa::Aarch64 => (32, 30, 31, 29),
         Isa::Riscv64 => (32, 1, 2, 8),

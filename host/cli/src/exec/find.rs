@@ -1,5 +1,5 @@
-//! Which program a name stands for on a board: the one of this name in `/bin`, or the one that
-//! serves it, as the shell there finds it too (`/bin/.applets`, lines `NAME PROGRAM`).
+//! Resolves a program name on a board: the program of this name in `/bin`, or the one that serves
+//! it, as the board's shell does (`/bin/.applets`, lines `NAME PROGRAM`).
 
 use crate::apps;
 use crate::instance::Instance;
@@ -10,10 +10,10 @@ use abi::program::FOLDER;
 use anyhow::{bail, ensure};
 use std::io::{Error, Result, Write};
 
-/// Before a board is started for the program `name`, which may take minutes: will it be there?
-/// `own`: the folder of the system that it begins with.
+/// Checks whether the program `name` will exist, before a board is started for it, which may take
+/// minutes. `own`: the board's system folder.
 pub fn check(place: &Place, own: &Instance, name: &str) -> anyhow::Result<()> {
-    // Anything may be installed on a disk that is there.
+    // An existing disk may have any programs installed.
     let may_be = system::is_at(own) || apps::names(place)?.iter().any(|known| known == name);
     ensure!(
         may_be,
@@ -23,7 +23,7 @@ pub fn check(place: &Place, own: &Instance, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program that is `name` on a board, or serves it.
+/// Returns the program that `name` refers to on a board.
 pub fn program(instance: &Instance, name: &str) -> anyhow::Result<String> {
     let board = instance.board()?;
     let is_there = |isa: &str| begins(instance, &format!("/{FOLDER}/{name}.{isa}"));
@@ -31,7 +31,7 @@ pub fn program(instance: &Instance, name: &str) -> anyhow::Result<String> {
         return Ok(name.to_string());
     }
     let mut list = vec![];
-    // A board without a system has none.
+    // A board without a system has no list.
     let read = Stream::open(instance)?.pull(&format!("/{FOLDER}/.applets"), &mut list);
     let list = if read.is_ok() { list } else { vec![] };
     match server(&String::from_utf8_lossy(&list), name) {
@@ -44,13 +44,13 @@ pub fn program(instance: &Instance, name: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Who serves `name`, by the list of a board.
+/// Returns the program that serves `name` according to a board's list.
 fn server<'a>(list: &'a str, name: &str) -> Option<&'a str> {
     let mut served = list.lines().filter_map(|line| line.split_once(' '));
     served.find(|(served, _)| *served == name).map(|(_, program)| program)
 }
 
-/// Takes note of the first bytes, and no others.
+/// Records whether there are any bytes, and stops there.
 #[derive(Default)]
 struct First(bool);
 
@@ -65,10 +65,10 @@ impl Write for First {
     }
 }
 
-/// Is there a file with something in it?
+/// Returns whether there is a file that is not empty.
 fn begins(instance: &Instance, path: &str) -> bool {
     let mut first = First::default();
-    // What was seen of it says more than how it ended.
+    // The first bytes decide; the transfer's end does not matter.
     let _ = Stream::open(instance).and_then(|stream| stream.pull(path, &mut first));
     first.0
 }

@@ -1,10 +1,11 @@
-//! A folder of the host, as a program on a board sees it (`pen exec --dir`): the board sends jobs
-//! (`abi::served`), here they are done.
+//! A folder of the host for a program on a board (`pen exec --dir`): the board sends jobs
+//! (`abi::served`), which are done here.
 //!
-//! Contract: nothing leads out of a folder. A node is a path of plain names within it, which this
-//! host's kernel resolves beneath it, without links and other file systems, and which has to lead
-//! to the file that it was found as. Links are texts to us, and the board follows them. What is no
-//! file, directory or link is never opened. Whatever the board sends ends in an error at worst.
+//! Contract: no access leaves the folder. A node is a path of plain names within it; this host's
+//! kernel resolves the path beneath the folder, without following links or entering other file
+//! systems, and the result must be the file that was found before. Links are only texts here; the
+//! board follows them. Only files, directories and links are opened. Whatever the board sends
+//! causes an error at worst.
 
 use abi::fs::{Dirent, Errno, FIRST_COOKIE, Stat, kind};
 use abi::served::{DATA, Job, ROOT, Task, given};
@@ -22,36 +23,36 @@ use zerocopy::IntoBytes;
 #[cfg(test)]
 mod tests;
 
-/// Most lists that are kept.
+/// Maximum number of cached lists.
 const LISTS: usize = 16;
-/// Most nodes that are known at a time.
+/// Maximum number of known nodes.
 const NODES: usize = 1 << 20;
-/// The host's numbers of files are moved by so much: the board's begin with the root.
+/// Offset added to the host's inode numbers, because the board's begin with the root.
 const FIRST: u64 = ROOT + 1;
 
-/// What becomes of a job: a number and bytes.
+/// The result of a job: a number and bytes.
 pub type Said = Result<(u64, Vec<u8>), Errno>;
 
-/// A folder, and where in it the nodes are that the board was told of.
+/// A folder, and the paths of the nodes that the board knows.
 #[derive(Debug)]
 pub struct Folder {
     top: OwnedFd,
     nodes: HashMap<u64, PathBuf>,
-    /// What was in some of them when somebody began to list it.
+    /// Contents of directories at the time when the board began to list them.
     lists: HashMap<u64, Vec<Entry>>,
 }
 
-/// In a folder: its name, its node, what it is.
+/// An entry: its name, its node, its type.
 type Entry = (Vec<u8>, u64, u8);
 
-/// What was found: itself, without having been opened, and what it is.
+/// A file that was found (as an `O_PATH` descriptor), and its type.
 struct Found {
     file: OwnedFd,
     kind: u8,
     stat: rustix::fs::Stat,
 }
 
-/// What the board is told.
+/// Converts an error of the host for the board.
 fn told(why: HostErrno) -> Errno {
     match why {
         HostErrno::NOENT => Errno::Noent,
@@ -73,7 +74,7 @@ fn told(why: HostErrno) -> Errno {
     }
 }
 
-/// A plain name.
+/// Checks that it is a plain name.
 fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
     let plain = !bytes.is_empty() && bytes != b"." && bytes != b"..";
     if !plain || bytes.iter().any(|byte| matches!(byte, 0 | b'/')) {
@@ -96,7 +97,7 @@ fn number(inode: u64) -> u64 {
 }
 
 impl Found {
-    /// A path to this very file, which opens it.
+    /// Returns a path that opens exactly this file.
     fn itself(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
@@ -111,14 +112,15 @@ impl Found {
 }
 
 impl Folder {
-    /// The folder at `path`.
+    /// Opens the folder at `path`.
     pub fn open(path: &Path) -> std::io::Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Folder { top, nodes: HashMap::new(), lists: HashMap::new() })
     }
 
-    /// Does a job; `bulk` is what is behind its head. What we may not change is read-only.
+    /// Does a job; `bulk` is what follows its header. A file that we may not write counts as
+    /// read-only.
     pub fn perform(&mut self, job: &Job, bulk: &[u8]) -> Said {
         let (first, rest) = bulk.split_at_checked(job.name.into()).ok_or(Errno::Inval)?;
         let task = Task::from_code(job.task).ok_or(Errno::Nosys)?;
@@ -173,7 +175,7 @@ impl Folder {
         }
     }
 
-    /// Where a node is, as far as is known.
+    /// Returns the last known path of a node.
     fn path(&self, node: u64) -> Result<PathBuf, Errno> {
         match node {
             ROOT => Ok(PathBuf::new()),
@@ -181,14 +183,14 @@ impl Folder {
         }
     }
 
-    /// A node, if what is there is still the same.
+    /// Finds a node, if it is still the same file.
     fn node(&self, node: u64) -> Result<Found, Errno> {
         let found = self.at(&self.path(node)?)?;
         let is_it = node == ROOT || number(found.stat.st_ino) == node;
         if is_it { Ok(found) } else { Err(Errno::Noent) }
     }
 
-    /// What is there; a link is itself.
+    /// Finds the file at a path; links are not followed.
     fn at(&self, path: &Path) -> Result<Found, Errno> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -200,7 +202,7 @@ impl Folder {
         Ok(Found { file, kind, stat })
     }
 
-    /// All about what is there; from now on its node is known.
+    /// Returns the metadata of a file, and remembers its node.
     #[allow(clippy::unnecessary_cast, reason = "other hosts have other widths")]
     fn known(&mut self, path: PathBuf) -> Said {
         let Found { kind, stat: found, .. } = self.at(&path)?;
@@ -238,8 +240,8 @@ impl Folder {
         Ok((node, Vec::new()))
     }
 
-    /// Entries in the order of their names: a cookie is a place among those that were there when
-    /// the list began, so that who removes what it is told misses nothing.
+    /// Lists entries by name. A cookie is an index into the entries at the time when the list
+    /// began, so a program that removes what it lists misses nothing.
     fn list(&mut self, job: &Job) -> Said {
         if job.offset <= FIRST_COOKIE || !self.lists.contains_key(&job.node) {
             let entries = self.entries(job.node)?;
@@ -265,7 +267,7 @@ impl Folder {
         Ok((1, data))
     }
 
-    /// What is in a folder now, in order.
+    /// Returns the current entries of a directory, in order.
     fn entries(&self, node: u64) -> Result<Vec<Entry>, Errno> {
         let directory = self.node(node)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut all = Vec::new();
@@ -354,7 +356,7 @@ impl Folder {
     }
 }
 
-/// What the board knows; other things of the host are not there.
+/// Returns the board's type code; `None` for types that are hidden from the board.
 fn kind_of(found: FileType) -> Option<u8> {
     match found {
         FileType::Directory => Some(kind::DIRECTORY),

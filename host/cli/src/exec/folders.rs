@@ -1,11 +1,11 @@
-//! Folders of this host that a program on a board sees (`pen exec --dir`): which ones, and a stream
-//! with the board for each of them.
+//! Folders of this host that a program on a board uses (`pen exec --dir`), each with a stream to
+//! the board.
 //!
 //! ```text
 //!   board --Job--> thread --> folder
 //!         <--Said--
 //! ```
-//! The board knows a folder as long as its stream: until the program ends, or we do.
+//! A folder exists for the board as long as its stream: until the program or this process ends.
 
 use super::folder::{Folder, Said};
 use crate::instance::Instance;
@@ -17,11 +17,11 @@ use anyhow::{Context, ensure};
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Folders that were asked for, by the paths that the program knows them by.
+/// The requested folders, by their paths for the program.
 #[derive(Debug, Default)]
 pub struct Folders(Vec<(String, Folder)>);
 
-/// Folders that the board knows, until this is dropped.
+/// Folders that the board can use until this is dropped.
 #[derive(Default)]
 pub struct Serving {
     numbers: Vec<[u8; 4]>,
@@ -35,7 +35,7 @@ impl Drop for Serving {
 }
 
 impl Folders {
-    /// Each `HOST`, `HOST::GUEST` or `HOST:GUEST`.
+    /// Opens the folders: `HOST`, `HOST::GUEST` or `HOST:GUEST` each.
     pub fn open(lines: &[String]) -> anyhow::Result<Folders> {
         ensure!(lines.len() <= FOLDERS, "--dir: {} folders; at most {FOLDERS}", lines.len());
         let mut all: Vec<(String, Folder)> = vec![];
@@ -49,13 +49,13 @@ impl Folders {
         Ok(Folders(all))
     }
 
-    /// The paths that the program knows them by.
+    /// Returns their paths for the program.
     #[cfg(test)]
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Serves them to the board, each by a thread.
+    /// Serves each folder to the board on a thread of its own.
     pub fn serve(self, instance: &Instance) -> anyhow::Result<Serving> {
         let mut serving = Serving::default();
         for (name, folder) in self.0 {
@@ -74,14 +74,14 @@ impl Folders {
 }
 
 impl Serving {
-    /// What the board calls them.
+    /// Returns the board's numbers of the folders.
     pub fn numbers(&self) -> &[[u8; 4]] {
         &self.numbers
     }
 }
 
-/// A folder of the host, and the path by which the program knows it. A path of the host that has a
-/// colon needs `::` after it.
+/// Parses a folder of the host and its path for the program. If the host's path contains a colon,
+/// it must be followed by `::`.
 fn parse(line: &str) -> anyhow::Result<(&str, String)> {
     let parts = line.rsplit_once("::").or_else(|| line.rsplit_once(':'));
     let (host, guest) = parts.unwrap_or((line, line));
@@ -94,13 +94,13 @@ fn parse(line: &str) -> anyhow::Result<(&str, String)> {
     Ok((host, guest))
 }
 
-/// A path as a program finds it, whose current directory is its root.
+/// Returns the absolute path for a program whose current directory is its root.
 fn absolute(guest: &str) -> String {
     let names: Vec<&str> = guest.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     format!("/{}", names.join("/"))
 }
 
-/// Does what comes, until there is nobody who asks.
+/// Does jobs until the stream ends.
 fn serve(mut folder: Folder, mut stream: Stream) {
     while let Ok((Kind::Job, data)) = stream.receive() {
         let Ok((head, rest)) = FolderJob::read_from_prefix(&data) else { break };

@@ -1,4 +1,4 @@
-//! What a board is asked: which program, with which arguments, on which kernel.
+//! The request to a board: the program, its arguments, and the kernel.
 
 use super::folders::Serving;
 use super::{Line, Session, lock};
@@ -13,17 +13,17 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use zerocopy::IntoBytes;
 
-/// What is to run.
+/// The program to run.
 #[derive(Debug)]
 pub enum Program {
     /// A module of this host.
     File(PathBuf),
-    /// What the board has by this name.
+    /// A program that the board has under this name.
     Name(String),
 }
 
 impl Program {
-    /// What was named on the command line.
+    /// Interprets the program on the command line.
     pub fn of(given: &OsStr) -> anyhow::Result<Program> {
         let shown = given.to_string_lossy();
         let is_path = shown.contains('/') || [".wasm", ".wat"].iter().any(|it| shown.ends_with(it));
@@ -38,7 +38,7 @@ impl Program {
         }
     }
 
-    /// What it is called: its first argument.
+    /// Returns its name, which becomes its first argument.
     pub fn name(&self) -> String {
         match self {
             Program::Name(name) => name.clone(),
@@ -49,7 +49,7 @@ impl Program {
     }
 }
 
-/// The number of the kernel called `name`.
+/// Returns the number of the kernel called `name`.
 pub fn kernel(board: &Board, name: Option<&str>) -> anyhow::Result<u32> {
     let Some(name) = name else { return Ok(ANY_KERNEL) };
     let names: Vec<&str> = board.domains.iter().map(|domain| domain.name.as_str()).collect();
@@ -59,8 +59,8 @@ pub fn kernel(board: &Board, name: Option<&str>) -> anyhow::Result<u32> {
         as u32)
 }
 
-/// An [`Exec`] and its strings: the program `program` of the board, or the one whose images go
-/// before it, which is called `name`.
+/// Returns an [`Exec`] and its strings: for the program `program` of the board, or for the one
+/// called `name` whose images precede the request.
 pub fn request(
     line: &Line,
     program: Option<&str>,
@@ -98,7 +98,7 @@ fn ended(text: &str) -> anyhow::Result<Vec<u8>> {
     Ok([text.as_bytes(), b"\0"].concat())
 }
 
-/// Asks for the program, which gets signals from then on.
+/// Requests the program; from then on signals are sent to it.
 pub fn begin(
     stream: &mut Stream,
     (images, request): (&[(Isa, Vec<u8>)], &[u8]),
@@ -106,13 +106,13 @@ pub fn begin(
     session: &Session,
 ) -> anyhow::Result<()> {
     let mut sender = stream.sender()?;
-    // Where the board takes no more, it says why when it is asked how the program ended.
+    // If the board stops reading early, its answer to the request tells why.
     let _ = ask(&mut sender, images, request, serving)?;
     *lock(&session.sender) = Some(sender);
     Ok(())
 }
 
-/// False: the board takes no more.
+/// Returns false if the board stops reading.
 fn ask(
     sender: &mut Sender,
     images: &[(Isa, Vec<u8>)],

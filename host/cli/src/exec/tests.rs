@@ -1,4 +1,4 @@
-//! A program's life as the host sees it, against a board that a test plays.
+//! A program's life as seen by the host; the test plays the board.
 
 use super::*;
 use abi::host::{Exec, Frame};
@@ -21,7 +21,7 @@ fn line(arguments: &[&str], env: &[&str]) -> Line {
     }
 }
 
-/// The next frame that the host sent.
+/// Returns the next frame from the host.
 fn frame(from: &mut impl Read) -> (Kind, Vec<u8>) {
     let mut head = [0; size_of::<Frame>()];
     from.read_exact(&mut head).unwrap();
@@ -40,8 +40,8 @@ fn exit(kind: u32, status: u32) -> Exit {
     Exit { kind: kind.into(), status: status.into() }
 }
 
-/// Code, output and errors of a program that reads all of its input and then does what `board`
-/// says; the board answers a text of what it was sent.
+/// Runs a program against a board that reads all input, then does what `board` does. Returns the
+/// exit code, the output and the errors.
 fn played(
     input: &'static [u8],
     board: impl FnOnce(&mut UnixStream) + Send + 'static,

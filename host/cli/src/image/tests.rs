@@ -1,11 +1,11 @@
-//! Staging of small ELF files made by hand.
+//! Staging of small hand-made ELF files.
 
 use super::*;
 use std::path::Path;
 use zerocopy::FromBytes;
 
 const ENTRY: u64 = 0x10;
-/// Where the one word with a relocation lies.
+/// Address of the word with a relocation.
 const WORD: u64 = 0x18;
 const FILE: usize = 0x40;
 const MEMORY: u64 = 0x1000;
@@ -16,7 +16,8 @@ fn put(bytes: &mut Vec<u8>, parts: &[(u64, usize)]) {
     }
 }
 
-/// An ELF with one segment of 0x40 bytes at 0, one relocation of `kind`, and e_type `form`.
+/// Returns an ELF file with one segment of 0x40 bytes at 0, one relocation of `kind`, and e_type
+/// `form`.
 fn elf_file(machine: u16, form: u16, kind: u64) -> Vec<u8> {
     let (data, rela) = (64 + 56, 64 + 56 + FILE as u64);
     let sections = rela + 24;

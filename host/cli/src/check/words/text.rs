@@ -1,10 +1,10 @@
-//! What of a file is prose, and what is code.
+//! Separates the prose of a file from its code.
 //!
-//! Prose is lower case with single spaces, so that a phrase is found across the end of a line.
+//! Prose is normalized to lower case and single spaces, so that a phrase is found across line ends.
 
 use crate::check::pieces::{self, Piece};
 
-/// A part of a file; `lines` says on which line a byte of it was: (first byte, line), ascending.
+/// A part of a file. `lines` maps bytes to lines: (first byte, line), ascending.
 #[derive(Default)]
 pub struct Extract {
     text: String,
@@ -19,14 +19,14 @@ impl Extract {
         self.text.push(c);
     }
 
-    /// A gap between pieces; several are one.
+    /// Adds a gap between pieces; adjacent gaps are merged.
     fn gap(&mut self, line: usize) {
         if !self.text.is_empty() && !self.text.ends_with(' ') {
             self.push(' ', line);
         }
     }
 
-    /// Prose: lower case, white space is one gap.
+    /// Adds a character of prose: lower case, with white space as gaps.
     fn prose(&mut self, c: char, line: usize) {
         if c.is_whitespace() {
             return self.gap(line);
@@ -34,7 +34,7 @@ impl Extract {
         c.to_lowercase().for_each(|c| self.push(c, line));
     }
 
-    /// Prose that begins on `line`; returns the line on which it ends.
+    /// Adds prose that begins on `line`. Returns the line on which it ends.
     fn all(&mut self, prose: &str, mut line: usize) -> usize {
         for c in prose.chars() {
             self.prose(c, line);
@@ -43,7 +43,8 @@ impl Extract {
         line
     }
 
-    /// The same of a text with escapes; an escape is a character that no phrase has.
+    /// Does the same for a string with escapes; each escape becomes a character that no phrase
+    /// contains.
     fn escaped(&mut self, prose: &str, mut line: usize) -> usize {
         let mut chars = prose.chars();
         while let Some(c) = chars.next() {
@@ -60,7 +61,8 @@ impl Extract {
         next.checked_sub(1).map_or(0, |index| self.lines[index].1)
     }
 
-    /// Lines where `phrase` is, as whole words and not as code, but for what is in `except`.
+    /// Returns the lines that contain `phrase` as whole words in prose, not counting the phrases in
+    /// `except`.
     pub fn phrase(&self, phrase: &str, except: &[String]) -> impl Iterator<Item = usize> {
         let text = self.text.as_str();
         let fine = move |at: usize| {
@@ -78,7 +80,7 @@ impl Extract {
             .map(|at| self.line(at))
     }
 
-    /// Lines where a name has `part` among its parts: `a_part`, `PartOf`.
+    /// Returns the lines with a name that contains the word `part`: `a_part`, `PartOf`.
     pub fn name(&self, part: &str) -> impl Iterator<Item = usize> {
         let mut found = Vec::new();
         let (mut start, mut before) = (0, ' ');
@@ -97,7 +99,7 @@ impl Extract {
     }
 }
 
-/// Neither a part of a longer word, nor code: `who`, {who}.
+/// Returns whether it is a whole word and not code (in backquotes or braces).
 fn is_word(text: &str, at: usize, length: usize) -> bool {
     let part = pieces::is_part_of_name;
     let before = text[..at].chars().next_back();
@@ -105,7 +107,7 @@ fn is_word(text: &str, at: usize, length: usize) -> bool {
     !before.is_some_and(|c| part(c) || c == '`' || c == '{') && !after.is_some_and(part)
 }
 
-/// All of it, without the marks of quotes and lists at the start of lines.
+/// Extracts all text, without quote and list markers at the start of lines.
 pub fn of_markdown(text: &str) -> Extract {
     let mut prose = Extract::default();
     for (number, line) in text.lines().enumerate() {
@@ -115,7 +117,7 @@ pub fn of_markdown(text: &str) -> Extract {
     prose
 }
 
-/// Comments and texts; and the rest.
+/// Extracts comments and strings, and the rest.
 pub fn of_rust(text: &str) -> (Extract, Extract) {
     let (mut prose, mut code) = (Extract::default(), Extract::default());
     for (line, piece) in pieces::of(text) {

@@ -1,10 +1,10 @@
-//! A folder, asked by a board that keeps the rules or does not.
+//! A folder, used by correct and faulty boards.
 
 use super::*;
 use std::fs;
 use zerocopy::FromBytes;
 
-/// A folder in which there are a file, a directory with one, links out of it, and a pipe.
+/// A folder with a file, a directory with a file, links that leave it, and a pipe.
 struct Place {
     path: PathBuf,
     folder: Folder,
@@ -64,7 +64,7 @@ fn what_is_there_is_found_read_and_written() {
     let above = place.named(job(Task::Parent, deep), b"", &[]).unwrap().0;
     assert_eq!(above, sub);
     assert_eq!(place.named(job(Task::Parent, sub), b"", &[]).unwrap().0, ROOT);
-    // What is in a directory goes with it.
+    // Renaming a directory keeps its contents.
     let rename = Job { second: ROOT, ..job(Task::Rename, ROOT) };
     place.named(rename, b"sub", b"other").unwrap();
     assert_eq!(place.read(deep).unwrap(), b"deep");
@@ -100,7 +100,7 @@ fn a_list_comes_in_pieces_and_says_where_it_ends() {
             break;
         }
     }
-    // A pipe is nothing that the board knows.
+    // The board does not see the pipe.
     assert_eq!((names.len(), names.contains(&"pipe".to_string())), (304, false));
     assert!(names.is_sorted() && pieces > 4);
 }
@@ -111,7 +111,7 @@ fn nothing_leads_out() {
     for name in ["..", ".", "", "sub/deep", "../secret", "a\0b"] {
         assert_eq!(place.find(ROOT, name), Err(Errno::Inval), "{name}");
     }
-    // Links are found, and are texts.
+    // Links are found, as texts.
     let out = place.find(ROOT, "out").unwrap();
     assert_eq!(place.named(job(Task::ReadLink, out), b"", &[]).unwrap().1, b"../secret");
     let write = Job { length: 1, ..job(Task::Write, out) };
@@ -125,7 +125,7 @@ fn nothing_leads_out() {
     assert!(place.named(make, b"new", &[]).is_err());
     assert!(place.named(job(Task::Unlink, up), b"secret", &[]).is_err());
     assert!(place.named(job(Task::List, up), b"", &[]).is_err());
-    // A directory that becomes a link under our feet is not followed.
+    // A directory that is replaced by a link meanwhile is not followed.
     let sub = place.find(ROOT, "sub").unwrap();
     let deep = place.find(sub, "deep").unwrap();
     fs::rename(place.inside("sub"), place.path.join("sub")).unwrap();
@@ -133,7 +133,7 @@ fn nothing_leads_out() {
     assert_eq!(place.read(deep), Err(Errno::Loop));
     assert_eq!(place.find(sub, "deep"), Err(Errno::Noent));
     assert_eq!(fs::read(place.path.join("secret")).unwrap(), b"secret");
-    // What is no file is not opened.
+    // A pipe is not opened.
     assert_eq!(place.find(ROOT, "pipe"), Err(Errno::Perm));
 }
 
@@ -169,7 +169,7 @@ fn nonsense_is_an_error() {
         job.node = [ROOT, file, job.node][random(3) as usize];
         job.length = random(1 << 20);
         job.offset >>= random(64);
-        // Any answer will do.
+        // Any answer is acceptable.
         let _ = place.folder.perform(&job, bulk);
     }
     assert_eq!(fs::read(place.path.join("secret")).unwrap(), b"secret");
