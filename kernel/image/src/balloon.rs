@@ -14,11 +14,7 @@
 //!
 //! The thread sleeps until there is an event, so a balloon does not wake an idle kernel.
 
-use crate::memory::{FRAMES, SPACES, TABLE};
-use crate::movable;
-use crate::node::Node;
 use crate::peers::{Ask, Peers, Terms};
-use crate::soc::Soc;
 use abi::boot::{BLOCK, Blob, MAX_DOMAINS, role};
 use abi::memory::{BLOCKS_LOCK, BlockPage};
 use abi::soc::{Spinlock, state};
@@ -36,6 +32,10 @@ use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 use kernel_mem::manager::{Action, Event, Limits, Manager, Sample};
 use kernel_mem::mapping;
 use kernel_msg::Level;
+use kernel_node::Node;
+use kernel_node::memory::{FRAMES, SPACES, TABLE};
+use kernel_node::movable;
+use kernel_node::soc::Soc;
 use kernel_sched::WaitQueue;
 
 /// A peer that does not answer for this long counts as refusing.
@@ -126,7 +126,7 @@ impl Balloons {
             balloon: Balloon::new(blocks, PhysAddr(global.base), end(blob, me)),
             table,
             lock: HwLock::new(lock, me),
-            manager: Lock::new(crate::ranks::BALLOON, Manager::new(me, LIMITS)),
+            manager: Lock::new(kernel_node::ranks::BALLOON, Manager::new(me, LIMITS)),
             busy: AtomicBool::new(false),
             answers: [const { AtomicU64::new(UNKNOWN) }; MAX_DOMAINS],
             answered: WaitQueue::new(),
@@ -371,7 +371,7 @@ impl Machine for Hardware<'_> {
     fn unmap(&self, block: PhysAddr) -> bool {
         let Some(table) = TABLE.get() else { return false };
         let unmapped = table.lock().unmap(block.to_virt(), BLOCK).is_ok();
-        crate::shootdown::flush_all(block.to_virt(), BLOCK);
+        kernel_node::shootdown::flush_all(block.to_virt(), BLOCK);
         unmapped
     }
 
@@ -382,7 +382,7 @@ impl Machine for Hardware<'_> {
         }
         for core in 0..self.node.domain().cores as usize {
             // Frames in the cache of a core that is off stay there; their block is then refused.
-            if !crate::shootdown::is_online(core) {
+            if !kernel_node::shootdown::is_online(core) {
                 continue;
             }
             let core = Some(CoreId(core as u8));

@@ -11,13 +11,10 @@
 use crate::balloon::Balloons;
 use crate::devices::Devices;
 use crate::kernel::{self, Kernel};
-use crate::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
-use crate::node::Node;
 use crate::peers::Peers;
 use crate::platform::Platform;
 use crate::services::Services;
-use crate::soc::Soc;
-use crate::{blob, clock, coherence, cores, idle, interrupts, log, monitor, ranks};
+use crate::{clock, coherence, cores, idle, interrupts, monitor};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -28,6 +25,10 @@ use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::notify::Attendance;
+use kernel_node::Node;
+use kernel_node::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
+use kernel_node::soc::Soc;
+use kernel_node::{blob, log, ranks};
 use kernel_sched::Scheduler;
 
 static STACKS: KernelStacks = KernelStacks;

@@ -2,7 +2,7 @@
 //! against chip time again.
 
 use crate::kernel::{self, Kernel};
-use crate::log;
+use kernel_node::log;
 use kernel_sched::WaitQueue;
 
 static CLOCK: WaitQueue = WaitQueue::new();

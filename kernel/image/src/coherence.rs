@@ -1,9 +1,5 @@
 //! Connects the driver of the shared block, `kernel_coherence`, to this kernel.
 
-use crate::memory::{FRAMES, TABLE};
-use crate::ranks;
-use crate::shootdown::{self, Flushed};
-use crate::soc::Soc;
 use abi::boot::Blob;
 use arch::shared::Window;
 use base::addr::VirtAddr;
@@ -13,6 +9,10 @@ pub use kernel_coherence::Met;
 pub use kernel_coherence::Trip;
 use kernel_coherence::{Ports, Thrashing};
 use kernel_mem::blocks::{Blocks, Kind};
+use kernel_node::memory::{FRAMES, TABLE};
+use kernel_node::ranks;
+use kernel_node::shootdown::{self, Flushed};
+use kernel_node::soc::Soc;
 
 /// The driver's access to this kernel.
 #[derive(Clone, Copy)]
@@ -61,12 +61,14 @@ pub fn claim(coherence: &Coherence, me: DomainId, blocks: Option<&Blocks<Window>
         && let Some(blocks) = blocks
         && let Err(why) = blocks.claim(coherence.index(), Kind::Coherent)
     {
-        crate::log!("the shared block cannot be claimed: {why:?}");
+        kernel_node::log!("the shared block cannot be claimed: {why:?}");
     }
 }
 
 /// Logs that kernels take a page of the service `owner` from each other too often.
 pub fn complain(owner: &str, Thrashing { page, moves, window }: Thrashing) {
     let ms = window / 1_000_000;
-    crate::log!("{owner}: page {page} of the shared block moved {moves} times within {ms} ms");
+    kernel_node::log!(
+        "{owner}: page {page} of the shared block moved {moves} times within {ms} ms"
+    );
 }

@@ -2,12 +2,13 @@
 //! waits (`arch::attend`).
 
 use crate::kernel::{self, Kernel};
-use crate::{balloon, interrupts, memory, shootdown};
+use crate::{balloon, interrupts};
 use abi::boot::Blob;
 use arch::attend::Waits;
 use arch::types::StartError;
 use base::addr::PhysAddr;
 use base::id::{CoreId, Vector};
+use kernel_node::{memory, shootdown};
 
 /// Sets up a secondary core that was started, or started again after a power-off.
 pub fn enter(core: usize) {

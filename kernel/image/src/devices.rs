@@ -12,7 +12,6 @@ mod disk;
 pub mod dma;
 pub mod streams;
 
-use crate::node::Node;
 use abi::boot::{Device, device};
 use arch::attend::Attending;
 use arch::lock::Lock;
@@ -24,6 +23,7 @@ use drivers::block::Block;
 use drivers::console::Console;
 use drivers::rng::Rng;
 use drivers::transport::Bus;
+use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::Mode;
 
@@ -37,7 +37,7 @@ pub struct Slot<T> {
 impl<T> Slot<T> {
     fn new() -> Self {
         Slot {
-            driver: Lock::new(crate::ranks::DEVICE, None),
+            driver: Lock::new(kernel_node::ranks::DEVICE, None),
             waiting: WaitQueue::new(),
             vector: u32::MAX,
         }
@@ -108,7 +108,7 @@ impl Devices {
             if found.kind == device::DMA {
                 match self.dma.start(node, found, dma) {
                     Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
-                    Err(why) => crate::log!("device {name}: not started: {why:?}"),
+                    Err(why) => kernel_node::log!("device {name}: not started: {why:?}"),
                 }
                 continue;
             }
@@ -126,7 +126,7 @@ impl Devices {
             };
             match started {
                 Ok(()) => arch::irq::unmask(Vector(found.vector as u8)),
-                Err(why) => crate::log!("device {name}: not started: {why:?}"),
+                Err(why) => kernel_node::log!("device {name}: not started: {why:?}"),
             }
         }
     }
@@ -202,7 +202,7 @@ impl Devices {
     /// Writes text to the console without waiting, as much as fits: for a panic.
     pub fn last_words(&self, node: &'static Node, what: &dyn fmt::Display) {
         use core::fmt::Write;
-        let mut text = crate::print::Text::<3000>::new();
+        let mut text = kernel_node::print::Text::<3000>::new();
         // Text that does not fit is cut.
         let _ = write!(text, "\n{what}");
         if let Some(mut driver) = self.console.driver.try_lock()

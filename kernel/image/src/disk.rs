@@ -39,7 +39,7 @@ static SETTLED: AtomicBool = AtomicBool::new(false);
 pub fn start(kernel: &'static Kernel) {
     let is_there = kernel.devices.disk_is_read_only().is_some();
     if is_there && kernel.spawn("disk", None, thread, 0).is_err() {
-        crate::log!("no memory for a thread that serves the disk");
+        kernel_node::log!("no memory for a thread that serves the disk");
     }
 }
 
@@ -77,7 +77,7 @@ fn serve(kernel: &'static Kernel) {
     };
     match medium {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
-        Err(why) => crate::log!("{name}: no copy of it in memory: {why}"),
+        Err(why) => kernel_node::log!("{name}: no copy of it in memory: {why}"),
     }
 }
 
@@ -115,10 +115,12 @@ impl Disk {
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
                     Ok(Ok(())) => {
                         SETTLED.store(true, Ordering::Relaxed);
-                        crate::log!("{}: ext2, mounted", self.name);
+                        kernel_node::log!("{}: ext2, mounted", self.name);
                     }
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
-                    Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
+                    Ok(Err(why)) => {
+                        return kernel_node::log!("{}: not mounted: {why:?}", self.name);
+                    }
                 },
                 Err(ServiceFailure::Restarted) => {}
                 // A request that was taken may have been lost on its way here.

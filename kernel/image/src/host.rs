@@ -34,7 +34,7 @@ const PART: &str = "~part";
 /// Starts the thread, if this kernel has the device for streams.
 pub fn start(kernel: &'static Kernel) {
     if kernel.devices.streams.is_there() && kernel.spawn("host", None, accept, 0).is_err() {
-        crate::log!("no memory for a thread that serves the host");
+        kernel_node::log!("no memory for a thread that serves the host");
     }
 }
 

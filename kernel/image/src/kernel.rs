@@ -6,9 +6,9 @@
 use crate::devices::Out;
 use crate::platform::Platform;
 use crate::services::Services;
-use crate::soc::Soc;
 use arch::lock::Once;
 use core::ops::Deref;
+use kernel_node::soc::Soc;
 use kernel_sched::trace::TraceLog;
 
 /// A platform with its services.

@@ -14,7 +14,6 @@ mod ask;
 mod calls;
 mod handlers;
 
-use crate::node::Node;
 use abi::boot::Blob;
 use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
 use abi::soc::DomainPage;
@@ -27,6 +26,7 @@ use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
+use kernel_node::Node;
 use kernel_sched::{ThreadId, WaitQueue};
 
 pub use ask::{Ask, Procedures, with_room};
@@ -96,7 +96,7 @@ impl Peers {
         Some(Peers {
             peers,
             handlers: Handlers::new(cores),
-            urgent: (0..cores).map(|_| Lock::new(crate::ranks::SCRATCH, scratch())).collect(),
+            urgent: (0..cores).map(|_| Lock::new(kernel_node::ranks::SCRATCH, scratch())).collect(),
             vector: blob.vector_msg,
             changed: WaitQueue::new(),
             open: AtomicBool::new(false),
@@ -288,8 +288,8 @@ impl Peer {
             cores: blob.domains()[id.index()].cores as usize,
             page: Window::uncached(blob, PhysAddr(page), size_of::<DomainPage>() as u64)?,
             wires: LinkPair { mine: link(me, id)?, theirs: link(id, me)? },
-            caller: Lock::new(crate::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
-            server: Lock::new(crate::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
+            caller: Lock::new(kernel_node::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
+            server: Lock::new(kernel_node::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
             room: WaitQueue::new(),
             sent: AtomicU64::new(0),
             served: AtomicU64::new(0),

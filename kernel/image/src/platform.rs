@@ -3,13 +3,13 @@
 use crate::balloon::Balloons;
 use crate::coherence::Coherence;
 use crate::devices::Devices;
-use crate::memory;
-use crate::node::Node;
 use crate::peers::Peers;
 use crate::twins::Others;
 use alloc::boxed::Box;
 use core::ops::Deref;
 use kernel_mem::mapping::{Audit, Violation};
+use kernel_node::Node;
+use kernel_node::memory;
 
 /// A node with its drivers.
 pub struct Platform {

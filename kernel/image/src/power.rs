@@ -14,8 +14,8 @@
 //! calibrated afterwards (`clock`).
 
 use crate::coherence::Coherence;
+use crate::cores;
 use crate::kernel::{self, Kernel};
-use crate::{cores, log, shootdown};
 use abi::soc::command;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -24,6 +24,7 @@ use arch::types::{Memory, Rights};
 use base::id::{CoreId, DomainId};
 use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
+use kernel_node::{log, shootdown};
 use kernel_sched::WaitQueue;
 
 /// Priority of the thread that powers the domain off: the highest.
@@ -33,7 +34,7 @@ const PRIORITY: u8 = 31;
 /// last instructions.
 const OUT_NS: u64 = 1_000_000_000;
 
-static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
+static RESUME: Lock<Resume> = Lock::new(kernel_node::ranks::POWER, Resume::empty());
 
 /// Why a power-off cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +168,7 @@ extern "C" fn online(core: usize) -> ! {
 /// nothing is written that is needed again. The last `clean` is of the image's data: it includes
 /// the page table's lock, which the walk before it has taken and released.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
-    if let Some(table) = crate::memory::TABLE.get() {
+    if let Some(table) = kernel_node::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {
             if leaf.memory == Memory::Cached && leaf.rights == Rights::ReadWrite {
                 arch::cache::clean(leaf.virt.0 as usize, leaf.bytes as usize);

@@ -25,7 +25,6 @@ mod keeping;
 mod patience;
 mod served;
 
-use crate::node::Node;
 use crate::peers::{Ask, CallFailure};
 use crate::platform::Platform;
 use ::processes::Processes;
@@ -41,6 +40,7 @@ pub use frames::kind as frames_kind;
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
+use kernel_node::Node;
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
 pub use served::Served;

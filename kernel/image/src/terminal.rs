@@ -45,7 +45,7 @@ struct Ends {
     programs: u64,
 }
 
-static ENDS: Lock<Option<Ends>> = Lock::new(crate::ranks::TERMINAL, None);
+static ENDS: Lock<Option<Ends>> = Lock::new(kernel_node::ranks::TERMINAL, None);
 /// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
 /// The thread that has text for the terminal while the monitor is shown.
@@ -59,7 +59,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
     let begun = kernel.spawn("screen", None, screen, 0).is_ok();
     let begun = begun && kernel.spawn("init", None, init, 0).is_ok();
     if !begun {
-        crate::log!("no memory for the threads of the terminal");
+        kernel_node::log!("no memory for the threads of the terminal");
     }
     begun
 }

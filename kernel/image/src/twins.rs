@@ -11,8 +11,6 @@
 //! may be replaced later: each dispatch checks that the staged image is still the one that the
 //! table was made from.
 
-use crate::memory::{FRAMES, TABLE};
-use crate::symbols::{Named, Symbols, header};
 use abi::boot::{Blob, Domain, ImageHeader, VA_OFFSET, kind};
 use alloc::vec::Vec;
 use arch::types::{Access, Fault};
@@ -23,6 +21,8 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_mem::mapping;
+use kernel_node::memory::{FRAMES, TABLE};
+use kernel_node::symbols::{Named, Symbols, header};
 #[cfg(feature = "trials")]
 use share::twins::Tally;
 use share::twins::{NoTwin, Twins};
@@ -126,8 +126,10 @@ pub fn new(blob: &'static Blob, me: DomainId) -> Others {
         let known = if blob.has_twins() { known(blob, me, domain) } else { None };
         if blob.has_twins() {
             match &known {
-                Some(known) => crate::log!("twins of {name}: {:?}", known.twins.tally()),
-                None => crate::log!("no twins of {name}: its image is not staged, or nonsense"),
+                Some(known) => kernel_node::log!("twins of {name}: {:?}", known.twins.tally()),
+                None => {
+                    kernel_node::log!("no twins of {name}: its image is not staged, or nonsense")
+                }
             }
         }
         others.push(Other {

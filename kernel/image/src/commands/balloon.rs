@@ -4,12 +4,12 @@
 use super::{Command, Failure, Outcome, Session, number};
 use crate::balloon::{Balloons, Failure as Why};
 use crate::kernel::Kernel;
-use crate::memory::FRAMES;
-use crate::movable;
 use core::fmt::Write;
 use kernel_mem::balloon::Refusal;
 use kernel_mem::blocks::{Kind, State};
 use kernel_mem::frames::span::BlockError;
+use kernel_node::memory::FRAMES;
+use kernel_node::movable;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "balloon",

@@ -27,7 +27,7 @@ fn records(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
 }
 
 fn used() -> u64 {
-    crate::memory::Use::now().used()
+    kernel_node::memory::Use::now().used()
 }
 
 /// Prints the memory in use of this kernel and of all other kernels.

@@ -1,9 +1,9 @@
 //! Synchronous requests to the disk. A large one is divided, and its parts are in flight together.
 
 use super::{Devices, bus};
-use crate::node::Node;
 use core::sync::atomic::Ordering;
 use drivers::block::{BUFFER, Block, BlockError, Request, SECTOR, SLOTS, Token};
+use kernel_node::Node;
 
 /// A request: its sector, the operation, and the buffer for what is read.
 type Asked<'a> = (u64, Request<'a>, &'a mut [u8]);

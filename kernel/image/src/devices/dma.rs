@@ -2,12 +2,12 @@
 //! (`dma::Dma`), which [`crate::transfers`] uses.
 
 use super::Devices;
-use crate::node::Node;
 use abi::boot::Device as Found;
 use arch::lock::{Lock, Once};
 use dma::port::{NotOurs, Port};
 use dma::watch::Rest;
 use dma::{Books, Seen, Ticket};
+use kernel_node::Node;
 use kernel_sched::WaitQueue;
 use share::{Device, Mode};
 
@@ -35,7 +35,7 @@ impl Slot {
             vector: u32::MAX,
             waiting: WaitQueue::new(),
             place: Once::new(),
-            books: Lock::new(crate::ranks::DEVICE, Books::new()),
+            books: Lock::new(kernel_node::ranks::DEVICE, Books::new()),
         }
     }
 

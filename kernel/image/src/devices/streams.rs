@@ -4,13 +4,13 @@
 //! streams. Each poll receives the packets that have arrived and sends what can be sent.
 
 use super::{Slot, bus};
-use crate::node::Node;
 use abi::boot::Device;
 use abi::host::PORT;
 use abi::vsock::DATA;
 use drivers::streams::{Id, Read, Streams};
 use drivers::transport::InitError;
 use drivers::vsock::Vsock;
+use kernel_node::Node;
 
 /// The stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

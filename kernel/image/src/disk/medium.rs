@@ -4,10 +4,10 @@
 //! are lost when the kernel ends.
 
 use crate::kernel::Kernel;
-use crate::memory::FRAMES;
 use alloc::vec::Vec;
 use base::addr::PAGE;
 use drivers::block::{BUFFER, BlockError, SECTOR};
+use kernel_node::memory::FRAMES;
 
 /// Size of a piece in bytes: two requests to the device.
 const PIECE: usize = 2 * BUFFER;

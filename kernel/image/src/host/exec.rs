@@ -38,7 +38,8 @@ struct Feed {
 }
 
 /// Feeds that their threads have not taken yet, by the numbers of their streams.
-static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> =
+    Lock::new(kernel_node::ranks::FEEDS, BTreeMap::new());
 
 /// Handles that this kernel has open; dropping this closes them.
 struct Handles<'a> {
@@ -195,7 +196,7 @@ impl Stream {
         let before = FEEDS.lock().insert(self.id.number(), feed.clone());
         drop(before);
         if self.kernel.spawn("feeder", None, feeder, self.id.number()).is_err() {
-            crate::log!("no memory for the thread of a program's input");
+            kernel_node::log!("no memory for the thread of a program's input");
             let taken = FEEDS.lock().remove(&self.id.number());
             drop(taken);
             let _ = with_files(&self.session, |client| client.close(feed.input));

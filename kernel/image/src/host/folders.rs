@@ -42,7 +42,7 @@ struct Folder {
 }
 
 /// All folders, by their numbers.
-static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(kernel_node::ranks::FEEDS, BTreeMap::new());
 
 /// A handle of a folder's root, for one program.
 pub(super) struct Held {

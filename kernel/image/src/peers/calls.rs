@@ -1,7 +1,6 @@
 //! Outgoing calls to peers: sending, waiting, retrying, giving up.
 
 use super::{Ask, Peer, Peers};
-use crate::node::Node;
 use abi::soc::{command, state};
 use arch::time::soc_time;
 use base::id::DomainId;
@@ -9,6 +8,7 @@ use core::sync::atomic::Ordering;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::retry::{RetryAction, RetryTimer};
 use kernel_msg::{Busy, CallError, CallId, Class, Level, Refusal};
+use kernel_node::Node;
 use kernel_sched::WaitQueue;
 
 /// A pending call rings its peer again after this long, because a doorbell is lost while the peer's

@@ -7,7 +7,6 @@
 //! notice is dropped and counted.
 
 use super::{Peer, Peers, Procedures};
-use crate::node::Node;
 use abi::msg::{LAYOUT, MAX_PAYLOAD, MAX_REPLIES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,6 +15,7 @@ use base::id::CoreId;
 use base::port::Trace;
 use kernel_msg::pool::{Arrival, MIN_HANDLERS, Next, Pool, Shortage};
 use kernel_msg::{Refusal, Request};
+use kernel_node::Node;
 use kernel_sched::WaitQueue;
 
 /// Most handler threads of a core.
@@ -61,12 +61,12 @@ impl Handlers {
     pub fn new(cores: usize) -> Self {
         let core = |_| Core {
             state: Lock::new(
-                crate::ranks::POOL,
+                kernel_node::ranks::POOL,
                 State { pool: Pool::new(MAX_HANDLERS), jobs: VecDeque::with_capacity(MAX_JOBS) },
             ),
             idle: WaitQueue::new(),
         };
-        let overflow = |_| Lock::new(crate::ranks::SCRATCH, [0; MAX_PAYLOAD]);
+        let overflow = |_| Lock::new(kernel_node::ranks::SCRATCH, [0; MAX_PAYLOAD]);
         Handlers {
             cores: (0..cores).map(core).collect(),
             overflow: (0..cores).map(overflow).collect(),
@@ -78,7 +78,7 @@ impl Handlers {
         for core in 0..self.cores.len() {
             for _ in 0..MIN_HANDLERS {
                 if procedures.spawn_handler(CoreId(core as u8), FIRST).is_err() {
-                    crate::log!("core {core}: no memory for its handler threads");
+                    kernel_node::log!("core {core}: no memory for its handler threads");
                 }
             }
         }

@@ -125,7 +125,7 @@ extern "C" fn live(pid: usize) {
     let (how, status) = encode_end(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
-        crate::log!("process {pid}: the table refused its end");
+        kernel_node::log!("process {pid}: the table refused its end");
     }
 }
 
@@ -188,7 +188,7 @@ fn apply_manifest(
     for (path, name, write) in &manifest.preopens {
         let handle = open_folder(guest, path).inspect_err(|why| {
             let shown = String::from_utf8_lossy(path);
-            crate::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
+            kernel_node::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
         })?;
         let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
         let given = (inheriting & rights::DIRECTORY, inheriting);
@@ -242,7 +242,7 @@ fn run(
     let trace = loaded.backtrace();
     if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {
         let said = report(life, what, &trace);
-        said.lines().for_each(|line| crate::log!("{line}"));
+        said.lines().for_each(|line| kernel_node::log!("{line}"));
         ran.process.complain(&mut ran.guest, &mut said.into_bytes());
     }
     ran.process.close_all(&mut ran.guest);

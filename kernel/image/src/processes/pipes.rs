@@ -42,7 +42,7 @@ impl Pipes {
     /// Creates unused pipes.
     pub fn new() -> Pipes {
         let place = |_| Place {
-            pipe: Lock::new(crate::ranks::PIPES, PrivatePipe::new()),
+            pipe: Lock::new(kernel_node::ranks::PIPES, PrivatePipe::new()),
             waiting: [WaitQueue::new(), WaitQueue::new()],
         };
         Pipes { places: (0..PIPES).map(place).collect(), left: AtomicU64::new(0) }

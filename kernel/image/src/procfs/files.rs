@@ -55,7 +55,7 @@ pub const FILES: &[File] = &[
     File { name: "idle", text: idle, write: Some(set_idle) },
     shows("interrupts", |session, out| print_command(session, out, "irq")),
     shows("kernels", |session, out| print_command(session, out, "peers")),
-    shows("kmsg", |_, out| crate::print::kept(out)),
+    shows("kmsg", |_, out| kernel_node::print::kept(out)),
     shows("meminfo", meminfo),
     shows("memory", |session, out| print_command(session, out, "mem")),
     shows("mounts", |session, out| print_command(session, out, "mounts")),
@@ -84,7 +84,7 @@ fn execute(session: &Session, line: &str) -> Result<(), Errno> {
 
 /// Lines of `NAME: NUMBER kB`, for the tool `free`.
 fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
-    let now = crate::memory::Use::now();
+    let now = kernel_node::memory::Use::now();
     let lines = [
         ("MemTotal", now.total),
         ("MemFree", now.free),

@@ -44,7 +44,7 @@ const PROC: &str = "proc";
 /// Starts the thread.
 pub fn start(kernel: &'static Kernel) {
     if kernel.spawn("proc", None, thread, 0).is_err() {
-        crate::log!("no memory for a thread that serves /proc");
+        kernel_node::log!("no memory for a thread that serves /proc");
     }
 }
 

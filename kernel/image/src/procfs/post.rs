@@ -50,7 +50,7 @@ impl Post {
                     Ok(()) => {}
                     Err(Errno::Restarted | Errno::Io) => self.pause(),
                     Err(why) => {
-                        return crate::log!("files of {}: not mounted: {why:?}", self.number);
+                        return kernel_node::log!("files of {}: not mounted: {why:?}", self.number);
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}

@@ -7,7 +7,6 @@
 //! clear them when the kernel dies.
 
 use crate::coherence::Coherence;
-use crate::node::Node;
 use alloc::vec::Vec;
 use arch::exclusion::Exclusion;
 use arch::shared::Window;
@@ -15,6 +14,7 @@ use base::addr::PhysAddr;
 use base::id::DomainId;
 use base::port::{Exclusive, Words};
 use core::sync::atomic::{AtomicU32, Ordering};
+use kernel_node::Node;
 use share::{Arena, Custody, Marks};
 
 /// The additional parts of a shared arena.
@@ -38,7 +38,7 @@ pub struct Keeping {
 impl Keeping {
     /// An arena in memory of this kernel only.
     pub fn alone(arena: Arena) -> Keeping {
-        Keeping { arena: Exclusion::new(crate::ranks::SERVICE, None, arena), shared: None }
+        Keeping { arena: Exclusion::new(kernel_node::ranks::SERVICE, None, arena), shared: None }
     }
 
     /// An arena in the shared block. `between` is the lock between kernels; `index` is the
@@ -59,7 +59,7 @@ impl Keeping {
             // The first boot of this domain: the word is uninitialised.
             shared.write_mark(0);
         }
-        let arena = Exclusion::new(crate::ranks::SERVICE, Some(between), arena);
+        let arena = Exclusion::new(kernel_node::ranks::SERVICE, Some(between), arena);
         Some(Keeping { arena, shared: Some(shared) })
     }
 }

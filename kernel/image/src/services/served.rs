@@ -3,10 +3,7 @@
 
 use super::keeping::Keeping;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
-use crate::arenas;
 use crate::coherence::{self, Coherence};
-use crate::memory::CoreHeap;
-use crate::node::Node;
 use crate::peers::Ask;
 use crate::platform::Platform;
 use abi::boot::Blob;
@@ -20,6 +17,9 @@ use base::addr::PhysAddr;
 use base::id::{DomainId, Epoch};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Refusal;
+use kernel_node::Node;
+use kernel_node::arenas;
+use kernel_node::memory::CoreHeap;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, codec,
@@ -110,7 +110,7 @@ impl<S: Service + Shareable> Served<S> {
         }
         match self.keeping(platform) {
             Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
-            None => crate::log!("{}: no shared memory for it", S::NAME),
+            None => kernel_node::log!("{}: no shared memory for it", S::NAME),
         }
     }
 
@@ -246,7 +246,7 @@ impl<S: Service + Shareable> Served<S> {
         });
         let outbox = &asked.outbox;
         if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
-            crate::log!("{}: restarts, life {lives}: its state was lost", S::NAME);
+            kernel_node::log!("{}: restarts, life {lives}: its state was lost", S::NAME);
         }
         services.perform(platform, outbox);
         if let Some(at) = outbox.timer() {
@@ -391,7 +391,7 @@ fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
     }
     let arena = share_of(blob, S::NAME).and_then(|(_, bytes)| arenas::local(bytes));
     let Some(arena) = arena else {
-        crate::log!("{}: no memory for it", S::NAME);
+        kernel_node::log!("{}: no memory for it", S::NAME);
         return None;
     };
     let instance = Instance::new(Keeping::alone(arena));

@@ -10,7 +10,7 @@ use core::fmt::Write;
 use kernel_msg::Level;
 
 /// A command line for a peer.
-type Words = crate::print::Text<96>;
+type Words = kernel_node::print::Text<96>;
 
 /// The peer's command, and its answer. One at a time.
 struct Far {
@@ -21,7 +21,7 @@ struct Far {
 }
 
 static FAR: Lock<Far> = Lock::new(
-    crate::ranks::TEST,
+    kernel_node::ranks::TEST,
     Far { busy: false, level: Level(0), line: Words::new(), answer: Err(CallFailure::Busy) },
 );
 

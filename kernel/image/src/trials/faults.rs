@@ -5,7 +5,6 @@
 use super::first_peer;
 use super::measure::record;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::arenas;
 use crate::coherence::{Coherence, Trip};
 use crate::files::with_client;
 use crate::kernel::Kernel;
@@ -17,6 +16,7 @@ use core::cell::Cell;
 use core::fmt::Write;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use kernel_node::arenas;
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -5,13 +5,13 @@ use super::first_peer;
 use super::{Command, Failure, Outcome, Session, buffer, number};
 use crate::files::with_client;
 use crate::peers::Ask;
-use crate::print::Text;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_node::print::Text;
 
 pub const COMMANDS: &[Command] = &[
     Command {

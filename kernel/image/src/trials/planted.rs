@@ -6,7 +6,6 @@
 //! the shared block.
 
 use crate::coherence::Coherence;
-use crate::memory::CoreHeap;
 use crate::platform::Platform;
 use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
@@ -17,6 +16,7 @@ use arch::cpu::ISA;
 use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
+use kernel_node::memory::CoreHeap;
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 

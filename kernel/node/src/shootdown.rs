@@ -52,6 +52,7 @@ pub struct Flushed(u64);
 /// A flush that is complete already.
 const EVERYWHERE: Flushed = Flushed(0);
 
+#[inline]
 fn bit(core: usize) -> u64 {
     1 << core
 }
@@ -99,20 +100,24 @@ pub fn flush_shared(start: VirtAddr, bytes: u64) -> Flushed {
 }
 
 /// Returns whether a flush on this core is sufficient for the whole domain.
+#[inline]
 pub fn is_alone() -> bool {
     let me = bit(arch::cpu::core().index());
     arch::mmu::BROADCAST || ONLINE.load(Ordering::SeqCst) == me
 }
 
 /// Returns whether all online cores have performed the flush.
+#[inline]
 pub fn is_flushed(flushed: Flushed) -> bool {
     flushed == EVERYWHERE || !(0..MAX_CORES).any(|core| is_late(core, flushed.0))
 }
 
+#[inline]
 fn is_late(core: usize, generation: u64) -> bool {
     is_online(core) && SHARED_SERVED[core].load(Ordering::Acquire) < generation
 }
 
+#[inline]
 fn serve_shared(core: usize) {
     let wanted = SHARED_WANTED.load(Ordering::Acquire);
     if SHARED_SERVED[core].load(Ordering::Relaxed) < wanted {
@@ -122,6 +127,7 @@ fn serve_shared(core: usize) {
 }
 
 /// Performs the flushes that were requested of this core. Cheap when there are none.
+#[inline]
 pub fn serve() {
     serve_shared(arch::cpu::core().index());
     let served = &SERVED[arch::cpu::core().index()];
@@ -158,12 +164,12 @@ pub fn core_stopped() {
 }
 
 /// Returns whether shootdowns wait for `core`.
+#[inline]
 pub fn is_online(core: usize) -> bool {
     ONLINE.load(Ordering::SeqCst) & bit(core) != 0
 }
 
 /// Returns the number of calls of [`flush_all`] since boot.
-#[cfg(feature = "trials")]
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

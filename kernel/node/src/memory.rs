@@ -27,7 +27,7 @@ impl Current for CoreHeap {
 pub static FRAMES: MemoryManager = MemoryManager::new();
 /// The global allocator: the kernel's own heap, or the arena of the service that the core is
 /// executing a step of.
-#[global_allocator]
+#[cfg_attr(target_os = "none", global_allocator)]
 pub static HEAP: Routed<KernelHeap, CoreHeap> = Routed::new(KernelHeap::new());
 /// The page table; all cores of this domain use it.
 pub static TABLE: Once<Lock<PageTable>> = Once::new();
@@ -123,5 +123,23 @@ impl Use {
 
     pub fn used(&self) -> u64 {
         self.total - self.free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_frames_are_single_pages_of_the_image_until_none_is_left() {
+        let mut frames = std::vec::Vec::new();
+        while let Some(frame) = BootFrames.allocate(0) {
+            assert!(frame.is_aligned(PAGE));
+            frames.push(frame);
+        }
+        assert_eq!(frames.len(), BOOT_FRAMES);
+        frames.dedup();
+        assert_eq!(frames.len(), BOOT_FRAMES);
+        assert_eq!(BootFrames.allocate(1), None);
     }
 }

@@ -6,7 +6,6 @@
 use crate::memory::FRAMES;
 use base::addr::{PAGE, VirtAddr};
 use base::port::Frames;
-#[cfg(feature = "trials")]
 use core::sync::atomic::AtomicU64;
 use share::Arena;
 
@@ -27,7 +26,6 @@ pub fn shared(base: VirtAddr, (offset, bytes): (u64, u64)) -> Option<Arena> {
 }
 
 /// Returns the last `bytes` bytes of the shared block at `base`, which are in no arena.
-#[cfg(feature = "trials")]
 pub fn spare(base: VirtAddr, bytes: u64) -> &'static [AtomicU64] {
     let at = base.0 + abi::boot::BLOCK - bytes;
     // SAFETY: no arena contains these bytes, and all kernels access them as atomics; the coherence

@@ -93,3 +93,48 @@ impl fmt::Display for Named {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    static NAMES: &[u8] = b"entryloop\xff";
+    static SYMBOLS: [Symbol; 3] = [
+        Symbol { address: 0x10, size: 0x20, name: 0, name_size: 5 },
+        Symbol { address: 0x40, size: 0, name: 5, name_size: 4 },
+        Symbol { address: 0x80, size: 8, name: 9, name_size: 1 },
+    ];
+
+    fn table() -> Symbols {
+        Symbols { start: 0x1000, symbols: &SYMBOLS, names: NAMES }
+    }
+
+    #[test]
+    fn an_address_is_found_in_the_function_that_contains_it() {
+        assert_eq!(table().find(0x1010), Some(("entry", 0)));
+        assert_eq!(table().find(0x102f), Some(("entry", 0x1f)));
+        assert_eq!(table().find(0x1030), None, "between two functions");
+        assert_eq!(table().find(0x100f), None, "before the first");
+        assert_eq!(table().find(0xfff), None, "before the image");
+        // A function of unknown size has at least one instruction.
+        assert_eq!(table().find(0x1043), Some(("loop", 3)));
+        assert_eq!(table().find(0x1044), None);
+    }
+
+    #[test]
+    fn a_damaged_name_is_no_name() {
+        assert_eq!(table().find(0x1080), None);
+        let beyond = Symbols { names: &NAMES[..3], ..table() };
+        assert_eq!(beyond.find(0x1010), None);
+        assert_eq!(table().within(0x100).count(), 2);
+    }
+
+    #[test]
+    fn an_address_without_a_name_is_shown_as_a_number() {
+        let named = |at| format!("{}", Named(Some(table()), at));
+        assert_eq!(named(0x1012), "0x0000000000001012 entry+0x2");
+        assert_eq!(named(0x1030), "0x0000000000001030");
+        assert_eq!(format!("{}", Named(None, 0x1012)), "0x0000000000001012");
+    }
+}

@@ -60,6 +60,7 @@ impl Node {
     }
 
     /// Returns the board's description of this domain.
+    #[inline]
     pub fn domain(&self) -> &'static Domain {
         &self.blob.domains()[self.me.index()]
     }

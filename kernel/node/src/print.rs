@@ -106,3 +106,34 @@ impl<const N: usize> Write for Text<N> {
 macro_rules! log {
     ($($arg:tt)*) => { $crate::print::line(format_args!($($arg)*)) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+    use std::string::String;
+
+    #[test]
+    fn the_log_keeps_its_end_from_a_complete_line_on() {
+        for number in 0..1000 {
+            line(format_args!("line {number}"));
+        }
+        let mut text = String::new();
+        kept(&mut text).unwrap();
+        assert!(text.len() <= KEPT);
+        let numbers = text.lines().map(|line| line.rsplit(' ').next().unwrap());
+        let kept: std::vec::Vec<u32> = numbers.map(|number| number.parse().unwrap()).collect();
+        assert!(kept.len() > 100 && kept[0] > 0);
+        assert!(kept.windows(2).all(|pair| pair[1] == pair[0] + 1));
+        assert_eq!(kept.last(), Some(&999));
+        assert!(text.lines().all(|line| line.starts_with('[')), "no line is cut");
+    }
+
+    #[test]
+    fn a_text_is_cut_off_when_it_is_full() {
+        let mut text = Text::<8>::new();
+        write!(text, "12345").unwrap();
+        write!(text, "{}", format!("{}", 67890)).unwrap();
+        assert_eq!(text.as_bytes(), b"12345678");
+    }
+}

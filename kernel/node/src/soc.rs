@@ -66,17 +66,20 @@ impl Soc {
         }
     }
 
+    #[inline]
     fn status(&self, domain: DomainId, field: usize) -> u64 {
         let line = offset_of!(ChipPage, domains) + domain.index() * size_of::<DomainStatus>();
         self.window.load(self.chip + line + field)
     }
 
     /// Returns a domain's epoch and state.
+    #[inline]
     pub fn state(&self, domain: DomainId) -> (u64, u64) {
         unpack_state(self.state_word(domain))
     }
 
     /// Returns a domain's epoch and state, packed as in the chip page.
+    #[inline]
     pub fn state_word(&self, domain: DomainId) -> u64 {
         self.status(domain, offset_of!(DomainStatus, state))
     }
@@ -192,5 +195,98 @@ impl Soc {
             *sample = (before, time, arch::time::local_ns());
         }
         Some(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::soc::pack_state;
+
+    const PAGE: usize = size_of::<DomainPage>();
+    const CHIP: usize = MAX_DOMAINS * PAGE;
+    const WORDS: usize = (CHIP + size_of::<ChipPage>()) / 8;
+    const LAYOUT: abi::boot::Window = abi::boot::Window {
+        base: 0,
+        size: 0,
+        chip: CHIP as u64,
+        domains: 0,
+        spinlocks: 0,
+        blocks: 0,
+        links: 0,
+        link_size: 0,
+        dsm: 0,
+        dsm_link_size: 0,
+    };
+    const ME: DomainId = DomainId(1);
+
+    type Memory = [AtomicU64; WORDS];
+
+    const fn memory() -> Memory {
+        [const { AtomicU64::new(0) }; WORDS]
+    }
+
+    fn word(memory: &'static Memory, at: usize) -> &'static AtomicU64 {
+        &memory[at / 8]
+    }
+
+    fn status(memory: &'static Memory, field: usize) -> &'static AtomicU64 {
+        word(memory, CHIP + ME.index() * size_of::<DomainStatus>() + field)
+    }
+
+    /// Answers the request in `memory` at time 7, with `error` and the value 100 + `arg0`.
+    fn answer(memory: &'static Memory, code: u64) {
+        let page = |field| word(memory, ME.index() * PAGE + field).load(Ordering::SeqCst);
+        let put = |field, value| status(memory, field).store(value, Ordering::SeqCst);
+        put(offset_of!(DomainStatus, time), 7);
+        put(offset_of!(DomainStatus, value), 100 + page(offset_of!(DomainPage, arg0)));
+        put(offset_of!(DomainStatus, error), code);
+        put(offset_of!(DomainStatus, answered), page(offset_of!(DomainPage, sequence)));
+    }
+
+    #[test]
+    fn a_request_returns_the_socs_answer_or_its_error() {
+        static MEMORY: Memory = memory();
+        fn ring() {
+            let command = word(&MEMORY, ME.index() * PAGE + offset_of!(DomainPage, command));
+            let is_energy = command.load(Ordering::SeqCst) == command::ENERGY;
+            answer(&MEMORY, if is_energy { error::NONE } else { error::STATE });
+        }
+        let soc = Soc::new(Window::over(&MEMORY), &LAYOUT, ME, ring);
+        let answer = soc.request(command::ENERGY, 5, 0).unwrap();
+        assert_eq!((answer.time, answer.value), (7, 105));
+        assert_eq!(soc.request(command::OFF, 5, 0).unwrap_err(), SocError::State);
+        assert_eq!(soc.request(command::ENERGY, 6, 0).unwrap().value, 106);
+    }
+
+    #[test]
+    fn a_domain_wakes_inactive_domains_only() {
+        static MEMORY: Memory = memory();
+        static WAKES: AtomicU64 = AtomicU64::new(0);
+        fn ring() {
+            WAKES.fetch_add(1, Ordering::SeqCst);
+            answer(&MEMORY, error::NONE);
+        }
+        let soc = Soc::new(Window::over(&MEMORY), &LAYOUT, ME, ring);
+        let set = |state| {
+            let word = word(&MEMORY, CHIP + offset_of!(DomainStatus, state));
+            word.store(pack_state(3, state), Ordering::SeqCst);
+        };
+        for (state, wakes) in [(state::RUNNING, 0), (state::INACTIVE, 1), (state::OFF, 1)] {
+            set(state);
+            soc.rouse(DomainId(0));
+            assert_eq!(WAKES.load(Ordering::SeqCst), wakes, "state {state}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_state_is_reported_once() {
+        static MEMORY: Memory = memory();
+        let soc = Soc::new(Window::over(&MEMORY), &LAYOUT, ME, || {});
+        let running = pack_state(1, state::RUNNING);
+        status(&MEMORY, offset_of!(DomainStatus, state)).store(running, Ordering::SeqCst);
+        assert_eq!(soc.change(ME), Some(running));
+        assert_eq!(soc.change(ME), None);
+        assert_eq!(soc.state(ME), (1, state::RUNNING));
     }
 }

@@ -1,4 +1,4 @@
-//! The ranks of this crate's locks. A core takes locks in ascending order of rank, and holds no
+//! The ranks of the kernel's locks, of all crates that build on this one. A core takes locks in ascending order of rank, and holds no
 //! leaf lock while it waits for another core or domain. Debug builds check both. The ranks of
 //! `kernel_mem` and `kernel_sched` start at 100, so their locks are taken after these.
 
@@ -37,7 +37,6 @@ pub const STACKS: Rank = Rank::new(42, "stacks");
 /// Backtraces of programs that trapped.
 pub const TRACES: Rank = Rank::new(53, "traces");
 /// State of test commands.
-#[cfg(feature = "trials")]
 pub const TEST: Rank = Rank::new(48, "test");
 /// The balloon's manager.
 pub const BALLOON: Rank = Rank::leaf(47, "balloon");
