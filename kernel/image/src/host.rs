@@ -14,7 +14,6 @@ mod folders;
 mod full;
 mod images;
 
-use crate::devices::streams::Gone;
 use crate::files::{self, explain};
 use crate::kernel::Kernel;
 use crate::session::{Failure, Session};
@@ -26,6 +25,7 @@ use alloc::vec::Vec;
 use drivers::streams::Id;
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_platform::devices::streams::Gone;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Suffix of a file that is being pushed, followed by the number of its stream.

@@ -1,8 +1,6 @@
 //! Dispatches interrupts and faults to the parts of the kernel that handle them.
 
-use crate::coherence::Met;
 use crate::kernel::{self, Kernel};
-use crate::twins::Met as Away;
 use crate::{clock, idle, panic, processes, programs};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
@@ -11,6 +9,8 @@ use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::counts::COUNTS;
 use kernel_node::shootdown::{self, core_kind};
+use kernel_platform::coherence::Met;
+use kernel_platform::twins::Met as Away;
 
 /// The entry points for the trap code in `arch`.
 pub static HANDLERS: Handlers = Handlers { interrupt, fault };

@@ -3,12 +3,12 @@
 //! Contract: only entry points call [`get`]: trap handlers, hooks of `arch` and the engine, and the
 //! first line of a thread. All other code receives the kernel, or a part of it, as an argument.
 
-use crate::devices::Out;
-use crate::platform::Platform;
 use crate::services::Services;
 use arch::lock::Once;
 use core::ops::Deref;
 use kernel_node::soc::Soc;
+use kernel_platform::Platform;
+use kernel_platform::devices::Out;
 use kernel_sched::trace::TraceLog;
 
 /// A platform with its services.

@@ -2,8 +2,9 @@
 //! and holds the only global state.
 //!
 //! Three structs hold the kernel, and each contains the one before: `kernel_node::Node` (this
-//! domain and the machine), `platform::Platform` (a node with its drivers) and `kernel::Kernel` (a
-//! platform with its services). A function takes the smallest one that it needs.
+//! domain and the machine), `kernel_platform::Platform` (a node with its drivers) and
+//! `kernel::Kernel` (a platform with its services). A function takes the smallest one that it
+//! needs.
 //!
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:
@@ -19,23 +20,17 @@
 //! - [`idle`]: what a core does before it sleeps or runs a program
 //! - [`kernel`]: all parts together, and the global variables that lead to them
 //! - [`services`]: the shared services: files, sockets, processes, DMA
-//! - [`platform`]: the node and its drivers
-//! - [`peers`], [`coherence`], [`devices`], [`balloon`], [`twins`]: drivers: messages to other
-//!   kernels, shared pages, devices, memory blocks, references into other kernels' images
 //!
-//! The crate [`kernel_node`] is below all of them.
+//! The crates [`kernel_platform`] and [`kernel_node`] are below all of them.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
-mod balloon;
 mod boot;
 mod clock;
-mod coherence;
 mod commands;
 mod cores;
-mod devices;
 mod disk;
 mod files;
 mod host;
@@ -44,8 +39,6 @@ mod interrupts;
 mod kernel;
 mod monitor;
 mod panic;
-mod peers;
-mod platform;
 mod power;
 mod processes;
 mod procfs;
@@ -58,4 +51,3 @@ mod terminal;
 mod transfers;
 #[cfg(feature = "trials")]
 mod trials;
-mod twins;

@@ -13,7 +13,6 @@
 //! INACTIVE needs none of this: the soc stops the domain where it is, and only the clock has to be
 //! calibrated afterwards (`clock`).
 
-use crate::coherence::Coherence;
 use crate::cores;
 use crate::kernel::{self, Kernel};
 use abi::soc::command;
@@ -25,6 +24,7 @@ use base::id::{CoreId, DomainId};
 use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::{log, shootdown};
+use kernel_platform::coherence::Coherence;
 use kernel_sched::WaitQueue;
 
 /// Priority of the thread that powers the domain off: the highest.

@@ -1,13 +1,13 @@
 //! The procedures that peers can call in this kernel ([`Ask`]).
 
 use crate::kernel::{self, Kernel};
-use crate::peers::{Ask, Procedures, with_room};
 use crate::power::OffError;
 use crate::session::Session;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use base::id::CoreId;
 use kernel_msg::{Refusal, Request};
+use kernel_platform::peers::{Ask, Procedures, with_room};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
 
 impl Procedures for Kernel {

@@ -21,7 +21,6 @@ mod load;
 mod seam;
 pub mod stack;
 
-use crate::balloon;
 use crate::kernel::Kernel;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -33,6 +32,7 @@ pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
 pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
+use kernel_platform::balloon;
 pub use load::{Loaded, Manifest, Programs, refusal};
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the

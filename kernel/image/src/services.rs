@@ -25,8 +25,6 @@ mod keeping;
 mod patience;
 mod served;
 
-use crate::peers::{Ask, CallFailure};
-use crate::platform::Platform;
 use ::processes::Processes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,6 +39,8 @@ pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
 use kernel_node::Node;
+use kernel_platform::Platform;
+use kernel_platform::peers::{Ask, CallFailure};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
 pub use served::Served;
@@ -60,7 +60,7 @@ pub enum ServiceFailure {
     /// Its home kernel sent an invalid answer.
     Nonsense,
     /// The step was aborted, and the service restarted: a kernel died with a part of its state, or
-    /// the step followed a stray reference (`crate::twins`).
+    /// the step followed a stray reference (`kernel_platform::twins`).
     Restarted,
 }
 

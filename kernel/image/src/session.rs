@@ -1,11 +1,11 @@
 //! The context in which a command or a serving thread acts, and the errors of commands.
 
 use crate::kernel::Kernel;
-use crate::peers::CallFailure;
 use crate::services::Caller;
 use core::fmt;
 use core::ops::Deref;
 use kernel_msg::Level;
+use kernel_platform::peers::CallFailure;
 
 /// The caller of a command: a thread of this kernel, or a handler that serves another kernel's
 /// request. The difference is the level at which it makes calls to other kernels.

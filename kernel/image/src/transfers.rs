@@ -13,7 +13,6 @@
 //! engine, and the request is repeated. If the driver's home does not answer, all batches of this
 //! kernel are aborted, and this kernel waits until the engine is done with them.
 
-use crate::platform::Platform;
 use crate::services::{Caller, ServiceFailure};
 use crate::session::Failure;
 use abi::dma::MAX_BYTES;
@@ -24,6 +23,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use dma::port::Port;
 use dma::request::{Reply, Request, kind, told};
 use dma::{BATCH, Outcome, Refusal, Seen, Ticket, Transfer};
+use kernel_platform::Platform;
 use zerocopy::IntoBytes;
 
 /// How often a request is made if the driver restarts each time.

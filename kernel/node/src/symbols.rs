@@ -13,8 +13,8 @@ use zerocopy::FromBytes;
 const MAX_SYMBOLS: u32 = 1 << 16;
 const MAX_NAMES: u32 = 16 << 20;
 
-/// A symbol table, sorted by address.
-#[derive(Clone, Copy)]
+/// A symbol table, sorted by address. The default is empty.
+#[derive(Clone, Copy, Default)]
 pub struct Symbols {
     start: u64,
     symbols: &'static [Symbol],

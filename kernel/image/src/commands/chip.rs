@@ -2,13 +2,13 @@
 
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
 use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
 use kernel_msg::Refusal;
 use kernel_node::soc::SocError;
+use kernel_platform::peers::{Ask, CallFailure};
 
 pub const COMMANDS: &[Command] = &[
     Command { name: "peers", arguments: "", help: "the kernels of this board", run: peers },

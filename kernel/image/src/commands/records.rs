@@ -1,10 +1,10 @@
 //! `record`: prints measurements of the ordinary image: the time of its boot, and its memory.
 
 use super::{Command, Failure, Outcome, Session};
-use crate::peers::Ask;
 use base::id::DomainId;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "record",

@@ -10,7 +10,6 @@
 use super::folders::Held;
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file, full};
-use crate::devices::streams::Gone;
 use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
@@ -27,6 +26,7 @@ use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
+use kernel_platform::devices::streams::Gone;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Passed to the thread that feeds a program's input.

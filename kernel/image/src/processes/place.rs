@@ -3,7 +3,6 @@
 
 use super::with_table;
 use crate::kernel::Kernel;
-use crate::peers::Ask;
 use crate::programs;
 use crate::services::Patience;
 use crate::session::Session;
@@ -13,6 +12,7 @@ use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
+use kernel_platform::peers::Ask;
 use share::Mode;
 
 /// Chooses the kernel that runs the program `path`, and wakes it if it is asleep. `path` starts at

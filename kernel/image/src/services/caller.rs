@@ -1,10 +1,10 @@
 //! The caller of services and of other kernels.
 
 use super::Services;
-use crate::peers::{Ask, CallFailure, Terms};
-use crate::platform::Platform;
 use base::id::DomainId;
 use kernel_msg::Level;
+use kernel_platform::Platform;
+use kernel_platform::peers::{Ask, CallFailure, Terms};
 
 /// A call fails after the peer has shown no sign of life for this long.
 const PATIENCE_NS: u64 = 10_000_000_000;

@@ -6,7 +6,6 @@
 //! which no message uses. Only that kernel writes them, all kernels read them, and the soc does not
 //! clear them when the kernel dies.
 
-use crate::coherence::Coherence;
 use alloc::vec::Vec;
 use arch::exclusion::Exclusion;
 use arch::shared::Window;
@@ -15,6 +14,7 @@ use base::id::DomainId;
 use base::port::{Exclusive, Words};
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel_node::Node;
+use kernel_platform::coherence::Coherence;
 use share::{Arena, Custody, Marks};
 
 /// The additional parts of a shared arena.

@@ -3,9 +3,6 @@
 
 use super::keeping::Keeping;
 use super::{Caller, Line, Patience, ServiceFailure, Services, at, chosen, share_of};
-use crate::coherence::{self, Coherence};
-use crate::peers::Ask;
-use crate::platform::Platform;
 use abi::boot::Blob;
 use abi::msg::MAX_PAYLOAD;
 use abi::soc::Spinlock;
@@ -20,6 +17,9 @@ use kernel_msg::Refusal;
 use kernel_node::Node;
 use kernel_node::arenas;
 use kernel_node::memory::CoreHeap;
+use kernel_platform::Platform;
+use kernel_platform::coherence::{self, Coherence};
+use kernel_platform::peers::Ask;
 use share::{
     Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
     Token, codec,

@@ -8,12 +8,12 @@ use super::first_peer;
 use super::measure::{Watch, record};
 use super::{Command, Failure, Outcome, Session, blocks, number};
 use crate::kernel::Kernel;
-use crate::peers::Ask;
 use base::id::CoreId;
 use base::port::Frames;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::memory::FRAMES;
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",

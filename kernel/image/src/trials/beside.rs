@@ -2,12 +2,12 @@
 
 use super::{buffer, first_peer};
 use crate::kernel;
-use crate::peers::{Ask, CallFailure};
 use crate::session::{Failure, Session};
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
+use kernel_platform::peers::{Ask, CallFailure};
 
 /// A command line for a peer.
 type Words = kernel_node::print::Text<96>;

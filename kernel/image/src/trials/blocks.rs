@@ -7,7 +7,6 @@
 
 use super::measure::{Watch, record};
 use super::{Failure, Outcome};
-use crate::balloon::Balloons;
 use crate::commands::{audit, explain_balloon as explain};
 use crate::kernel::Kernel;
 use alloc::vec::Vec;
@@ -18,6 +17,7 @@ use core::fmt::Write;
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 use kernel_node::memory::FRAMES;
 use kernel_node::movable;
+use kernel_platform::balloon::Balloons;
 
 /// Sizes that are allocated: names and orders.
 const SIZES: [(&str, u8); 3] = [("4k", 0), ("256k", 6), ("1m", 8)];

@@ -5,10 +5,8 @@
 use super::first_peer;
 use super::measure::record;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::coherence::{Coherence, Trip};
 use crate::files::with_client;
 use crate::kernel::Kernel;
-use crate::peers::Ask;
 use crate::services;
 use alloc::vec::Vec;
 use base::prng::Prng;
@@ -17,6 +15,8 @@ use core::fmt::Write;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use kernel_node::arenas;
+use kernel_platform::coherence::{Coherence, Trip};
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -9,7 +9,6 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, pingpong};
 use crate::kernel::Kernel;
-use crate::peers::Ask;
 use abi::boot::kind;
 use arch::cache;
 use arch::lock::Once;
@@ -20,6 +19,7 @@ use base::port::Words;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_node::memory::{FRAMES, TABLE};
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[
     Command {

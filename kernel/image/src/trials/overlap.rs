@@ -5,7 +5,6 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::files::{explain, with_client};
-use crate::peers::Ask;
 use abi::fs::{Op, Poll, Reply, Request, flag, ready};
 use abi::msg::MAX_PAYLOAD;
 use alloc::string::String;
@@ -17,6 +16,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::print::Text;
+use kernel_platform::peers::Ask;
 use zerocopy::IntoBytes;
 
 pub const COMMANDS: &[Command] = &[Command {

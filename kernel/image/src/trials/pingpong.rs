@@ -7,7 +7,6 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
 use crate::kernel::Kernel;
-use crate::peers::Ask;
 use abi::soc::DomainPage;
 use arch::shared::{HwLock, Window};
 use base::addr::PhysAddr;
@@ -16,6 +15,7 @@ use base::port::Words;
 use core::fmt::Write;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -4,7 +4,6 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, buffer, number};
 use crate::files::with_client;
-use crate::peers::Ask;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec;
 use base::prng::Prng;
@@ -12,6 +11,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::print::Text;
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[
     Command {

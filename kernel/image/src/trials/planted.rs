@@ -5,8 +5,6 @@
 //! The service is in no board's list. It uses the last index of services, and pages at the end of
 //! the shared block.
 
-use crate::coherence::Coherence;
-use crate::platform::Platform;
 use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
 use alloc::boxed::Box;
@@ -17,6 +15,8 @@ use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
 use kernel_node::memory::CoreHeap;
+use kernel_platform::Platform;
+use kernel_platform::coherence::Coherence;
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 

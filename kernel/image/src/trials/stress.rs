@@ -3,7 +3,6 @@
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
 use abi::msg::LEVELS;
 use base::id::{CoreId, DomainId};
 use base::prng::Prng;
@@ -11,6 +10,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::shootdown;
+use kernel_platform::peers::{Ask, CallFailure};
 use kernel_sched::WaitQueue;
 
 pub const COMMANDS: &[Command] = &[

@@ -6,9 +6,9 @@ use super::measure::record;
 use super::planted::{self, WANTS, Want};
 use super::{Command, Failure, Outcome, Session, number};
 use crate::kernel::Kernel;
-use crate::peers::Ask;
-use crate::twins::Other;
 use core::fmt::Write;
+use kernel_platform::peers::Ask;
+use kernel_platform::twins::Other;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "twins",

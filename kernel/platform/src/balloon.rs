@@ -405,3 +405,41 @@ impl Machine for Hardware<'_> {
 pub fn was_pressed() -> bool {
     FRAMES.buddy().was_pressed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::boot::{NOBODY, Region, kind};
+    use std::boxed::Box;
+
+    const LOCAL: (u64, u64) = (0x8000_0000, 4 << 20);
+    const GLOBAL: u64 = 0x9000_0000;
+
+    /// A board with a global region of two blocks.
+    fn blob() -> Box<Blob> {
+        let mut blob: Box<Blob> = Box::new(zerocopy::FromZeros::new_zeroed());
+        let regions = [
+            Region { base: LOCAL.0, size: LOCAL.1, kind: kind::LOCAL, owner: 0 },
+            Region { base: GLOBAL, size: 2 * BLOCK, kind: kind::GLOBAL, owner: NOBODY },
+        ];
+        blob.regions[..2].copy_from_slice(&regions);
+        blob.region_count = 2;
+        blob
+    }
+
+    #[test]
+    fn tags_of_the_global_region_follow_the_image() {
+        let blob = blob();
+        let image_end = PhysAddr(LOCAL.0 + 0x1234);
+        let (base, count, (start, end)) = place(&blob, image_end).unwrap();
+        assert_eq!((base, count), (PhysAddr(GLOBAL), 2));
+        assert_eq!(start, PhysAddr(LOCAL.0 + 0x2000));
+        assert!(end.is_aligned(PAGE) && end > start && end.0 < LOCAL.0 + LOCAL.1);
+    }
+
+    #[test]
+    fn a_board_without_room_for_the_tags_has_no_global_memory() {
+        let blob = blob();
+        assert!(place(&blob, PhysAddr(LOCAL.0 + LOCAL.1)).is_none());
+    }
+}

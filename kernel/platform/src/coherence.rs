@@ -5,7 +5,6 @@ use arch::shared::Window;
 use base::addr::VirtAddr;
 use base::id::{DomainId, Epoch};
 pub use kernel_coherence::Met;
-#[cfg(feature = "trials")]
 pub use kernel_coherence::Trip;
 use kernel_coherence::{Ports, Thrashing};
 use kernel_mem::blocks::{Blocks, Kind};

@@ -23,7 +23,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_mem::mapping;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_node::symbols::{Named, Symbols, header};
-#[cfg(feature = "trials")]
 use share::twins::Tally;
 use share::twins::{NoTwin, Twins};
 
@@ -174,7 +173,6 @@ fn known(blob: &Blob, me: DomainId, other: &Domain) -> Option<Known> {
 }
 
 impl Others {
-    #[cfg(feature = "trials")]
     pub fn all(&self) -> &[Other] {
         &self.others
     }
@@ -223,21 +221,96 @@ impl Other {
     }
 
     /// Returns how many of its functions have twins, if it is mapped.
-    #[cfg(feature = "trials")]
     pub fn tally(&self) -> Option<Tally> {
         self.known.as_ref().map(|known| known.twins.tally())
     }
 
     /// Returns the size of its code in bytes, or 0 if it is not mapped.
-    #[cfg(feature = "trials")]
     pub fn code(&self) -> u64 {
         self.known.as_ref().map_or(0, |known| known.code)
     }
 
     /// Returns the numbers of calls that continued in a twin, of those among them that went to an
     /// address not aligned for this ISA, and of strays.
-    #[cfg(feature = "trials")]
     pub fn counts(&self) -> [u64; 3] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+    use std::string::ToString;
+
+    const IMAGE: u64 = 0x9000;
+    const OWN: u64 = 0x1000;
+    const READ: Access = Access::Read;
+
+    /// The other kernel's local memory, its image first. With twins, it has two functions: `both`,
+    /// which this kernel has at 0x40, and `theirs`.
+    fn others(checksum: Option<(u64, &u64)>) -> Others {
+        let known = checksum.map(|(checksum, word)| Known {
+            code: 0x100,
+            twins: Twins::new(
+                [(0x40, "both")].into_iter(),
+                [(0, "both"), (8, "theirs")].into_iter(),
+            ),
+            symbols: Symbols::default(),
+            checksum,
+            checksum_address: word as *const u64 as u64,
+        });
+        let other = Other {
+            name: "other",
+            regions: [IMAGE..IMAGE + 0x1000].into(),
+            image: IMAGE,
+            known,
+            counts: [const { AtomicU64::new(0) }; 3],
+        };
+        Others { others: [other].into(), start: OWN }
+    }
+
+    fn meet(others: &Others, address: u64, access: Access) -> std::string::String {
+        let pc = if access == Access::Execute { address } else { OWN };
+        match others.meet(pc, Fault::Page { address, access }) {
+            Met::Twin(at) => format!("twin at {at:#x}"),
+            Met::Stray(stray) => stray.to_string(),
+            Met::Other => "other".to_string(),
+        }
+    }
+
+    #[test]
+    fn a_reference_into_an_image_that_is_not_mapped_is_a_stray() {
+        let others = others(None);
+        let text = meet(&others, IMAGE + 8, READ);
+        assert_eq!(text, "stray read of other's 0x0000000000009008: it is not mapped");
+        assert!(meet(&others, IMAGE, Access::Execute).starts_with("stray call of"));
+        assert_eq!(meet(&others, IMAGE - 1, READ), "other");
+        assert_eq!(meet(&others, IMAGE + 0x1000, READ), "other");
+        assert_eq!(others.all()[0].counts(), [0, 0, 2]);
+    }
+
+    #[test]
+    fn a_call_continues_in_the_twin_if_there_is_one() {
+        let checksum = 5;
+        let others = others(Some((5, &checksum)));
+        assert_eq!(meet(&others, IMAGE, Access::Execute), "twin at 0x1040");
+        assert!(
+            meet(&others, IMAGE + 8, Access::Execute).ends_with("no function of this name is here")
+        );
+        assert!(meet(&others, IMAGE + 4, Access::Execute).ends_with("no function begins there"));
+        assert!(
+            meet(&others, IMAGE + 0x100, Access::Execute).ends_with("no function begins there")
+        );
+        assert!(meet(&others, IMAGE, READ).ends_with("it is not for other kernels"));
+        assert_eq!(others.all()[0].counts(), [1, 0, 4]);
+    }
+
+    #[test]
+    fn an_image_that_was_replaced_has_no_twins() {
+        let checksum = 6;
+        let others = others(Some((5, &checksum)));
+        let met = meet(&others, IMAGE, Access::Execute);
+        assert!(met.ends_with("that kernel has another image now"), "{met}");
     }
 }

@@ -1,5 +1,5 @@
 //! The DMA engine: its address, and the threads that wait for it. Its driver is a service
-//! (`dma::Dma`), which [`crate::transfers`] uses.
+//! (`dma::Dma`); the module `transfers` of `kernel/image` is its client.
 
 use super::Devices;
 use abi::boot::Device as Found;
@@ -25,7 +25,6 @@ pub struct Slot {
     pub vector: u32,
     pub waiting: WaitQueue,
     place: Once<Place>,
-    #[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
     books: Lock<Books>,
 }
 
@@ -77,7 +76,6 @@ impl Devices {
     }
 }
 
-#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
 impl Devices {
     /// Returns the engine's port; `None` if the board has no engine, or it did not start.
     pub fn dma_port(&self, node: &'static Node) -> Option<Port<'static>> {

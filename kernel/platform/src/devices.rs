@@ -58,7 +58,7 @@ impl<T> Slot<T> {
 pub struct Devices {
     console: Slot<Console>,
     block: Slot<Block>,
-    /// Set when the disk is used by a file system (`crate::disk`).
+    /// Set when a file system uses the disk.
     pub disk_is_taken: AtomicBool,
     rng: Slot<Rng>,
     /// Streams to and from the host.

@@ -82,3 +82,26 @@ pub fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
     room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
     Ok(room)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_a_procedure_or_is_refused() {
+        for &ask in Ask::ALL {
+            assert_eq!(Ask::from_code(ask as u16), Ok(ask));
+        }
+        for code in [0, 9, u16::MAX] {
+            assert_eq!(Ask::from_code(code), Err(Refusal::NoSuchProc));
+        }
+        let nest = Ask::from_code(3);
+        assert_eq!(nest.is_ok(), cfg!(feature = "trials"), "only tests call it");
+    }
+
+    #[test]
+    fn procedures_that_may_wait_are_not_urgent() {
+        let urgent = Ask::ALL.iter().filter(|ask| ask.class() == Class::Urgent);
+        assert!(urgent.eq([Ask::Echo, Ask::Wake].iter()));
+    }
+}
