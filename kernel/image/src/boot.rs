@@ -8,8 +8,7 @@
 //! kernel cannot run with are panics; the soc reports them and, if the board says so, boots again.
 //! Other failures are logged.
 
-use crate::kernel::{self, Kernel};
-use crate::services::Services;
+use crate::procs::OurProcedures;
 use crate::{clock, cores, idle, interrupts, monitor};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
@@ -31,6 +30,8 @@ use kernel_platform::coherence;
 use kernel_platform::devices::Devices;
 use kernel_platform::peers::Peers;
 use kernel_sched::Scheduler;
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::services::Services;
 
 static STACKS: KernelStacks = KernelStacks;
 
@@ -155,7 +156,7 @@ fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can ask for one.
     #[cfg(feature = "trials")]
     crate::commands::extend(crate::trials::COMMANDS);
-    kernel.peers.start(kernel);
+    kernel.peers.start(&OurProcedures);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
     if let Some(coherence) = &kernel.coherence {

@@ -2,7 +2,6 @@
 //! waits (`arch::attend`).
 
 use crate::interrupts;
-use crate::kernel::{self, Kernel};
 use abi::boot::Blob;
 use arch::attend::Waits;
 use arch::types::StartError;
@@ -10,6 +9,7 @@ use base::addr::PhysAddr;
 use base::id::{CoreId, Vector};
 use kernel_node::{memory, shootdown};
 use kernel_platform::balloon;
+use kernel_services::kernel::{self, Kernel};
 
 /// Sets up a secondary core that was started, or started again after a power-off.
 pub fn enter(core: usize) {

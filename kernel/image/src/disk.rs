@@ -10,9 +10,6 @@
 
 mod medium;
 
-use crate::kernel::Kernel;
-use crate::services::{Patience, ServiceFailure};
-use crate::session::Session;
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
@@ -21,6 +18,9 @@ use drivers::block::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::Session;
 use medium::Medium;
 
 /// Offset and size of an ext2 superblock.
@@ -54,7 +54,7 @@ pub fn await_root(kernel: &'static Kernel) {
 }
 
 fn thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     serve(kernel);
     SETTLED.store(true, Ordering::Relaxed);
 }

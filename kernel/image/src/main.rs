@@ -3,8 +3,8 @@
 //!
 //! Three structs hold the kernel, and each contains the one before: `kernel_node::Node` (this
 //! domain and the machine), `kernel_platform::Platform` (a node with its drivers) and
-//! `kernel::Kernel` (a platform with its services). A function takes the smallest one that it
-//! needs.
+//! `kernel_services::kernel::Kernel` (a platform with its services). A function takes the smallest
+//! one that it needs.
 //!
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:
@@ -16,12 +16,9 @@
 //! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
 //! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
 //! - [`processes`], [`programs`]: the processes of this kernel, their images and memory
-//! - [`files`], [`transfers`], [`session`]: clients of the services, for threads of this kernel
 //! - [`idle`]: what a core does before it sleeps or runs a program
-//! - [`kernel`]: all parts together, and the global variables that lead to them
-//! - [`services`]: the shared services: files, sockets, processes, DMA
 //!
-//! The crates [`kernel_platform`] and [`kernel_node`] are below all of them.
+//! The crates [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are below all of them.
 #![no_std]
 #![no_main]
 
@@ -32,11 +29,9 @@ mod clock;
 mod commands;
 mod cores;
 mod disk;
-mod files;
 mod host;
 mod idle;
 mod interrupts;
-mod kernel;
 mod monitor;
 mod panic;
 mod power;
@@ -44,10 +39,6 @@ mod processes;
 mod procfs;
 mod procs;
 mod programs;
-mod services;
-mod session;
 mod terminal;
-#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
-mod transfers;
 #[cfg(feature = "trials")]
 mod trials;

@@ -5,7 +5,6 @@
 //! driver still works. Then the soc is notified. It fences this domain and, if the board says so,
 //! boots it again with a new epoch. Calls of other kernels to this one end with `PeerLost`.
 
-use crate::kernel::{self, Kernel};
 use base::id::CoreId;
 use core::fmt;
 use core::panic::PanicInfo;
@@ -13,6 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::print;
 use kernel_node::shootdown::core_kind;
 use kernel_node::symbols::Named;
+use kernel_services::kernel::{self, Kernel};
 
 /// Set by the first panic. A second one prints one line and halts.
 static PANICKED: AtomicBool = AtomicBool::new(false);

@@ -14,7 +14,6 @@
 //! calibrated afterwards (`clock`).
 
 use crate::cores;
-use crate::kernel::{self, Kernel};
 use abi::soc::command;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -26,6 +25,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_node::{log, shootdown};
 use kernel_platform::coherence::Coherence;
 use kernel_sched::WaitQueue;
+use kernel_services::kernel::{self, Kernel};
 
 /// Priority of the thread that powers the domain off: the highest.
 const PRIORITY: u8 = 31;
@@ -51,27 +51,23 @@ static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 static GATE: WaitQueue = WaitQueue::new();
 
-impl Kernel {
-    /// Starts a thread that powers this domain off, with its memory kept, once
-    /// [`Kernel::answered_power_off`] is called: a peer that waits for an answer would wake the
-    /// domain again.
-    pub fn power_off_soon(&'static self) -> Result<(), OffError> {
-        if UNDER_WAY.swap(true, Ordering::AcqRel) {
-            return Err(OffError::UnderWay);
-        }
-        let made = self.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
-        made.map(|_| ()).map_err(|_| {
-            UNDER_WAY.store(false, Ordering::Release);
-            OffError::NoMemory
-        })
+/// Starts a thread that powers this domain off, with its memory kept, once [`answered_power_off`]
+/// is called: a peer that waits for an answer would wake the domain again.
+pub fn power_off_soon(kernel: &'static Kernel) -> Result<(), OffError> {
+    if UNDER_WAY.swap(true, Ordering::AcqRel) {
+        return Err(OffError::UnderWay);
     }
+    let made = kernel.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
+    made.map(|_| ()).map_err(|_| {
+        UNDER_WAY.store(false, Ordering::Release);
+        OffError::NoMemory
+    })
+}
 
-    /// Reports that the caller of [`Kernel::power_off_soon`] has its answer: the domain may power
-    /// off.
-    pub fn answered_power_off(&self) {
-        ANSWERED.store(true, Ordering::Release);
-        GATE.wake_all(&self.scheduler);
-    }
+/// Reports that the caller of [`power_off_soon`] has its answer: the domain may power off.
+pub fn answered_power_off(kernel: &Kernel) {
+    ANSWERED.store(true, Ordering::Release);
+    GATE.wake_all(&kernel.scheduler);
 }
 
 fn power_off(_: usize) {

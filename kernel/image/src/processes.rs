@@ -26,10 +26,7 @@ pub mod launch;
 mod pipes;
 mod place;
 
-use crate::kernel::Kernel;
 use crate::programs::{Loaded, Programs, Short, is_inside};
-use crate::services::{Patience, ServiceFailure};
-use crate::session::{Failure, Session};
 use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
 use abi::process::{Errno, Reply, Request, flag, signal};
@@ -48,6 +45,9 @@ use kernel_msg::Level;
 use kernel_node::shootdown;
 use kernel_node::shootdown::core_kind;
 use kernel_sched::{ThreadId, WaitQueue};
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::{Failure, Session};
 use pipes::Pipes;
 pub use place::place;
 
@@ -115,7 +115,7 @@ pub fn some_stop() -> bool {
 #[inline(never)]
 pub fn ran_short(frame: &TrapFrame) -> Short {
     let by_program = is_inside(frame.pc());
-    let found = crate::kernel::get().and_then(|kernel| get()?.mine(kernel));
+    let found = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel));
     let Some(life) = found else { return Short::Kernel };
     let before = life.short.fetch_add(1, Ordering::Relaxed);
     match life.program.get() {
@@ -317,7 +317,7 @@ fn interrupt_cores() {
 
 /// Thread: takes work from the process table. Does not return.
 pub fn listen(_: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), get()) else { return };
     let session = Session::at(kernel, Level(0));
     let mut room = vec![0; BEGIN_BYTES];
     let mut due = 0;

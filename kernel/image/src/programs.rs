@@ -21,7 +21,6 @@ mod load;
 mod seam;
 pub mod stack;
 
-use crate::kernel::Kernel;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -33,6 +32,7 @@ use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
 pub use kernel_node::memory::SPACES;
 use kernel_node::memory::{FRAMES, TABLE};
 use kernel_platform::balloon;
+use kernel_services::kernel::Kernel;
 pub use load::{Loaded, Manifest, Programs, refusal};
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
@@ -98,7 +98,7 @@ const BEGUN: u64 = 64 << 10;
 pub fn has_room_to_begin() -> bool {
     if !has_room(BEGUN) {
         stack::forget();
-        if let Some(kernel) = crate::kernel::get() {
+        if let Some(kernel) = kernel_services::kernel::get() {
             make_room(kernel, BEGUN);
         }
     }
@@ -116,7 +116,7 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     match promise(start, bytes) {
         Err(SpaceError::NoMemory) => {
             stack::forget();
-            if let Some(kernel) = crate::kernel::get() {
+            if let Some(kernel) = kernel_services::kernel::get() {
                 make_room(kernel, bytes);
             }
             promise(start, bytes)
@@ -247,7 +247,7 @@ impl Trace {
     const FRAMES: usize = 24;
 
     fn thread() -> Option<usize> {
-        Some(crate::kernel::get()?.scheduler.current().index())
+        Some(kernel_services::kernel::get()?.scheduler.current().index())
     }
 
     /// Records the backtrace of the calling thread's program.

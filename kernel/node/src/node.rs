@@ -71,6 +71,7 @@ impl Node {
     }
 
     /// Converts chip time `now` to ns since 1970, UTC.
+    #[inline]
     pub fn time_of_day(&self, now: u64) -> u64 {
         self.blob.given.begun.wrapping_add(now)
     }

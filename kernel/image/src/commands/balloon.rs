@@ -2,7 +2,6 @@
 //! whose contents must survive that.
 
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
 use core::fmt::Write;
 use kernel_mem::balloon::Refusal;
 use kernel_mem::blocks::{Kind, State};
@@ -10,6 +9,7 @@ use kernel_mem::frames::span::BlockError;
 use kernel_node::memory::FRAMES;
 use kernel_node::movable;
 use kernel_platform::balloon::{Balloons, Failure as Why};
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "balloon",

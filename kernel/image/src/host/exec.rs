@@ -10,10 +10,8 @@
 use super::folders::Held;
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file, full};
-use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
-use crate::session::{Failure, Session};
 use abi::fs::{Errno as FileError, PATH, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{End, Errno, signal};
@@ -27,6 +25,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
 use kernel_platform::devices::streams::Gone;
+use kernel_services::files::with_files;
+use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Passed to the thread that feeds a program's input.
@@ -233,7 +233,7 @@ impl Stream {
 }
 
 fn feeder(number: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let taken = FEEDS.lock().remove(&number);
     let Some(feed) = taken else { return };
     let session = Session::at(kernel, Level(0));

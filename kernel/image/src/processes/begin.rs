@@ -8,10 +8,7 @@
 use super::accounts::account;
 use super::guest::Guest;
 use super::{Life, Processes, with_table};
-use crate::kernel::Kernel;
 use crate::programs::{Loaded, Manifest, stack};
-use crate::services::Patience;
-use crate::session::Session;
 use ::processes::client::Account;
 use ::processes::name;
 use abi::fs::{Errno as FileError, Op, Request, flag};
@@ -29,6 +26,9 @@ use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{PRIORITY_PROGRAM, ThreadId, WaitQueue};
+use kernel_services::kernel::Kernel;
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
 
 /// Default limits of a process.
 const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
@@ -89,7 +89,9 @@ fn report_begun(session: &Session, pid: u32, how: Result<u64, Errno>) {
 }
 
 fn thread(pid: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
     let pid = pid as u32;
     if let Some(life) = processes.life(pid) {
         let me: ThreadId = kernel.scheduler.current();
@@ -104,7 +106,9 @@ fn thread(pid: usize) {
 
 /// The life of a process, on its own stack.
 extern "C" fn live(pid: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
     let pid = pid as u32;
     let (life, beginning) = (processes.life(pid), take(&processes.begun, pid));
     let (Some(life), Some(beginning)) = (life, beginning) else { return };

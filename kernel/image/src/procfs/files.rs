@@ -3,10 +3,10 @@
 //! Where a command of the monitor prints the same, its output is the file's text.
 
 use crate::commands;
-use crate::session::Session;
 use abi::fs::Errno;
 use alloc::string::String;
 use core::fmt::{self, Write};
+use kernel_services::session::Session;
 
 /// Most bytes of a text.
 const LONGEST: usize = 64 * 1024;
@@ -133,7 +133,7 @@ fn power(_: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
-        "sync" => crate::files::settle(session),
+        "sync" => kernel_services::files::settle(session),
         "poweroff" | "off" => execute(session, "poweroff"),
         // The soc refuses it in exact runs, which must repeat.
         "reboot" => execute(session, "reboot").map_err(|_| Errno::Notsup),

@@ -7,9 +7,6 @@
 
 use super::Trace;
 use super::seam::{self, Buffer, Frozen};
-use crate::files::with_files;
-use crate::kernel::Kernel;
-use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
@@ -24,6 +21,9 @@ use base::port::Trace as _;
 use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal};
 use kernel_process::Process;
 use kernel_seal::Refused;
+use kernel_services::files::with_files;
+use kernel_services::kernel::Kernel;
+use kernel_services::session::Session;
 
 /// Number of programs in the cache.
 const KEPT: usize = 16;

@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use super::{SPACES, memory};
-use crate::kernel;
 use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel_engine::Memory;
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
+use kernel_services::kernel;
 
 /// A buffer of whole pages, not contiguous in physical memory: an image may be too large for the
 /// heap.

@@ -48,7 +48,7 @@ fn claim(line: Text<LINE>) -> Option<usize> {
 
 /// The thread of a command. No handler waits for it, so its calls have level 0.
 fn run(place: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
     let mut said = Text::<SAID>::new();

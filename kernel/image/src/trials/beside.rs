@@ -1,13 +1,13 @@
 //! Runs a command on the first peer while this kernel works.
 
 use super::{buffer, first_peer};
-use crate::kernel;
-use crate::session::{Failure, Session};
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
 use kernel_platform::peers::{Ask, CallFailure};
+use kernel_services::kernel;
+use kernel_services::session::{Failure, Session};
 
 /// A command line for a peer.
 type Words = kernel_node::print::Text<96>;

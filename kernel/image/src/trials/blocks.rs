@@ -8,7 +8,6 @@
 use super::measure::{Watch, record};
 use super::{Failure, Outcome};
 use crate::commands::{audit, explain_balloon as explain};
-use crate::kernel::Kernel;
 use alloc::vec::Vec;
 use base::addr::PhysAddr;
 use base::port::Frames;
@@ -18,6 +17,7 @@ use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
 use kernel_node::memory::FRAMES;
 use kernel_node::movable;
 use kernel_platform::balloon::Balloons;
+use kernel_services::kernel::Kernel;
 
 /// Sizes that are allocated: names and orders.
 const SIZES: [(&str, u8); 3] = [("4k", 0), ("256k", 6), ("1m", 8)];

@@ -5,9 +5,6 @@
 use super::first_peer;
 use super::measure::record;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::files::with_client;
-use crate::kernel::Kernel;
-use crate::services;
 use alloc::vec::Vec;
 use base::prng::Prng;
 use core::cell::Cell;
@@ -17,6 +14,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use kernel_node::arenas;
 use kernel_platform::coherence::{Coherence, Trip};
 use kernel_platform::peers::Ask;
+use kernel_services::files::with_client;
+use kernel_services::kernel::Kernel;
+use kernel_services::services;
 
 pub const COMMANDS: &[Command] = &[
     Command {

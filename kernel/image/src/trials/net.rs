@@ -121,7 +121,7 @@ fn claim(handles: (u64, u64)) -> Option<usize> {
 
 /// The thread of an echo. No handler waits for it, so its calls have level 0.
 fn server(place: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some((socket, listener)) = HANDLES.lock()[place].take() else { return };
     let session = Session::at(kernel, Level(0));
     let echoed = with_client(&session, |client| {

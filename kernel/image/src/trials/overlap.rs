@@ -4,7 +4,6 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::files::{explain, with_client};
 use abi::fs::{Op, Poll, Reply, Request, flag, ready};
 use abi::msg::MAX_PAYLOAD;
 use alloc::string::String;
@@ -17,6 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_node::print::Text;
 use kernel_platform::peers::Ask;
+use kernel_services::files::{explain, with_client};
 use zerocopy::IntoBytes;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -93,7 +93,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
 }
 
 fn thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     // If it fails, records are missing, which `host/linear` detects.
     let _ = work(&Session::at(kernel, Level(0)));
 }

@@ -5,7 +5,6 @@
 //! The service is in no board's list. It uses the last index of services, and pages at the end of
 //! the shared block.
 
-use crate::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,6 +16,7 @@ use core::task::Waker;
 use kernel_node::memory::CoreHeap;
 use kernel_platform::Platform;
 use kernel_platform::coherence::Coherence;
+use kernel_services::services::{Keeping, PLANTED_NAME, ServiceFailure, shared_keeping};
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 

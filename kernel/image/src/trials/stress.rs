@@ -2,7 +2,6 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
 use abi::msg::LEVELS;
 use base::id::{CoreId, DomainId};
 use base::prng::Prng;
@@ -12,6 +11,7 @@ use kernel_msg::Level;
 use kernel_node::shootdown;
 use kernel_platform::peers::{Ask, CallFailure};
 use kernel_sched::WaitQueue;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -151,7 +151,7 @@ pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize
 /// Creates the session of a thread of the current storm.
 fn of_the_storm() -> Option<Session> {
     let level = Level(LEVEL.load(Ordering::Relaxed));
-    Some(Session::at(crate::kernel::get()?, level))
+    Some(Session::at(kernel_services::kernel::get()?, level))
 }
 
 /// A thread of a storm. It ends early if a peer is silent, because each such call takes long.
@@ -225,7 +225,7 @@ fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
 /// Adds to a number under a lock, yields, sleeps and spawns threads; first so many threads that
 /// stacks are unmapped.
 fn worker(index: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     burst(kernel, index);
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         *SHARED.lock() += 1;
@@ -246,7 +246,7 @@ static BURST: WaitQueue = WaitQueue::new();
 /// the threads have ended, which needs TLB shootdowns.
 fn burst(kernel: &'static Kernel, index: usize) {
     let held = |index: usize| {
-        if let Some(kernel) = crate::kernel::get() {
+        if let Some(kernel) = kernel_services::kernel::get() {
             kernel.scheduler.wait(&BURST, || GO[index].load(Ordering::Acquire));
         }
     };

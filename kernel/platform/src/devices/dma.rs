@@ -1,5 +1,5 @@
 //! The DMA engine: its address, and the threads that wait for it. Its driver is a service
-//! (`dma::Dma`); the module `transfers` of `kernel/image` is its client.
+//! (`dma::Dma`); `transfers` in `kernel/services` is its client.
 
 use super::Devices;
 use abi::boot::Device as Found;

@@ -66,6 +66,7 @@ impl Keeping {
 
 impl Keeping {
     /// Returns the life of the service that this kernel has started since the previous call.
+    #[inline]
     pub fn begun(&self) -> Option<u32> {
         let begun = self.shared.as_ref()?.begun.swap(0, Ordering::Relaxed);
         (begun != 0).then_some(begun)
@@ -82,6 +83,7 @@ fn mark(node: &Node, id: DomainId, index: usize) -> Option<Window> {
 }
 
 impl Shared {
+    #[inline]
     fn write_mark(&self, mark: u64) {
         self.marks[self.node.me.index()].store(0, mark);
         arch::words::barrier();
@@ -89,12 +91,14 @@ impl Shared {
 }
 
 impl Exclusive<Arena> for Keeping {
+    #[inline]
     fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
         self.arena.exclusively(work);
     }
 }
 
 impl Custody for Keeping {
+    #[inline]
     fn enter(&self) -> Option<Marks> {
         let shared = self.shared.as_ref()?;
         let found = shared.marks.iter().map(|mark| mark.load(0));
@@ -111,6 +115,7 @@ impl Custody for Keeping {
         }
     }
 
+    #[inline]
     fn leave(&self, lives: u32) {
         if let Some(shared) = &self.shared {
             // After the last store to the arena.
@@ -119,6 +124,7 @@ impl Custody for Keeping {
         }
     }
 
+    #[inline]
     fn is_whole(&self) -> bool {
         self.shared.as_ref().is_none_or(|s| s.coherence.is_whole(s.base, s.bytes))
     }
@@ -129,6 +135,7 @@ impl Custody for Keeping {
         }
     }
 
+    #[inline]
     fn attempt(&self, work: &mut dyn FnMut()) -> bool {
         if self.shared.is_none() {
             // Local memory cannot be lost.

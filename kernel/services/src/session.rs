@@ -17,6 +17,7 @@ pub struct Session {
 
 impl Session {
     /// Creates a session in `kernel` whose calls to other kernels have `level`.
+    #[inline]
     pub fn at(kernel: &'static Kernel, level: Level) -> Self {
         let Kernel { platform, services } = kernel;
         Session { kernel, caller: Caller { platform, services, level } }

@@ -279,3 +279,38 @@ pub fn engine(platform: &'static Platform) -> Option<Engine> {
     let channels = port.ours().fold(0, |set, channel| set | 1 << channel);
     Some(Engine { channels, setup_ns, bandwidth_mbps })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(bytes: usize, value: u64) -> Buffer {
+        let buffer = Buffer::new(bytes).unwrap();
+        buffer.words().for_each(|word| word.store(value, Ordering::Relaxed));
+        buffer
+    }
+
+    #[test]
+    fn a_buffer_is_whole_cache_lines_of_zeroes() {
+        let buffer = Buffer::new(cache::LINE + 1).unwrap();
+        assert_eq!(buffer.bytes(), 2 * cache::LINE);
+        assert!(buffer.address().is_aligned(cache::LINE as u64));
+        assert!(buffer.words().all(|word| word.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn a_copy_is_complete_and_ends_where_it_should() {
+        let (source, mut copy) = (filled(64, u64::MAX), filled(64, 0));
+        assert!(copy.holds(&source, 0));
+        assert!(!copy.holds(&source, 1), "a byte is missing");
+        let words = |copy: &Buffer, values: [u64; 2]| {
+            copy.words().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        };
+        words(&copy, [u64::MAX, 0xff_ffff]);
+        assert!(copy.holds(&source, 11));
+        assert!(!copy.holds(&source, 10), "a byte too many");
+        assert!(!copy.holds(&source, 12));
+        copy.clear();
+        assert!(copy.holds(&source, 0));
+    }
+}

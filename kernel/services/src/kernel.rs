@@ -1,7 +1,7 @@
 //! The assembled kernel, and the global variable that holds it.
 //!
-//! Contract: only entry points call [`get`]: trap handlers, hooks of `arch` and the engine, and the
-//! first line of a thread. All other code receives the kernel, or a part of it, as an argument.
+//! Contract: only entry points call [`get`]: trap handlers, requests of peers, hooks of `arch` and
+//! the engine, and the first line of a thread. All other code receives the kernel, or a part of it, as an argument.
 
 use crate::services::Services;
 use arch::lock::Once;
@@ -23,6 +23,7 @@ pub static SOC: Once<Soc> = Once::new();
 pub static TRACE: TraceLog = TraceLog::new();
 
 /// Returns the kernel, or `None` until it is assembled.
+#[inline]
 pub fn get() -> Option<&'static Kernel> {
     KERNEL.get()
 }

@@ -32,9 +32,7 @@ use base::id::{DomainId, Epoch};
 pub use caller::Caller;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use frames::SharedFrames;
-#[cfg(feature = "trials")]
 pub use frames::kind as frames_kind;
-#[cfg(feature = "trials")]
 pub use keeping::Keeping;
 use kernel_msg::endpoint::peer_epoch;
 use kernel_msg::{Refusal, Request};
@@ -44,7 +42,6 @@ use kernel_platform::peers::{Ask, CallFailure};
 use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
 pub use patience::Patience;
 pub use served::Served;
-#[cfg(feature = "trials")]
 pub use served::shared_keeping;
 use share::{Mailboxes, Mode, Outbox, Service, Token, codec};
 use zerocopy::{FromBytes, IntoBytes};
@@ -106,6 +103,7 @@ pub struct Services {
 }
 
 /// Returns the index of the token's thread in this kernel's tables of threads.
+#[inline]
 fn place_of(token: Token) -> usize {
     ThreadId::from_token(token.thread).index() % MAX_THREADS
 }
@@ -167,18 +165,21 @@ impl Services {
     }
 
     /// Returns a token for the next request of the calling thread.
+    #[inline]
     fn token(&self, platform: &Platform) -> Token {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
         let thread = platform.scheduler.current().token();
         Token::new(platform.me, platform.epoch, thread, sequence)
     }
 
+    #[inline]
     fn woken(&self, token: Token) -> &AtomicU32 {
         &self.woken[place_of(token)]
     }
 
     /// Prepares for a wake of `token`; called before the request, which may be parked. Earlier
     /// wakes do not count. Returns the argument `all_woken` of [`Services::sleep`].
+    #[inline]
     fn expect_wake(&self, token: Token) -> u64 {
         self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
         self.all_woken.load(Ordering::Relaxed)
@@ -187,6 +188,7 @@ impl Services {
     /// Sleeps until the caller's token is woken (also if that happened since
     /// [`Services::expect_wake`]), or the caller should request again or give up. Opens the
     /// caller's mailbox, which [`Services::take_given`] closes.
+    #[inline]
     fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
         self.given.open(place_of(token), token.sequence);
         platform.scheduler.wait_until(&self.parked, patience.next_look(), || {
@@ -198,6 +200,7 @@ impl Services {
 
     /// Puts an answer into the mailbox of the caller parked under `token`. Returns false if it is
     /// not a caller of this kernel that is asleep.
+    #[inline]
     fn give(&self, node: &Node, token: Token, bytes: &[u8]) -> bool {
         let is_ours = token.kernel() == node.me && token.epoch() == node.epoch;
         is_ours && self.given.put(place_of(token), token.sequence, bytes)
@@ -205,6 +208,7 @@ impl Services {
 
     /// Closes the caller's mailbox. If it contained an answer, moves that to `bulk` and returns its
     /// size.
+    #[inline]
     fn take_given(&self, token: Token, bulk: &mut [u8]) -> Option<usize> {
         self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
     }
@@ -215,6 +219,7 @@ impl Services {
     }
 
     /// Performs the wakes that a step requested.
+    #[inline]
     fn perform(&self, platform: &Platform, outbox: &Outbox) {
         for &token in outbox.wakes() {
             self.wake(platform, token);
@@ -387,4 +392,57 @@ fn chosen<S: Service>(blob: &abi::boot::Blob) -> (u32, Mode) {
     let place = blob.services().iter().position(|s| named(&s));
     let mode = place.and_then(|at| Mode::from_blob(&blob.services()[at]));
     (place.map_or(u32::MAX, |at| at as u32), mode.unwrap_or(Mode::Independent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::boot::{BLOCK, Blob, mode};
+    use std::boxed::Box;
+
+    /// A board on which kernels share frames, or on which they do not.
+    fn blob(shares_frames: bool) -> Box<Blob> {
+        let mut blob: Box<Blob> = Box::new(zerocopy::FromZeros::new_zeroed());
+        let mode = if shares_frames { mode::SHADOWED } else { mode::INDEPENDENT };
+        blob.services[1].name[..6].copy_from_slice(b"frames");
+        blob.services[1].mode = mode;
+        blob.service_count = 2;
+        blob
+    }
+
+    #[test]
+    fn arenas_in_the_shared_block_follow_each_other_and_leave_the_spare_bytes() {
+        for shares_frames in [false, true] {
+            let blob = blob(shares_frames);
+            let Shares(all) = Shares::of(&blob);
+            let mut end = 0;
+            for (name, bytes) in all {
+                assert_eq!(share_of(&blob, name), Some((end, bytes)));
+                if bytes > 0 {
+                    assert_eq!(at(&blob, end), name);
+                    assert_eq!(at(&blob, end + bytes - 1), name);
+                }
+                end += bytes;
+            }
+            assert_eq!(end + SPARE, BLOCK);
+            assert_eq!(at(&blob, end), "(spare)");
+        }
+        assert_eq!(share_of(&blob(true), "no such service"), None);
+    }
+
+    #[test]
+    fn shared_frames_take_their_arena_from_the_files() {
+        let bytes = |blob: &Blob, name| share_of(blob, name).unwrap().1;
+        let (without, with) = (blob(false), blob(true));
+        assert_eq!(bytes(&without, Shares::FRAMES), 0);
+        assert_eq!(bytes(&with, Shares::FRAMES), frames::BYTES);
+        let files = |blob| bytes(blob, fs::Vfs::NAME);
+        assert_eq!(files(&without) - files(&with), frames::BYTES);
+    }
+
+    #[test]
+    fn a_service_that_the_board_does_not_name_is_independent() {
+        assert_eq!(chosen::<SharedFrames>(&blob(true)), (1, Mode::Shadowed));
+        assert_eq!(chosen::<fs::Vfs>(&blob(true)), (u32::MAX, Mode::Independent));
+    }
 }
