@@ -9,7 +9,7 @@
 //! - [`hold`]: work that is not preempted, and the heap that it allocates from
 //! - [`lock`]: ticket locks, with interrupts masked while held and ranks checked in debug builds
 //! - [`shared`]: words between domains, publish and consume, hardware spinlocks
-//! - `probe`: accesses that may fault without ending the kernel; on boards only
+//! - [`probe`]: accesses that may fault without ending the kernel
 //! - [`rescue`]: work that can be abandoned when memory that it needs is lost
 //! - `seeded`: planted bugs, in kernels built for the sanitizer's tests only
 //! - [`time`]: soc time, the local clock plus a calibrated offset
@@ -22,7 +22,6 @@ pub mod backtrace;
 pub mod exclusion;
 pub mod hold;
 pub mod lock;
-#[cfg(target_os = "none")]
 pub mod probe;
 pub mod rescue;
 #[cfg(feature = "seeded")]

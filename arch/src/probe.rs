@@ -7,9 +7,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A value and a flag, returned in two registers.
 #[repr(C)]
-struct Outcome {
-    value: u64,
-    faulted: u64,
+pub(crate) struct Outcome {
+    pub value: u64,
+    pub faulted: u64,
 }
 
 unsafe extern "C" {

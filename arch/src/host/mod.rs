@@ -16,6 +16,7 @@ pub mod irq;
 pub mod machine;
 pub mod mmu;
 pub mod power;
+mod probe;
 pub mod program;
 pub mod smp;
 pub mod timer;

@@ -8,16 +8,8 @@
 //! kernel cannot run with are panics; the soc reports them and, if the board says so, boots again.
 //! Other failures are logged.
 
-use crate::balloon::Balloons;
-use crate::devices::Devices;
-use crate::kernel::{self, Kernel};
-use crate::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
-use crate::node::Node;
-use crate::peers::Peers;
-use crate::platform::Platform;
-use crate::services::Services;
-use crate::soc::Soc;
-use crate::{blob, clock, coherence, cores, idle, interrupts, log, monitor, ranks};
+use crate::procs::OurProcedures;
+use crate::{clock, cores, idle, interrupts, monitor};
 use abi::boot::{Blob, kind};
 use abi::soc::{DomainPage, command};
 use alloc::boxed::Box;
@@ -28,7 +20,18 @@ use base::id::{CoreId, DomainId, Epoch};
 use base::port::{Stacks, Trace};
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::notify::Attendance;
+use kernel_node::Node;
+use kernel_node::memory::{BootFrames, FRAMES, HEAP, KernelStacks, TABLE};
+use kernel_node::soc::Soc;
+use kernel_node::{blob, log, ranks};
+use kernel_platform::Platform;
+use kernel_platform::balloon::Balloons;
+use kernel_platform::coherence;
+use kernel_platform::devices::Devices;
+use kernel_platform::peers::Peers;
 use kernel_sched::Scheduler;
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::services::Services;
 
 static STACKS: KernelStacks = KernelStacks;
 
@@ -74,7 +77,7 @@ fn start_memory(blob: &Blob, me: DomainId) {
     }
     let _ = TABLE.set(Lock::new(ranks::PAGE_TABLE, table));
     let image = kernel_mem::mapping::image_range(&layout);
-    let global = crate::balloon::place(blob, image.1);
+    let global = kernel_platform::balloon::place(blob, image.1);
     let kept = [image, global.map_or((PhysAddr(0), PhysAddr(0)), |(_, _, tags)| tags)];
     let own = |r: &&abi::boot::Region| r.kind == kind::LOCAL && r.owner == u32::from(me.0);
     for region in blob.regions().iter().filter(own) {
@@ -83,7 +86,7 @@ fn start_memory(blob: &Blob, me: DomainId) {
         }
     }
     if let Some((base, count, (tags, _))) = global {
-        let frontier = crate::balloon::end(blob, me).other();
+        let frontier = kernel_platform::balloon::end(blob, me).other();
         FRAMES.buddy().adopt_global(base, count, tags, frontier);
     }
     HEAP.kernel().init(&FRAMES);
@@ -126,7 +129,7 @@ fn assemble(blob: &'static Blob, me: DomainId, epoch: Epoch) -> Option<&'static 
         balloons: Balloons::new(blob, me, epoch),
         coherence: coherence::new(blob, (me, epoch), soc),
         devices: Box::new(Devices::new(blob, me)),
-        others: crate::twins::new(blob, me),
+        others: kernel_platform::twins::new(blob, me),
     };
     kernel::set(Kernel { platform, services: Services::new(blob, me) })
 }
@@ -153,7 +156,7 @@ fn open_for_business(kernel: &'static Kernel) {
     // Before a peer can ask for one.
     #[cfg(feature = "trials")]
     crate::commands::extend(crate::trials::COMMANDS);
-    kernel.peers.start(kernel);
+    kernel.peers.start(&OurProcedures);
     cores::unmask_doorbells(kernel.blob);
     kernel.peers.open(kernel);
     if let Some(coherence) = &kernel.coherence {

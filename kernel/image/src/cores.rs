@@ -1,13 +1,15 @@
 //! The cores of this domain: how each is started and set up, and the hooks that it runs while it
 //! waits (`arch::attend`).
 
-use crate::kernel::{self, Kernel};
-use crate::{balloon, interrupts, memory, shootdown};
+use crate::interrupts;
 use abi::boot::Blob;
 use arch::attend::Waits;
 use arch::types::StartError;
 use base::addr::PhysAddr;
 use base::id::{CoreId, Vector};
+use kernel_node::{memory, shootdown};
+use kernel_platform::balloon;
+use kernel_services::kernel::{self, Kernel};
 
 /// Sets up a secondary core that was started, or started again after a power-off.
 pub fn enter(core: usize) {

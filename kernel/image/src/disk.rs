@@ -10,9 +10,6 @@
 
 mod medium;
 
-use crate::kernel::Kernel;
-use crate::services::{Patience, ServiceFailure};
-use crate::session::Session;
 use abi::boot::device;
 use abi::fs::{Errno, Op, Reply, Request, flag, io};
 use alloc::vec;
@@ -21,6 +18,9 @@ use drivers::block::SECTOR;
 use fs::client::Client;
 use fs::ext2::LONGEST;
 use kernel_msg::Level;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::Session;
 use medium::Medium;
 
 /// Offset and size of an ext2 superblock.
@@ -39,7 +39,7 @@ static SETTLED: AtomicBool = AtomicBool::new(false);
 pub fn start(kernel: &'static Kernel) {
     let is_there = kernel.devices.disk_is_read_only().is_some();
     if is_there && kernel.spawn("disk", None, thread, 0).is_err() {
-        crate::log!("no memory for a thread that serves the disk");
+        kernel_node::log!("no memory for a thread that serves the disk");
     }
 }
 
@@ -54,7 +54,7 @@ pub fn await_root(kernel: &'static Kernel) {
 }
 
 fn thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     serve(kernel);
     SETTLED.store(true, Ordering::Relaxed);
 }
@@ -77,7 +77,7 @@ fn serve(kernel: &'static Kernel) {
     };
     match medium {
         Ok(medium) => Disk { kernel, session, number, name, top, medium }.serve(),
-        Err(why) => crate::log!("{name}: no copy of it in memory: {why}"),
+        Err(why) => kernel_node::log!("{name}: no copy of it in memory: {why}"),
     }
 }
 
@@ -115,10 +115,12 @@ impl Disk {
                 Ok(Err(Errno::Noent)) => match self.mount(memory) {
                     Ok(Ok(())) => {
                         SETTLED.store(true, Ordering::Relaxed);
-                        crate::log!("{}: ext2, mounted", self.name);
+                        kernel_node::log!("{}: ext2, mounted", self.name);
                     }
                     Ok(Err(Errno::Restarted)) | Err(_) => self.pause(),
-                    Ok(Err(why)) => return crate::log!("{}: not mounted: {why:?}", self.name),
+                    Ok(Err(why)) => {
+                        return kernel_node::log!("{}: not mounted: {why:?}", self.name);
+                    }
                 },
                 Err(ServiceFailure::Restarted) => {}
                 // A request that was taken may have been lost on its way here.

@@ -14,10 +14,6 @@ mod folders;
 mod full;
 mod images;
 
-use crate::devices::streams::Gone;
-use crate::files::{self, explain};
-use crate::kernel::Kernel;
-use crate::session::{Failure, Session};
 use abi::fs::{Errno, Reply, flag};
 use abi::host::{Frame, Kind, LARGEST};
 use abi::program::FOLDER;
@@ -26,6 +22,10 @@ use alloc::vec::Vec;
 use drivers::streams::Id;
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_platform::devices::streams::Gone;
+use kernel_services::files::{self, explain};
+use kernel_services::kernel::Kernel;
+use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Suffix of a file that is being pushed, followed by the number of its stream.
@@ -34,12 +34,12 @@ const PART: &str = "~part";
 /// Starts the thread, if this kernel has the device for streams.
 pub fn start(kernel: &'static Kernel) {
     if kernel.devices.streams.is_there() && kernel.spawn("host", None, accept, 0).is_err() {
-        crate::log!("no memory for a thread that serves the host");
+        kernel_node::log!("no memory for a thread that serves the host");
     }
 }
 
 fn accept(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     // All requests must see the same root file system.
     crate::disk::await_root(kernel);
     images::clean(&Session::at(kernel, Level(0)));
@@ -51,7 +51,9 @@ fn accept(_: usize) {
 }
 
 fn serve(number: usize) {
-    let (Some(kernel), Some(id)) = (crate::kernel::get(), Id::from_number(number)) else { return };
+    let (Some(kernel), Some(id)) = (kernel_services::kernel::get(), Id::from_number(number)) else {
+        return;
+    };
     let stream = Stream { kernel, id, session: Session::at(kernel, Level(0)) };
     // If the stream is gone, there is nothing to answer.
     let _ = stream.serve();

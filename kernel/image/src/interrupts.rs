@@ -1,16 +1,16 @@
 //! Dispatches interrupts and faults to the parts of the kernel that handle them.
 
-use crate::coherence::Met;
-use crate::counts::COUNTS;
-use crate::kernel::{self, Kernel};
-use crate::shootdown::{self, core_kind};
-use crate::twins::Met as Away;
 use crate::{clock, idle, panic, processes, programs};
 use arch::trap::TrapFrame;
 use arch::types::{Fault, Handlers, Interrupt};
 use base::id::DomainId;
 use base::port::Trace;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_node::counts::COUNTS;
+use kernel_node::shootdown::{self, core_kind};
+use kernel_platform::coherence::Met;
+use kernel_platform::twins::Met as Away;
+use kernel_services::kernel::{self, Kernel};
 
 /// The entry points for the trap code in `arch`.
 pub static HANDLERS: Handlers = Handlers { interrupt, fault };
@@ -146,7 +146,7 @@ fn handle_other_fault(frame: &mut TrapFrame, fault: Fault) {
 fn unhandled_fault(frame: &mut TrapFrame, fault: Fault) {
     match kernel::get().map_or(Away::Other, |kernel| kernel.others.meet(frame.pc(), fault)) {
         Away::Twin(pc) => return frame.set_pc(pc),
-        Away::Stray(stray) if arch::rescue::abandon(frame) => return crate::log!("{stray}"),
+        Away::Stray(stray) if arch::rescue::abandon(frame) => return kernel_node::log!("{stray}"),
         Away::Stray(stray) => panic::die(format_args!("{stray}"), frame.fp(), frame),
         Away::Other => {}
     }

@@ -1,9 +1,10 @@
 //! The kernel image: boots one domain, connects the kernel crates to each other and to the machine,
 //! and holds the only global state.
 //!
-//! Three structs hold the kernel, and each contains the one before: `node::Node` (this domain and
-//! the machine), `platform::Platform` (a node with its drivers) and `kernel::Kernel` (a platform
-//! with its services). A function takes the smallest one that it needs.
+//! Three structs hold the kernel, and each contains the one before: `kernel_node::Node` (this
+//! domain and the machine), `kernel_platform::Platform` (a node with its drivers) and
+//! `kernel_services::kernel::Kernel` (a platform with its services). A function takes the smallest
+//! one that it needs.
 //!
 //! The modules, from the top down. A module imports only from its own row and from rows below it;
 //! `./pen check cycles` checks that there are no cycles:
@@ -15,61 +16,29 @@
 //! - [`commands`], [`procfs`]: commands of the monitor, and the same as files in `/proc` and `/dev`
 //! - [`host`], [`terminal`], [`disk`]: threads that serve the host, the console and the disk
 //! - [`processes`], [`programs`]: the processes of this kernel, their images and memory
-//! - [`files`], [`transfers`], [`session`]: clients of the services, for threads of this kernel
 //! - [`idle`]: what a core does before it sleeps or runs a program
-//! - [`kernel`]: all parts together, and the global variables that lead to them
-//! - [`services`]: the shared services: files, sockets, processes, DMA
-//! - [`platform`]: the node and its drivers
-//! - [`peers`], [`coherence`], [`devices`], [`balloon`], [`twins`]: drivers: messages to other
-//!   kernels, shared pages, devices, memory blocks, references into other kernels' images
-//! - [`node`]: identity, board, clock and scheduler of this kernel
-//! - [`soc`], [`shootdown`], [`memory`], [`arenas`], [`movable`], [`blob`], [`symbols`], [`print`],
-//!   [`counts`], [`ranks`]: requests to the soc, TLB shootdown, frames and heap, memory for
-//!   services, movable pages, the board's description, symbol tables, the log, interrupt counts,
-//!   the order of locks
+//!
+//! The crates [`kernel_services`], [`kernel_platform`] and [`kernel_node`] are below all of them.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
-mod arenas;
-mod balloon;
-mod blob;
 mod boot;
 mod clock;
-mod coherence;
 mod commands;
 mod cores;
-mod counts;
-mod devices;
 mod disk;
-mod files;
 mod host;
 mod idle;
 mod interrupts;
-mod kernel;
-mod memory;
 mod monitor;
-mod movable;
-mod node;
 mod panic;
-mod peers;
-mod platform;
 mod power;
-mod print;
 mod processes;
 mod procfs;
 mod procs;
 mod programs;
-mod ranks;
-mod services;
-mod session;
-mod shootdown;
-mod soc;
-mod symbols;
 mod terminal;
-#[cfg_attr(not(feature = "trials"), allow(dead_code, reason = "so far only trials use it"))]
-mod transfers;
 #[cfg(feature = "trials")]
 mod trials;
-mod twins;

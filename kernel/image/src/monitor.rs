@@ -3,11 +3,11 @@
 mod line;
 
 use crate::commands::run;
-use crate::kernel::{self, Kernel};
-use crate::session::Session;
 use crate::terminal::{self, Pressed};
 use core::fmt::Write;
 use kernel_msg::Level;
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::session::Session;
 use kernel_terminal::Keys;
 use line::{Edit, Line};
 

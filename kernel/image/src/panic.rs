@@ -5,14 +5,14 @@
 //! driver still works. Then the soc is notified. It fences this domain and, if the board says so,
 //! boots it again with a new epoch. Calls of other kernels to this one end with `PeerLost`.
 
-use crate::kernel::{self, Kernel};
-use crate::print;
-use crate::shootdown::core_kind;
-use crate::symbols::Named;
 use base::id::CoreId;
 use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
+use kernel_node::print;
+use kernel_node::shootdown::core_kind;
+use kernel_node::symbols::Named;
+use kernel_services::kernel::{self, Kernel};
 
 /// Set by the first panic. A second one prints one line and halts.
 static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -68,7 +68,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, symbols) = match self.kernel {
             Some(kernel) => (kernel.name(), kernel.symbols),
-            None => ("(booting)", crate::blob::symbols()),
+            None => ("(booting)", kernel_node::blob::symbols()),
         };
         writeln!(f, "panic: kernel {name}, core {}: {}", arch::cpu::core(), self.why)?;
         write!(f, "{}", self.registers)?;

@@ -13,9 +13,7 @@
 //! INACTIVE needs none of this: the soc stops the domain where it is, and only the clock has to be
 //! calibrated afterwards (`clock`).
 
-use crate::coherence::Coherence;
-use crate::kernel::{self, Kernel};
-use crate::{cores, log, shootdown};
+use crate::cores;
 use abi::soc::command;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -24,7 +22,10 @@ use arch::types::{Memory, Rights};
 use base::id::{CoreId, DomainId};
 use base::port::Trace;
 use core::sync::atomic::{AtomicBool, Ordering};
+use kernel_node::{log, shootdown};
+use kernel_platform::coherence::Coherence;
 use kernel_sched::WaitQueue;
+use kernel_services::kernel::{self, Kernel};
 
 /// Priority of the thread that powers the domain off: the highest.
 const PRIORITY: u8 = 31;
@@ -33,7 +34,7 @@ const PRIORITY: u8 = 31;
 /// last instructions.
 const OUT_NS: u64 = 1_000_000_000;
 
-static RESUME: Lock<Resume> = Lock::new(crate::ranks::POWER, Resume::empty());
+static RESUME: Lock<Resume> = Lock::new(kernel_node::ranks::POWER, Resume::empty());
 
 /// Why a power-off cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,27 +51,23 @@ static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 static GATE: WaitQueue = WaitQueue::new();
 
-impl Kernel {
-    /// Starts a thread that powers this domain off, with its memory kept, once
-    /// [`Kernel::answered_power_off`] is called: a peer that waits for an answer would wake the
-    /// domain again.
-    pub fn power_off_soon(&'static self) -> Result<(), OffError> {
-        if UNDER_WAY.swap(true, Ordering::AcqRel) {
-            return Err(OffError::UnderWay);
-        }
-        let made = self.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
-        made.map(|_| ()).map_err(|_| {
-            UNDER_WAY.store(false, Ordering::Release);
-            OffError::NoMemory
-        })
+/// Starts a thread that powers this domain off, with its memory kept, once [`answered_power_off`]
+/// is called: a peer that waits for an answer would wake the domain again.
+pub fn power_off_soon(kernel: &'static Kernel) -> Result<(), OffError> {
+    if UNDER_WAY.swap(true, Ordering::AcqRel) {
+        return Err(OffError::UnderWay);
     }
+    let made = kernel.scheduler.spawn("power", PRIORITY, Some(CoreId(0)), power_off, 0);
+    made.map(|_| ()).map_err(|_| {
+        UNDER_WAY.store(false, Ordering::Release);
+        OffError::NoMemory
+    })
+}
 
-    /// Reports that the caller of [`Kernel::power_off_soon`] has its answer: the domain may power
-    /// off.
-    pub fn answered_power_off(&self) {
-        ANSWERED.store(true, Ordering::Release);
-        GATE.wake_all(&self.scheduler);
-    }
+/// Reports that the caller of [`power_off_soon`] has its answer: the domain may power off.
+pub fn answered_power_off(kernel: &Kernel) {
+    ANSWERED.store(true, Ordering::Release);
+    GATE.wake_all(&kernel.scheduler);
 }
 
 fn power_off(_: usize) {
@@ -167,7 +164,7 @@ extern "C" fn online(core: usize) -> ! {
 /// nothing is written that is needed again. The last `clean` is of the image's data: it includes
 /// the page table's lock, which the walk before it has taken and released.
 fn sleep(kernel: &Kernel, warm_entry: u64) {
-    if let Some(table) = crate::memory::TABLE.get() {
+    if let Some(table) = kernel_node::memory::TABLE.get() {
         table.lock().walk(&mut |leaf| {
             if leaf.memory == Memory::Cached && leaf.rights == Rights::ReadWrite {
                 arch::cache::clean(leaf.virt.0 as usize, leaf.bytes as usize);

@@ -26,12 +26,7 @@ pub mod launch;
 mod pipes;
 mod place;
 
-use crate::kernel::Kernel;
 use crate::programs::{Loaded, Programs, Short, is_inside};
-use crate::services::{Patience, ServiceFailure};
-use crate::session::{Failure, Session};
-use crate::shootdown;
-use crate::shootdown::core_kind;
 use ::processes::client::{Client, News, Running};
 use abi::boot::MAX_CORES;
 use abi::process::{Errno, Reply, Request, flag, signal};
@@ -47,7 +42,12 @@ use base::id::CoreId;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guest::Guest;
 use kernel_msg::Level;
+use kernel_node::shootdown;
+use kernel_node::shootdown::core_kind;
 use kernel_sched::{ThreadId, WaitQueue};
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::{Failure, Session};
 use pipes::Pipes;
 pub use place::place;
 
@@ -115,7 +115,7 @@ pub fn some_stop() -> bool {
 #[inline(never)]
 pub fn ran_short(frame: &TrapFrame) -> Short {
     let by_program = is_inside(frame.pc());
-    let found = crate::kernel::get().and_then(|kernel| get()?.mine(kernel));
+    let found = kernel_services::kernel::get().and_then(|kernel| get()?.mine(kernel));
     let Some(life) = found else { return Short::Kernel };
     let before = life.short.fetch_add(1, Ordering::Relaxed);
     match life.program.get() {
@@ -184,8 +184,8 @@ impl Default for Processes {
 impl Processes {
     /// Creates an empty set of processes. [`start`] starts the threads.
     pub fn new() -> Processes {
-        let living = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
-        let begun = Lock::new(crate::ranks::PROCESSES, BTreeMap::new());
+        let living = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
+        let begun = Lock::new(kernel_node::ranks::PROCESSES, BTreeMap::new());
         let (count, some) = (AtomicU32::new(0), WaitQueue::new());
         Processes { programs: Once::new(), living, begun, count, some, pipes: Pipes::new() }
     }
@@ -198,7 +198,7 @@ impl Processes {
         match Programs::new(kernel) {
             // If two threads do this at once, the first engine is used.
             Ok(programs) => drop(self.programs.set(programs)),
-            Err(why) => crate::log!("no engine for programs: {}", why.0),
+            Err(why) => kernel_node::log!("no engine for programs: {}", why.0),
         }
         self.programs.get()
     }
@@ -317,7 +317,7 @@ fn interrupt_cores() {
 
 /// Thread: takes work from the process table. Does not return.
 pub fn listen(_: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), get()) else { return };
     let session = Session::at(kernel, Level(0));
     let mut room = vec![0; BEGIN_BYTES];
     let mut due = 0;
@@ -372,7 +372,7 @@ fn name_all(session: &Session, processes: &Processes) {
             name: &life.name,
         };
         if with_table(session, &Patience::ENDLESS, |table| table.adopt(running)).is_err() {
-            crate::log!("process {}: the restarted table refuses it", life.pid);
+            kernel_node::log!("process {}: the restarted table refuses it", life.pid);
         }
     }
 }
@@ -382,9 +382,9 @@ pub fn start(kernel: &'static Kernel) {
     // Succeeds: only boot calls this.
     let _ = PROCESSES.set(Box::default());
     if kernel.spawn("processes", None, listen, 0).is_err() {
-        crate::log!("no memory for the thread that starts processes");
+        kernel_node::log!("no memory for the thread that starts processes");
     }
     if kernel.spawn("accounts", None, accounts::keep, 0).is_err() {
-        crate::log!("no memory for the thread that reports what processes use");
+        kernel_node::log!("no memory for the thread that reports what processes use");
     }
 }

@@ -1,45 +1,53 @@
 //! The procedures that peers can call in this kernel ([`Ask`]).
 
-use crate::kernel::{self, Kernel};
-use crate::peers::{Ask, Procedures, with_room};
-use crate::power::OffError;
-use crate::session::Session;
+use crate::power::{self, OffError};
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec::Vec;
 use base::id::CoreId;
 use kernel_msg::{Refusal, Request};
+use kernel_platform::peers::{Ask, Procedures, with_room};
 use kernel_sched::{PRIORITY_SERVE, SpawnError};
+use kernel_services::kernel::{self, Kernel};
+use kernel_services::session::Session;
 
-impl Procedures for Kernel {
+/// The procedures of this kernel. Requests of peers are entry points, so this gets the kernel from
+/// [`kernel::get`]; no request comes before the kernel is assembled.
+pub struct OurProcedures;
+
+impl Procedures for OurProcedures {
     fn urgent(
         &self,
         request: &Request,
         payload: &[u8],
         reply: &mut [u8],
     ) -> Result<usize, Refusal> {
+        let kernel = kernel::get().ok_or(Refusal::Refused)?;
         match Ask::from_code(request.proc)? {
             Ask::Echo => {
                 let reply = reply.get_mut(..payload.len()).ok_or(Refusal::TooLarge)?;
                 reply.copy_from_slice(payload);
                 Ok(payload.len())
             }
-            Ask::Wake => self.services.heard_wake(self, payload),
+            Ask::Wake => kernel.services.heard_wake(kernel, payload),
             _ => Err(Refusal::Refused),
         }
     }
 
     fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-        blockable(self, request, payload)
+        blockable(kernel::get().ok_or(Refusal::Refused)?, request, payload)
     }
 
     fn answered(&self, request: &Request) {
-        if Ask::from_code(request.proc) == Ok(Ask::PowerOff) {
-            self.answered_power_off();
+        if Ask::from_code(request.proc) == Ok(Ask::PowerOff)
+            && let Some(kernel) = kernel::get()
+        {
+            power::answered_power_off(kernel);
         }
     }
 
     fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError> {
-        let made = self.scheduler.spawn("handler", PRIORITY_SERVE, Some(core), handler, argument);
+        let kernel = kernel::get().ok_or(SpawnError::NoMemory)?;
+        let made = kernel.scheduler.spawn("handler", PRIORITY_SERVE, Some(core), handler, argument);
         made.map(|_| ())
     }
 }
@@ -47,7 +55,7 @@ impl Procedures for Kernel {
 /// Entry of a handler thread.
 fn handler(argument: usize) {
     let Some(kernel) = kernel::get() else { return };
-    kernel.peers.work(kernel, kernel, argument);
+    kernel.peers.work(kernel, &OurProcedures, argument);
 }
 
 fn blockable(
@@ -83,7 +91,7 @@ fn blockable(
             Ok(payload)
         }
         Ask::PowerOff => {
-            kernel.power_off_soon().map_err(|why| match why {
+            power::power_off_soon(kernel).map_err(|why| match why {
                 OffError::UnderWay => Refusal::Refused,
                 OffError::NoMemory => Refusal::NoMemory,
             })?;

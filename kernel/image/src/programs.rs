@@ -21,10 +21,6 @@ mod load;
 mod seam;
 pub mod stack;
 
-use crate::balloon;
-use crate::kernel::Kernel;
-pub use crate::memory::SPACES;
-use crate::memory::{FRAMES, TABLE};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use arch::lock::Lock;
@@ -33,6 +29,10 @@ use arch::types::Fault;
 use base::addr::{PAGE, VirtAddr};
 pub use kernel_mem::spaces::is_inside;
 use kernel_mem::spaces::{self, FaultOutcome, PageSource, SpaceError};
+pub use kernel_node::memory::SPACES;
+use kernel_node::memory::{FRAMES, TABLE};
+use kernel_platform::balloon;
+use kernel_services::kernel::Kernel;
 pub use load::{Loaded, Manifest, Programs, refusal};
 
 /// Memory in bytes that is never promised, so that the kernel has it: for stacks of threads, the
@@ -98,7 +98,7 @@ const BEGUN: u64 = 64 << 10;
 pub fn has_room_to_begin() -> bool {
     if !has_room(BEGUN) {
         stack::forget();
-        if let Some(kernel) = crate::kernel::get() {
+        if let Some(kernel) = kernel_services::kernel::get() {
             make_room(kernel, BEGUN);
         }
     }
@@ -116,7 +116,7 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
     match promise(start, bytes) {
         Err(SpaceError::NoMemory) => {
             stack::forget();
-            if let Some(kernel) = crate::kernel::get() {
+            if let Some(kernel) = kernel_services::kernel::get() {
                 make_room(kernel, bytes);
             }
             promise(start, bytes)
@@ -128,7 +128,7 @@ fn open(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
 /// Checks that there is room, and promises it. One thread at a time: two must not be promised the
 /// same memory.
 fn promise(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
-    static ONE: Lock<()> = Lock::new(crate::ranks::PROMISES, ());
+    static ONE: Lock<()> = Lock::new(kernel_node::ranks::PROMISES, ());
     let _one = ONE.lock();
     if has_room(bytes) { SPACES.open(start, bytes) } else { Err(SpaceError::NoMemory) }
 }
@@ -141,7 +141,7 @@ fn commit(start: VirtAddr, bytes: u64) -> Result<(), SpaceError> {
 
 fn release(start: VirtAddr) {
     if let Some(from) = memory() {
-        SPACES.release(start, from, &crate::shootdown::flush_all);
+        SPACES.release(start, from, &kernel_node::shootdown::flush_all);
     }
 }
 
@@ -236,7 +236,8 @@ fn comes(page: u64) -> bool {
 }
 
 /// Backtraces of programs that trapped, by thread, until they are taken.
-static TRACES: Lock<BTreeMap<usize, Vec<u64>>> = Lock::new(crate::ranks::TRACES, BTreeMap::new());
+static TRACES: Lock<BTreeMap<usize, Vec<u64>>> =
+    Lock::new(kernel_node::ranks::TRACES, BTreeMap::new());
 
 /// Backtraces of traps: the addresses in the program, innermost first.
 pub struct Trace;
@@ -246,7 +247,7 @@ impl Trace {
     const FRAMES: usize = 24;
 
     fn thread() -> Option<usize> {
-        Some(crate::kernel::get()?.scheduler.current().index())
+        Some(kernel_services::kernel::get()?.scheduler.current().index())
     }
 
     /// Records the backtrace of the calling thread's program.

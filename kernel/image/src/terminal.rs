@@ -9,11 +9,8 @@
 //! ```
 //! After a restart of the file service, a new terminal is made.
 
-use crate::files::with_files;
-use crate::kernel::Kernel;
 use crate::processes::explain;
 use crate::processes::launch::{Launch, end_of, signal_group};
-use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::{Errno, Poll, flag, ready};
 use abi::process::{End, signal};
@@ -25,6 +22,9 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use kernel_msg::Level;
 use kernel_sched::WaitQueue;
+use kernel_services::files::with_files;
+use kernel_services::kernel::Kernel;
+use kernel_services::session::Session;
 use kernel_terminal::{KeyAction, Keys, MONITOR_KEY};
 
 /// Runs the boot script.
@@ -45,7 +45,7 @@ struct Ends {
     programs: u64,
 }
 
-static ENDS: Lock<Option<Ends>> = Lock::new(crate::ranks::TERMINAL, None);
+static ENDS: Lock<Option<Ends>> = Lock::new(kernel_node::ranks::TERMINAL, None);
 /// Whether the console shows the terminal; otherwise it shows the monitor.
 static IN_FRONT: AtomicBool = AtomicBool::new(true);
 /// The thread that has text for the terminal while the monitor is shown.
@@ -59,7 +59,7 @@ pub fn start(kernel: &'static Kernel) -> bool {
     let begun = kernel.spawn("screen", None, screen, 0).is_ok();
     let begun = begun && kernel.spawn("init", None, init, 0).is_ok();
     if !begun {
-        crate::log!("no memory for the threads of the terminal");
+        kernel_node::log!("no memory for the threads of the terminal");
     }
     begun
 }
@@ -139,7 +139,7 @@ fn give(session: &Session, ends: Ends, bytes: &[u8]) {
 
 /// Thread: copies the output of programs to the console, while it shows the terminal.
 fn screen(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let mut bytes = [0; 512];
     loop {
@@ -164,7 +164,7 @@ fn pause(kernel: &Kernel) {
 
 /// Thread: runs the boot script, then the console's program, again and again.
 fn init(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some(program) = kernel.option("init=") else { return };
     let program = program.trim_start_matches('/');
     let session = Session::at(kernel, Level(0));

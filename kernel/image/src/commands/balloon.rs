@@ -2,14 +2,14 @@
 //! whose contents must survive that.
 
 use super::{Command, Failure, Outcome, Session, number};
-use crate::balloon::{Balloons, Failure as Why};
-use crate::kernel::Kernel;
-use crate::memory::FRAMES;
-use crate::movable;
 use core::fmt::Write;
 use kernel_mem::balloon::Refusal;
 use kernel_mem::blocks::{Kind, State};
 use kernel_mem::frames::span::BlockError;
+use kernel_node::memory::FRAMES;
+use kernel_node::movable;
+use kernel_platform::balloon::{Balloons, Failure as Why};
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "balloon",

@@ -1,14 +1,14 @@
 //! Commands about the chip and the other kernels: peers, calls, power, panic, devices.
 
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
-use crate::soc::SocError;
 use abi::boot::{Device, device};
 use abi::soc::{command, state};
 use base::id::DomainId;
 use core::fmt::Write;
 use kernel_msg::Refusal;
+use kernel_node::soc::SocError;
+use kernel_platform::peers::{Ask, CallFailure};
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command { name: "peers", arguments: "", help: "the kernels of this board", run: peers },
@@ -252,7 +252,7 @@ fn reboot(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 /// Powers the whole chip off, or restarts it.
 fn end_chip(session: &Session, out: &mut dyn Write, how: u64, said: &str) -> Outcome {
     // The chip powers off even if files cannot be made durable.
-    let _ = crate::files::settle(session);
+    let _ = kernel_services::files::settle(session);
     writeln!(out, "{said}")?;
     match session.kernel.soc.request(how, 0, 0) {
         Ok(_) => Ok(()),

@@ -1,11 +1,11 @@
 //! Commands about file systems: list them, show their use of space, make them durable.
 
-use crate::files::{mounts, settle_one, with_client};
-use crate::session::{Failure, Outcome, Session};
 use abi::fs::{Op, Reply, Request, flag, reply_flag, source};
 use alloc::string::String;
 use core::fmt::Write;
 use fs::client::Client;
+use kernel_services::files::{mounts, settle_one, with_client};
+use kernel_services::session::{Failure, Outcome, Session};
 
 /// Prints size, free space and kind of each file system.
 pub fn df(session: &Session, out: &mut dyn Write, root: u64) -> Outcome {

@@ -1,10 +1,7 @@
 //! Commands about services and files, and the self-test of the file service.
 
 use super::{Command, disks, number};
-use crate::files::with_client;
-use crate::kernel::Kernel;
 use crate::processes::{self, Processes};
-use crate::session::{Failure, Outcome, Session};
 use abi::fs::{Errno, flag, kind};
 use alloc::format;
 use alloc::string::String;
@@ -12,6 +9,9 @@ use alloc::vec;
 use core::fmt::Write;
 use fs::client::Client;
 use fs::exercise::PIECE;
+use kernel_services::files::with_client;
+use kernel_services::kernel::Kernel;
+use kernel_services::session::{Failure, Outcome, Session};
 use share::Mode;
 
 pub const COMMANDS: &[Command] = &[

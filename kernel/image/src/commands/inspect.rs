@@ -1,9 +1,9 @@
 //! Commands that show the state of this kernel and change nothing.
 
 use super::{Command, Failure, Outcome, Session, number};
-use crate::counts::COUNTS;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
+use kernel_node::counts::COUNTS;
 use kernel_sched::table::Phase;
 
 pub const COMMANDS: &[Command] = &[
@@ -48,7 +48,7 @@ fn cpus(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
 
 fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
     let kernel = session.kernel;
-    let use_now = crate::memory::Use::now();
+    let use_now = kernel_node::memory::Use::now();
     writeln!(out, "  {:>8} KiB of memory local to this kernel", use_now.total >> 10)?;
     writeln!(out, "  {:>8} KiB in use, of which", use_now.used() >> 10)?;
     writeln!(out, "  {:>8} KiB image", use_now.image >> 10)?;
@@ -59,8 +59,8 @@ fn mem(session: &Session, out: &mut dyn Write, _: &[&str]) -> Outcome {
         use_now.heap_live >> 10
     )?;
     writeln!(out, "  {:>8} KiB allocator's own tables", use_now.metadata >> 10)?;
-    writeln!(out, "  {:>8} KiB page tables", crate::memory::tables() >> 10)?;
-    let stacks = crate::memory::unused_stacks(kernel.scheduler.spare_stacks());
+    writeln!(out, "  {:>8} KiB page tables", kernel_node::memory::tables() >> 10)?;
+    let stacks = kernel_node::memory::unused_stacks(kernel.scheduler.spare_stacks());
     writeln!(out, "  {:>8} KiB stacks of threads that ended", stacks >> 10)?;
     writeln!(out, "  {:>8} KiB free", use_now.free >> 10)?;
     for region in kernel.blob.regions() {
@@ -167,6 +167,6 @@ fn whereis(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
     let word = arguments.first().ok_or(Failure::Usage)?;
     let digits = word.strip_prefix("0x").unwrap_or(word);
     let address = u64::from_str_radix(digits, 16).map_err(|_| Failure::Usage)?;
-    writeln!(out, "  {}", crate::symbols::Named(kernel.symbols, address))?;
+    writeln!(out, "  {}", kernel_node::symbols::Named(kernel.symbols, address))?;
     Ok(())
 }

@@ -19,8 +19,6 @@ mod records;
 mod tasks;
 mod watts;
 
-use crate::print::Text;
-use crate::session::{Failure, Outcome, Session};
 use alloc::vec::Vec;
 use arch::lock::Once;
 #[cfg(feature = "trials")]
@@ -28,6 +26,8 @@ pub use balloon::{audit, explain as explain_balloon};
 #[cfg(feature = "trials")]
 pub use chip::first_peer;
 use core::fmt::Write;
+use kernel_node::print::Text;
+use kernel_services::session::{Failure, Outcome, Session};
 pub use watts::{asked_frequency, gates_idle};
 
 /// Most bytes of a command line.

@@ -1,10 +1,10 @@
 //! `record`: prints measurements of the ordinary image: the time of its boot, and its memory.
 
 use super::{Command, Failure, Outcome, Session};
-use crate::peers::Ask;
 use base::id::DomainId;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
+use kernel_platform::peers::Ask;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "record",
@@ -27,7 +27,7 @@ fn records(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcom
 }
 
 fn used() -> u64 {
-    crate::memory::Use::now().used()
+    kernel_node::memory::Use::now().used()
 }
 
 /// Prints the memory in use of this kernel and of all other kernels.

@@ -2,9 +2,9 @@
 
 use super::{Command, Failure, Outcome, Session};
 use crate::processes::{explain, with_table};
-use crate::services::Patience;
 use abi::process::{End, Listed, State, signal};
 use core::fmt::Write;
+use kernel_services::services::Patience;
 
 pub const COMMANDS: &[Command] = &[
     Command {

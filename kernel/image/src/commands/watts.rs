@@ -3,13 +3,13 @@
 
 use super::chip::find;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::soc::SocError;
 use abi::soc::{DomainPage, command};
 use base::id::DomainId;
 use base::port::Words;
 use core::fmt::Write;
 use core::mem::offset_of;
+use kernel_node::soc::SocError;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {

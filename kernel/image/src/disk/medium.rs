@@ -3,11 +3,11 @@
 //! A disk in memory starts as a copy of the device, which is read once and never written. Changes
 //! are lost when the kernel ends.
 
-use crate::kernel::Kernel;
-use crate::memory::FRAMES;
 use alloc::vec::Vec;
 use base::addr::PAGE;
 use drivers::block::{BUFFER, BlockError, SECTOR};
+use kernel_node::memory::FRAMES;
+use kernel_services::kernel::Kernel;
 
 /// Size of a piece in bytes: two requests to the device.
 const PIECE: usize = 2 * BUFFER;

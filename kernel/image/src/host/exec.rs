@@ -10,11 +10,8 @@
 use super::folders::Held;
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file, full};
-use crate::devices::streams::Gone;
-use crate::files::with_files;
 use crate::processes::launch::{Launch, end_of, signal_group};
 use crate::programs::refusal;
-use crate::session::{Failure, Session};
 use abi::fs::{Errno as FileError, PATH, Poll, flag, ready};
 use abi::host::{Exec, Exit, Kind, LARGEST};
 use abi::process::{End, Errno, signal};
@@ -27,6 +24,9 @@ use arch::lock::Lock;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::streams::Id;
 use kernel_msg::Level;
+use kernel_platform::devices::streams::Gone;
+use kernel_services::files::with_files;
+use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Passed to the thread that feeds a program's input.
@@ -38,7 +38,8 @@ struct Feed {
 }
 
 /// Feeds that their threads have not taken yet, by the numbers of their streams.
-static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+static FEEDS: Lock<BTreeMap<usize, Arc<Feed>>> =
+    Lock::new(kernel_node::ranks::FEEDS, BTreeMap::new());
 
 /// Handles that this kernel has open; dropping this closes them.
 struct Handles<'a> {
@@ -195,7 +196,7 @@ impl Stream {
         let before = FEEDS.lock().insert(self.id.number(), feed.clone());
         drop(before);
         if self.kernel.spawn("feeder", None, feeder, self.id.number()).is_err() {
-            crate::log!("no memory for the thread of a program's input");
+            kernel_node::log!("no memory for the thread of a program's input");
             let taken = FEEDS.lock().remove(&self.id.number());
             drop(taken);
             let _ = with_files(&self.session, |client| client.close(feed.input));
@@ -232,7 +233,7 @@ impl Stream {
 }
 
 fn feeder(number: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let taken = FEEDS.lock().remove(&number);
     let Some(feed) = taken else { return };
     let session = Session::at(kernel, Level(0));

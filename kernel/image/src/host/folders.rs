@@ -12,10 +12,7 @@
 
 use super::images::Images;
 use super::{NONSENSE, Stream, Trouble, file};
-use crate::files::with_files;
 use crate::procfs::post::{Post, Taken};
-use crate::services::ServiceFailure;
-use crate::session::{Failure, Session};
 use abi::fs::{Errno, PATH, flag};
 use abi::host::{FOLDERS, FolderJob, FolderReply, Kind};
 use alloc::collections::BTreeMap;
@@ -24,6 +21,9 @@ use arch::lock::Lock;
 use core::ops::RangeInclusive;
 use drivers::streams::Id;
 use kernel_msg::Level;
+use kernel_services::files::with_files;
+use kernel_services::services::ServiceFailure;
+use kernel_services::session::{Failure, Session};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Numbers of servers for folders. Those of kernels (`procfs`) are smaller.
@@ -42,7 +42,7 @@ struct Folder {
 }
 
 /// All folders, by their numbers.
-static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(crate::ranks::FEEDS, BTreeMap::new());
+static ALL: Lock<BTreeMap<u64, Folder>> = Lock::new(kernel_node::ranks::FEEDS, BTreeMap::new());
 
 /// A handle of a folder's root, for one program.
 pub(super) struct Held {
@@ -157,7 +157,7 @@ impl Stream {
 
 /// Thread: takes a folder's jobs and sends them to the host, until the file system is unmounted.
 fn carrier(number: usize) {
-    let (Some(kernel), number) = (crate::kernel::get(), number as u64) else { return };
+    let (Some(kernel), number) = (kernel_services::kernel::get(), number as u64) else { return };
     let Some(id) = ALL.lock().get(&number).map(|folder| folder.stream) else { return };
     let session = Session::at(kernel, Level(0));
     let (stream, post) = (Stream { kernel, id, session }, Post::new(session, number));

@@ -1,10 +1,10 @@
 //! Texts for the host about a file system without space: which one it is, and how full it is.
 
-use crate::files::with_files;
-use crate::session::Session;
 use abi::fs::source;
 use alloc::format;
 use alloc::string::String;
+use kernel_services::files::with_files;
+use kernel_services::session::Session;
 
 /// A file system with less free space than this, in bytes, counts as full.
 const LITTLE: u64 = 64 << 10;

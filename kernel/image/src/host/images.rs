@@ -5,13 +5,13 @@
 //! stream ends. Files that a dead kernel has left are removed when it serves the host again.
 
 use super::{NONSENSE, Stream, Trouble};
-use crate::files::with_files;
-use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::flag;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use kernel_services::files::with_files;
+use kernel_services::session::Session;
 
 /// The folder of the images, from the root.
 const FOLDER: &str = "tmp";

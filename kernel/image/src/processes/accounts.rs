@@ -7,8 +7,6 @@
 //! one more round a second after the last process has ended.
 
 use super::{Life, with_table};
-use crate::services::Patience;
-use crate::session::Session;
 use ::processes::client::Account;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,6 +14,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use kernel_msg::Level;
 use kernel_sched::{Scheduler, ThreadId};
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
 
 /// Interval of the rounds.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -39,7 +39,9 @@ fn is_news(before: &Account, now: &Account) -> bool {
 
 /// Thread: reports to the table. Does not return.
 pub fn keep(_: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
     let session = Session::at(kernel, Level(0));
     let mut reported: BTreeMap<u32, Account> = BTreeMap::new();
     let mut was_empty = true;

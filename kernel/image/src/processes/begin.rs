@@ -8,10 +8,7 @@
 use super::accounts::account;
 use super::guest::Guest;
 use super::{Life, Processes, with_table};
-use crate::kernel::Kernel;
 use crate::programs::{Loaded, Manifest, stack};
-use crate::services::Patience;
-use crate::session::Session;
 use ::processes::client::Account;
 use ::processes::name;
 use abi::fs::{Errno as FileError, Op, Request, flag};
@@ -29,6 +26,9 @@ use kernel_process::begin::{Limits as Allowed, StartData, decode};
 use kernel_process::wasi::rights;
 use kernel_process::{Errno as WasiErrno, Halt, Installed, Process, System};
 use kernel_sched::{PRIORITY_PROGRAM, ThreadId, WaitQueue};
+use kernel_services::kernel::Kernel;
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
 
 /// Default limits of a process.
 const USUAL: Allowed = Allowed { memory: engine::RESERVATION, descriptors: 256 };
@@ -89,7 +89,9 @@ fn report_begun(session: &Session, pid: u32, how: Result<u64, Errno>) {
 }
 
 fn thread(pid: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
     let pid = pid as u32;
     if let Some(life) = processes.life(pid) {
         let me: ThreadId = kernel.scheduler.current();
@@ -104,7 +106,9 @@ fn thread(pid: usize) {
 
 /// The life of a process, on its own stack.
 extern "C" fn live(pid: usize) {
-    let (Some(kernel), Some(processes)) = (crate::kernel::get(), super::get()) else { return };
+    let (Some(kernel), Some(processes)) = (kernel_services::kernel::get(), super::get()) else {
+        return;
+    };
     let pid = pid as u32;
     let (life, beginning) = (processes.life(pid), take(&processes.begun, pid));
     let (Some(life), Some(beginning)) = (life, beginning) else { return };
@@ -125,7 +129,7 @@ extern "C" fn live(pid: usize) {
     let (how, status) = encode_end(&end);
     let ended = |table: &mut ::processes::client::Client<'_>| table.ended(pid, how, status, used);
     if with_table(&session, &Patience::ENDLESS, ended).is_err() {
-        crate::log!("process {pid}: the table refused its end");
+        kernel_node::log!("process {pid}: the table refused its end");
     }
 }
 
@@ -188,7 +192,7 @@ fn apply_manifest(
     for (path, name, write) in &manifest.preopens {
         let handle = open_folder(guest, path).inspect_err(|why| {
             let shown = String::from_utf8_lossy(path);
-            crate::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
+            kernel_node::log!("process {}: its manifest's directory {shown}: {why:?}", guest.pid());
         })?;
         let inheriting = if *write { rights::INHERITING } else { rights::READ_ONLY };
         let given = (inheriting & rights::DIRECTORY, inheriting);
@@ -242,7 +246,7 @@ fn run(
     let trace = loaded.backtrace();
     if let End::Trap(_, what) | End::NoMemory(what) = &ran.end {
         let said = report(life, what, &trace);
-        said.lines().for_each(|line| crate::log!("{line}"));
+        said.lines().for_each(|line| kernel_node::log!("{line}"));
         ran.process.complain(&mut ran.guest, &mut said.into_bytes());
     }
     ran.process.close_all(&mut ran.guest);

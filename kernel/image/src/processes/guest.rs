@@ -8,10 +8,7 @@
 
 use super::{Life, Processes, ask};
 use crate::idle;
-use crate::kernel::Kernel;
 use crate::programs;
-use crate::services::{Patience, ServiceFailure};
-use crate::session::Session;
 use abi::fs::{self, Errno as FileError};
 use abi::process::{self, Errno};
 use alloc::sync::Arc;
@@ -20,6 +17,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
 use kernel_process::{Interrupted, System, moved};
 use kernel_sched::ThreadId;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::Session;
 
 /// How a request to the file service is answered.
 pub enum Way {

@@ -3,13 +3,13 @@
 //! manifests may restrict root and signals.
 
 use super::{place, with_table};
-use crate::services::Patience;
-use crate::session::Session;
 use ::processes::client::{Ended, Spawn};
 use abi::process::{End, Errno, flag};
 use alloc::vec::Vec;
 use kernel_process::begin::{Folders, Limits, PassedFile, Plan, encode};
 use kernel_process::wasi::rights;
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
 
 /// How long all kernels may take to report their processes to a table that has restarted.
 const HEARSAY_NS: u64 = 2_000_000_000;

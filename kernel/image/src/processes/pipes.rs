@@ -8,7 +8,6 @@
 //! service, which never waits for a private pipe.
 
 use super::guest::{Guest, Way};
-use crate::kernel::Kernel;
 use crate::programs::PIPES;
 use abi::fs::{Errno, Op, Poll, Reply, Request, flag};
 use alloc::boxed::Box;
@@ -17,6 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use fs::private::{self, Answer, Moved, Parcel, PrivatePipe, Side};
 use kernel_process::Interrupted;
 use kernel_sched::WaitQueue;
+use kernel_services::kernel::Kernel;
 use zerocopy::{FromBytes, IntoBytes};
 
 struct Place {
@@ -42,7 +42,7 @@ impl Pipes {
     /// Creates unused pipes.
     pub fn new() -> Pipes {
         let place = |_| Place {
-            pipe: Lock::new(crate::ranks::PIPES, PrivatePipe::new()),
+            pipe: Lock::new(kernel_node::ranks::PIPES, PrivatePipe::new()),
             waiting: [WaitQueue::new(), WaitQueue::new()],
         };
         Pipes { places: (0..PIPES).map(place).collect(), left: AtomicU64::new(0) }

@@ -2,17 +2,17 @@
 //! chip page, this kernel's memory and the process table (docs/design/processes.md).
 
 use super::with_table;
-use crate::kernel::Kernel;
-use crate::peers::Ask;
 use crate::programs;
-use crate::services::Patience;
-use crate::session::Session;
 use abi::boot::{MAX_DOMAINS, role};
 use abi::process::Errno;
 use abi::program::{ANY_KERNEL, class};
 use abi::soc::state;
 use base::id::DomainId;
 use kernel_place::{Facts, Refused, needs_load};
+use kernel_platform::peers::Ask;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::Patience;
+use kernel_services::session::Session;
 use share::Mode;
 
 /// Chooses the kernel that runs the program `path`, and wakes it if it is asleep. `path` starts at

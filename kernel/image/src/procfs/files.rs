@@ -3,10 +3,10 @@
 //! Where a command of the monitor prints the same, its output is the file's text.
 
 use crate::commands;
-use crate::session::Session;
 use abi::fs::Errno;
 use alloc::string::String;
 use core::fmt::{self, Write};
+use kernel_services::session::Session;
 
 /// Most bytes of a text.
 const LONGEST: usize = 64 * 1024;
@@ -55,7 +55,7 @@ pub const FILES: &[File] = &[
     File { name: "idle", text: idle, write: Some(set_idle) },
     shows("interrupts", |session, out| print_command(session, out, "irq")),
     shows("kernels", |session, out| print_command(session, out, "peers")),
-    shows("kmsg", |_, out| crate::print::kept(out)),
+    shows("kmsg", |_, out| kernel_node::print::kept(out)),
     shows("meminfo", meminfo),
     shows("memory", |session, out| print_command(session, out, "mem")),
     shows("mounts", |session, out| print_command(session, out, "mounts")),
@@ -84,7 +84,7 @@ fn execute(session: &Session, line: &str) -> Result<(), Errno> {
 
 /// Lines of `NAME: NUMBER kB`, for the tool `free`.
 fn meminfo(_: &Session, out: &mut Page) -> fmt::Result {
-    let now = crate::memory::Use::now();
+    let now = kernel_node::memory::Use::now();
     let lines = [
         ("MemTotal", now.total),
         ("MemFree", now.free),
@@ -133,7 +133,7 @@ fn power(_: &Session, out: &mut Page) -> fmt::Result {
 
 fn set_power(session: &Session, word: &str) -> Result<(), Errno> {
     match word {
-        "sync" => crate::files::settle(session),
+        "sync" => kernel_services::files::settle(session),
         "poweroff" | "off" => execute(session, "poweroff"),
         // The soc refuses it in exact runs, which must repeat.
         "reboot" => execute(session, "reboot").map_err(|_| Errno::Notsup),

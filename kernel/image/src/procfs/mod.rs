@@ -17,9 +17,6 @@
 mod files;
 pub mod post;
 
-use crate::files::with_files;
-use crate::kernel::Kernel;
-use crate::session::Session;
 use abi::fs::{Errno, Stat, flag, kind, source};
 use abi::served::{DATA, Job, ROOT, Task};
 use alloc::collections::VecDeque;
@@ -30,6 +27,9 @@ use blake3::Hasher;
 use files::{COMMON, FILES, File};
 use fs::client::Client;
 use kernel_msg::Level;
+use kernel_services::files::with_files;
+use kernel_services::kernel::Kernel;
+use kernel_services::session::Session;
 use post::{Post, Said, entries};
 use zerocopy::IntoBytes;
 
@@ -44,12 +44,12 @@ const PROC: &str = "proc";
 /// Starts the thread.
 pub fn start(kernel: &'static Kernel) {
     if kernel.spawn("proc", None, thread, 0).is_err() {
-        crate::log!("no memory for a thread that serves /proc");
+        kernel_node::log!("no memory for a thread that serves /proc");
     }
 }
 
 fn thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let post = Post::new(session, u64::from(kernel.me.0) + 1);
     let mut files = Files { session, texts: VecDeque::new() };

@@ -1,12 +1,12 @@
 //! Takes and answers the jobs of a served file system (`abi::served`), for threads of this kernel.
 
-use crate::kernel::Kernel;
-use crate::services::{Patience, ServiceFailure};
-use crate::session::Session;
 use abi::fs::{Dirent, Errno, Op, Request, flag};
 use abi::served::{DATA, Job, ROOM};
 use alloc::vec;
 use alloc::vec::Vec;
+use kernel_services::kernel::Kernel;
+use kernel_services::services::{Patience, ServiceFailure};
+use kernel_services::session::Session;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The result of a job: a number and bytes.
@@ -50,7 +50,7 @@ impl Post {
                     Ok(()) => {}
                     Err(Errno::Restarted | Errno::Io) => self.pause(),
                     Err(why) => {
-                        return crate::log!("files of {}: not mounted: {why:?}", self.number);
+                        return kernel_node::log!("files of {}: not mounted: {why:?}", self.number);
                     }
                 },
                 Err(ServiceFailure::Restarted) => {}

@@ -7,9 +7,6 @@
 
 use super::Trace;
 use super::seam::{self, Buffer, Frozen};
-use crate::files::with_files;
-use crate::kernel::Kernel;
-use crate::session::Session;
 use abi::boot::isa;
 use abi::fs::{Errno as FileError, Stat, flag, kind};
 use abi::process::Errno;
@@ -24,6 +21,9 @@ use base::port::Trace as _;
 use kernel_engine::{Engine, EngineError, Guest, Limits, LoadError, Program, Ran, Seal};
 use kernel_process::Process;
 use kernel_seal::Refused;
+use kernel_services::files::with_files;
+use kernel_services::kernel::Kernel;
+use kernel_services::session::Session;
 
 /// Number of programs in the cache.
 const KEPT: usize = 16;
@@ -85,7 +85,7 @@ pub struct Programs<G: Guest> {
 impl<G: Guest> Programs<G> {
     /// Creates the engine and an empty cache.
     pub fn new(_: &Kernel) -> Result<Programs<G>, EngineError> {
-        let kept = Lock::new(crate::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
+        let kept = Lock::new(kernel_node::ranks::PROGRAMS, VecDeque::with_capacity(KEPT + 1));
         Ok(Programs { engine: Engine::new(arch::cpu::ISA, seam::publish)?, kept })
     }
 
@@ -178,17 +178,17 @@ impl<G: Guest> Programs<G> {
         let loaded = Program::load(&self.engine, Box::new(file), seal, Manifest::of);
         let (program, manifest) = loaded.map_err(|why| match why {
             LoadError::Seal(why) => {
-                crate::log!("{shown}: {}", why.text());
+                kernel_node::log!("{shown}: {}", why.text());
                 Errno::Noexec
             }
             LoadError::NoMemory => Errno::Nomem,
             LoadError::Refused(_) if seam::refusals() != refusals => Errno::Nomem,
             LoadError::NoStart => {
-                crate::log!("{shown}: it has no `_start`: a library, not a program");
+                kernel_node::log!("{shown}: it has no `_start`: a library, not a program");
                 Errno::Noexec
             }
             LoadError::Refused(what) | LoadError::Import(what) => {
-                crate::log!("{shown}: {what}");
+                kernel_node::log!("{shown}: {what}");
                 Errno::Noexec
             }
         })?;

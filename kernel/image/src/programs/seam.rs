@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use super::{SPACES, memory};
-use crate::kernel;
 use arch::types::Rights;
 use base::addr::{PAGE, VirtAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use kernel_engine::Memory;
 use kernel_mem::spaces::SpaceError;
 use kernel_sched::MAX_THREADS;
+use kernel_services::kernel;
 
 /// A buffer of whole pages, not contiguous in physical memory: an image may be too large for the
 /// heap.
@@ -39,7 +39,7 @@ impl Buffer {
     /// Makes the buffer read-only. `None`: there is no memory for page tables.
     pub fn freeze(self) -> Option<Frozen> {
         let bytes = whole_pages(self.bytes.max(1));
-        let flush = &crate::shootdown::flush_all;
+        let flush = &kernel_node::shootdown::flush_all;
         SPACES.protect(self.start, bytes, Rights::Read, memory()?, flush).ok()?;
         Some(Frozen(self))
     }
@@ -60,7 +60,7 @@ unsafe impl Memory for Frozen {
 pub fn publish(start: usize, bytes: usize) -> bool {
     // Other cores of this domain synchronize when the flush interrupts them.
     arch::cache::sync_code(start, bytes);
-    let flush = &crate::shootdown::flush_all;
+    let flush = &kernel_node::shootdown::flush_all;
     let protect = |from| {
         let (start, bytes) = (VirtAddr(start as u64), whole_pages(bytes));
         SPACES.protect(start, bytes, Rights::ReadExecute, from, flush)

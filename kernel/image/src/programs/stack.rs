@@ -5,12 +5,12 @@
 //! They are not cleared: code of programs reads only stack memory that it has written.
 
 use super::{commit, release, seam};
-use crate::ranks;
 use abi::program::engine::STACK;
 use arch::lock::Lock;
 use arrayvec::ArrayVec;
 use base::addr::{PAGE, VirtAddr};
 use kernel_mem::spaces::SpaceError;
+use kernel_node::ranks;
 
 /// Part of a stack that the kernel uses: calls to services, and wasmtime.
 const OWN: u64 = 64 << 10;

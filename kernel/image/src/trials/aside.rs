@@ -3,10 +3,10 @@
 
 use super::{Command, Failure, Outcome, Session};
 use crate::commands::LINE;
-use crate::print::Text;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
+use kernel_node::print::Text;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "aside",
@@ -23,7 +23,7 @@ const MOST: usize = 4;
 
 /// Command lines that their threads have not taken yet. The index is the thread's argument.
 static LINES: Lock<[Option<Text<LINE>>; MOST]> =
-    Lock::new(crate::ranks::TEST, [const { None }; MOST]);
+    Lock::new(kernel_node::ranks::TEST, [const { None }; MOST]);
 
 fn aside(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
     if words.is_empty() {
@@ -48,11 +48,11 @@ fn claim(line: Text<LINE>) -> Option<usize> {
 
 /// The thread of a command. No handler waits for it, so its calls have level 0.
 fn run(place: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some(line) = LINES.lock()[place].take() else { return };
     let line = core::str::from_utf8(line.as_bytes()).unwrap_or("").trim_end();
     let mut said = Text::<SAID>::new();
     crate::commands::run(&Session::at(kernel, Level(0)), &mut said, line);
     let said = core::str::from_utf8(said.as_bytes()).unwrap_or("what it said is not text");
-    crate::log!("{line}: {}", said.trim());
+    kernel_node::log!("{line}: {}", said.trim());
 }

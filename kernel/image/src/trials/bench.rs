@@ -7,13 +7,13 @@
 use super::first_peer;
 use super::measure::{Watch, record};
 use super::{Command, Failure, Outcome, Session, blocks, number};
-use crate::kernel::Kernel;
-use crate::memory::FRAMES;
-use crate::peers::Ask;
 use base::id::CoreId;
 use base::port::Frames;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_node::memory::FRAMES;
+use kernel_platform::peers::Ask;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "bench",
@@ -48,7 +48,7 @@ fn bench(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
 fn yielder(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     for _ in 0..ROUNDS.load(Ordering::Relaxed) {
         kernel.scheduler.yield_now();
     }

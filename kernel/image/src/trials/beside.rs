@@ -1,16 +1,16 @@
 //! Runs a command on the first peer while this kernel works.
 
 use super::{buffer, first_peer};
-use crate::kernel;
-use crate::peers::{Ask, CallFailure};
-use crate::session::{Failure, Session};
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use core::fmt::Write;
 use kernel_msg::Level;
+use kernel_platform::peers::{Ask, CallFailure};
+use kernel_services::kernel;
+use kernel_services::session::{Failure, Session};
 
 /// A command line for a peer.
-type Words = crate::print::Text<96>;
+type Words = kernel_node::print::Text<96>;
 
 /// The peer's command, and its answer. One at a time.
 struct Far {
@@ -21,7 +21,7 @@ struct Far {
 }
 
 static FAR: Lock<Far> = Lock::new(
-    crate::ranks::TEST,
+    kernel_node::ranks::TEST,
     Far { busy: false, level: Level(0), line: Words::new(), answer: Err(CallFailure::Busy) },
 );
 

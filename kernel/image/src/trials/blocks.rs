@@ -7,17 +7,17 @@
 
 use super::measure::{Watch, record};
 use super::{Failure, Outcome};
-use crate::balloon::Balloons;
 use crate::commands::{audit, explain_balloon as explain};
-use crate::kernel::Kernel;
-use crate::memory::FRAMES;
-use crate::movable;
 use alloc::vec::Vec;
 use base::addr::PhysAddr;
 use base::port::Frames;
 use base::prng::Prng;
 use core::fmt::Write;
 use kernel_mem::frames::span::FRAMES as BLOCK_FRAMES;
+use kernel_node::memory::FRAMES;
+use kernel_node::movable;
+use kernel_platform::balloon::Balloons;
+use kernel_services::kernel::Kernel;
 
 /// Sizes that are allocated: names and orders.
 const SIZES: [(&str, u8); 3] = [("4k", 0), ("256k", 6), ("1m", 8)];
@@ -97,7 +97,7 @@ fn tell_blocks(
 }
 
 fn say(out: &mut dyn Write, name: core::fmt::Arguments<'_>, cost: Cost) -> Outcome {
-    let mut text = crate::print::Text::<40>::new();
+    let mut text = kernel_node::print::Text::<40>::new();
     let fits = write!(text, "{name}").is_ok();
     let name = core::str::from_utf8(text.as_bytes()).ok().filter(|_| fits);
     let name = name.ok_or(Failure::Failed("a record's name is too long"))?;

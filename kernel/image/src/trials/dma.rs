@@ -4,8 +4,6 @@ use super::beside::beside;
 use super::stress::on_all_cores;
 use super::table6::{self, BATCHES};
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::transfers::{self, Buffer, DmaError};
 use abi::boot::kind;
 use abi::dma::{MAX_BYTES, RING, flag};
 use base::prng::Prng;
@@ -13,6 +11,8 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use dma::{BATCH, Refusal, Transfer};
 use kernel_msg::Level;
+use kernel_services::kernel::Kernel;
+use kernel_services::transfers::{self, Buffer, DmaError};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "dma",
@@ -146,7 +146,7 @@ fn crowd(kernel: &'static Kernel, out: &mut dyn Write, rounds: u64) -> Outcome {
 fn one_of_crowd(index: usize) {
     /// Bytes of a fill.
     const PART: usize = 512;
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let session = Session::at(kernel, Level(0));
     let Some(mut buffer) = Buffer::new(PART * BATCH) else { return };
     let start = buffer.address().0;

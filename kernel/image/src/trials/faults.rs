@@ -5,17 +5,17 @@
 use super::first_peer;
 use super::measure::record;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::arenas;
-use crate::coherence::{Coherence, Trip};
-use crate::files::with_client;
-use crate::kernel::Kernel;
-use crate::peers::Ask;
 use alloc::vec::Vec;
 use base::prng::Prng;
 use core::cell::Cell;
 use core::fmt::Write;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use kernel_node::arenas;
+use kernel_platform::coherence::{Coherence, Trip};
+use kernel_platform::peers::Ask;
+use kernel_services::files::with_client;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -8,9 +8,6 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, pingpong};
-use crate::kernel::Kernel;
-use crate::memory::{FRAMES, TABLE};
-use crate::peers::Ask;
 use abi::boot::kind;
 use arch::cache;
 use arch::lock::Once;
@@ -20,6 +17,9 @@ use base::addr::{PAGE, PhysAddr};
 use base::port::Words;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_node::memory::{FRAMES, TABLE};
+use kernel_platform::peers::Ask;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -184,7 +184,7 @@ fn follow(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome
 }
 
 fn follow_thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     if let Ok(side) = Side::of(kernel) {
         // A peer that stops answering ends the game.
         side.play(ROUNDS.load(Ordering::Relaxed), false);

@@ -2,12 +2,12 @@
 //! that come from the pool meanwhile, and frees them again.
 
 use super::{Command, Outcome, Session, number};
-use crate::memory::FRAMES;
 use alloc::vec::Vec;
 use arch::lock::Lock;
 use base::addr::{PAGE, PhysAddr};
 use base::port::Frames;
 use core::fmt::Write;
+use kernel_node::memory::FRAMES;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "hoard",
@@ -17,7 +17,7 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// The allocated frames, with their orders.
-static TAKEN: Lock<Vec<(PhysAddr, u8)>> = Lock::new(crate::ranks::TEST, Vec::new());
+static TAKEN: Lock<Vec<(PhysAddr, u8)>> = Lock::new(kernel_node::ranks::TEST, Vec::new());
 /// Orders that are allocated, one after the other.
 const ORDERS: [u8; 2] = [6, 0];
 /// After this many rounds without an allocation, no more blocks are expected from the pool; and

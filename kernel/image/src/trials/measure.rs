@@ -1,7 +1,7 @@
 //! A watch for the work of this core, and records of it.
 
-use crate::session::Outcome;
 use core::fmt::Write;
+use kernel_services::session::Outcome;
 
 /// Measures the time that this core works, without its waits. The thread must be pinned meanwhile.
 pub struct Watch(u64);

@@ -33,8 +33,8 @@ mod table6;
 mod twins;
 
 use crate::commands::{Command, buffer, first_peer, joined, number};
-use crate::session::{Failure, Outcome, Session};
 use core::fmt::Write;
+use kernel_services::session::{Failure, Outcome, Session};
 pub use nest::nest;
 
 /// The commands of all modules.

@@ -1,9 +1,9 @@
 //! A procedure that calls its caller back, to a given depth.
 
-use crate::kernel::Kernel;
-use crate::peers::{Ask, Terms, with_room};
 use alloc::vec::Vec;
 use kernel_msg::{Refusal, Request};
+use kernel_platform::peers::{Ask, Terms, with_room};
+use kernel_services::kernel::Kernel;
 
 /// Executes [`Ask::Nest`]. The first word of the payload is the depth.
 pub fn nest(

@@ -29,7 +29,8 @@ const MOST: usize = 4;
 
 /// Socket and listener of echoes whose threads have not taken them yet. The index is the thread's
 /// argument.
-static HANDLES: Lock<[Option<(u64, u64)>; MOST]> = Lock::new(crate::ranks::TEST, [None; MOST]);
+static HANDLES: Lock<[Option<(u64, u64)>; MOST]> =
+    Lock::new(kernel_node::ranks::TEST, [None; MOST]);
 
 fn net(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     match *arguments {
@@ -120,7 +121,7 @@ fn claim(handles: (u64, u64)) -> Option<usize> {
 
 /// The thread of an echo. No handler waits for it, so its calls have level 0.
 fn server(place: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let Some((socket, listener)) = HANDLES.lock()[place].take() else { return };
     let session = Session::at(kernel, Level(0));
     let echoed = with_client(&session, |client| {
@@ -134,9 +135,9 @@ fn server(place: usize) {
     });
     match echoed {
         Ok((datagrams, bytes)) => {
-            crate::log!("net serve: {bytes} bytes and {datagrams} datagrams echoed");
+            kernel_node::log!("net serve: {bytes} bytes and {datagrams} datagrams echoed");
         }
-        Err(Failure::Failed(why)) => crate::log!("net serve: {why}"),
+        Err(Failure::Failed(why)) => kernel_node::log!("net serve: {why}"),
         Err(Failure::Usage | Failure::Output) => {}
     }
 }

@@ -4,9 +4,6 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::files::{explain, with_client};
-use crate::peers::Ask;
-use crate::print::Text;
 use abi::fs::{Op, Poll, Reply, Request, flag, ready};
 use abi::msg::MAX_PAYLOAD;
 use alloc::string::String;
@@ -17,6 +14,9 @@ use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_node::print::Text;
+use kernel_platform::peers::Ask;
+use kernel_services::files::{explain, with_client};
 use zerocopy::IntoBytes;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -34,7 +34,7 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 const HANDLES: usize = 5;
 
 /// The records of this kernel's requests.
-static LINES: Lock<Vec<String>> = Lock::new(crate::ranks::TEST, Vec::new());
+static LINES: Lock<Vec<String>> = Lock::new(kernel_node::ranks::TEST, Vec::new());
 /// Arguments of this kernel's thread: seed, number of requests, handles.
 static PLAN: [AtomicU64; 2 + HANDLES] = [const { AtomicU64::new(0) }; 2 + HANDLES];
 
@@ -93,7 +93,7 @@ fn both(session: &Session, out: &mut dyn Write, words: &[&str]) -> Outcome {
 }
 
 fn thread(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     // If it fails, records are missing, which `host/linear` detects.
     let _ = work(&Session::at(kernel, Level(0)));
 }

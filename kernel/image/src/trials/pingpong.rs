@@ -6,8 +6,6 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number, record};
-use crate::kernel::Kernel;
-use crate::peers::Ask;
 use abi::soc::DomainPage;
 use arch::shared::{HwLock, Window};
 use base::addr::PhysAddr;
@@ -16,6 +14,8 @@ use base::port::Words;
 use core::fmt::Write;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_platform::peers::Ask;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -205,7 +205,7 @@ fn follow_lock(_: usize) {
 }
 
 fn follow(way: Way) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     if let Ok(board) = Board::of(kernel) {
         // A peer that stops answering ends the game.
         board.play(way, GAME.load(Ordering::Relaxed), false);

@@ -3,15 +3,15 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, buffer, number};
-use crate::files::with_client;
-use crate::peers::Ask;
-use crate::print::Text;
 use abi::msg::MAX_PAYLOAD;
 use alloc::vec;
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_node::print::Text;
+use kernel_platform::peers::Ask;
+use kernel_services::files::with_client;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -77,7 +77,7 @@ fn fill(session: &Session, handle: u64, bytes: u64) -> Outcome {
 
 /// Thread: lets another kernel read the pipe, or reads it here if there is none.
 fn reader(_: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     let session = Session::at(kernel, Level(LEVEL.load(Ordering::Relaxed) as u8));
     let handle = HANDLE.load(Ordering::Relaxed);
     let mut line = Text::<40>::new();

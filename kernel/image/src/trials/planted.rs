@@ -5,10 +5,6 @@
 //! The service is in no board's list. It uses the last index of services, and pages at the end of
 //! the shared block.
 
-use crate::coherence::Coherence;
-use crate::memory::CoreHeap;
-use crate::platform::Platform;
-use crate::services::{Keeping, ServiceFailure, shared_keeping};
 use abi::boot::MAX_SERVICES;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,6 +13,10 @@ use arch::cpu::ISA;
 use arch::lock::Once;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
+use kernel_node::memory::CoreHeap;
+use kernel_platform::Platform;
+use kernel_platform::coherence::Coherence;
+use kernel_services::services::{Keeping, ServiceFailure, shared_keeping};
 use share::shareable::Unchecked;
 use share::{Answer, Effects, Event, Instance, Outbox, Service, StepError, Token};
 

@@ -3,12 +3,12 @@
 
 use super::beside::beside;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::memory::FRAMES;
-use crate::services::{ServiceFailure, frames_kind as kind};
 use base::addr::PhysAddr;
 use base::port::Frames;
 use base::prng::Prng;
 use core::fmt::Write;
+use kernel_node::memory::FRAMES;
+use kernel_services::services::{ServiceFailure, frames_kind as kind};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "frames",

@@ -2,16 +2,16 @@
 
 use super::first_peer;
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::peers::{Ask, CallFailure};
-use crate::shootdown;
 use abi::msg::LEVELS;
 use base::id::{CoreId, DomainId};
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use kernel_msg::Level;
+use kernel_node::shootdown;
+use kernel_platform::peers::{Ask, CallFailure};
 use kernel_sched::WaitQueue;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -100,7 +100,7 @@ fn both(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     LEVEL.store(session.level.0, Ordering::Relaxed);
     let no_memory = |_| Failure::Failed("no memory for a thread");
     let peer = kernel.spawn("far storm", None, far_storm, count as usize).map_err(no_memory)?;
-    let mut text = crate::print::Text::<16>::new();
+    let mut text = kernel_node::print::Text::<16>::new();
     write!(text, "{count}")?;
     let ours = rpc(session, out, &[core::str::from_utf8(text.as_bytes()).unwrap_or("")]);
     kernel.scheduler.join(peer);
@@ -118,7 +118,7 @@ static THEIRS: AtomicU64 = AtomicU64::new(0);
 fn far_storm(count: usize) {
     let Some(session) = of_the_storm() else { return };
     let Ok(peer) = first_peer(session.kernel) else { return };
-    let mut line = crate::print::Text::<32>::new();
+    let mut line = kernel_node::print::Text::<32>::new();
     let Ok(mut answer) = super::buffer(abi::msg::MAX_PAYLOAD) else { return };
     if write!(line, "rpc {count}").is_err() {
         return;
@@ -151,7 +151,7 @@ pub fn on_all_cores(kernel: &'static Kernel, name: &'static str, entry: fn(usize
 /// Creates the session of a thread of the current storm.
 fn of_the_storm() -> Option<Session> {
     let level = Level(LEVEL.load(Ordering::Relaxed));
-    Some(Session::at(crate::kernel::get()?, level))
+    Some(Session::at(kernel_services::kernel::get()?, level))
 }
 
 /// A thread of a storm. It ends early if a peer is silent, because each such call takes long.
@@ -206,7 +206,7 @@ fn one_call(session: &Session, peer: DomainId, prng: &mut Prng, buffers: &mut Bu
 }
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
-static SHARED: arch::lock::Lock<u64> = arch::lock::Lock::new(crate::ranks::TEST, 0);
+static SHARED: arch::lock::Lock<u64> = arch::lock::Lock::new(kernel_node::ranks::TEST, 0);
 
 fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
     let kernel = session.kernel;
@@ -225,7 +225,7 @@ fn smp(session: &Session, out: &mut dyn Write, arguments: &[&str]) -> Outcome {
 /// Adds to a number under a lock, yields, sleeps and spawns threads; first so many threads that
 /// stacks are unmapped.
 fn worker(index: usize) {
-    let Some(kernel) = crate::kernel::get() else { return };
+    let Some(kernel) = kernel_services::kernel::get() else { return };
     burst(kernel, index);
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         *SHARED.lock() += 1;
@@ -246,7 +246,7 @@ static BURST: WaitQueue = WaitQueue::new();
 /// the threads have ended, which needs TLB shootdowns.
 fn burst(kernel: &'static Kernel, index: usize) {
     let held = |index: usize| {
-        if let Some(kernel) = crate::kernel::get() {
+        if let Some(kernel) = kernel_services::kernel::get() {
             kernel.scheduler.wait(&BURST, || GO[index].load(Ordering::Acquire));
         }
     };

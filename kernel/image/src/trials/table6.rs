@@ -3,11 +3,11 @@
 
 use super::beside::beside;
 use super::{Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::transfers::{self, Buffer};
 use base::prng::Prng;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
+use kernel_services::kernel::Kernel;
+use kernel_services::transfers::{self, Buffer};
 
 /// Bytes of a transfer in K2's table 6.
 pub const BATCHES: [u64; 4] = [4 << 10, 128 << 10, 256 << 10, 1 << 20];

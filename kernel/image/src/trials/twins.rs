@@ -5,10 +5,10 @@ use super::first_peer;
 use super::measure::record;
 use super::planted::{self, WANTS, Want};
 use super::{Command, Failure, Outcome, Session, number};
-use crate::kernel::Kernel;
-use crate::peers::Ask;
-use crate::twins::Other;
 use core::fmt::Write;
+use kernel_platform::peers::Ask;
+use kernel_platform::twins::Other;
+use kernel_services::kernel::Kernel;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "twins",

@@ -1,0 +1,54 @@
+//! The ranks of the kernel's locks, of all crates that build on this one. A core takes locks in ascending order of rank, and holds no
+//! leaf lock while it waits for another core or domain. Debug builds check both. The ranks of
+//! `kernel_mem` and `kernel_sched` start at 100, so their locks are taken after these.
+
+use arch::lock::Rank;
+
+/// The registers that are saved while the domain is off.
+pub const POWER: Rank = Rank::new(10, "power");
+/// A service, during a step. The order is the same in all kernels, so it also holds between them.
+pub const SERVICE: Rank = Rank::new(14, "service");
+/// A device driver.
+pub const DEVICE: Rank = Rank::new(20, "device");
+/// Requests to the soc; held until it answers.
+pub const SOC: Rank = Rank::new(30, "soc");
+/// A core's buffer for messages.
+pub const SCRATCH: Rank = Rank::leaf(38, "message buffer");
+/// The driver of the coherence protocol.
+pub const COHERENCE: Rank = Rank::leaf(39, "coherence");
+/// Calls from a peer.
+pub const INCOMING: Rank = Rank::leaf(40, "link, incoming");
+/// Calls to a peer.
+pub const OUTGOING: Rank = Rank::leaf(42, "link, outgoing");
+/// The handler threads of a core and their queue.
+pub const POOL: Rank = Rank::leaf(44, "handler pool");
+/// A core's attending word.
+pub const ATTENDANCE: Rank = Rank::leaf(46, "attendance");
+/// Input of programs that the host started, and the host's folders.
+pub const FEEDS: Rank = Rank::new(41, "feeders");
+/// Handles of the console's terminal.
+pub const TERMINAL: Rank = Rank::leaf(37, "terminal");
+/// Processes of this kernel.
+pub const PROCESSES: Rank = Rank::new(45, "processes");
+/// The cache of loaded programs.
+pub const PROGRAMS: Rank = Rank::new(43, "programs");
+/// Unused stacks of programs.
+pub const STACKS: Rank = Rank::new(42, "stacks");
+/// Backtraces of programs that trapped.
+pub const TRACES: Rank = Rank::new(53, "traces");
+/// State of test commands.
+pub const TEST: Rank = Rank::new(48, "test");
+/// The balloon's manager.
+pub const BALLOON: Rank = Rank::leaf(47, "balloon");
+/// Movable pages.
+pub const MOVABLE: Rank = Rank::new(49, "movable pages");
+/// The page table.
+pub const PAGE_TABLE: Rank = Rank::new(50, "page table");
+/// The account of memory that is promised to programs.
+pub const PROMISES: Rank = Rank::new(51, "promises");
+/// The initiator of a TLB shootdown.
+pub const SHOOTDOWN: Rank = Rank::new(52, "shootdown");
+/// A private pipe.
+pub const PIPES: Rank = Rank::leaf(54, "private pipe");
+/// The early log.
+pub const EARLY: Rank = Rank::leaf(250, "early log");

@@ -1,0 +1,26 @@
+//! The drivers of one kernel, around its [`kernel_node::Node`]: what services need to run.
+//!
+//! Contract: a driver receives the node, and other drivers that it uses, as arguments. Nothing here
+//! makes a request to a service; the requests of peers are executed through the port
+//! [`peers::Procedures`]. There are no statics.
+//!
+//! - [`Platform`]: the node with all drivers
+//! - [`peers`]: messages to and from the other kernels
+//! - [`coherence`]: shared pages
+//! - [`devices`]: devices whose home is here
+//! - [`balloon`]: memory blocks
+//! - [`twins`]: references into other kernels' images
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod balloon;
+pub mod coherence;
+pub mod devices;
+pub mod peers;
+mod platform;
+pub mod twins;
+
+pub use platform::Platform;

@@ -1,0 +1,385 @@
+//! Peers: calls to the other kernels, and calls from them.
+//!
+//! The protocol is `kernel_msg` (docs/design/messages.md); this module connects it to locks,
+//! threads, doorbells and the chip page. Each peer has two leaf locks: one for outgoing calls
+//! ([`calls`]), one for incoming calls. Urgent requests are executed by the core that polls: in a
+//! doorbell interrupt, after it has released a lock, or while it waits. Blockable requests are
+//! executed by handler threads ([`handlers`]).
+//!
+//! A poll takes at most one ring's worth of messages from each peer, so a peer that sends without
+//! pause does not occupy a core. The rest is found by the next poll, which comes before the core
+//! sleeps.
+
+mod ask;
+mod calls;
+mod handlers;
+
+use abi::boot::Blob;
+use abi::msg::{LAYOUT, LINK_SIZE, MAX_PAYLOAD};
+use abi::soc::DomainPage;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use arch::lock::{Guard, Lock, Once};
+use arch::shared::Window;
+use base::addr::PhysAddr;
+use base::id::{DomainId, Epoch};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use kernel_msg::endpoint::peer_epoch;
+use kernel_msg::{Caller, Class, LinkPair, Refusal, Request, Server};
+use kernel_node::Node;
+use kernel_sched::{ThreadId, WaitQueue};
+
+pub use ask::{Ask, Procedures, with_room};
+pub use calls::{CallFailure, Terms};
+use handlers::{Blocked, Handlers};
+
+/// One other kernel.
+pub struct Peer {
+    pub id: DomainId,
+    slot: u32,
+    cores: usize,
+    page: Window,
+    wires: LinkPair<Window>,
+    caller: Lock<Caller>,
+    server: Lock<Server>,
+    /// Threads that wait for a reply slot or for room in a ring.
+    room: WaitQueue,
+    sent: AtomicU64,
+    served: AtomicU64,
+    /// How often it violated the protocol.
+    faults: AtomicU64,
+    /// Notices from it that were refused.
+    dropped: AtomicU64,
+}
+
+/// All other kernels.
+pub struct Peers {
+    /// By domain; `None` for this one.
+    peers: Vec<Option<Box<Peer>>>,
+    handlers: Handlers,
+    /// For each core, a buffer for urgent requests.
+    urgent: Vec<Lock<Scratch>>,
+    vector: u32,
+    /// Threads that wait for a change of a peer's state.
+    pub changed: WaitQueue,
+    open: AtomicBool,
+    /// Executes the peers' requests; set by [`Peers::start`].
+    procedures: Once<&'static dyn Procedures>,
+}
+
+/// Whether a poll of the urgent requests waits for a peer's lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It does, and so sees everything that has arrived.
+    All,
+    /// It skips peers whose lock is taken. For a waiting core, which polls again soon and may hold
+    /// other locks.
+    Free,
+}
+
+struct Scratch {
+    request: [u8; MAX_PAYLOAD],
+    reply: [u8; MAX_PAYLOAD],
+}
+
+impl Peers {
+    /// Creates the links to all other domains of the board. Nothing is served until
+    /// [`Peers::open`].
+    pub fn new(blob: &Blob, me: DomainId, epoch: Epoch) -> Option<Self> {
+        let mut peers = Vec::new();
+        for id in (0..blob.domains().len()).map(|index| DomainId(index as u8)) {
+            let peer = if id == me { None } else { Some(Peer::new(blob, me, epoch, id)?) };
+            peers.push(peer.map(Box::new));
+        }
+        let cores = blob.domains().get(me.index())?.cores as usize;
+        let scratch = || Scratch { request: [0; MAX_PAYLOAD], reply: [0; MAX_PAYLOAD] };
+        Some(Peers {
+            peers,
+            handlers: Handlers::new(cores),
+            urgent: (0..cores).map(|_| Lock::new(kernel_node::ranks::SCRATCH, scratch())).collect(),
+            vector: blob.vector_msg,
+            changed: WaitQueue::new(),
+            open: AtomicBool::new(false),
+            procedures: Once::new(),
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().flatten().map(Box::as_ref)
+    }
+
+    fn peer(&self, id: DomainId) -> Option<&Peer> {
+        self.peers.get(id.index())?.as_deref()
+    }
+
+    /// Returns whether the board has other domains.
+    pub fn exist(&self) -> bool {
+        self.iter().next().is_some()
+    }
+
+    /// Returns whether there are peers and this kernel polls for their messages. It does so before
+    /// it runs the first program.
+    #[inline]
+    pub fn are_served(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Spawns the first handler threads, which execute `procedures`.
+    pub fn start(&self, procedures: &'static dyn Procedures) {
+        let _ = self.procedures.set(procedures);
+        self.handlers.start(procedures);
+    }
+
+    /// Declares that the calling handler thread is about to do something that may block. It counts
+    /// as blocked until the returned guard is dropped, even while it runs. Must not be nested.
+    pub fn will_block(&self, node: &Node) -> Blocked<'_> {
+        self.handlers.will_block(self, node)
+    }
+
+    /// The body of a handler thread that [`Procedures::spawn_handler`] has created with `argument`.
+    pub fn work(&self, node: &Node, procedures: &'static dyn Procedures, argument: usize) {
+        self.handlers.work(node, self, procedures, argument);
+    }
+
+    fn procedures(&self) -> Option<&'static dyn Procedures> {
+        self.procedures.get().copied()
+    }
+
+    /// Starts serving peers. Without peers, polls stay disabled.
+    pub fn open(&self, node: &Node) {
+        self.open.store(self.exist(), Ordering::Release);
+        self.look_at_chip(node);
+        self.poll(node);
+    }
+
+    /// Adapts to the states of the peers. Called when the chip page has changed.
+    pub fn look_at_chip(&self, node: &Node) {
+        for peer in self.iter() {
+            peer.look(node);
+        }
+        self.changed.wake_all(&node.scheduler);
+    }
+
+    /// Serves urgent requests without waiting for a peer's lock. For a core that waits in `attend`,
+    /// with interrupts masked.
+    pub fn serve_urgent(&self) {
+        if self.open.load(Ordering::Acquire) {
+            self.look_at_urgent(Look::Free);
+        }
+    }
+
+    fn look_at_urgent(&self, look: Look) {
+        // It fails only if this core is already executing this function, further up its stack.
+        let Some(mut scratch) = self.urgent[arch::cpu::core().index()].try_lock() else { return };
+        for peer in self.iter() {
+            for _ in 0..LAYOUT.urgent_slots {
+                if !self.serve_one_urgent(peer, look, &mut scratch) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn serve_one_urgent(&self, peer: &Peer, look: Look, scratch: &mut Scratch) -> bool {
+        let server = match look {
+            Look::All => peer.server.lock(),
+            Look::Free => match peer.server.try_lock() {
+                Some(server) => server,
+                None => return false,
+            },
+        };
+        if !server.is_waiting(&peer.wires, Class::Urgent) {
+            return false;
+        }
+        let received = peer.received(server, Class::Urgent, &mut scratch.request);
+        let (Some(request), Some(procedures)) = (received, self.procedures()) else { return false };
+        let payload = &scratch.request[..request.bytes];
+        let result = procedures.urgent(&request, payload, &mut scratch.reply);
+        peer.reply(self.vector, &request, result.map(|bytes| &scratch.reply[..bytes]));
+        true
+    }
+
+    /// Polls for replies and for urgent and blockable requests.
+    #[inline]
+    pub fn poll(&self, node: &Node) {
+        if self.are_served() {
+            self.look_at_all(node);
+        }
+    }
+
+    #[inline(never)]
+    fn look_at_all(&self, node: &Node) {
+        self.look_at_urgent(Look::All);
+        for peer in self.iter() {
+            peer.wake_answered(node);
+            if peer.blockable_waits() {
+                self.handlers.arrived(node, self, peer);
+            }
+        }
+    }
+
+    /// Returns whether a message may have arrived; true for a peer whose lock is taken. For a core
+    /// that is about to sleep.
+    pub fn is_waiting(&self) -> bool {
+        self.are_served()
+            && self.iter().any(|peer| {
+                let urgent = peer
+                    .server
+                    .try_lock()
+                    .is_none_or(|server| server.is_waiting(&peer.wires, Class::Urgent));
+                let answered =
+                    peer.caller.try_lock().is_none_or(|caller| caller.is_waiting(&peer.wires));
+                urgent || answered || peer.blockable_waits()
+            })
+    }
+
+    /// Answers a request that [`Peer::receive`] returned.
+    pub fn reply(&self, request: &Request, result: Result<&[u8], Refusal>) {
+        if let Some(peer) = self.peer(request.from) {
+            peer.reply(self.vector, request, result);
+        }
+    }
+
+    /// Returns the domains of the other kernels.
+    pub fn ids(&self) -> impl Iterator<Item = DomainId> {
+        self.iter().map(|peer| peer.id)
+    }
+
+    /// Sends a notice, which arrives at most once; it is dropped if the ring has no room. From any
+    /// context without leaf locks.
+    pub fn tell(&self, id: DomainId, ask: Ask, payload: &[u8]) {
+        let Some(peer) = self.peer(id) else { return };
+        let sent = {
+            let mut caller = peer.caller.lock();
+            caller.notice(&peer.wires, ask.class(), ask as u16, payload)
+        };
+        if sent.is_ok() {
+            peer.ring(self.vector);
+        }
+    }
+
+    /// Returns counters of a peer: calls sent to it, calls served for it, its violations of the
+    /// protocol, notices from it that were dropped.
+    pub fn counts(&self, id: DomainId) -> Option<[u64; 4]> {
+        let peer = self.peer(id)?;
+        let counters = [&peer.sent, &peer.served, &peer.faults, &peer.dropped];
+        Some(counters.map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    /// Waits until peer `id` has state `wanted`, for at most `patience_ns`. Returns whether it has.
+    pub fn wait_for_state(&self, node: &Node, id: DomainId, wanted: u64, patience_ns: u64) -> bool {
+        let deadline = arch::time::soc_time() + patience_ns;
+        node.scheduler.wait_until(&self.changed, Some(deadline), || node.soc.state(id).1 == wanted)
+    }
+}
+
+impl Peer {
+    #[inline(never)] // keeps its large values off the caller's stack frame
+    fn new(blob: &Blob, me: DomainId, epoch: Epoch, id: DomainId) -> Option<Self> {
+        let window = &blob.window;
+        let link = |from: DomainId, to: DomainId| {
+            let at = window.links + blob.link_index(from.0, to.0) * LINK_SIZE;
+            Window::uncached(blob, PhysAddr(at), LINK_SIZE)
+        };
+        let page = window.domains + u64::from(id.0) * size_of::<DomainPage>() as u64;
+        Some(Peer {
+            id,
+            slot: blob.domains()[id.index()].slot,
+            cores: blob.domains()[id.index()].cores as usize,
+            page: Window::uncached(blob, PhysAddr(page), size_of::<DomainPage>() as u64)?,
+            wires: LinkPair { mine: link(me, id)?, theirs: link(id, me)? },
+            caller: Lock::new(kernel_node::ranks::OUTGOING, Caller::new(&LAYOUT, epoch)),
+            server: Lock::new(kernel_node::ranks::INCOMING, Server::new(&LAYOUT, id, epoch)),
+            room: WaitQueue::new(),
+            sent: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    /// Rings the peer's doorbell, unless one of its cores polls.
+    fn ring(&self, vector: u32) {
+        if kernel_msg::notify::must_ring(&self.page, self.cores) {
+            arch::doorbell::ring(self.slot, vector);
+        }
+    }
+
+    /// Returns the next blockable request, if there is one, with its payload in `buffer`.
+    pub fn receive(&self, buffer: &mut [u8; MAX_PAYLOAD]) -> Option<Request> {
+        self.received(self.server.lock(), Class::Blockable, buffer)
+    }
+
+    fn received(
+        &self,
+        mut server: Guard<'_, Server>,
+        class: Class,
+        buffer: &mut [u8; MAX_PAYLOAD],
+    ) -> Option<Request> {
+        let epoch = server.peer()?;
+        let received = server.receive(&self.wires, class, buffer);
+        drop(server);
+        received.unwrap_or_else(|_| {
+            self.distrust(epoch);
+            None
+        })
+    }
+
+    /// Handles a peer that violated the protocol in `epoch`: its session ends, and it is lost until
+    /// its next epoch. (The server, which has detected the violation, has already ended its side.)
+    /// This may run while the core waits for any lock, so it does not log; the monitor's `peers`
+    /// shows the count.
+    fn distrust(&self, epoch: Epoch) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
+        self.caller.lock().lose(epoch);
+    }
+
+    /// Answers a call. A notice has no answer; if it was refused, it is counted.
+    fn reply(&self, vector: u32, request: &Request, result: Result<&[u8], Refusal>) {
+        let Some(to) = request.reply else {
+            self.dropped.fetch_add(result.is_err().into(), Ordering::Relaxed);
+            return;
+        };
+        self.served.fetch_add(1, Ordering::Relaxed);
+        // Fails if the reply is stale: the caller died.
+        if self.server.lock().reply(&self.wires, to, result).is_ok() {
+            self.ring(vector);
+        }
+    }
+
+    /// Returns whether a blockable request may have arrived; true if another core has the lock.
+    fn blockable_waits(&self) -> bool {
+        let server = self.server.try_lock();
+        server.is_none_or(|server| server.is_waiting(&self.wires, Class::Blockable))
+    }
+
+    /// Wakes the threads whose calls have ended, and those that wait for room.
+    fn wake_answered(&self, node: &Node) {
+        let mut ended = [0; abi::msg::MAX_REPLIES];
+        let mut count = 0;
+        self.caller.lock().poll(&self.wires, &mut |_, token| {
+            ended[count] = token;
+            count += 1;
+        });
+        for &token in ended[..count].iter().filter(|&&token| token != 0) {
+            node.scheduler.wake(ThreadId::from_token(token));
+        }
+        if count > 0 {
+            self.room.wake_all(&node.scheduler);
+        }
+    }
+
+    /// Reads the peer's state from the chip page and applies it to both sides of the link. Callers
+    /// that wait with interrupts masked miss the doorbell of the chip page, so they call this. The
+    /// word is read under the lock under which it is applied; otherwise a core that is delayed in
+    /// between could restore an old epoch.
+    fn look(&self, node: &Node) {
+        let epoch = || peer_epoch(node.soc.state_word(self.id));
+        {
+            let mut caller = self.caller.lock();
+            caller.peer_changed(&self.wires, epoch());
+        }
+        let mut server = self.server.lock();
+        server.peer_changed(&self.wires, epoch());
+    }
+}

@@ -1,0 +1,107 @@
+//! The procedures that kernels call on each other, and the interface through which
+//! [`super::Peers`] has them executed.
+
+use alloc::vec::Vec;
+use base::id::CoreId;
+use kernel_msg::{Class, Refusal, Request};
+use kernel_sched::SpawnError;
+
+/// A procedure that a peer can call, with its number in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Ask {
+    /// Returns the payload. Urgent.
+    Echo = 1,
+    /// Returns the payload after a short sleep.
+    SlowEcho = 2,
+    /// Returns the payload, after calling the caller back with the same procedure; the first word
+    /// is the depth of these nested calls.
+    #[cfg(feature = "trials")]
+    Nest = 3,
+    /// Executes a command line of the monitor and returns its output.
+    Run = 4,
+    /// Powers this domain off, with its memory kept, after the reply.
+    PowerOff = 5,
+    /// Executes a request to a service ([`share::codec`]).
+    Serve = 6,
+    /// Wakes the caller that is parked under a token. Urgent; sent as a notice.
+    Wake = 7,
+    /// Releases a memory block to the pool, if this kernel can spare one; returns whether it did.
+    GiveBlock = 8,
+}
+
+impl Ask {
+    const ALL: &[Ask] = &[
+        Ask::Echo,
+        Ask::SlowEcho,
+        #[cfg(feature = "trials")]
+        Ask::Nest,
+        Ask::Run,
+        Ask::PowerOff,
+        Ask::Serve,
+        Ask::Wake,
+        Ask::GiveBlock,
+    ];
+
+    /// Returns how the procedure is executed.
+    pub fn class(self) -> Class {
+        match self {
+            Ask::Echo | Ask::Wake => Class::Urgent,
+            _ => Class::Blockable,
+        }
+    }
+
+    /// Returns the procedure with a message's number.
+    pub fn from_code(code: u16) -> Result<Ask, Refusal> {
+        Ask::ALL.iter().copied().find(|&ask| ask as u16 == code).ok_or(Refusal::NoSuchProc)
+    }
+}
+
+/// Executes the requests of peers.
+pub trait Procedures: Sync {
+    /// Executes an urgent request. Must not wait, and may take leaf locks only.
+    fn urgent(&self, request: &Request, payload: &[u8], reply: &mut [u8])
+    -> Result<usize, Refusal>;
+
+    /// Executes a blockable request on a handler thread. May sleep and make calls, one level deeper
+    /// than the request, after [`super::Peers::will_block`] (docs/design/messages.md, "Why nothing
+    /// deadlocks", rules 4 and 5).
+    fn blockable(&'static self, request: &Request, payload: Vec<u8>) -> Result<Vec<u8>, Refusal>;
+
+    /// Called after a blockable request's reply was written, for work that must wait for that.
+    fn answered(&self, request: &Request);
+
+    /// Creates a handler thread on `core`, which calls [`super::Peers::work`] with `argument`.
+    fn spawn_handler(&'static self, core: CoreId, argument: usize) -> Result<(), SpawnError>;
+}
+
+/// Returns an empty vector with room for `bytes`, for a peer's request. A kernel without memory
+/// refuses it.
+pub fn with_room(bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| Refusal::NoMemory)?;
+    Ok(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_a_procedure_or_is_refused() {
+        for &ask in Ask::ALL {
+            assert_eq!(Ask::from_code(ask as u16), Ok(ask));
+        }
+        for code in [0, 9, u16::MAX] {
+            assert_eq!(Ask::from_code(code), Err(Refusal::NoSuchProc));
+        }
+        let nest = Ask::from_code(3);
+        assert_eq!(nest.is_ok(), cfg!(feature = "trials"), "only tests call it");
+    }
+
+    #[test]
+    fn procedures_that_may_wait_are_not_urgent() {
+        let urgent = Ask::ALL.iter().filter(|ask| ask.class() == Class::Urgent);
+        assert!(urgent.eq([Ask::Echo, Ask::Wake].iter()));
+    }
+}

@@ -1,0 +1,61 @@
+//! The node with its drivers: everything that services need to run.
+
+use crate::balloon::Balloons;
+use crate::coherence::Coherence;
+use crate::devices::Devices;
+use crate::peers::Peers;
+use crate::twins::Others;
+use alloc::boxed::Box;
+use core::ops::Deref;
+use kernel_mem::mapping::{Audit, Violation};
+use kernel_node::Node;
+use kernel_node::memory;
+
+/// A node with its drivers.
+pub struct Platform {
+    pub node: Node,
+    /// Messages to and from the other kernels.
+    pub peers: Peers,
+    /// This kernel's balloon; `None` if the board has no global region.
+    pub balloons: Option<Balloons>,
+    /// The shared block; `None` if the board has no shadowed service.
+    pub coherence: Option<Coherence>,
+    /// Devices whose home is here. Boxed, because they are too large for the boot stack.
+    pub devices: Box<Devices>,
+    /// Images of the other kernels.
+    pub others: Others,
+}
+
+impl Deref for Platform {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Platform {
+    /// Checks that the page table maps only what this kernel may access: its own regions and
+    /// blocks, and those pages of the shared block that the coherence protocol says it holds.
+    pub fn audit(&self) -> Result<Audit, Violation> {
+        let table = memory::TABLE.get().ok_or(Violation::NoSuchDomain)?;
+        let balloons = self.balloons.as_ref();
+        let mut blocks = balloons.map(|balloons| balloons.pure().local()).unwrap_or_default();
+        let Some(coherence) = &self.coherence else {
+            return kernel_mem::mapping::audit(&table.lock(), self.blob, self.me, &blocks);
+        };
+        // The walk below checks the pages of the shared block.
+        blocks.insert(coherence.index());
+        coherence.still(|held| {
+            let table = table.lock();
+            let mut result = kernel_mem::mapping::audit(&table, self.blob, self.me, &blocks);
+            table.walk(&mut |leaf| {
+                if result.is_ok() && !held(&leaf) {
+                    result = Err(Violation::ForeignCached(leaf));
+                }
+            });
+            result
+        })
+    }
+}

@@ -1,0 +1,22 @@
+//! The shared services as one kernel reaches them, and the kernel as a whole: a
+//! [`kernel_platform::Platform`] with its services.
+//!
+//! Contract: a request is made in the same way in every mode of a service; [`services`] says what
+//! happens then. The statics are the kernel itself, its access to the soc and its trace log; only
+//! entry points read them ([`kernel`]).
+//!
+//! - [`services`]: files, sockets, processes, DMA, frames
+//! - [`kernel`]: all parts together, and the global variables that lead to them
+//! - [`session`]: for which caller a thread acts, and the errors of commands
+//! - [`files`], [`transfers`]: clients of the file service and of the DMA engine
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod files;
+pub mod kernel;
+pub mod services;
+pub mod session;
+pub mod transfers;

@@ -1,0 +1,423 @@
+//! The services as this kernel reaches them (docs/design/services.md). The board picks the mode of
+//! each service; callers make requests in the same way in all modes.
+//!
+//! ```text
+//!   request --> local: execute a step, unpreempted --> Done(reply)
+//!    |            |                                \-> Parked: sleep until a step wakes the token,
+//!    |            |                                    or for a second; then request again
+//!    |            +--> perform the step's wakes: threads here, notices to other kernels
+//!    +--> remote: the same in the home kernel, by message (`share::codec`)
+//! ```
+//! The kernel that executes a step also keeps the timer that the step sets: [`Services::keep`]
+//! executes the timer's step when it is due, possibly early.
+//!
+//! A wake can be lost if the kernel that sends it dies or has no memory. That costs a second,
+//! because a parked caller requests again after that time, unless its [`Patience`] is `IDLE`.
+//!
+//! - [`served`]: one service: requests, steps, counters
+//! - [`keeping`]: its arena, with lock and marks
+//! - [`caller`], [`patience`]: for which caller a request is made, and how long it waits
+//! - [`frames`]: the service of shared frames
+
+mod caller;
+mod frames;
+mod keeping;
+mod patience;
+mod served;
+
+use ::processes::Processes;
+use abi::boot::{BLOCK, Blob};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use base::id::{DomainId, Epoch};
+pub use caller::Caller;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use frames::SharedFrames;
+pub use frames::kind as frames_kind;
+pub use keeping::Keeping;
+use kernel_msg::endpoint::peer_epoch;
+use kernel_msg::{Refusal, Request};
+use kernel_node::Node;
+use kernel_platform::Platform;
+use kernel_platform::peers::{Ask, CallFailure};
+use kernel_sched::{MAX_THREADS, ThreadId, WaitQueue};
+pub use patience::Patience;
+pub use served::shared_keeping;
+pub use served::{Registered, Served};
+use share::{Mailboxes, Mode, Outbox, Token, codec};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Why a request to a service failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceFailure {
+    /// The service does not run: there was no memory for it at boot, or the kernel is still
+    /// starting.
+    Absent,
+    /// The call to its home kernel failed.
+    Home(CallFailure),
+    /// Its home kernel sent an invalid answer.
+    Nonsense,
+    /// The step was aborted, and the service restarted: a kernel died with a part of its state, or
+    /// the step followed a stray reference (`kernel_platform::twins`).
+    Restarted,
+}
+
+impl ServiceFailure {
+    pub fn text(self) -> &'static str {
+        match self {
+            ServiceFailure::Absent => "the service does not run here; `services` says why",
+            ServiceFailure::Home(why) => why.text(),
+            ServiceFailure::Restarted => {
+                "the service has restarted without its state: a kernel died with a part of it, or \
+                 its step was aborted, as the log says"
+            }
+            ServiceFailure::Nonsense => "the service's kernel sent an invalid answer",
+        }
+    }
+}
+
+/// Declares the services: for each its field, its type, and the device that its steps drive.
+/// Everything that is done with all services goes through [`Registry::all`].
+macro_rules! services {
+    ($($(#[$doc:meta])* $field:ident: $service:ty $(, drives $device:expr)?;)*) => {
+        /// The services of this kernel; `abi::service` has their names and arenas.
+        pub struct Registry {
+            $($(#[$doc])* pub $field: Served<$service>,)*
+        }
+
+        impl Registry {
+            fn new(blob: &'static Blob, me: DomainId) -> Registry {
+                Registry { $($field: Served::new(blob, me, services!(@device $($device)?)),)* }
+            }
+
+            /// Returns all services.
+            fn all(&self) -> [&dyn Registered; abi::service::ALL.len()] {
+                [$(&self.$field,)*]
+            }
+        }
+    };
+    (@device) => { |_| None };
+    (@device $device:expr) => { $device };
+}
+
+services! {
+    /// Files.
+    fs: fs::Vfs;
+    /// The process table.
+    processes: Processes;
+    /// Sockets.
+    net: net::Net;
+    /// The driver of the DMA engine.
+    dma: dma::Dma, drives |platform| platform.devices.dma_device(platform);
+    /// Frames, if the board shares them.
+    frames: SharedFrames;
+}
+
+/// The services, and what their callers and steps need.
+pub struct Services {
+    registry: Registry,
+    /// Threads whose requests are parked.
+    parked: WaitQueue,
+    /// Wakes the thread of [`Services::keep`].
+    changed: WaitQueue,
+    /// For each kernel, the epoch in which the services know it; 0 if it does not run.
+    known: Vec<AtomicU64>,
+    sequence: AtomicU64,
+    /// For each thread, the sequence number of its latest request that was woken. A wake may come
+    /// before the caller sleeps, and the scheduler's permit may be used up by another wait.
+    woken: Box<[AtomicU32; MAX_THREADS]>,
+    /// How often all parked callers were woken.
+    all_woken: AtomicU64,
+    given: Mailboxes,
+}
+
+/// Returns the index of the token's thread in this kernel's tables of threads.
+#[inline]
+fn place_of(token: Token) -> usize {
+    ThreadId::from_token(token.thread).index() % MAX_THREADS
+}
+
+/// A line of the monitor's `services`.
+pub struct Line {
+    /// Name of the service.
+    pub name: &'static str,
+    /// Its memory; `None` if this kernel does not execute it.
+    pub usage: Option<share::instance::Usage>,
+    /// Numbers of requests executed here, sent to the home, executed for other kernels, and parked.
+    pub counts: [u64; 4],
+}
+
+impl Deref for Services {
+    type Target = Registry;
+
+    #[inline]
+    fn deref(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+impl Services {
+    /// Creates the services at boot, and starts those that this kernel has alone. Shared ones are
+    /// attached by [`Services::start`].
+    pub fn new(blob: &'static Blob, me: DomainId) -> Services {
+        Services {
+            registry: Registry::new(blob, me),
+            parked: WaitQueue::new(),
+            changed: WaitQueue::new(),
+            known: blob.domains().iter().map(|_| AtomicU64::new(0)).collect(),
+            sequence: AtomicU64::new(1),
+            woken: Box::new([const { AtomicU32::new(0) }; MAX_THREADS]),
+            all_woken: AtomicU64::new(0),
+            given: Mailboxes::new(MAX_THREADS),
+        }
+    }
+
+    /// Returns the lines of the monitor's `services`.
+    pub fn lines(&self, platform: &'static Platform) -> Vec<Line> {
+        self.all().into_iter().filter_map(|service| service.line(platform)).collect()
+    }
+
+    /// Attaches this kernel to the services that are shared with other kernels.
+    pub fn start(&self, platform: &'static Platform) {
+        self.all().into_iter().for_each(|service| service.share(platform));
+    }
+
+    /// Restarts the services whose shared state is lost.
+    pub fn look(&self, platform: &'static Platform) {
+        self.all().into_iter().for_each(|service| service.look(self, platform));
+    }
+
+    /// Returns a token for the next request of the calling thread.
+    #[inline]
+    fn token(&self, platform: &Platform) -> Token {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) as u32;
+        let thread = platform.scheduler.current().token();
+        Token::new(platform.me, platform.epoch, thread, sequence)
+    }
+
+    #[inline]
+    fn woken(&self, token: Token) -> &AtomicU32 {
+        &self.woken[place_of(token)]
+    }
+
+    /// Prepares for a wake of `token`; called before the request, which may be parked. Earlier
+    /// wakes do not count. Returns the argument `all_woken` of [`Services::sleep`].
+    #[inline]
+    fn expect_wake(&self, token: Token) -> u64 {
+        self.woken(token).store(token.sequence.wrapping_sub(1), Ordering::Relaxed);
+        self.all_woken.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until the caller's token is woken (also if that happened since
+    /// [`Services::expect_wake`]), or the caller should request again or give up. Opens the
+    /// caller's mailbox, which [`Services::take_given`] closes.
+    #[inline]
+    fn sleep(&self, platform: &Platform, token: Token, all_woken: u64, patience: &Patience<'_>) {
+        self.given.open(place_of(token), token.sequence);
+        platform.scheduler.wait_until(&self.parked, patience.next_look(), || {
+            self.woken(token).load(Ordering::Relaxed) == token.sequence
+                || self.all_woken.load(Ordering::Relaxed) != all_woken
+                || patience.is_given_up()
+        });
+    }
+
+    /// Puts an answer into the mailbox of the caller parked under `token`. Returns false if it is
+    /// not a caller of this kernel that is asleep.
+    #[inline]
+    fn give(&self, node: &Node, token: Token, bytes: &[u8]) -> bool {
+        let is_ours = token.kernel() == node.me && token.epoch() == node.epoch;
+        is_ours && self.given.put(place_of(token), token.sequence, bytes)
+    }
+
+    /// Closes the caller's mailbox. If it contained an answer, moves that to `bulk` and returns its
+    /// size.
+    #[inline]
+    fn take_given(&self, token: Token, bulk: &mut [u8]) -> Option<usize> {
+        self.given.take(place_of(token), token.sequence, bulk, &arch::attend::Attending)
+    }
+
+    fn wake_all(&self, platform: &Platform) {
+        self.all_woken.fetch_add(1, Ordering::Relaxed);
+        self.parked.wake_all(&platform.scheduler);
+    }
+
+    /// Performs the wakes that a step requested.
+    #[inline]
+    fn perform(&self, platform: &Platform, outbox: &Outbox) {
+        for &token in outbox.wakes() {
+            self.wake(platform, token);
+        }
+        if outbox.wakes_all() {
+            self.wake_all(platform);
+            let all = Token::default();
+            platform
+                .peers
+                .ids()
+                .for_each(|peer| platform.peers.tell(peer, Ask::Wake, all.as_bytes()));
+        }
+    }
+
+    fn wake(&self, platform: &Platform, token: Token) {
+        if token.kernel() != platform.me {
+            platform.peers.tell(token.kernel(), Ask::Wake, token.as_bytes());
+        } else if token.epoch() == platform.epoch {
+            // Succeeds only if the thread expects this wake, not for a wake of an earlier request.
+            let (before, now) = (token.sequence.wrapping_sub(1), token.sequence);
+            let order = Ordering::Relaxed;
+            let _ = self.woken(token).compare_exchange(before, now, order, order);
+            platform.scheduler.wake(ThreadId::from_token(token.thread));
+        }
+    }
+
+    /// Handles a wake from another kernel's step: of one token, or of all parked callers (the empty
+    /// token). From any context.
+    pub fn heard_wake(&self, platform: &Platform, payload: &[u8]) -> Result<usize, Refusal> {
+        let token = Token::read_from_bytes(payload).map_err(|_| Refusal::Refused)?;
+        match token == Token::default() {
+            true => self.wake_all(platform),
+            false if token.kernel() == platform.me => self.wake(platform, token),
+            false => {}
+        }
+        Ok(0)
+    }
+
+    /// Executes a request of another kernel, and returns the reply.
+    pub fn serve(
+        &self,
+        platform: &'static Platform,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
+        let index = codec::service(payload).ok_or(Refusal::Refused)?;
+        let service = self.all().into_iter().find(|service| service.index() == index);
+        service.ok_or(Refusal::NoSuchProc)?.serve(self, platform, request.from, payload)
+    }
+
+    /// Lets the thread of [`Services::keep`] check for dead kernels; called when the chip page has
+    /// changed. From any context.
+    pub fn look_at_chip(&self, platform: &Platform) {
+        self.changed.wake_all(&platform.scheduler);
+    }
+
+    /// Lets the thread of [`Services::keep`] read the timers again.
+    fn look_at_timers(&self, platform: &Platform) {
+        self.changed.wake_all(&platform.scheduler);
+    }
+
+    /// Returns the earliest time at which a service wants its timer; `u64::MAX` if none does.
+    fn timer(&self) -> u64 {
+        let timers = self.all().into_iter().map(Registered::timer);
+        timers.min().unwrap_or(u64::MAX)
+    }
+
+    /// The body of the thread `services`: passes deaths of kernels and timers to the services. Does
+    /// not return.
+    pub fn keep(&self, platform: &'static Platform) {
+        loop {
+            let (mut ended, timer) = (Vec::new(), self.timer());
+            let deadline = (timer != u64::MAX).then_some(timer);
+            platform.scheduler.wait_until(&self.changed, deadline, || {
+                ended.extend(self.ended(platform));
+                !ended.is_empty() || self.timer() != timer
+            });
+            if !ended.is_empty() {
+                // Answers and wakes from these kernels may be lost.
+                self.wake_all(platform);
+            }
+            for life in ended {
+                self.all().into_iter().for_each(|service| service.gone(self, platform, life));
+            }
+            self.all().into_iter().for_each(|service| service.look_at_timer(self, platform));
+        }
+    }
+
+    /// Returns the lives of other kernels that have ended since the previous call.
+    fn ended(&self, platform: &Platform) -> impl Iterator<Item = (DomainId, Epoch)> {
+        let ids = (0..self.known.len() as u8).map(DomainId).filter(|&id| id != platform.me);
+        let ended = ids.filter_map(|id| {
+            let now = peer_epoch(platform.soc.state_word(id)).map_or(0, |epoch| epoch.0);
+            let before = self.known[id.index()].swap(now.into(), Ordering::Relaxed) as u16;
+            (before != 0 && before != now).then_some((id, Epoch(before)))
+        });
+        ended.collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// The arenas of all services in the shared block: name, offset and size.
+fn arenas_of(blob: &Blob) -> impl Iterator<Item = (&'static str, u64, u64)> {
+    let mode = |kind: &abi::service::Kind| mode_of(blob, kind.name).1;
+    abi::service::arenas(BLOCK, move |kind| mode(kind).is_shared())
+}
+
+/// Returns offset and size of a service's arena in the shared block.
+fn share_of(blob: &Blob, service: &str) -> Option<(u64, u64)> {
+    arenas_of(blob).find(|arena| arena.0 == service).map(|(_, offset, bytes)| (offset, bytes))
+}
+
+/// Returns the name of the service whose arena contains byte `offset` of the shared block.
+pub fn at(blob: &Blob, offset: u64) -> &'static str {
+    let mut all = arenas_of(blob);
+    let holds = |&(_, from, bytes): &(_, u64, u64)| (from..from + bytes).contains(&offset);
+    all.find(holds).map_or("(self-tests)", |arena| arena.0)
+}
+
+/// Returns index and mode of a service in the board's list.
+fn mode_of(blob: &Blob, name: &str) -> (u32, Mode) {
+    let place = blob.services().iter().position(|s| abi::boot::text(&s.name) == name);
+    let mode = place.and_then(|at| Mode::from_blob(&blob.services()[at]));
+    (place.map_or(u32::MAX, |at| at as u32), mode.unwrap_or(Mode::Independent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::boot::{BLOCK, Blob, mode};
+    use std::boxed::Box;
+
+    /// A board on which kernels share frames, or on which they do not.
+    fn blob(shares_frames: bool) -> Box<Blob> {
+        let mut blob: Box<Blob> = Box::new(zerocopy::FromZeros::new_zeroed());
+        let mode = if shares_frames { mode::SHADOWED } else { mode::INDEPENDENT };
+        blob.services[1].name[..6].copy_from_slice(b"frames");
+        blob.services[1].mode = mode;
+        blob.service_count = 2;
+        blob
+    }
+
+    #[test]
+    fn arenas_in_the_shared_block_follow_each_other_and_leave_the_spare_bytes() {
+        for shares_frames in [false, true] {
+            let blob = blob(shares_frames);
+            let Shares(all) = Shares::of(&blob);
+            let mut end = 0;
+            for (name, bytes) in all {
+                assert_eq!(share_of(&blob, name), Some((end, bytes)));
+                if bytes > 0 {
+                    assert_eq!(at(&blob, end), name);
+                    assert_eq!(at(&blob, end + bytes - 1), name);
+                }
+                end += bytes;
+            }
+            assert_eq!(end + SPARE, BLOCK);
+            assert_eq!(at(&blob, end), "(spare)");
+        }
+        assert_eq!(share_of(&blob(true), "no such service"), None);
+    }
+
+    #[test]
+    fn shared_frames_take_their_arena_from_the_files() {
+        let bytes = |blob: &Blob, name| share_of(blob, name).unwrap().1;
+        let (without, with) = (blob(false), blob(true));
+        assert_eq!(bytes(&without, Shares::FRAMES), 0);
+        assert_eq!(bytes(&with, Shares::FRAMES), frames::BYTES);
+        let files = |blob| bytes(blob, fs::Vfs::NAME);
+        assert_eq!(files(&without) - files(&with), frames::BYTES);
+    }
+
+    #[test]
+    fn a_service_that_the_board_does_not_name_is_independent() {
+        assert_eq!(chosen::<SharedFrames>(&blob(true)), (1, Mode::Shadowed));
+        assert_eq!(chosen::<fs::Vfs>(&blob(true)), (u32::MAX, Mode::Independent));
+    }
+}

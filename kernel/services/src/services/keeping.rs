@@ -1,0 +1,147 @@
+//! Exclusive access to a service's arena: by a lock of this kernel and, if the arena is shared, a
+//! lock between kernels. Shared arenas also have a mark for each kernel, which shows whether it
+//! died in a step (`share::Custody`).
+//!
+//! A kernel's marks are in the coherence driver's link from the kernel to itself (`abi::dsm`),
+//! which no message uses. Only that kernel writes them, all kernels read them, and the soc does not
+//! clear them when the kernel dies.
+
+use alloc::vec::Vec;
+use arch::exclusion::Exclusion;
+use arch::shared::Window;
+use base::addr::PhysAddr;
+use base::id::DomainId;
+use base::port::{Exclusive, Words};
+use core::sync::atomic::{AtomicU32, Ordering};
+use kernel_node::Node;
+use kernel_platform::coherence::Coherence;
+use share::{Arena, Custody, Marks};
+
+/// The additional parts of a shared arena.
+struct Shared {
+    node: &'static Node,
+    coherence: &'static Coherence,
+    /// For each kernel, its mark of this service.
+    marks: Vec<Window>,
+    base: usize,
+    bytes: usize,
+    /// A new life of the service that this kernel has started and not logged yet, or 0.
+    begun: AtomicU32,
+}
+
+/// A service's arena with its locks.
+pub struct Keeping {
+    arena: Exclusion<Arena>,
+    shared: Option<Shared>,
+}
+
+impl Keeping {
+    /// An arena in memory of this kernel only.
+    pub fn alone(arena: Arena) -> Keeping {
+        Keeping { arena: Exclusion::new(kernel_node::ranks::SERVICE, None, arena), shared: None }
+    }
+
+    /// An arena in the shared block. `between` is the lock between kernels; `index` is the
+    /// service's in the board's list.
+    pub fn shared(
+        node: &'static Node,
+        coherence: &'static Coherence,
+        between: arch::shared::HwLock,
+        index: usize,
+        arena: Arena,
+    ) -> Option<Keeping> {
+        let ids = (0..node.blob.domains().len() as u8).map(DomainId);
+        let marks = ids.map(|id| mark(node, id, index)).collect::<Option<Vec<_>>>()?;
+        let (base, bytes) = (arena.base(), arena.bytes());
+        let begun = AtomicU32::new(0);
+        let shared = Shared { node, coherence, marks, base, bytes, begun };
+        if node.epoch.0 == 1 {
+            // The first boot of this domain: the word is uninitialised.
+            shared.write_mark(0);
+        }
+        let arena = Exclusion::new(kernel_node::ranks::SERVICE, Some(between), arena);
+        Some(Keeping { arena, shared: Some(shared) })
+    }
+}
+
+impl Keeping {
+    /// Returns the life of the service that this kernel has started since the previous call.
+    #[inline]
+    pub fn begun(&self) -> Option<u32> {
+        let begun = self.shared.as_ref()?.begun.swap(0, Ordering::Relaxed);
+        (begun != 0).then_some(begun)
+    }
+}
+
+fn mark(node: &Node, id: DomainId, index: usize) -> Option<Window> {
+    let window = &node.blob.window;
+    let own = (id.index() * node.blob.domains().len() + id.index()) as u64;
+    let at = index as u64 * 8;
+    let fits = at < window.dsm_link_size;
+    let word = PhysAddr(window.dsm + own * window.dsm_link_size + at);
+    fits.then(|| Window::uncached(node.blob, word, 8))?
+}
+
+impl Shared {
+    #[inline]
+    fn write_mark(&self, mark: u64) {
+        self.marks[self.node.me.index()].store(0, mark);
+        arch::words::barrier();
+    }
+}
+
+impl Exclusive<Arena> for Keeping {
+    #[inline]
+    fn exclusively(&self, work: &mut dyn FnMut(&mut Arena)) {
+        self.arena.exclusively(work);
+    }
+}
+
+impl Custody for Keeping {
+    #[inline]
+    fn enter(&self) -> Option<Marks> {
+        let shared = self.shared.as_ref()?;
+        let found = shared.marks.iter().map(|mark| mark.load(0));
+        let marks = found.fold(Marks::default(), Marks::with);
+        // Before the first store to the arena.
+        shared.write_mark(Marks::mark(marks.lives, true));
+        Some(marks)
+    }
+
+    fn renew(&self, lives: u32) {
+        if let Some(shared) = &self.shared {
+            shared.write_mark(Marks::mark(lives, true));
+            shared.begun.store(lives, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn leave(&self, lives: u32) {
+        if let Some(shared) = &self.shared {
+            // After the last store to the arena.
+            arch::words::barrier();
+            shared.write_mark(Marks::mark(lives, false));
+        }
+    }
+
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.shared.as_ref().is_none_or(|s| s.coherence.is_whole(s.base, s.bytes))
+    }
+
+    fn mend(&self) {
+        if let Some(s) = &self.shared {
+            s.coherence.mend(s.base, s.bytes);
+        }
+    }
+
+    #[inline]
+    fn attempt(&self, work: &mut dyn FnMut()) -> bool {
+        if self.shared.is_none() {
+            // Local memory cannot be lost.
+            work();
+            return true;
+        }
+        arch::rescue::attempt(work)
+    }
+}

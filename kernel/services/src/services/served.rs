@@ -1,0 +1,428 @@
+//! One service as this kernel reaches it: requests, which are executed here or sent to the home,
+//! and counters.
+
+use super::keeping::Keeping;
+use super::{Caller, Line, Patience, ServiceFailure, Services, at, mode_of, share_of};
+use abi::boot::Blob;
+use abi::msg::MAX_PAYLOAD;
+use abi::soc::Spinlock;
+use alloc::vec;
+use alloc::vec::Vec;
+use arch::lock::Once;
+use arch::shared::{HwLock, Window};
+use base::addr::PhysAddr;
+use base::id::{DomainId, Epoch};
+use core::sync::atomic::{AtomicU64, Ordering};
+use kernel_msg::Refusal;
+use kernel_node::Node;
+use kernel_node::arenas;
+use kernel_node::memory::CoreHeap;
+use kernel_platform::Platform;
+use kernel_platform::coherence::{self, Coherence};
+use kernel_platform::peers::Ask;
+use share::{
+    Answer, Device, Effects, Event, Instance, Mode, Outbox, Route, Service, Shareable, StepError,
+    Token, codec,
+};
+
+/// The hardware spinlock of the first shared service; the others follow in the order of the board's
+/// list.
+const FIRST_LOCK: usize = 8;
+
+/// A service whose steps this kernel executes.
+type Local<S> = Instance<S, Keeping, CoreHeap>;
+
+/// Returns the device that a service drives, as this kernel reaches it.
+type Drives = fn(&'static Platform) -> Option<Device<'static>>;
+
+/// The effects that a step requests, and its device.
+struct Asked<'a> {
+    services: &'a Services,
+    node: &'static Node,
+    outbox: Outbox,
+    device: Option<Device<'static>>,
+}
+
+impl Effects for Asked<'_> {
+    fn wake(&mut self, token: Token) {
+        self.outbox.wake(token);
+    }
+    fn give(&mut self, token: Token, bytes: &[u8]) -> bool {
+        let is_given = self.services.give(self.node, token, bytes);
+        if is_given {
+            self.outbox.wake(token);
+        }
+        is_given
+    }
+    fn wake_all(&mut self) {
+        self.outbox.wake_all();
+    }
+    fn timer(&mut self, at: u64) {
+        Effects::timer(&mut self.outbox, at);
+    }
+    fn time_of_day(&self, now: u64) -> u64 {
+        self.node.time_of_day(now)
+    }
+    fn device(&self) -> Option<Device<'_>> {
+        self.device
+    }
+}
+
+/// A service, in the mode that the board picks.
+pub struct Served<S> {
+    index: u32,
+    mode: Mode,
+    drives: Drives,
+    instance: Once<Local<S>>,
+    here: AtomicU64,
+    away: AtomicU64,
+    for_others: AtomicU64,
+    parked: AtomicU64,
+    /// The earliest time at which the service wants [`Event::Timer`]; `u64::MAX` if it does not.
+    timer: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<S: Service + Shareable> Served<S> {
+    /// Creates the service in the mode that the board picks. Starts it if this kernel executes it
+    /// and does not share its state.
+    pub fn new(blob: &'static Blob, me: DomainId, drives: Drives) -> Self {
+        let (index, mode) = mode_of(blob, S::NAME);
+        let is_here = mode.route(me, blob.domains().len() as u8, 0) == Route::Local;
+        let instance = Once::new();
+        if is_here && let Some(local) = start::<S>(blob, mode) {
+            let _ = instance.set(local);
+        }
+        let zero = || AtomicU64::new(0);
+        let (here, away, for_others, parked) = (zero(), zero(), zero(), zero());
+        let timer = AtomicU64::new(u64::MAX);
+        Served { index, mode, drives, instance, here, away, for_others, parked, timer }
+    }
+
+    fn keeping(&self, platform: &'static Platform) -> Option<Keeping> {
+        let coherence = platform.coherence.as_ref()?;
+        shared_keeping(platform, coherence, self.index as usize, share_of(platform.blob, S::NAME)?)
+    }
+
+    /// Called after a step: pages of the shared block that it used may move to other kernels.
+    fn released(&self, platform: &Platform) {
+        if self.mode.is_shared()
+            && let Some(coherence) = &platform.coherence
+        {
+            if let Some(thrashing) = coherence.released() {
+                coherence::complain(at(platform.blob, thrashing.offset()), thrashing);
+            }
+        }
+    }
+
+    /// Returns the mode that the board picks.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Makes a request and waits for the reply. The caller must be a thread and hold no lock.
+    pub fn ask(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<S::Reply, ServiceFailure> {
+        let answer = self.ask_patiently(caller, request, bulk, &Patience::ENDLESS)?;
+        answer.ok_or(ServiceFailure::Nonsense)
+    }
+
+    /// Makes a request and waits for the reply while `patience` lasts. Returns `None` when it ends;
+    /// the request is cancelled then.
+    pub fn ask_patiently(
+        &self,
+        caller: &Caller,
+        request: S::Request,
+        bulk: &mut [u8],
+        patience: &Patience<'_>,
+    ) -> Result<Option<S::Reply>, ServiceFailure> {
+        let (platform, services) = (caller.platform, caller.services);
+        let token = services.token(platform);
+        let mut again = false;
+        loop {
+            let all_woken = services.expect_wake(token);
+            let answer = match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0)
+            {
+                Route::Local => {
+                    count(&self.here);
+                    self.step(services, platform, event(again, token, request, bulk))?
+                }
+                Route::Remote(home) => {
+                    count(&self.away);
+                    self.send(caller, home, (asked(again), token), request, bulk)?
+                }
+            };
+            match answer {
+                Answer::Done(reply) => return Ok(Some(reply)),
+                Answer::Parked => count(&self.parked),
+                Answer::NoReply => return Err(ServiceFailure::Nonsense),
+            }
+            services.sleep(platform, token, all_woken, patience);
+            if let Some(length) = services.take_given(token, bulk) {
+                let reply = S::given(&request, length);
+                return reply.map(Some).ok_or(ServiceFailure::Nonsense);
+            }
+            if patience.is_over() {
+                return self.cancel(caller, token, request).map(|()| None);
+            }
+            again = true;
+        }
+    }
+
+    /// Cancels the request parked under `token`.
+    fn cancel(
+        &self,
+        caller: &Caller,
+        token: Token,
+        request: S::Request,
+    ) -> Result<(), ServiceFailure> {
+        let platform = caller.platform;
+        match self.mode.route(platform.me, platform.blob.domains().len() as u8, 0) {
+            Route::Local => self.step(caller.services, platform, Event::Cancel(token)).map(|_| ()),
+            Route::Remote(home) => {
+                let sent = self.send(caller, home, (codec::kind::CANCEL, token), request, &mut []);
+                sent.map(|_| ())
+            }
+        }
+    }
+
+    /// Runs `work` with a function that makes requests. If a request fails, its reply is `lost`,
+    /// and the failure is returned beside `work`'s result.
+    pub fn asking<R>(
+        &self,
+        caller: &Caller,
+        lost: S::Reply,
+        work: impl FnOnce(&mut dyn FnMut(S::Request, &mut [u8]) -> S::Reply) -> R,
+    ) -> (R, Option<ServiceFailure>) {
+        let mut failed = None;
+        let result = work(&mut |request, bulk| {
+            self.ask(caller, request, bulk).unwrap_or_else(|why| {
+                failed = Some(why);
+                lost
+            })
+        });
+        (result, failed)
+    }
+
+    fn step(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        event: Event<'_, S::Request>,
+    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let instance = self.instance.get().ok_or(ServiceFailure::Absent)?;
+        let device = (self.drives)(platform);
+        let mut asked = Asked { services, node: platform, outbox: Outbox::new(), device };
+        let now = arch::time::soc_time();
+        let answer = platform.scheduler.unpreempted(|| {
+            let answer = instance.step(now, event, &mut asked);
+            // Still unpreempted: it ends the pins of this core.
+            self.released(platform);
+            answer
+        });
+        let outbox = &asked.outbox;
+        if let Some(lives) = instance.custody().begun().filter(|&lives| lives > 1) {
+            kernel_node::log!("{}: restarts, life {lives}: its state was lost", S::NAME);
+        }
+        services.perform(platform, outbox);
+        if let Some(at) = outbox.timer() {
+            self.want_timer(services, platform, at);
+        }
+        answer.map_err(|why| match why {
+            StepError::Restarted => ServiceFailure::Restarted,
+            StepError::Absent | StepError::NoMemory => ServiceFailure::Absent,
+        })
+    }
+
+    /// Records the time at which a step wants the timer. Times from steps on several cores may
+    /// arrive here out of order, so the earliest one counts. A service whose timer comes early sets
+    /// it again.
+    fn want_timer(&self, services: &Services, platform: &Platform, at: u64) {
+        if at < self.timer.fetch_min(at, Ordering::Relaxed) {
+            services.look_at_timers(platform);
+        }
+    }
+
+    fn send(
+        &self,
+        caller: &Caller,
+        home: DomainId,
+        (kind, token): (u32, Token),
+        request: S::Request,
+        bulk: &mut [u8],
+    ) -> Result<Answer<S::Reply>, ServiceFailure> {
+        let mut message = vec![0; MAX_PAYLOAD];
+        let bytes = codec::pack::<S>((self.index, kind, token), &request, bulk, &mut message);
+        let bytes = bytes.ok_or(ServiceFailure::Nonsense)?;
+        let mut back = vec![0; MAX_PAYLOAD];
+        let answered = caller.call(home, Ask::Serve, &message[..bytes], &mut back);
+        let answered = answered.map_err(ServiceFailure::Home)?;
+        codec::unpack_answer::<S>(&back[..answered], bulk).ok_or(ServiceFailure::Nonsense)
+    }
+}
+
+/// What is done with every service, whatever its type.
+pub trait Registered {
+    /// Returns the service's index in the board's list.
+    fn index(&self) -> u32;
+
+    /// Attaches this kernel to a service with shared state. The first request of any kernel starts
+    /// the service.
+    fn share(&self, platform: &'static Platform);
+
+    /// Returns the time at which the service wants its timer; `u64::MAX` if it does not.
+    fn timer(&self) -> u64;
+
+    /// Executes the timer's step if it is due.
+    fn look_at_timer(&self, services: &Services, platform: &'static Platform);
+
+    /// Executes a request that kernel `from` has sent, and returns the reply.
+    fn serve(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        from: DomainId,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Refusal>;
+
+    /// Passes the end of a kernel's life to the service, if this kernel executes its steps.
+    fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch));
+
+    /// Restarts the service if its shared state is lost: any step detects that; this one has no
+    /// other effect.
+    fn look(&self, services: &Services, platform: &'static Platform);
+
+    /// Returns the service's line of the monitor's `services`, if it exists on this board.
+    fn line(&self, platform: &'static Platform) -> Option<Line>;
+}
+
+impl<S: Service + Shareable> Registered for Served<S> {
+    fn index(&self) -> u32 {
+        self.index
+    }
+
+    fn share(&self, platform: &'static Platform) {
+        if !self.mode.is_shared() {
+            return;
+        }
+        match self.keeping(platform) {
+            Some(keeping) => drop(self.instance.set(Local::<S>::new(keeping))),
+            None => kernel_node::log!("{}: no shared memory for it", S::NAME),
+        }
+    }
+
+    fn timer(&self) -> u64 {
+        self.timer.load(Ordering::Relaxed)
+    }
+
+    fn look_at_timer(&self, services: &Services, platform: &'static Platform) {
+        if self.timer() <= arch::time::soc_time() {
+            self.timer.store(u64::MAX, Ordering::Relaxed);
+            // No caller waits for the result.
+            let _ = self.step(services, platform, Event::Timer);
+        }
+    }
+
+    fn serve(
+        &self,
+        services: &Services,
+        platform: &'static Platform,
+        from: DomainId,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
+        let (head, request, sent) = codec::unpack::<S>(message).ok_or(Refusal::Refused)?;
+        if head.token.kernel() != from || head.room as usize > codec::room::<S>(MAX_PAYLOAD) {
+            return Err(Refusal::Refused);
+        }
+        count(&self.for_others);
+        let mut bulk = vec![0; head.room as usize];
+        bulk[..sent.len()].copy_from_slice(sent);
+        let event = match head.kind {
+            codec::kind::CANCEL => Event::Cancel(head.token),
+            kind => event(kind == codec::kind::AGAIN, head.token, request, &mut bulk),
+        };
+        let answer = self.step(services, platform, event).map_err(|_| Refusal::Fault)?;
+        let mut back = vec![0; MAX_PAYLOAD];
+        let bytes = codec::pack_answer::<S>(&answer, &bulk, &mut back).ok_or(Refusal::TooLarge)?;
+        back.truncate(bytes);
+        Ok(back)
+    }
+
+    fn gone(&self, services: &Services, platform: &'static Platform, life: (DomainId, Epoch)) {
+        if self.instance.get().is_some() {
+            // No caller waits for the result.
+            let _ = self.step(services, platform, Event::Gone(life.0, life.1));
+        }
+    }
+
+    fn look(&self, services: &Services, platform: &'static Platform) {
+        if self.instance.get().is_some() && self.mode.is_shared() {
+            let _ = self.step(services, platform, Event::Cancel(Token::default()));
+        }
+    }
+
+    fn line(&self, platform: &'static Platform) -> Option<Line> {
+        let usage = || self.instance.get().map(Instance::usage);
+        let counters = [&self.here, &self.away, &self.for_others, &self.parked];
+        let line = || Line {
+            name: S::NAME,
+            usage: platform.scheduler.unpreempted(usage),
+            counts: counters.map(|counter| counter.load(Ordering::Relaxed)),
+        };
+        share_of(platform.blob, S::NAME).map(|_| line())
+    }
+}
+
+/// Returns the arena of a service in the shared block (offset and size in `share`), with its lock
+/// between kernels. `index` is the service's in the board's list.
+pub fn shared_keeping(
+    platform: &'static Platform,
+    coherence: &'static Coherence,
+    index: usize,
+    share: (u64, u64),
+) -> Option<Keeping> {
+    let arena = arenas::shared(coherence.base(), share)?;
+    let at = (FIRST_LOCK + index) * size_of::<Spinlock>();
+    let word = PhysAddr(platform.blob.window.spinlocks + at as u64);
+    let between = HwLock::new(Window::uncached(platform.blob, word, 8)?, platform.me);
+    Keeping::shared(platform, coherence, between, index, arena)
+}
+
+fn asked(again: bool) -> u32 {
+    if again { codec::kind::AGAIN } else { codec::kind::REQUEST }
+}
+
+fn event<R>(again: bool, token: Token, request: R, bulk: &mut [u8]) -> Event<'_, R> {
+    match again {
+        false => Event::Request { token, request, bulk },
+        true => Event::Again { token, request, bulk },
+    }
+}
+
+/// Starts a service in an arena of local memory. Returns `None` if its state is shared or the
+/// service does not exist here, or without memory.
+fn start<S: Service + Shareable>(blob: &Blob, mode: Mode) -> Option<Local<S>> {
+    if mode.is_shared() {
+        return None;
+    }
+    let Some((_, bytes)) = share_of(blob, S::NAME) else {
+        // It exists only where it is shared.
+        return None;
+    };
+    let Some(arena) = arenas::local(bytes) else {
+        kernel_node::log!("{}: no memory for it", S::NAME);
+        return None;
+    };
+    let instance = Instance::new(Keeping::alone(arena));
+    arch::hold::begin();
+    let started = instance.start();
+    let _ = arch::hold::end();
+    started.is_ok().then_some(instance)
+}
