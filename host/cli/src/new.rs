@@ -124,7 +124,7 @@ fn inserted(before: &str, anchor: Anchor<'_>, text: &str) -> anyhow::Result<Stri
         Anchor::Before(anchor) => (anchor, format!("{text}{anchor}")),
         Anchor::End => return Ok(format!("{before}{text}")),
     };
-    ensure!(before.contains(anchor), "{:?} is not there any more: add {text:?} by hand", anchor);
+    ensure!(before.contains(anchor), "{:?} is missing: add {text:?} by hand", anchor);
     Ok(before.replace(anchor, &whole))
 }
 

@@ -93,7 +93,8 @@ impl Stream {
         let mut head = [0; size_of::<Frame>()];
         self.fill(&mut head)?;
         let frame = Frame::read_from_bytes(&head).ok().and_then(|frame| frame.parse());
-        let (kind, bytes) = frame.context("the board sends no frames that this `pen` knows")?;
+        let (kind, bytes) =
+            frame.context("the board sent a frame that this `pen` does not know")?;
         let mut data = vec![0; bytes];
         self.fill(&mut data)?;
         match kind {
@@ -146,7 +147,7 @@ impl Stream {
         }
         self.send(Kind::End, &[])?;
         let (kind, _) = self.receive()?;
-        ensure!(kind == Kind::Done, "the board answers {kind:?} to a file");
+        ensure!(kind == Kind::Done, "the board answered {kind:?} to a file");
         Ok(sum)
     }
 
@@ -161,7 +162,7 @@ impl Stream {
                     sum += data.len() as u64;
                 }
                 (Kind::End, _) => return Ok(sum),
-                (kind, _) => bail!("the board answers {kind:?} to a request for a file"),
+                (kind, _) => bail!("the board answered {kind:?} to a request for a file"),
             }
         }
     }
@@ -174,7 +175,7 @@ pub fn settle(instance: &Instance, patience: Duration) -> anyhow::Result<()> {
     let mut stream = Stream::on(socket, &instance.name)?;
     stream.send(Kind::Sync, &[])?;
     let (kind, _) = stream.receive()?;
-    ensure!(kind == Kind::Done, "the board answers {kind:?} to that");
+    ensure!(kind == Kind::Done, "the board answered {kind:?} to a request to flush its disks");
     Ok(())
 }
 
@@ -182,7 +183,7 @@ pub fn settle(instance: &Instance, patience: Duration) -> anyhow::Result<()> {
 fn name_of(path: &Path) -> anyhow::Result<String> {
     let name = path.file_name().and_then(|name| name.to_str());
     Ok(name
-        .with_context(|| format!("{}: say what it is to be called", path.display()))?
+        .with_context(|| format!("{}: give a name for it on the board", path.display()))?
         .to_string())
 }
 

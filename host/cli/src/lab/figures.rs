@@ -141,7 +141,7 @@ fn weak_core(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 /// Calls between the kernels, in chip time.
 fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run(BOARD, "ping shadow 2; bench rpc-soc 200", Choice::default())?;
-    outcome.values.first().context("the kernel said nothing")?;
+    outcome.values.first().context("the kernel reported nothing")?;
     Ok(outcome.values)
 }
 
@@ -149,6 +149,6 @@ fn calls(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
 fn section93(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome =
         kit.run("duo-1x1-frames", "ping shadow 2; bench frames-both", Choice::default())?;
-    outcome.values.first().context("the kernels said nothing")?;
+    outcome.values.first().context("the kernels reported nothing")?;
     Ok(outcome.values)
 }

@@ -182,7 +182,7 @@ fn series(
         bail!("repetitions differ, on a board whose time is exact: the lab is wrong");
     }
     if found > 0 {
-        bail!("the sanitizer has {found} findings; they stand above and in the records");
+        bail!("the sanitizer has {found} findings; see above and the records");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -96,7 +96,7 @@ impl Bench<'_> {
         ensure!(!interrupt::came(), "interrupted");
         if !ended {
             let last = tail(&instance.path("console.log"), 5);
-            bail!("the board did not end within {} s; its last words:\n{last}", PATIENCE.as_secs());
+            bail!("the board did not end within {} s; last output:\n{last}", PATIENCE.as_secs());
         }
         self.harvest(&instance, host)
     }

@@ -50,7 +50,7 @@ pub fn bars() -> Vec<(String, f64)> {
 /// Returns the records; the kernels have checked the contents of all pages that were moved.
 pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run("duo-1x1", RUN, Choice::default())?;
-    outcome.values.first().context("the kernels said nothing")?;
+    outcome.values.first().context("the kernels reported nothing")?;
     Ok(outcome.values)
 }
 
@@ -60,7 +60,7 @@ pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
     let mut over = Vec::new();
     for (name, most) in bars() {
         let found = said.iter().find(|(other, ..)| *other == name);
-        let (_, value, unit) = found.with_context(|| format!("{name} was not said"))?;
+        let (_, value, unit) = found.with_context(|| format!("{name} was not reported"))?;
         ensure!(unit == "ns" && *value > 0.0, "{name}: {value} {unit}");
         if *value > most {
             over.push(format!("{name}: {value} ns, at most {most}"));

@@ -38,7 +38,7 @@ pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
     for sender in ["main", "shadow"] {
         let said = fault(kit, sender, "", true, sender)?;
         let name = format!("{sender}_total");
-        let total = said.iter().find(|(other, ..)| *other == name).context("no total was said")?;
+        let total = said.iter().find(|(other, ..)| *other == name).context("no total reported")?;
         ensure!(total.1 > 0.0 && total.1 <= MOST, "{name}: {} ns, at most {MOST}", total.1);
     }
     Ok(())
@@ -87,7 +87,7 @@ fn both(kit: &Kit<'_>, first: &str, command: &str) -> anyhow::Result<Vec<Said>> 
     let run = format!("ping shadow 2; {command}; on shadow {command}");
     let outcome = kit.run_with(BOARD, first, &run, Some(Choice::default()))?;
     let (main, shadow) = outcome.values.split_at(outcome.values.len() / 2);
-    main.first().context("the kernels said nothing")?;
+    main.first().context("the kernels reported nothing")?;
     let of_shadow =
         shadow.iter().map(|(name, value, unit)| (format!("{name}.shadow"), *value, unit.clone()));
     Ok(main.iter().cloned().chain(of_shadow).collect())

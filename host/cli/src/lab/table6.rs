@@ -30,7 +30,7 @@ const SHARE: f64 = 0.98;
 /// Returns the records; the kernels have compared the last copy of each size with its source.
 pub fn records(kit: &Kit<'_>) -> anyhow::Result<Vec<Said>> {
     let outcome = kit.run("duo-1x1", RUN, Choice::default())?;
-    outcome.values.first().context("the kernels said nothing")?;
+    outcome.values.first().context("the kernels reported nothing")?;
     Ok(outcome.values)
 }
 
@@ -43,7 +43,7 @@ pub fn within(kit: &Kit<'_>) -> anyhow::Result<()> {
             [(format!("k2.t6.{what}"), linux * SHARE), (format!("k2.t6.{what}_shadow"), *shadow)];
         for (name, least) in bars {
             let found = said.iter().find(|(other, ..)| *other == name);
-            let (_, value, unit) = found.with_context(|| format!("{name} was not said"))?;
+            let (_, value, unit) = found.with_context(|| format!("{name} was not reported"))?;
             ensure!(unit == "MB/s", "{name}: {value} {unit}");
             if *value < least {
                 under.push(format!("{name}: {value} MB/s, at least {least:.2}"));

@@ -18,7 +18,7 @@ const LEFT: u32 = 150;
 
 /// A chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("a picture could not be drawn: {0}")]
+#[error("a chart could not be drawn: {0}")]
 pub struct ChartError(String);
 
 fn failed<E: Error + Send + Sync>(why: DrawingAreaErrorKind<E>) -> ChartError {

@@ -43,7 +43,7 @@ pub enum ChipError {
     #[error("boards/{BOARD}.toml has no {0}, which the guest's driver needs")]
     Lacks(&'static str),
     /// Another one is running.
-    #[error("another run with a chip is under way; its soc is process {0}: wait, or end that")]
+    #[error("another run with a chip is in progress; its soc is process {0}: wait, or kill it")]
     Busy(i32),
     /// The guest's log cannot be used.
     #[error("{0}: {1}")]

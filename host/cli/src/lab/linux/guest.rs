@@ -68,7 +68,7 @@ pub enum GuestError {
     #[error("cannot run {0}: {1}; `./pen setup` installs it")]
     Start(&'static str, std::io::Error),
     /// Another one is running.
-    #[error("another run of the lab's Linux is under way: wait for its end")]
+    #[error("another run of the lab's Linux is in progress: wait until it ends")]
     Busy,
     /// The engine needs the lab's clock.
     #[error("the DMA engine works in the lab's time; run these cases without --icount")]
@@ -77,10 +77,10 @@ pub enum GuestError {
     #[error("interrupted")]
     Interrupted,
     /// The guest was silent for too long.
-    #[error("the guest was silent for {0} s; the console's last words:\n{1}")]
+    #[error("the guest was silent for {0} s; its last output:\n{1}")]
     Silent(u64, String),
     /// The guest failed.
-    #[error("{why}; the console's last words:\n{last}")]
+    #[error("{why}; the last output:\n{last}")]
     Bad {
         /// The failure.
         why: records::RecordError,

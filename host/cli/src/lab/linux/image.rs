@@ -22,7 +22,7 @@ pub enum ImageError {
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
     /// A line of the list is invalid.
-    #[error("lab/linux/modules: `{0}` is no line of the form `GROUP PATH`")]
+    #[error("lab/linux/modules: `{0}` is not a line of the form `GROUP PATH`")]
     Line(String),
 }
 

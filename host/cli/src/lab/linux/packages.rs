@@ -39,10 +39,10 @@ pub enum PackageError {
     #[error("the package lists name no {0}; the end of {1} may say why")]
     Unknown(String, PathBuf),
     /// apt succeeded without downloading it.
-    #[error("{0} was fetched and is not complete: remove it and try again")]
+    #[error("{0} is incomplete: remove it and try again")]
     Incomplete(PathBuf),
     /// The set-up was not run.
-    #[error("Linux is not here yet: `./pen lab linux setup` fetches it (110 MB)")]
+    #[error("Linux was not downloaded yet: `./pen lab linux setup` fetches it (110 MB)")]
     Missing,
 }
 

@@ -11,13 +11,13 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq)]
 pub enum RecordError {
     /// A benchmark failed, with this message.
-    #[error("the guest says: failed {0}")]
+    #[error("the guest reports a failure: {0}")]
     Failed(String),
     /// The kernel panicked.
     #[error("the guest's kernel panicked: {0}")]
     Panic(String),
     /// Figures are missing.
-    #[error("the guest measured {said} records, {came} came: the console lost lines")]
+    #[error("the guest printed {said} records, but {came} arrived: the console lost lines")]
     Lost {
         /// The number that the guest reports.
         said: usize,
@@ -25,7 +25,7 @@ pub enum RecordError {
         came: usize,
     },
     /// The guest ended early.
-    #[error("the guest ended before it had said that it was done")]
+    #[error("the guest ended before it had finished")]
     Unfinished,
 }
 
